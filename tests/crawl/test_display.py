@@ -22,6 +22,7 @@ from tests.crawls import CHECKOUT, NO_NAMES, Crawl, CrawlResult, until
 from tests.web import LocalWeb, Reply
 from webcrawl.config import StoreConfig
 from webcrawl.crawler.progress import panel, plain_line
+from webcrawl.crawler.result_commands import result_commands
 from webcrawl.crawler.summary import results, text
 from webcrawl.crawler.waiting import duration, host_line, retry_line
 from webcrawl.frontier.figures import Figures
@@ -182,6 +183,7 @@ def test_plain_lines_say_what_the_crawl_waits_for(local_web: StartWeb, start_cra
     )
     until(lambda: "; a response takes 3 s (at most " in crawl.stderr, crawl)
     until(lambda: "4 retries, 3 unreachable hosts; " in crawl.stderr, crawl)
+    until(lambda: "; waits for: network 100%; " in crawl.stderr, crawl)
     assert re.search(
         r"4 URLs wait for another try, the next one [0-9mins ]+ for its 2nd \(http", crawl.stderr
     )
@@ -230,12 +232,39 @@ def test_the_summary_names_the_stores_without_passwords() -> None:
     assert places(nothing, STORE_URI="s3://b/p", METADATA_URI=database) == "data: summary.json"
 
 
+def commands(now: Figures = FIGURES, priority: str = "cmdline", **settings: object) -> str:
+    given = Settings({"DATA_DIR": "elsewhere"} | settings, priority=priority)
+    return "\n".join(result_commands(StoreConfig.from_settings(given), now, given))
+
+
+def test_the_summary_says_how_to_look_at_what_is_stored() -> None:
+    assert commands(priority="project", LINKS=True).splitlines() == [
+        "  look with   scrapy page URL          what is stored about a page; --text, --body",
+        "              scrapy export -o FOLDER  all pages as Parquet",
+        "              scrapy index             then: scrapy search WORDS",
+        "              scrapy links URL         the links on a page; with --in those to it",
+    ]
+    shown = commands(DATA_DIR="a folder", METADATA_URI="postgresql://me:secret@db/crawl")
+    assert shown.endswith("each with: -s 'DATA_DIR=a folder' -s METADATA_URI=...")
+    assert "scrapy links" not in shown and "secret" not in shown
+    assert "scrapy index" not in commands(replace(FIGURES, archived=0))
+    assert commands(replace(FIGURES, stored=0)) == ""
+
+
+def test_commands_without_their_libraries_are_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webcrawl.crawler.result_commands.find_spec", lambda name: None)
+    shown = commands()
+    assert "scrapy export --format jsonl -o FOLDER  all pages as JSON Lines" in shown
+    assert "scrapy index" not in shown
+
+
 def test_a_run_without_pending_urls_is_reported(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", "one page")
     first, second = (crawl([web.url(SITE)]).stderr for _ in range(2))
     assert "Crawl finished: there is nothing left" in first
     assert "1 from 1 host in " in first
+    assert "\n  look with   scrapy page URL " in first and "\n              each with: -s DATA_DIR=/" in first
     assert "Nothing was left to crawl. To start over" in second
     assert "Crawl finished" not in second
     assert "1 from 1 host\n" in second, "the time must be that of this run"

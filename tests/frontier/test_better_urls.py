@@ -37,7 +37,7 @@ class Stepper(Consumer):
         async with asyncio.timeout(30):
             while (await self.worker.frontier.counts()).done != done:
                 await asyncio.sleep(0.005)
-        await self.until(lambda: [host.unsettled for host in self.worker._hosts] == [leased])
+        await self.until(lambda: [host.unsettled for host in self.worker.hosts] == [leased])
 
 
 async def test_better_urls_are_leased_before_those_ahead_are_fetched(frontier_of: Frontiers) -> None:

@@ -176,6 +176,9 @@ async def test_the_busiest_hosts_are_listed(frontier: Frontier) -> None:
     assert [(one.host, one.queued, one.leased) for one in await frontier.hosts(3)] == [
         (f"http://h{n}.test", n - (n != 14), f"http://h{n}.test" in leased) for n in (14, 13, 12)
     ]
+    asked = ["http://h14.test", "http://h2.test", "http://unknown.test", "http://h5.test"]
+    assert await frontier.queue_lengths(asked) == dict(zip(asked, (14, 1, 0, 4), strict=True))
+    assert await frontier.queue_lengths([]) == {}
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=60)

@@ -96,7 +96,7 @@ async def test_state_that_a_power_cut_lost_is_sent_again(
     worker.add(page("http://b.test/link"))
     worker.finish_fetch(first, token)
     worker.settle(first, token, Settlement(first.index), page=True)
-    await consumer.until(lambda: not worker.discovered and len(worker._hosts[first.host].urls) == 2)
+    await consumer.until(lambda: not worker.discovered and len(worker.hosts[first.host].urls) == 2)
     await asyncio.to_thread(cut.strike)
     worker.add(page("http://a.test/urgent", level=0))
     durable_server.start()

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -92,8 +92,7 @@ class Command(BaseRunSpiderCommand):
                 stack.enter_context(locked(session.stores.data_dir))
             # only now, as this writes, and another reparse may hold the database
             Metadata(uri, history=session.stores.history).close()
-            rows = RereadRows(uri, session.connection.keys.crawl)
-            stack.callback(rows.close)
+            rows = stack.enter_context(closing(RereadRows(uri, session.connection.keys.crawl)))
             chosen = rows.count(where)
             if not any(chosen.values()):
                 _check_crawl(rows, session)

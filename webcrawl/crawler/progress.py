@@ -21,6 +21,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.log import get_scrapy_root_handler
 
 from webcrawl.config import read
+from webcrawl.crawler.outlook import Outlook
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.waiting import STOPPING, Waiting
 from webcrawl.documents.values import counted, size
@@ -38,8 +39,11 @@ _FRAME = 4
 class Progress:
     """Extension that prints the figures of the crawl; PROGRESS sets the kind, PROGRESS_INTERVAL the pace of lines."""
 
-    def __init__(self, session: Session, waiting: Waiting, title: str, kind: str, interval: float) -> None:
+    def __init__(
+        self, session: Session, outlook: Outlook, waiting: Waiting, title: str, kind: str, interval: float
+    ) -> None:
         self._session = session
+        self._outlook = outlook
         self._waiting = waiting
         self._display: _Display = _LivePanel(title) if kind == "live" else _PlainLines()
         self._interval = _LIVE_SECONDS if kind == "live" else interval
@@ -47,6 +51,7 @@ class Progress:
         self._reading: asyncio.Task[tuple[Figures, list[str]]] | None = None
         """A look at the engine that is not over."""
         self._last: Figures | None = None
+        self._engine_answers = True
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -57,7 +62,8 @@ class Progress:
             kind = "live" if sys.stderr.isatty() else "plain"
         session = Session.of(crawler)
         interval = read(crawler.settings, "PROGRESS_INTERVAL")
-        extension = cls(session, Waiting(crawler, session), session.connection.keys.crawl, kind, interval)
+        outlook, waiting = Outlook(crawler, session), Waiting(crawler, session)
+        extension = cls(session, outlook, waiting, session.connection.keys.crawl, kind, interval)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)
         return extension
@@ -99,17 +105,20 @@ class Progress:
         ending = self._session.turns.ending
         if ending.is_set():
             await asyncio.sleep(min(self._interval, _STOPPING_SECONDS))
-        else:
+            return
+        until = time.monotonic() + self._interval
+        while (left := until - time.monotonic()) > 0 and not ending.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._interval):
+                async with asyncio.timeout(min(left, _LIVE_SECONDS)):
                     await ending.wait()
+            self._outlook.sample(self._last, engine_answers=self._engine_answers)
 
     async def _look(self) -> None:
         """Shows the current figures, or the last ones while the engine does not answer."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._read())
         await asyncio.wait([self._reading], timeout=_READ_SECONDS)
-        error = None
+        error, self._engine_answers = None, False
         if self._reading.done():
             reading, self._reading = self._reading, None
             try:
@@ -117,6 +126,7 @@ class Progress:
             except UNAVAILABLE as unavailable:
                 error = unavailable
             else:
+                self._engine_answers = True
                 self._display.update(self._last, waits)
                 return
         if self._last is not None:
@@ -125,7 +135,7 @@ class Progress:
     async def _read(self) -> tuple[Figures, list[str]]:
         connection = self._session.connection
         now = await figures(connection.frontier, connection.crawl)
-        return now, await self._waiting.lines(now)
+        return now, [*await self._outlook.lines(now), *await self._waiting.lines(now)]
 
 
 class _Display:
@@ -215,25 +225,7 @@ def duplicates(now: Figures) -> int:
 
 def panel(console: Console, title: str, now: Figures, speed: float, waits: Sequence[str] = ()) -> Panel:
     """The figures in three columns, or in as many as fit the console, above what the crawl waits for."""
-    cells = [
-        ("pages", f"{now.pages:,}"),
-        ("pages/s", f"{speed:.1f}"),
-        ("bytes", size(now.bytes)),
-        ("hosts", f"{now.hosts:,}"),
-        ("unreachable", f"{now.unreachable:,}"),
-        ("duplicates", f"{duplicates(now):,}"),
-        ("queued", f"{now.queued:,}"),
-        ("leased", f"{now.leased:,}"),
-        ("seen", f"{now.seen_urls:,}"),
-        ("retries", f"{now.retried:,}"),
-        ("workers", f"{now.workers}"),
-        ("HTTP errors", f"{errors(now):,}"),
-        ("failed", f"{now.failed:,}"),
-        ("dead letters", f"{now.dead_letters:,}"),
-        ("robots.txt", f"{now.robots_denied:,}"),
-        ("refused", f"{now.addresses_refused:,}"),
-        ("cache hits", f"{now.cache_hit_ratio:.1%}"),
-    ]
+    cells = _cells(now, speed)
     for columns in (3, 2, 1):
         table = _table(cells, columns)
         if (width := console.measure(table).maximum + _FRAME) <= console.width:
@@ -253,6 +245,29 @@ def panel(console: Console, title: str, now: Figures, speed: float, waits: Seque
         subtitle=subtitle if len(subtitle) + _FRAME < room else "Ctrl-C stops",
         expand=bool(lines),
     )
+
+
+def _cells(now: Figures, speed: float) -> list[tuple[str, str]]:
+    """Names and figures. In the first column is what was done, then what is left or left out, then what went wrong."""
+    return [
+        ("pages", f"{now.pages:,}"),
+        ("pages/s", f"{speed:.1f}"),
+        ("bytes", size(now.bytes)),
+        ("hosts", f"{now.hosts:,}"),
+        ("duplicates", f"{duplicates(now):,}"),
+        ("workers", f"{now.workers}"),
+        ("queued", f"{now.queued:,}"),
+        ("leased", f"{now.leased:,}"),
+        ("seen", f"{now.seen_urls:,}"),
+        ("cache hits", f"{now.cache_hit_ratio:.1%}"),
+        ("robots.txt", f"{now.robots_denied:,}"),
+        ("refused", f"{now.addresses_refused:,}"),
+        ("HTTP errors", f"{errors(now):,}"),
+        ("retries", f"{now.retried:,}"),
+        ("unreachable", f"{now.unreachable:,}"),
+        ("failed", f"{now.failed:,}"),
+        ("dead letters", f"{now.dead_letters:,}"),
+    ]
 
 
 def _state(now: Figures, ending: bool) -> str:

@@ -15,11 +15,13 @@ from typing import Any, Self
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.utils.project import inside_project
 
 from webcrawl.config import StoreConfig, read
 from webcrawl.config.passwords import without_password, without_secret_options
 from webcrawl.crawler.no_pages import NoPages
 from webcrawl.crawler.progress import http_errors
+from webcrawl.crawler.result_commands import result_commands
 from webcrawl.crawler.scheduling.unserializable import LOST
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.written_feeds import WrittenFeeds
@@ -81,11 +83,16 @@ class Summary:
         if self._print:
             received = self._crawler.stats.get_value("response_received_count")
             idle = self._session.connection.joined.finished and not received
-            places = "\n".join([results(self._session.stores, now), *feeds(now.feeds, self._feeds.failed)])
-            shown = text(now, reason, places, idle=idle, lost=self._lost())
+            shown = text(now, reason, self._places(now), idle=idle, lost=self._lost())
             print("\n".join([shown, *why]), file=sys.stderr, flush=True)
         elif why:
             logger.error("%s", "\n".join(why))
+
+    def _places(self, now: Figures) -> str:
+        """Where the results are, and in a project the commands for them."""
+        stores, settings = self._session.stores, self._crawler.settings
+        lines = [results(stores, now), *feeds(now.feeds, self._feeds.failed)]
+        return "\n".join([*lines, *(result_commands(stores, now, settings) if inside_project() else ())])
 
     async def _explain(self, now: Figures, reason: str) -> list[str]:
         """Why no page was fetched, as lines; sets the exit status if that is an error."""

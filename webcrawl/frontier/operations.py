@@ -82,7 +82,7 @@ class Operations:
         pages, size = (int(part) for part in (spent or b"0 0").split())
         return HostState(
             host,
-            queued=(await self._lengths(shard, [host]))[0],
+            queued=(await self.queue_lengths([host]))[host],
             leased=bool(await client.exists(f"{prefix}lease:{host}")),
             parked=parked.decode() if parked else None,
             unknown_paths=Answer.decoded(unknown.decode()).about() if unknown else None,
@@ -93,6 +93,19 @@ class Operations:
             waits=max(0, int(record.get("until", 0)) - now) / 1000,
             failures=int(record.get(failures_field(self.keys, host), 0)),
         )
+
+    async def queue_lengths(self, hosts: Iterable[str]) -> dict[str, int]:
+        """Returns how many URLs are queued for each of a few hosts."""
+        by_shard: dict[int, list[str]] = {}
+        for host in hosts:
+            by_shard.setdefault(self.keys.shard(host), []).append(host)
+        calls = [Call("lengths", self.keys.queue(shard), some) for shard, some in by_shard.items()]
+        replies = await self.engine.run_all(calls)
+        return {
+            host: int(length)
+            for some, lengths in zip(by_shard.values(), replies, strict=True)
+            for host, length in zip(some, lengths, strict=True)
+        }
 
     async def patterns(self, host: str) -> bytes:
         """Returns the packed records of the URL patterns of a host; empty if none has sunk."""
@@ -163,11 +176,11 @@ class Operations:
             pipe = self.engine.client.pipeline(transaction=False)
             for host in some:
                 pipe.exists(f"{prefix}lease:{host}")
-            rows = zip(some, await self._lengths(shard, some), await pipe.execute(), strict=True)
+            queued = await self.queue_lengths(some)
             found += [
-                HostQueue(host, urls, bool(leased), *retries.get(host, (0, None)))
-                for host, urls, leased in rows
-                if urls or host in retries
+                HostQueue(host, queued[host], bool(leased), *retries.get(host, (0, None)))
+                for host, leased in zip(some, await pipe.execute(), strict=True)
+                if queued[host] or host in retries
             ]
         return found
 
@@ -189,10 +202,6 @@ class Operations:
             if len(rows) < BATCH:
                 break
         return found
-
-    async def _lengths(self, shard: int, hosts: list[str]) -> list[int]:
-        """Returns the lengths of the queues of these hosts of a shard."""
-        return list(await self.engine.run(Call("lengths", self.keys.queue(shard), hosts)))
 
     async def _call(self, script: str, *arguments: str | int) -> None:
         await self.engine.run(Call(script, self.keys.queue(self.keys.shard(str(arguments[0]))), arguments))

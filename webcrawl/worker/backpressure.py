@@ -26,6 +26,8 @@ class Backpressure:
     def __init__(self) -> None:
         self.shortage = ""
         """The shortage that a store measured, such as too little free disk; "" while there is none."""
+        self.writes = 0
+        """Number of calls of `retry_until_available` under way."""
         self._waiting: dict[object, str] = {}
         self._refused = ""
         self._refused_until = -math.inf
@@ -47,6 +49,7 @@ class Backpressure:
         """
         backoff = Backoff(SHUTDOWN_SECONDS, ending, first=POLL_SECONDS, longest=POLL_SECONDS)
         this = object()
+        self.writes += 1
         try:
             while True:
                 try:
@@ -57,4 +60,5 @@ class Backpressure:
                         raise
                     await backoff.pause()
         finally:
+            self.writes -= 1
             self._waiting.pop(this, None)

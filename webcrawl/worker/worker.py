@@ -88,7 +88,7 @@ class Worker:
             costs=costs or Costs(),
             importance=importance,
         )
-        self._hosts = state.hosts
+        self.hosts = state.hosts
         self.answered_hosts, self.unreachable_hosts = state.answered_hosts, state.unreachable_hosts
         self._loop = Loop(state, restarts, backpressure, mined, alone=bloom is not None)
         self.importance, self.patterns, self.budgets, self._tails = importance, patterns, budgets, tails
@@ -148,11 +148,11 @@ class Worker:
 
     def adding_links(self, host: str) -> AbstractContextManager[None]:
         """Keeps a host from being asked while many links of one of its pages are added."""
-        return self._hosts.adding_links(host)
+        return self.hosts.adding_links(host)
 
     def next(self) -> LeasedURL | None:
         """Returns a URL whose host may be asked now, or None. Call `finish_fetch` and `settle` for it."""
-        url = self._hosts.next(time.monotonic(), self._state.permits.take)
+        url = self.hosts.next(time.monotonic(), self._state.permits.take)
         if url is not None and self.importance:
             self.importance.begin(url)
         if url is not None and self.budgets:
@@ -163,12 +163,12 @@ class Worker:
 
     def due_in(self) -> float:
         """Seconds until `next` may have a URL; infinite when nothing is scheduled."""
-        return math.inf if self._state.permits.short else max(0.0, self._hosts.next_at() - time.monotonic())
+        return math.inf if self._state.permits.short else max(0.0, self.hosts.next_at() - time.monotonic())
 
     def finish_fetch(self, url: LeasedURL, token: int) -> None:
         """Ends the fetch of a URL, successful or not: the next URL of its host may be scheduled."""
-        if host := self._hosts.of(url.host, token):
-            self._hosts.finish_fetch(host)
+        if host := self.hosts.of(url.host, token):
+            self.hosts.finish_fetch(host)
             if host.turn.given_up:
                 self._state.given_up.add(url.host)
                 self._state.changed.set()
@@ -184,7 +184,7 @@ class Worker:
         if page:
             self.counters["pages"] += 1
         links = self.importance.end(url.url) if self.importance else ()
-        if host := self._hosts.of(url.host, token):
+        if host := self.hosts.of(url.host, token):
             after = self.discovered.total
             settlement = replace(settlement, pages=int(page), bytes=size, links=links)
             host.settle(Settled(settlement, after))
@@ -201,7 +201,7 @@ class Worker:
         self._state.permits.settle(page=False)
         if self.importance:
             self.importance.end(url.url)
-        if host := self._hosts.of(url.host, token):
+        if host := self.hosts.of(url.host, token):
             host.put_back(url)
             if put_off is None:
                 self.membership.lend(self.frontier.keys.shard(url.host))
@@ -216,7 +216,7 @@ class Worker:
 
     def token(self, url: LeasedURL) -> int:
         """Returns the fencing token of a URL's lease; -1 when the lease is gone."""
-        return self._hosts.token(url.host)
+        return self.hosts.token(url.host)
 
     async def close(self) -> None:
         """Reports everything and releases all hosts. URLs not handed out keep their places in the queues."""

@@ -102,6 +102,8 @@ class Tasks:
         self._paced = paced
         self._judged = judged
         self._tasks: dict[Request, Task] = {}
+        self.processed = 0
+        """Number of requests whose fetch is over, and whose pages are parsed or stored."""
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -172,6 +174,7 @@ class Tasks:
         task = self._tasks.get(request)
         if task and not task.fetch_is_over:
             task.fetch_is_over = True
+            self.processed += 1
             if not self._paced and (turn := self._turns.turn(task.url.host)).in_flight:
                 turn.finish(time.monotonic(), Ok(request.meta.get("download_latency", 0.0)))
             self.worker.finish_fetch(task.url, task.token)
@@ -209,6 +212,7 @@ class Tasks:
         task = self._tasks.pop(request, None)
         if task is None:
             return None
+        self.processed -= 1
         if task.postponed:
             self.worker.decline(task.url, task.token, task.put_off)
             return None

@@ -1,0 +1,75 @@
+"""What leased hosts wait for: one stage for each, found of a bounded number of hosts at a time."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from hypothesis import given, strategies as st
+
+from webcrawl.config import PolitenessConfig
+from webcrawl.frontier import Lease, LeasedURL, Settlement
+from webcrawl.hosts.politeness import Ok, Throttled
+from webcrawl.hosts.turns import Turns
+from webcrawl.worker.dust import Dust
+from webcrawl.worker.leased_hosts import LeasedHost, LeasedHosts, Settled
+from webcrawl.worker.patterns import Patterns
+from webcrawl.worker.stages import HostState, HostStates, Stage, stage_of
+
+HOST = "http://a.test"
+
+
+def leased(number: int = 1, urls: int = 1, **politeness: float) -> LeasedHosts:
+    """Hosts that were just leased, with `urls` URLs each."""
+    turns = Turns(PolitenessConfig(**{"delay": 5.0, **politeness}))
+    hosts = LeasedHosts(turns, lambda: None, Patterns(), Dust(), None)
+    for n in range(number):
+        name = HOST if number == 1 else f"http://h{n}.test"
+        entries = [LeasedURL(i, name, f"/{i}", 3, 0, 0, 0, None, None) for i in range(urls)]
+        hosts.open(Lease(name, n, 0, None, entries), math.inf)
+    return hosts
+
+
+def after(hosts: LeasedHosts, seconds: float = 0.0) -> Stage:
+    return stage_of(hosts[HOST], time.monotonic() + seconds)
+
+
+def test_a_host_passes_the_stages() -> None:
+    hosts = leased(urls=2)
+    host: LeasedHost = hosts[HOST]
+    assert after(hosts) is Stage.DUE
+    hosts.next(time.monotonic(), lambda: True)
+    assert after(hosts) is Stage.NETWORK, "its name is being resolved"
+    host.turn.start(time.monotonic())
+    assert after(hosts) is Stage.NETWORK
+    host.turn.finish(time.monotonic(), Ok())
+    assert after(hosts) is Stage.TURN, "its robots.txt was fetched, and the delay is not over"
+    assert after(hosts, 6) is Stage.NETWORK
+    hosts.finish_fetch(host)
+    assert (after(hosts), after(hosts, 6)) == (Stage.TURN, Stage.DUE)
+    host.turn.start(time.monotonic() + 6)
+    host.turn.finish(time.monotonic() + 6, Throttled())
+    assert after(hosts, 6) is Stage.TURN
+    hosts.next(time.monotonic() + 1_000, lambda: True)
+    hosts.finish_fetch(host)
+    assert after(hosts) is Stage.PROCESSING
+    for index in range(2):
+        host.settle(Settled(Settlement(index)))
+    assert after(hosts) is Stage.ENGINE
+
+
+def test_a_host_whose_links_are_added_waits_for_the_engine() -> None:
+    hosts = leased()
+    with hosts.adding_links(HOST):
+        assert after(hosts) is Stage.ENGINE
+    assert after(hosts) is Stage.DUE
+
+
+@given(st.integers(1, 60), st.integers(1, 70))
+def test_all_hosts_are_looked_at_in_turn(number: int, most: int) -> None:
+    states = HostStates(leased(number, urls=3), most)
+    looks = [states.next(time.monotonic()) for _ in range(math.ceil(number / most) + 1)]
+    assert all(len(look) <= most for look in looks)
+    found = {state for look in looks for state in look}
+    names = {HOST} if number == 1 else {f"http://h{n}.test" for n in range(number)}
+    assert found == {HostState(name, Stage.DUE, 5.0, 3, has_more=True) for name in names}

@@ -1,0 +1,116 @@
+"""Why a crawl is not faster: the shares of what the next requests to its hosts wait for.
+
+Each leased host waits for one thing before its next request. Hosts gather where they wait longest, so the causes with
+the largest shares are what limits the crawl.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from webcrawl.worker.stages import Stage
+
+_LOOKS = 20
+"""Looks whose mean is shown: those of ten seconds."""
+_LEAST_SHOWN = 0.05
+
+
+class Cause(StrEnum):
+    """What a crawl waits for; docs/watch-a-crawl.md explains each of them."""
+
+    POLITENESS = "politeness"
+    NETWORK = "network"
+    PARSER = "parser"
+    STORES = "stores"
+    ENGINE = "engine"
+    RETRIES = "retries"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one worker does at one moment.
+
+    `hosts`: stage -> leased hosts. `processed`: pages that are parsed or stored, of which stores write `written`.
+    `has_connections`: one is free. `is_full`: pages that are processed take so much memory that fetching pauses.
+    `holds`: the stores accept nothing. `engine_is_away`: it does not answer, or too many links wait for it.
+    `queued`, `retrying`: URLs of the crawl that no worker has; those that failed before are in `retrying` alone.
+    """
+
+    hosts: Mapping[Stage, int]
+    processed: int = 0
+    written: int = 0
+    has_connections: bool = True
+    is_full: bool = False
+    holds: bool = False
+    engine_is_away: bool = False
+    queued: int = 0
+    retrying: int = 0
+
+
+def causes(look: Look) -> dict[Cause, float]:
+    """Returns the shares of the causes, which add up to 1; empty if the crawl waits for nothing."""
+    if look.engine_is_away:
+        return {Cause.ENGINE: 1.0}
+    if look.holds:
+        return {Cause.STORES: 1.0}
+    hosts, found = look.hosts, Counter[Cause]()
+    found[Cause.POLITENESS] += hosts.get(Stage.TURN, 0)
+    found[Cause.NETWORK] += hosts.get(Stage.NETWORK, 0)
+    found[Cause.ENGINE] += hosts.get(Stage.ENGINE, 0)
+    found[_processing(look)] += hosts.get(Stage.PROCESSING, 0)
+    found[_not_sent(look)] += hosts.get(Stage.DUE, 0)
+    if not found.total() and (alone := _without_hosts(look)):
+        found[alone] = 1
+    return {cause: number / found.total() for cause, number in found.items() if number}
+
+
+def _processing(look: Look) -> Cause:
+    """What most pages that are fetched wait for."""
+    return Cause.STORES if 2 * look.written > look.processed else Cause.PARSER
+
+
+def _not_sent(look: Look) -> Cause:
+    """Why hosts that may be asked are not asked."""
+    if look.is_full or look.has_connections:
+        return _processing(look)
+    return Cause.NETWORK
+
+
+def _without_hosts(look: Look) -> Cause | None:
+    """What is waited for while no host is leased."""
+    if look.processed:
+        return _processing(look)
+    if look.queued:
+        return Cause.POLITENESS
+    return Cause.RETRIES if look.retrying else None
+
+
+class Shares:
+    """The mean shares of the causes over the last looks."""
+
+    def __init__(self) -> None:
+        self._looks: deque[dict[Cause, float]] = deque(maxlen=_LOOKS)
+
+    def add(self, look: Look) -> None:
+        """Adds a look; one without a cause counts for nothing."""
+        if found := causes(look):
+            self._looks.append(found)
+
+    def clear(self) -> None:
+        """Forgets all looks: the crawl was paused or ends."""
+        self._looks.clear()
+
+    def mean(self) -> dict[Cause, float]:
+        """Returns the shares, the largest first; empty without a look."""
+        total = Counter[Cause]()
+        for look in self._looks:
+            total.update(look)
+        return {cause: share / len(self._looks) for cause, share in total.most_common()}
+
+    def line(self) -> str:
+        """The shares in words, without those below 5 %: "waits for: politeness 92%, network 8%"; "" without a look."""
+        shown = [f"{cause} {share:.0%}" for cause, share in self.mean().items() if share >= _LEAST_SHOWN]
+        return f"waits for: {', '.join(shown)}" if shown else ""

@@ -1,0 +1,150 @@
+"""When a crawl ends, as far as its course tells: at a limit, or when its queue is empty.
+
+Nothing is told until the course was steady for a while: with equal parts of it giving about the same rate. What is told
+moves slowly, and is withdrawn when the course is not steady any more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_LEAST_SECONDS = 20.0
+"""How long a course must be known."""
+_SPANS = (120.0, 60.0, 30.0)
+"""How much of the course is looked at: the longest of these spans in which it was steady."""
+_POINT_SECONDS = 1.0
+"""The shortest time between two points."""
+_PARTS = 4
+_STEADY = 2.0
+"""The rates of a steady course's parts differ by at most this factor."""
+_KEPT_SECONDS = 10.0
+"""How long an ending is told after the course was steady for the last time."""
+_STEP = 0.1
+"""An ending that was told moves by at most this share of the time left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The figures of a crawl at a monotonic time; `open` URLs are still to be crawled."""
+
+    time: float
+    pages: int
+    bytes: int
+    open: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of a crawl in `seconds`, and on what grounds."""
+
+    seconds: float
+    grounds: str
+
+
+class Course:
+    """The course of a crawl in the last two minutes. A limit of 0 means no limit."""
+
+    def __init__(self, max_pages: int = 0, max_bytes: int = 0) -> None:
+        self._max_pages = max_pages
+        self._max_bytes = max_bytes
+        self._points: deque[Point] = deque()
+        self._told: tuple[float, str] | None = None
+        """The time of the ending, and its grounds."""
+        self._steady_until = -math.inf
+
+    def clear(self) -> None:
+        """Forgets the course: the crawl was paused, held or ends."""
+        self._points.clear()
+        self._told = None
+
+    def add(self, point: Point, slowest: float = 0.0) -> None:
+        """Adds a point. `slowest`: seconds that the host with the longest queue takes at least."""
+        if self._points and point.time - self._points[-1].time < _POINT_SECONDS:
+            return
+        self._points.append(point)
+        while point.time - self._points[0].time > _SPANS[0]:
+            self._points.popleft()
+        if found := self._find(slowest):
+            self._steady_until = point.time + _KEPT_SECONDS
+            self._tell(point.time, found)
+        elif point.time > self._steady_until:
+            self._told = None
+
+    def ending(self, now: float) -> Ending | None:
+        """Returns the ending at the monotonic time `now`, or None if it cannot be told."""
+        if self._told is None or self._told[0] <= now:
+            return None
+        return Ending(self._told[0] - now, self._told[1])
+
+    def _tell(self, now: float, found: Ending) -> None:
+        end = now + found.seconds
+        if self._told and self._told[0] > now:
+            before = self._told[0]
+            step = _STEP * (before - now)
+            end = min(max(end, before - step), before + step)
+        self._told = end, found.grounds
+
+    def _find(self, slowest: float) -> Ending | None:
+        """The first of the endings that the course tells."""
+        points, found = self._points, []
+        for name, limit, value in (
+            ("CRAWL_MAX_PAGES", self._max_pages, "pages"),
+            ("CRAWL_MAX_BYTES", self._max_bytes, "bytes"),
+        ):
+            if not limit:
+                continue
+            course = [(one.time, float(getattr(one, value))) for one in points]
+            if (rate := recent_rate(course)) is None:
+                return None  # it may be the first one
+            found.append(Ending(max(0.0, limit - course[-1][1]) / rate, f"at {name}"))
+        if rate := recent_rate([(one.time, -float(one.open)) for one in points]):
+            seconds = points[-1].open / rate
+            grounds = "the queue shrinks steadily" if seconds >= slowest else "the slowest host has most left"
+            found.append(Ending(max(seconds, slowest), grounds))
+        return min(found, key=lambda one: one.seconds, default=None)
+
+
+def recent_rate(course: Sequence[tuple[float, float]]) -> float | None:
+    """Returns the steady rate of the longest of a few spans until now; None if there is none."""
+    for span in _SPANS if course else ():
+        since = course[-1][0] - span
+        if rate := steady_rate([one for one in course if one[0] >= since]):
+            return rate
+    return None
+
+
+def steady_rate(course: Sequence[tuple[float, float]]) -> float | None:
+    """Returns by how much a value grows in a second; None unless it grows about equally in each part of its course.
+
+    `course`: times in seconds, in order, and values.
+    """
+    if not course or (took := course[-1][0] - course[0][0]) < _LEAST_SECONDS:
+        return None
+    first, marks = course[0][0], [course[0]]
+    for part in range(1, _PARTS):
+        marks.append(min(course, key=lambda one: abs(one[0] - first - took * part / _PARTS)))
+    marks.append(course[-1])
+    if any(after[0] <= before[0] for before, after in itertools.pairwise(marks)):
+        return None
+    rates = [(after[1] - before[1]) / (after[0] - before[0]) for before, after in itertools.pairwise(marks)]
+    if min(rates) <= 0 or max(rates) > _STEADY * min(rates):
+        return None
+    return (course[-1][1] - course[0][1]) / took
+
+
+def about(seconds: float) -> str:
+    """A duration that is not exact, in words: "less than a minute", "about 4 min", "about 3 h", "about 12 days"."""
+    if seconds < 60:
+        return "less than a minute"
+    for step, most, unit, name in (
+        (60, 600, 60, "min"),
+        (300, 7_200, 60, "min"),
+        (3_600, 172_800, 3_600, "h"),
+    ):
+        if seconds < most:
+            return f"about {round(seconds / step) * step // unit} {name}"
+    return f"about {round(seconds / 86_400):,} days"

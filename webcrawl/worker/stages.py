@@ -1,0 +1,83 @@
+"""What the next requests to leased hosts wait for."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from webcrawl.worker.leased_hosts import LeasedHost, LeasedHosts
+
+
+class Stage(StrEnum):
+    """Where a leased host is on the way to its next request."""
+
+    DUE = "due"
+    """It may be asked now, and this worker has not sent the request yet."""
+    TURN = "turn"
+    """Its delay, Crawl-delay or back-off is not over."""
+    NETWORK = "network"
+    """A response, a robots.txt, the address of the host or a connection is awaited."""
+    PROCESSING = "processing"
+    """All its leased URLs are fetched, and pages of it are parsed or stored."""
+    ENGINE = "engine"
+    """Its results or links are to be sent to the engine, which then gives more URLs."""
+
+
+class HostState(NamedTuple):
+    """One leased host. `gap`: seconds between two requests; `urls` are leased and not handed out.
+
+    `has_more`: the engine may have more URLs of it.
+    """
+
+    host: str
+    stage: Stage
+    gap: float
+    urls: int
+    has_more: bool
+
+
+class HostStates:
+    """The states of at most `most` leased hosts at a time; each call goes on with the next ones."""
+
+    def __init__(self, hosts: LeasedHosts, most: int = 1_000) -> None:
+        self._hosts = hosts
+        self._most = most
+        self._from = 0
+
+    def next(self, now: float) -> list[HostState]:
+        """Returns states at the monotonic time `now`."""
+        return [_state_of(host, now) for host in self._some()]
+
+    def _some(self) -> Iterable[LeasedHost]:
+        size = len(self._hosts)
+        if size <= self._most:
+            return self._hosts
+        first = self._from % size
+        self._from = first + self._most
+        return itertools.islice(self._hosts, first, first + self._most)
+
+
+def _state_of(host: LeasedHost, now: float) -> HostState:
+    return HostState(
+        host.lease.host,
+        stage_of(host, now),
+        host.turn.gap,
+        len(host.urls),
+        not (host.drained or host.leaving),
+    )
+
+
+def stage_of(host: LeasedHost, now: float) -> Stage:
+    """Returns the stage of a leased host at the monotonic time `now`."""
+    turn = host.turn
+    if host.may_start and turn.may_start(now):
+        return Stage.DUE
+    if turn.in_flight:
+        return Stage.NETWORK
+    if host.in_flight or host.may_start:
+        return Stage.NETWORK if turn.may_start(now) else Stage.TURN
+    if not host.adding and host.unsettled > len(host.urls):
+        return Stage.PROCESSING
+    return Stage.ENGINE

@@ -119,8 +119,8 @@ GROUP = Group(
             Whole(least=LEAST_HOT_URLS, most=100_000, or_zero=True),
             "URLs of one host and priority that the engine keeps in memory; further ones are written to "
             f"`FRONTIER_SPILL_URI`. At least {LEAST_HOT_URLS}, or 0 to keep all in memory. All workers of a crawl need "
-            "the same value. A quarter is read back four times a second, so one host gets about as many requests a second at "
-            "most: with 50, eight fast hosts were crawled at half the speed.",
+            "the same value. A quarter is read back four times a second, so one host gets about as many requests a "
+            "second at most: with 50, eight fast hosts were crawled at half the speed.",
             example=10_000,
         ),
         Setting(

@@ -11,18 +11,40 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import select
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-LATE = ("aiohttp", "numpy", "rich.console", "webcrawl.commands.crawl", "webcrawl.stores.metadata")
+PACKAGES = ("scrapy.commands", "webcrawl.commands", "webcrawl.spiders")
+"""Packages of which a command imports all modules."""
+LATE = (
+    *(
+        "aiohttp.web",
+        "encodings.idna",
+        "numpy",
+        "rich.console",
+        "sqlalchemy.dialects.sqlite.pysqlite",
+        "uvloop",
+    ),
+    *(
+        "webcrawl.addon",
+        "webcrawl.entry",
+        "webcrawl.documents.markup_bounds",
+        "webcrawl.documents.simhash",
+        "webcrawl.engine.embedded",
+    ),
+    *("webcrawl.stores.duplicate_index", "webcrawl.stores.importance_column", "webcrawl.stores.metadata"),
+    *("webcrawl.stores.objects.folder", "webcrawl.temporary.command", "webcrawl.urls.seeds"),
+)
 """Modules of every crawl that no component imports at its beginning."""
 MOST_BYTES = 200_000
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -139,17 +161,27 @@ def run(asked: Mapping[str, Any]) -> None:
 
 def preload() -> None:
     """Import the modules of the parts of a crawl."""
+    from scrapy.settings import default_settings
+
     from webcrawl.config import parts
 
-    named = {**parts.BASES, **parts.VALUES}
-    paths = [
-        path for value in named.values() if isinstance(value, dict) for path in (*value, *value.values())
-    ]
-    paths += [value for value in named.values() if isinstance(value, str)]
-    ours = {path.rpartition(".")[0] for path in paths if str(path).startswith("webcrawl.")}
-    for name in (*sorted(ours), *LATE, "scrapy.cmdline"):
+    paths = [path for module in (default_settings, parts) for path in _paths(vars(module))]
+    names = {path.rpartition(".")[0] for path in paths}
+    for package in PACKAGES:
+        folder = importlib.import_module(package).__path__
+        names |= {found.name for found in pkgutil.iter_modules(folder, f"{package}.")}
+    for name in (*sorted(names), *LATE, "scrapy.cmdline"):
         importlib.import_module(name)
     gc.freeze()
+
+
+def _paths(value: Any) -> Iterator[str]:
+    """The names of objects in a setting."""
+    if isinstance(value, Mapping):
+        for pair in value.items():
+            yield from chain.from_iterable(map(_paths, pair))
+    elif isinstance(value, str) and value.startswith(("scrapy.", "webcrawl.")):
+        yield value
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from functools import partial
 from typing import Self, cast
+from weakref import WeakKeyDictionary
 
 import aiohttp
 import yarl
@@ -55,6 +56,8 @@ _NO_IMPERSONATION = (
     "webcrawl.crawler.download.curl.CurlDownloadHandler"
 )
 
+_ssl_contexts = WeakKeyDictionary[Crawler, ssl.SSLContext]()
+
 
 class HTTPDownloadHandler:
     """A Scrapy download handler for http and https.
@@ -73,7 +76,7 @@ class HTTPDownloadHandler:
         self._proxies = Proxies(crawler, session)
         bind = settings.get("DOWNLOAD_BIND_ADDRESS")
         self._local_address = (bind, 0) if isinstance(bind, str) else bind
-        self._ssl_context: ssl.SSLContext = _make_ssl_context(settings)
+        self._ssl_context = _ssl_context(crawler)
         self._resolver = GuardedResolver(session.resolver, session.guard)
         self._receiver = BodyReceiver(crawler, session, aiohttp.ClientPayloadError)
         self._rendered = RenderedPages(crawler, session)
@@ -196,3 +199,10 @@ class HTTPDownloadHandler:
 
 def _is_encrypted(url: yarl.URL, proxy: str | None) -> bool:
     return url.scheme == "https" or (proxy is not None and proxy.startswith("https:"))
+
+
+def _ssl_context(crawler: Crawler) -> ssl.SSLContext:
+    """Returns the context of a crawl's TLS settings; to read the system's certificates takes about 20 ms."""
+    if crawler not in _ssl_contexts:
+        _ssl_contexts[crawler] = _make_ssl_context(crawler.settings)
+    return _ssl_contexts[crawler]

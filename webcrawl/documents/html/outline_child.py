@@ -18,8 +18,6 @@ from webcrawl.documents.sandbox import Sandbox
 def main() -> None:
     """Answers questions until the parent closes the socket."""
     sandbox = Sandbox()
-    from webcrawl.documents import markup_bounds  # noqa: F401  (the first large page would wait for NumPy)
-
     # a page creates thousands of objects and no cycles
     gc.freeze()
     gc.set_threshold(100_000, 1, 1)

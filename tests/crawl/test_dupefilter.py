@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +13,7 @@ from scrapy import Request, Spider
 from scrapy.settings import Settings
 from scrapy_redis.dupefilter import RFPDupeFilter
 
-from tests.crawls import CHECKOUT
+from tests.crawls import CHECKOUT, Crawl
 from tests.web import LocalWeb, Reply
 from webcrawl.dupefilter import CompactDupeFilter
 from webcrawl.errors import ConfigurationError
@@ -58,31 +55,22 @@ def stock(tmp_path: Path, redis_url: str) -> Path:
 
 
 @pytest.fixture
-def start(stock: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts the crawl of the stock project as a subprocess."""
-    running: list[subprocess.Popen[str]] = []
-
-    def begin(home: str, *options: str) -> subprocess.Popen[str]:
-        words = [sys.executable, "-m", "scrapy", "crawl", "walk", "-a", f"home={home}", *options]
-        environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-        pipe = subprocess.PIPE
-        running.append(subprocess.Popen(words, cwd=stock, env=environment, stderr=pipe, text=True))
-        return running[-1]
-
-    yield begin
-    for process in running:
-        process.kill()
-        process.communicate()
+def start(stock: Path, start_crawl: Callable[..., Crawl]) -> Callable[..., Crawl]:
+    """Starts the crawl of the stock project."""
+    environment = {"PYTHONPATH": str(CHECKOUT)}
+    return lambda home, **settings: start_crawl(
+        "walk", project=stock, env=environment, arguments={"home": home}, **settings
+    )
 
 
-def finished(*processes: subprocess.Popen[str]) -> None:
-    for process in processes:
-        _, log = process.communicate(timeout=60)
-        assert process.returncode == 0 and "Traceback" not in log, log
+def finished(*crawls: Crawl) -> None:
+    for crawl in crawls:
+        result = crawl.wait()
+        assert result.returncode == 0 and "Traceback" not in result.stderr, result.stderr
 
 
 def test_two_processes_fetch_each_page_once_and_a_later_one_fetches_none(
-    local_web: Callable[..., LocalWeb], start: Callable[..., subprocess.Popen[str]], valkey: redis.Redis
+    local_web: Callable[..., LocalWeb], start: Callable[..., Crawl], valkey: redis.Redis
 ) -> None:
     web = local_web(SITE)
     links = "".join(f"<a href=/{n}>x</a>" for n in range(PAGES))
@@ -95,7 +83,7 @@ def test_two_processes_fetch_each_page_once_and_a_later_one_fetches_none(
     assert valkey.hget(KEY, "seen") == b"%d" % (PAGES + 1)
     finished(start(home))
     assert sorted(web.paths(SITE)) == everything, "known URLs were forgotten"
-    finished(start(home, "-s", "SCHEDULER_FLUSH_ON_START=True"))
+    finished(start(home, SCHEDULER_FLUSH_ON_START=True))
     assert sorted(web.paths(SITE)) == sorted(everything * 2)
 
 

@@ -26,7 +26,7 @@ def sites(local_web: StartWeb, pages: int) -> tuple[LocalWeb, list[str]]:
 
 def test_ports_of_a_name_share_the_delay_over_workers(local_web: StartWeb, crawl: RunCrawl) -> None:
     web, seeds = sites(local_web, 5)
-    result = crawl(seeds, command=("workers", "2"), DOWNLOAD_DELAY=0.1)
+    result = crawl(seeds, workers=2, DOWNLOAD_DELAY=0.1)
     assert result.returncode == 0, result.stderr
     assert len(web.urls()) == 12
     log = web.log()

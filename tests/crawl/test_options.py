@@ -152,13 +152,12 @@ def test_the_page_limit_is_exact_and_a_larger_one_continues_the_crawl(
     web = local_web(SITE, OTHER, THIRD)
     graph = generated_web(11, web, pages=50)
     seeds = [web.url(label) for label in (SITE, OTHER, THIRD)]
-    command = ("crawl",) if workers == 1 else ("workers", str(workers))
-    result = crawl(seeds, command=command, CRAWL_MAX_PAGES=17)
+    result = crawl(seeds, workers=workers, CRAWL_MAX_PAGES=17)
     assert result.returncode == 0, result.stderr
     assert (result.summary["pages"], result.summary["finish_reason"]) == (17, "max_pages")
     assert len(web.urls()) == len(result.rows()) == 17
     assert (result.summary["leased"], result.summary["queued"]) == (0, result.summary["seen_urls"] - 17)
-    result = crawl(seeds, command=command, CRAWL_MAX_PAGES=1000)
+    result = crawl(seeds, workers=workers, CRAWL_MAX_PAGES=1000)
     assert sorted(web.urls()) == sorted(graph.reachable(*seeds))
     assert result.summary["pages"] == len(graph.reachable(*seeds))
     assert result.summary["finish_reason"] == "finished"

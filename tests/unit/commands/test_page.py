@@ -22,7 +22,6 @@ from webcrawl.stores.warc.files import WarcPlace
 
 HOME = "http://www.example.org/"
 LIMIT = 10_000_000
-BOMB = gzip.compress(bytes(100_000_000), 6)
 LARGE = os.urandom(1 << 20) * 100
 MOST_KB = 120_000
 """Memory of Scrapy, SQLAlchemy and the rest with a margin; far less than the bodies."""
@@ -50,7 +49,7 @@ def put(
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stored")
-    put(folder, "bomb", BOMB, "gzip")
+    put(folder, "bomb", gzip.compress(bytes(100_000_000), 1), "gzip")
     put(folder, "large", LARGE)
     put(folder, "small", gzip.compress(b"<p>small"), "gzip")
     put(folder, "wrong", b"<p>not packed", "gzip")

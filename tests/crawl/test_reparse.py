@@ -6,14 +6,7 @@ import gzip
 import json
 import os
 import re
-import signal
-import sqlite3
-import subprocess
-import sys
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +15,11 @@ import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from tests.crawl.conftest import Project
-from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult, items_of, scrapy
+from tests.crawl.reparsing import differences, execute, forget_reading, reparse, rows, summary
+from tests.crawls import CrawlResult, items_of
 from tests.documents import mixed
 from tests.web import LocalWeb, Reply
 from webcrawl.demo import demo_pages
-from webcrawl.stores.reread_rows import READ_FIELDS
 
 SITE = "127.0.1.1"
 StartWeb = Callable[..., LocalWeb]
@@ -36,41 +29,6 @@ OF_THE_FETCH = {
     *("warc_file", "warc_offset", "warc_length", "importance"),
 }
 PROSE = demo_pages(0, ["http://a", "http://b", "http://c"])["/article/1.html"].body.decode()
-
-
-def reparse(
-    data_dir: Path, *words: str, spider: str = "broad", cwd: Path = CHECKOUT, code: int = 0
-) -> subprocess.CompletedProcess[str]:
-    options = ("-s", f"DATA_DIR={data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}", "-s", "PROGRESS=off")
-    done = scrapy("reparse", spider, *words, *options, cwd=cwd, timeout=60)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
-
-
-def summary(data_dir: Path, *words: str, **options: Any) -> dict[str, Any]:
-    return dict(json.loads(reparse(data_dir, *words, "--json", **options).stdout))
-
-
-def rows(data_dir: Path) -> dict[str, dict[str, Any]]:
-    with closing(sqlite3.connect(data_dir / "metadata.db")) as database:
-        database.row_factory = sqlite3.Row
-        return {row["url"]: dict(row) for row in database.execute("SELECT * FROM pages")}
-
-
-def execute(data_dir: Path, statement: str, *values: object) -> None:
-    with closing(sqlite3.connect(data_dir / "metadata.db")) as database:
-        database.execute(statement, values)
-        database.commit()
-
-
-def forget_reading(data_dir: Path) -> None:
-    """Overwrites all that was read in bodies, except the sitemaps that cannot be recognized again."""
-    values = {**dict.fromkeys(READ_FIELDS, "old"), "simhash": 7, "length": 1, "published_at": None}
-    del values["details"]
-    columns = ", ".join(f"{name} = ?" for name in values)
-    execute(data_dir, f"UPDATE pages SET {columns} WHERE warc_file IS NOT NULL", *values.values())
-
-
 LINKS = "from_url, place, to_url, text, rel, element, block, nofollow, depth, crawl, epoch_us(time)"
 TEXTS = "url, title, language, mime_type, digest, warc_file, warc_offset, status, epoch_us(fetched_at), text"
 
@@ -99,16 +57,6 @@ def old_rows(data_dir: Path) -> set[str]:
         f"UNION SELECT url FROM '{data_dir}/texts/*.parquet' WHERE read_at IS NULL"
     )
     return {url for (url,) in found.fetchall()}
-
-
-def differences(first: dict[str, Any], second: dict[str, Any], without: Iterable[str] = ()) -> list[Any]:
-    assert first.keys() == second.keys()
-    return [
-        (url, name, value, second[url][name])
-        for url, row in first.items()
-        for name, value in row.items()
-        if name not in without and value != second[url][name]
-    ]
 
 
 def put_mixed_web(web: LocalWeb) -> None:
@@ -261,119 +209,6 @@ def test_a_new_pipeline_reads_archived_pages(local_web: StartWeb, crawl: RunCraw
     assert titles["scan"] == (djvu, "DJVM")
     assert titles["x"] == ("application/octet-stream", None)
     assert {name for _, name, *_ in differences(before, after)} == {"mime_type", "title"}
-
-
-SPIDER = """
-from webcrawl.spiders.base import BroadSpider
-from scrapy import Request
-
-
-class ShopSpider(BroadSpider):
-    name = "shop"
-
-    def parse(self, response):
-        yield from super().parse(response)
-        yield Request(response.urljoin("/next"), cb_kwargs={"a": 1})
-        with open(self.seen, "a") as file:
-            file.write(response.url + "\\n")
-
-    async def parse_offer(self, response):
-        yield {"offer": response.url, "type": response.headers["Content-Type"].decode()}
-        await self.crawler.engine.download_async(Request(response.urljoin("/more")))
-"""
-
-
-@pytest.fixture
-def shop(
-    local_web: StartWeb, project: Project, run_crawl: RunCrawl, tmp_path: Path
-) -> tuple[LocalWeb, Project, Path]:
-    """A web of 300 pages and its crawl by the spider `shop`."""
-    web = local_web(SITE)
-    for number in range(300):
-        web.put(SITE, f"/{number}", f"<title>{number}</title><p>offer {number}<a href=/{number + 1}>next</a>")
-    web.put(SITE, "/", "".join(f"<a href=/{number}>{number}</a>" for number in range(300)))
-    project.add_spider("shop", SPIDER)
-    options = {"arguments": {"scope": "host", "seen": tmp_path / "crawled"}, "DOWNLOAD_DELAY": 0}
-    result = run_crawl("shop", [web.url(SITE)], project=project.folder, CRAWL_MAX_PAGES=301, **options)
-    return web, project, result.data_dir
-
-
-def test_a_killed_reparse_goes_on_and_reads_no_finished_page_again(
-    shop: tuple[LocalWeb, Project, Path], tmp_path: Path
-) -> None:
-    _, project, data_dir = shop
-    before = rows(data_dir)
-    forget_reading(data_dir)
-    seen = tmp_path / "seen"
-    words = ["reparse", "shop", "-a", f"seen={seen}", "--processes", "2", "-s", f"DATA_DIR={data_dir}"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "scrapy", *words, "-s", "CONCURRENT_ITEMS=1"],
-        cwd=project.folder,
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    (plan,) = wait_for(
-        lambda: list((data_dir / "reparse").glob("????????????.db")) if seen.exists() else [], process
-    )
-    done = wait_for(lambda: finished(plan), process)
-    # it must not end before the other one begins
-    for pid in [process.pid, *children(process.pid)]:
-        os.kill(pid, signal.SIGSTOP)
-    other = scrapy(*words[:4], "--pipeline", "HtmlPipeline", *words[6:], cwd=project.folder)
-    assert (other.returncode, "another reparse is running" in other.stderr) == (1, True), other.stderr
-    for pid in [*children(process.pid), process.pid]:
-        os.kill(pid, signal.SIGKILL)
-    process.wait(10)
-    first = scrapy(*words, cwd=project.folder, timeout=60)
-    assert first.returncode == 0, first.stderr
-    assert "Finished at" in first.stdout
-    read = Counter(seen.read_text().split())
-    assert all(read[url] == 1 for url in done)
-    assert sum(read.values()) >= len(before)
-    assert differences(before, rows(data_dir)) == []
-    # --again reads all of them again
-    reparse(data_dir, "-a", f"seen={seen}", "--again", spider="shop", cwd=project.folder)
-    assert sum(Counter(seen.read_text().split()).values()) == sum(read.values()) + len(before)
-
-
-def wait_for(look: Callable[[], Any], process: subprocess.Popen[bytes]) -> Any:
-    deadline = time.monotonic() + 30
-    while not (found := look()):
-        assert process.poll() is None, process.stderr and process.stderr.read().decode()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return found
-
-
-def children(pid: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def finished(plan: Path) -> list[str]:
-    with closing(sqlite3.connect(plan)) as database:
-        return [url for (url,) in database.execute("SELECT url FROM work WHERE done")]
-
-
-def test_a_callback_makes_items_of_chosen_pages_and_sends_nothing(
-    shop: tuple[LocalWeb, Project, Path], tmp_path: Path
-) -> None:
-    web, project, data_dir = shop
-    requests = len(web.hits)
-    offers = tmp_path / "offers.jsonl"
-    words = ("--where", "title LIKE '12_'", "--callback", "parse_offer", "-O", str(offers))
-    told = summary(data_dir, *words, "-a", "seen=none", spider="shop", cwd=project.folder)
-    assert sorted(item["offer"].rpartition("/")[2] for item in items_of(offers)) == [
-        str(number) for number in range(120, 130)
-    ]
-    assert (told["pages"], told["rows"], told["failed"]) == (10, 0, 10)
-    assert set(told["failures"].values()) == {
-        f"IgnoreRequest: scrapy reparse sends no request: {web.url(SITE, '/more')}"
-    }
-    assert len(web.hits) == requests
-    refused = reparse(data_dir, "--callback", "none", spider="shop", cwd=project.folder, code=2)
-    assert "has no method 'none'" in refused.stderr
-    assert told["counts"]["items.dict"] == 10
 
 
 def test_a_damaged_record_is_told_and_does_not_stop_the_rest(local_web: StartWeb, crawl: RunCrawl) -> None:

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given, settings, strategies as st
+from hypothesis import assume, example, given, strategies as st
 from w3lib.url import canonicalize_url
 
 from webcrawl.errors import ConfigurationError, InvalidURL
 from webcrawl.urls import canonical
-from webcrawl.urls.canonical import (
-    Base,
-    Canonicalizer,
-    _joined_in,
-    normalize,
-    registered_domain,
-    resolve,
-)
+from webcrawl.urls.canonical import Canonicalizer, normalize, registered_domain, resolve
 
 BASE = "http://example.org/foo/bar"
 
@@ -338,89 +330,3 @@ def test_request_fingerprint_depends_on_method_and_body() -> None:
     assert (
         len({canonicalizer.request_fingerprint(method, url, body) for method, body in others} | {same}) == 6
     )
-
-
-BASES = [
-    "http://h/",
-    "http://h/a",
-    "http://h/a/b/c.html?x=/y/z",
-    "https://h:8443/a//b/",
-    "http://h/a/;p/b;c?",
-    "http://[::1]/a/b",
-]
-PIECES = st.sampled_from(
-    [
-        "/",
-        "..",
-        "../",
-        ".",
-        "./",
-        "a",
-        "b.html",
-        "c..d",
-        "-",
-        "_",
-        "%41",
-        "%2e",
-        "é",
-        " ",
-        "?",
-        "?q=1&r",
-        "#f",
-        ":",
-        "//",
-        "\\",
-        "\t",
-    ]
-    + [
-        "http:",
-        "http://h/",
-        "http://www.h.org/",
-        "https://h-1.co",
-        "http://xn--a.org/",
-        "http://1.0x4/",
-        "http://h.org:80/",
-        "https://h:8443/",
-        "http://H/",
-        "mailto:x",
-        "1",
-        "...",
-        "a/",
-        "h",
-        "~",
-        "'",
-        "+",
-        "@",
-    ]
-)
-
-
-def outcome(join: Callable[..., str | None], *arguments: str) -> str | None:
-    try:
-        return join(*arguments)
-    except InvalidURL:
-        return "invalid"
-
-
-@given(st.sampled_from(BASES), st.lists(PIECES, max_size=6).map("".join))
-@settings(max_examples=300)
-def test_base_resolves_as_the_url_parser_does(url: str, address: str) -> None:
-    assert outcome(Base(url).resolve, address) == outcome(resolve, address, url)
-
-
-@given(st.sampled_from(BASES), PIECES.flatmap(lambda one: st.sampled_from([one, one + one, one + "b?c=d"])))
-def test_pages_of_one_folder_keep_links_of_plain_addresses_alone(url: str, address: str) -> None:
-    """`Base` keeps joined links by folder, but "?b" and "" are joined to the file of a page."""
-    for page in (url, url + "other", url, url.partition("?")[0] + "?d"):
-        normal = normalize(page)
-        assert outcome(Base(normal).resolve, address) == outcome(resolve, address, normal)
-
-
-def test_joined_links_are_bounded() -> None:
-    base = Base("http://bounded.example/a/")
-    long = "b" * 10_000
-    for number in [*range(2_000), 0]:
-        assert base.resolve(f"../{number}") == f"http://bounded.example/{number}"
-    assert base.resolve(long) == f"http://bounded.example/a/{long}"
-    kept = _joined_in("http://bounded.example/", "http://bounded.example/a/")
-    assert 0 < len(kept) <= 512 and long not in kept

@@ -107,7 +107,7 @@ def report(
     return not (missing or early or (most and at_once > most))
 
 
-def main() -> int:
+def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -119,7 +119,11 @@ def main() -> int:
     parser.add_argument("--host-delay", type=float, default=1.0, help="DOWNLOAD_DELAY")
     parser.add_argument("--latency", type=float, default=0.0, help="seconds until the server answers")
     parser.add_argument("--every", type=float, default=10.0, help="seconds between two kills; 0: none")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    given = options()
     web, urls = site(given.names, given.pages, given.latency)
     with (
         tempfile.TemporaryDirectory(prefix="addresses-") as folder,

@@ -28,8 +28,6 @@ def plots() -> dict[str, str]:
     side = _results("side-by-side")
     long = _results("long")
     http, http_on = side["webs"]["http"], side.get("when", {}).get("http", side)
-    importance = _results("importance")
-    points = long["points"]
     return {
         "pages-a-second.svg": bars(
             "Pages a second, HTTP, a host for each site",
@@ -41,6 +39,15 @@ def plots() -> dict[str, str]:
             _machine(http_on),
             [(one["title"], round(one["crawler_ms"] + one["engine_ms"], 1)) for one in http],
         ),
+        **_of_a_long_crawl(long),
+        "pagerank-fetched.svg": _pagerank(_results("importance")),
+    }
+
+
+def _of_a_long_crawl(long: dict[str, Any]) -> dict[str, str]:
+    """The plots of memory and pace."""
+    points = long["points"]
+    return {
         "memory-of-a-long-crawl.svg": lines(
             "Memory in MB during a crawl of 100,000 pages",
             _machine(long),
@@ -54,18 +61,22 @@ def plots() -> dict[str, str]:
             _machine(long),
             {"pages a second": [(point["pages"], point["pages_per_second"]) for point in points]},
         ),
-        "pagerank-fetched.svg": lines(
-            f"Part of the PageRank that was fetched, of {importance['pages']:,} pages",
-            _machine(importance),
-            {
-                name: [
-                    (round(importance["pages"] * (place + 1) / len(curve)), part)
-                    for place, part in enumerate(curve[: len(curve) // 2])
-                ]
-                for name, curve in importance["curves"].items()
-            },
-        ),
     }
+
+
+def _pagerank(importance: dict[str, Any]) -> str:
+    """The plot of how early important pages are fetched."""
+    return lines(
+        f"Part of the PageRank that was fetched, of {importance['pages']:,} pages",
+        _machine(importance),
+        {
+            name: [
+                (round(importance["pages"] * (place + 1) / len(curve)), part)
+                for place, part in enumerate(curve[: len(curve) // 2])
+            ]
+            for name, curve in importance["curves"].items()
+        },
+    )
 
 
 def bars(title: str, note: str, values: Sequence[tuple[str, float]]) -> str:

@@ -120,8 +120,23 @@ def test_stored_links_are_those_of_the_served_pages(web: LocalWeb, crawl: Callab
     assert [path for path in result.data_dir.rglob("*") if path.stat().st_mode & 0o077] == []
 
 
-def test_each_link_that_a_crawl_follows_is_stored(web: LocalWeb, crawl: Callable[..., CrawlResult]) -> None:
-    """Sitemaps, feeds, PDF and redirects lead to pages that no HTML links to."""
+FOLLOWED = [
+    ("/a.pdf", "document", "/by-pdf", False),
+    ("/away", "redirect", "http://127.0.1.2:9/away", False),
+    ("/by-feed", "a", "/leaves", False),
+    ("/feed.xml", "feed", "/by-feed", False),
+    ("/index.xml", "sitemap", "/map.xml", False),
+    ("/leaves", "redirect", "http://127.0.1.3:9/left", False),
+    ("/map.xml", "sitemap", "/by-sitemap", False),
+    ("/map.xml", "sitemap", "http://127.0.1.2:9/out", False),
+    ("/moved", "redirect", "/by-redirect", False),
+    ("/odd", "redirect", "/gr%C3%BC%C3%9Fe%20x", False),
+    ("/quiet.pdf", "document", "/unseen", True),
+]
+
+
+def put_links(web: LocalWeb) -> list[str]:
+    """Serves sitemaps, feeds, PDF and redirects that lead to pages that no HTML links to; returns the seeds."""
     linked = pdf("A document", links=[web.url(SITE, "/by-pdf")])
 
     def put(
@@ -150,6 +165,11 @@ def test_each_link_that_a_crawl_follows_is_stored(web: LocalWeb, crawl: Callable
     for name in ("sitemap", "feed", "pdf", "redirect"):
         put(f"/by-{name}", "<a href=/leaves>leaves the scope</a>" if name == "feed" else name)
     put("/leaves", status=302, Location="//127.0.1.3:9/left")
+    return seeds
+
+
+def test_each_link_that_a_crawl_follows_is_stored(web: LocalWeb, crawl: Callable[..., CrawlResult]) -> None:
+    seeds = put_links(web)
     result = crawl(seeds, LINKS=True)
     assert result.returncode == 0, result.stderr
     host = web.host(SITE)
@@ -162,19 +182,7 @@ def test_each_link_that_a_crawl_follows_is_stored(web: LocalWeb, crawl: Callable
         )
         for row in table(result.data_dir)
     ]
-    assert found == [
-        ("/a.pdf", "document", "/by-pdf", False),
-        ("/away", "redirect", "http://127.0.1.2:9/away", False),
-        ("/by-feed", "a", "/leaves", False),
-        ("/feed.xml", "feed", "/by-feed", False),
-        ("/index.xml", "sitemap", "/map.xml", False),
-        ("/leaves", "redirect", "http://127.0.1.3:9/left", False),
-        ("/map.xml", "sitemap", "/by-sitemap", False),
-        ("/map.xml", "sitemap", "http://127.0.1.2:9/out", False),
-        ("/moved", "redirect", "/by-redirect", False),
-        ("/odd", "redirect", "/gr%C3%BC%C3%9Fe%20x", False),
-        ("/quiet.pdf", "document", "/unseen", True),
-    ]
+    assert found == FOLLOWED
     stored = {target for _, _, target, _ in found}
     # the links of a page that says noindex are followed, and it is nowhere stored
     assert (

@@ -113,6 +113,41 @@ def test_published_queries_run_unchanged(metadata: Metadata, tmp_path: Path) -> 
     assert database.sql(by_subset).fetchall() == [("crawldiagnostics", 2), ("warc", 8)]
 
 
+ROW = {
+    "url_surtkey": "org,commoncrawl,index:8443)/a?b=c&d",
+    "url": "https://index.commoncrawl.org:8443/A?b=c&d",
+    "url_host_name": "index.commoncrawl.org",
+    "url_host_tld": "org",
+    "url_host_2nd_last_part": "commoncrawl",
+    "url_host_3rd_last_part": "index",
+    "url_host_4th_last_part": None,
+    "url_host_5th_last_part": None,
+    "url_host_registry_suffix": "org",
+    "url_host_registered_domain": "commoncrawl.org",
+    "url_host_private_suffix": "org",
+    "url_host_private_domain": "commoncrawl.org",
+    "url_host_name_reversed": "org.commoncrawl.index",
+    "url_protocol": "https",
+    "url_port": 8443,
+    "url_path": "/A",
+    "url_query": "b=c&d",
+    "fetch_time": NOW,
+    "fetch_status": 200,
+    "fetch_redirect": None,
+    "content_digest": "ABC",
+    "content_mime_type": "text/html",
+    "content_mime_detected": "text/html",
+    "content_charset": "UTF-8",
+    "content_languages": "deu",
+    "content_truncated": None,
+    "warc_record_id": None,
+    "warc_filename": "a.warc.gz",
+    "warc_record_offset": 1000,
+    "warc_record_length": 11,
+    "warc_segment": "0",
+}
+
+
 def test_columns_are_those_of_the_table(metadata: Metadata, tmp_path: Path) -> None:
     exported(metadata, tmp_path)
     (path,) = tmp_path.glob(f"crawl={CRAWL}/subset=warc/*.parquet")
@@ -123,39 +158,7 @@ def test_columns_are_those_of_the_table(metadata: Metadata, tmp_path: Path) -> N
     }
     assert types == {"fetch_status": "int16", "url_port": "int32", "warc_record_offset": "int32"}
     rows = {row["url"]: row for row in pyarrow.parquet.read_table(path, partitioning=None).to_pylist()}
-    assert rows["https://index.commoncrawl.org:8443/A?b=c&d"] == {
-        "url_surtkey": "org,commoncrawl,index:8443)/a?b=c&d",
-        "url": "https://index.commoncrawl.org:8443/A?b=c&d",
-        "url_host_name": "index.commoncrawl.org",
-        "url_host_tld": "org",
-        "url_host_2nd_last_part": "commoncrawl",
-        "url_host_3rd_last_part": "index",
-        "url_host_4th_last_part": None,
-        "url_host_5th_last_part": None,
-        "url_host_registry_suffix": "org",
-        "url_host_registered_domain": "commoncrawl.org",
-        "url_host_private_suffix": "org",
-        "url_host_private_domain": "commoncrawl.org",
-        "url_host_name_reversed": "org.commoncrawl.index",
-        "url_protocol": "https",
-        "url_port": 8443,
-        "url_path": "/A",
-        "url_query": "b=c&d",
-        "fetch_time": NOW,
-        "fetch_status": 200,
-        "fetch_redirect": None,
-        "content_digest": "ABC",
-        "content_mime_type": "text/html",
-        "content_mime_detected": "text/html",
-        "content_charset": "UTF-8",
-        "content_languages": "deu",
-        "content_truncated": None,
-        "warc_record_id": None,
-        "warc_filename": "a.warc.gz",
-        "warc_record_offset": 1000,
-        "warc_record_length": 11,
-        "warc_segment": "0",
-    }
+    assert rows["https://index.commoncrawl.org:8443/A?b=c&d"] == ROW
     assert (
         rows["https://example.com/a.pdf"]["content_charset"],
         rows["https://example.com/a.pdf"]["content_truncated"],

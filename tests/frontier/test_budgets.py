@@ -20,7 +20,7 @@ HONEST = "https://honest.test"
 async def slow_down(frontier: Frontier, factor: float, delay: float = 1000.0) -> tuple[int, int, float]:
     ledger = Ledger(frontier.engine, frontier.keys)
     return await ledger.slow_down(
-        range(frontier.keys.shards), Slowdown(factor / 2, 1.0 if factor > 1 else 0.0), delay
+        range(frontier.keys.shards), Slowdown(factor, 1.0 if factor > 1 else 0.0), delay
     )
 
 
@@ -132,7 +132,7 @@ async def test_a_host_within_its_budget_keeps_its_pace_whatever_its_urls_are(fro
 async def test_nothing_is_slow_when_no_worker_says_so_any_more(frontier: Frontier) -> None:
     await let_the_trap_wait(frontier)
     for shard in range(frontier.keys.shards):
-        await frontier.engine.client.delete(frontier.keys.queue(shard)[0] + "slow")
+        await frontier.engine.client.delete(frontier.keys.queue(shard)[0] + "slowdown")
     assert TRAP in await leased(frontier)
 
 

@@ -107,7 +107,7 @@ class SinkingMachine(RuleBasedStateMachine):
 
     @property
     def slowdown(self) -> Slowdown:
-        return Slowdown(self.factor / 2, 1.0 if self.factor > 1 else 0.0)
+        return Slowdown(self.factor, 1.0 if self.factor > 1 else 0.0)
 
     @rule(ms=st.sampled_from([100, 5000, 40_000]))
     def time_passes(self, ms: int) -> None:

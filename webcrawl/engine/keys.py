@@ -55,8 +55,8 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       penalties                    HASH  who is over its budget -> its penalty, as last reported for one of these
       slots                        ZSET  owner of a budget that is over it -> when it had its last turn
       wide_slots                   ZSET  the same for domains with several hosts in `over`
-      slow                         STR   ratio and hosts at once of webcrawl.policies.budgets.Slowdown; usual gap in ms;
-                                         number of shards; expiring
+      slowdown                     STR   factor and hosts at once of webcrawl.policies.budgets.Slowdown; usual gap
+                                         in ms; number of shards; the most by which a gap grows; expiring
       lowest                       SET   leased hosts at the lowest level
       leases                       ZSET  host -> when its lease expires
       lease:<host>                 HASH  token, worker, next, and index -> entry for each URL handed out

@@ -14,10 +14,9 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys, name_of
 from webcrawl.engine.scripts import Call
 from webcrawl.frontier.operations import BATCH, milliseconds
-from webcrawl.policies.budgets import Slowdown, Spending
+from webcrawl.policies.budgets import LONGEST, MOST_DOMAINS, Slowdown, Spending
 from webcrawl.urls.canonical import hostname, registered_domain
 
-_BATCH = 500
 _SOON_SECONDS = 10.0
 """A host counts as one that could be asked if it may be asked within this time, or within _SOON_GAPS usual gaps."""
 _SOON_GAPS = 10
@@ -70,9 +69,9 @@ class Ledger:
         for owner in entries:
             by_shard.setdefault(self.keys.shard(owner), []).append(owner)
         batches = [
-            (shard, owners[start : start + _BATCH])
+            (shard, owners[start : start + BATCH])
             for shard, owners in by_shard.items()
-            for start in range(0, len(owners), _BATCH)
+            for start in range(0, len(owners), BATCH)
         ]
         calls = [
             Call("budgets", self.keys.queue(shard)[:1], self._arguments(owners, entries))
@@ -92,7 +91,7 @@ class Ledger:
         """
         soon = milliseconds(max(_SOON_SECONDS, _SOON_GAPS * delay))
         factors = [f"{one:.4f}" for one in slowdown]
-        arguments: list[str | int] = [*factors, milliseconds(delay), self.keys.shards, soon]
+        arguments: list[str | int] = [*factors, milliseconds(delay), self.keys.shards, LONGEST, soon]
         calls = [Call("slow", self.keys.queue(shard), arguments) for shard in shards]
         replies = await self.engine.run_all(calls)
         better, sunk, wide = (sum(one[place] for one in replies) for place in range(3))
@@ -115,7 +114,7 @@ class Ledger:
         return OverBudget(len(hosts), sum(hosts.values()), rows)
 
     def _arguments(self, owners: Sequence[str], entries: Mapping[str, Entry]) -> list[str | bytes | int]:
-        arguments: list[str | bytes | int] = []
+        arguments: list[str | bytes | int] = [MOST_DOMAINS]
         for owner in owners:
             domains = b"".join(
                 xxhash.xxh32_digest(domain.encode()) for domain in sorted(entries[owner].domains)

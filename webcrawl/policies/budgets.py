@@ -48,16 +48,16 @@ _MANY = 16
 class Slowdown(NamedTuple):
     """How much the gaps between two requests grow over a budget, see `gaps`.
 
-    `ratio`: of the hosts with better URLs to those who have sunk. `at_once`: how many of its hosts a domain may ask at
-    once, apart from its gap; 0 if there is nobody else.
+    `factor`: by how much the gap grows for each unit of the penalty. `at_once`: how many of its hosts a domain may ask
+    at once, apart from its gap; 0 if there is nobody else.
     """
 
-    ratio: float = 0.0
+    factor: float = 0.0
     at_once: float = 0.0
 
     def gaps(self, penalty: int) -> float:
         """Returns by which factor the gap of a host grows whose owner has this penalty: from 1 to LONGEST."""
-        return min(float(LONGEST), max(1.0, _SHARE * self.ratio * penalty))
+        return min(float(LONGEST), max(1.0, self.factor * penalty))
 
 
 class Spending(NamedTuple):
@@ -105,5 +105,5 @@ def slowdown(better: int, sunk: float, wide: float) -> Slowdown:
     and `wide` domains have many.
     """
     owners, others = sunk + wide, better + sunk
-    ratio = better / owners if owners else 0.0
-    return Slowdown(ratio, max(1.0, _MANY / others) if others else 0.0)
+    factor = _SHARE * better / owners if owners else 0.0
+    return Slowdown(factor, max(1.0, _MANY / others) if others else 0.0)

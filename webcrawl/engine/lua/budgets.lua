@@ -1,8 +1,8 @@
 -- Adds to what names and registered domains have spent, and to the domains that link to them.
 -- KEYS[1] the crawl's prefix in this shard
--- ARGV    for each owner of a budget: owner, what it spent, hashes of domains that link to it (4 bytes each)
+-- ARGV    most domains that are counted; for each owner of a budget: owner, what it spent, hashes of domains that link to it (4 bytes each)
 -- reply   {spent, linking domains} for each
-local P, MOST = KEYS[1], 64
+local P, most = KEYS[1], tonumber(ARGV[1])
 local reply = {}
 
 local function joined(known, more)
@@ -11,12 +11,12 @@ local function joined(known, more)
   local n = #known / 4
   for i = 1, #more, 4 do
     local one = string.sub(more, i, i + 3)
-    if not seen[one] and n < MOST then seen[one], parts[#parts + 1], n = true, one, n + 1 end
+    if not seen[one] and n < most then seen[one], parts[#parts + 1], n = true, one, n + 1 end
   end
   return table.concat(parts)
 end
 
-for i = 1, #ARGV, 3 do
+for i = 2, #ARGV, 3 do
   local owner, stored = ARGV[i], redis.call('HGET', P .. 'budgets', ARGV[i])
   local spent, domains = 0, ''
   if stored then spent, domains = struct.unpack('<I4', stored), string.sub(stored, 5) end

@@ -57,23 +57,22 @@ local function standing(P, record)
   return over_budget(P, record) and LOWEST or math.min(level, LOWEST)
 end
 
--- Returns what lengthens gaps over a budget, see webcrawl.policies.budgets.Slowdown: the ratio, how many hosts a
--- domain may ask at once, the usual gap in ms, and the number of shards.
+-- Returns what lengthens gaps over a budget, see webcrawl.policies.budgets.Slowdown: the factor, how many hosts a domain
+-- may ask at once, the usual gap in ms, the number of shards, and the most by which a gap grows.
 local known_slow
 local function slowness(P)
   if not known_slow then
     known_slow = {}
-    for one in string.gmatch(redis.call('GET', P .. 'slow') or '0 0 0 1', '%S+') do known_slow[#known_slow + 1] = tonumber(one) end
+    for one in string.gmatch(redis.call('GET', P .. 'slowdown') or '0 0 0 1 1', '%S+') do known_slow[#known_slow + 1] = tonumber(one) end
   end
   return unpack(known_slow)
 end
 
 -- Returns the ms between two turns of a host's owner; 0 if it is asked as often as others.
-local LONGEST, SHARE = 32, 2
 local function slow_gap(P, H, record)
-  local owner, ratio, at_once, usual, shards = over_budget(P, record), slowness(P)
+  local owner, each, at_once, usual, shards, longest = over_budget(P, record), slowness(P)
   if not owner or at_once == 0 then return 0 end
-  local factor = math.min(LONGEST, math.max(1, SHARE * ratio * penalty_of(P, owner)))
+  local factor = math.min(longest, math.max(1, each * penalty_of(P, owner)))
   local widely = sank_widely(P, record)
   if not widely and factor == 1 then return 0 end
   local gap = math.max(usual, tonumber(redis.call('HGET', turn_key(H, record.host), 'gap')) or 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,7 @@ async def set_urls(
     frontier: Frontier, changes: Iterable[Change], root: Path | None = None, goes: Goes = _stays
 ) -> dict[str, int]:
     """Make changes; returns how many had each outcome."""
-    with Changes(frontier.keys.shard) as found:
+    with closing(Changes(frontier.keys.shard)) as found:
         found.add(changes)
         tails = tails_of(frontier, root)
         await SettingMeanwhile(frontier.engine, frontier.keys, tails, found, hash_of, goes=goes).run()

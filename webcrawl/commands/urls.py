@@ -7,7 +7,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -172,7 +172,7 @@ async def _set(session: Session, path: Path) -> None:
     from webcrawl.frontier.listing.setting import Setting
 
     connection = session.connection
-    with Changes(connection.keys.shard) as changes:
+    with closing(Changes(connection.keys.shard)) as changes:
         changes.add(changes_in(path))
         setting = Setting(
             connection.engine,

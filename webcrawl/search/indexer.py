@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -95,7 +96,7 @@ class Indexer:
             self._writer = self._index.writer(MEMORY, 0)
         self._committed, self._waiting = time.monotonic(), 0
         texts = StoredTexts(self._config)
-        with Plan(self._folder) as plan:
+        with closing(Plan(self._folder)) as plan:
             self._make(plan)
             self._remove(self._known.gone())
             for found in self._found(plan, texts):

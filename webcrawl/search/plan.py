@@ -6,8 +6,7 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from webcrawl.errors import StoreError
 from webcrawl.search.entry import Entry, entry_from
@@ -35,12 +34,8 @@ class Plan:
             "CREATE INDEX plan_text ON plan (text);"
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Deletes the file."""
         self._database.close()
         self._path.unlink(missing_ok=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -114,13 +115,13 @@ def test_wrong_files_are_named(tmp_path: Path, name: str, text: str, message: st
 
 
 def test_a_url_has_one_change() -> None:
-    with Changes(lambda _: 0) as changes, pytest.raises(ConfigurationError) as error:
+    with closing(Changes(lambda _: 0)) as changes, pytest.raises(ConfigurationError) as error:
         changes.add(Change(f"row {number}", HOST, f"/{number % 3}", 1, None, False) for number in range(5))
     assert str(error.value) == "https://a.test/0 is in row 0 and in row 3: keep one of them"
 
 
 def test_a_host_with_many_changes_comes_in_pieces() -> None:
-    with Changes(lambda _: 0) as changes:
+    with closing(Changes(lambda _: 0)) as changes:
         changes.add(
             Change("", f"{HOST}:{port}", f"/{n}", 1, None, False) for port in (1, 2) for n in range(25)
         )

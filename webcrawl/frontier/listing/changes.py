@@ -5,8 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier.listing.change_files import Change
@@ -49,12 +48,8 @@ class Changes:
         self._database = sqlite3.connect("")
         self._database.execute(_TABLE)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Deletes the changes."""
         self._database.close()
 
     def add(self, found: Iterable[Change]) -> None:

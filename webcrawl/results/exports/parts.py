@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from webcrawl.config.libraries import optional
 from webcrawl.documents.spreadsheet import harmless
 from webcrawl.documents.values import plain
-from webcrawl.errors import LibraryMissing
 from webcrawl.results.exports.fields import FIELDS
 
 Row = Mapping[str, Any]
@@ -42,11 +42,7 @@ class ParquetPart(Part):
 
     def __init__(self, path: Path, fields: Mapping[str, str] = FIELDS) -> None:
         super().__init__(path, fields)
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError as error:
-            raise LibraryMissing("Parquet", "pyarrow", "parquet") from error
+        pyarrow = optional("Parquet", "pyarrow", "parquet", "pyarrow", "pyarrow.parquet")
         types = {
             "string": pyarrow.string(),
             "binary": pyarrow.binary(),

@@ -19,6 +19,8 @@ _SPANS = (120.0, 60.0, 30.0)
 _POINT_SECONDS = 1.0
 """The shortest time between two points."""
 _PARTS = 4
+_LEAST_POINTS = _PARTS + 1
+"""A span has at least so many, also if they are far apart."""
 _STEADY = 2.0
 """The rates of a steady course's parts differ by at most this factor."""
 _KEPT_SECONDS = 10.0
@@ -66,7 +68,7 @@ class Course:
         if self._points and point.time - self._points[-1].time < _POINT_SECONDS:
             return
         self._points.append(point)
-        while point.time - self._points[0].time > _SPANS[0]:
+        while len(self._points) > _LEAST_POINTS and point.time - self._points[0].time > _SPANS[0]:
             self._points.popleft()
         if found := self._find(slowest):
             self._steady_until = point.time + _KEPT_SECONDS
@@ -112,7 +114,8 @@ def recent_rate(course: Sequence[tuple[float, float]]) -> float | None:
     """Returns the steady rate of the longest of a few spans until now; None if there is none."""
     for span in _SPANS if course else ():
         since = course[-1][0] - span
-        if rate := steady_rate([one for one in course if one[0] >= since]):
+        number = max(_LEAST_POINTS, sum(one[0] >= since for one in course))
+        if rate := steady_rate(course[-number:]):
             return rate
     return None
 

@@ -25,14 +25,23 @@ def followed(course: Course, points: list[Point]) -> list[tuple[float, Ending | 
     return told
 
 
-@given(st.floats(0.05, 1_000), st.integers(1, 10**6), st.randoms(use_true_random=False))
-def test_a_steady_course_ends_when_its_rate_says(rate: float, left: int, random: Random) -> None:
-    pages = [round(rate * (n + random.uniform(-0.2, 0.2))) for n in range(80)]
+@given(
+    st.floats(0.05, 1_000),
+    st.integers(1, 10**6),
+    st.sampled_from([1.0, 10.0, 60.0]),
+    st.randoms(use_true_random=False),
+)
+def test_a_steady_course_ends_when_its_rate_says(
+    rate: float, left: int, interval: float, random: Random
+) -> None:
+    """Whether updates are close together, as in a panel, or far apart."""
+    times = [interval * n for n in range(80 if interval == 1 else 8)]
+    pages = [round(rate * (time + random.uniform(-0.2, 0.2))) for time in times]
     points = [
-        Point(float(n), done, 0, left + 10_000 + round(rate * (80 - n))) for n, done in enumerate(pages)
+        Point(time, done, 0, left + 10_000 + round(rate * (times[-1] - time)))
+        for time, done in zip(times, pages, strict=True)
     ]
-    limit = points[-1].pages + left
-    last = followed(Course(max_pages=limit), points)[-1][1]
+    last = followed(Course(max_pages=pages[-1] + left), points)[-1][1]
     if rate >= 2:
         assert last is not None
     if last is not None:

@@ -59,6 +59,7 @@ def shop(
     return web, project, result.data_dir
 
 
+@pytest.mark.timeout(300)
 def test_a_killed_reparse_goes_on_and_reads_no_finished_page_again(
     shop: tuple[LocalWeb, Project, Path], tmp_path: Path
 ) -> None:
@@ -86,7 +87,7 @@ def test_a_killed_reparse_goes_on_and_reads_no_finished_page_again(
     for pid in [*children(process.pid), process.pid]:
         os.kill(pid, signal.SIGKILL)
     process.wait(10)
-    first = scrapy(*words, cwd=project.folder, timeout=60)
+    first = scrapy(*words, cwd=project.folder, timeout=120)
     assert first.returncode == 0, first.stderr
     assert "Finished at" in first.stdout
     read = Counter(seen.read_text().split())
@@ -99,7 +100,7 @@ def test_a_killed_reparse_goes_on_and_reads_no_finished_page_again(
 
 
 def wait_for(look: Callable[[], Any], process: subprocess.Popen[bytes]) -> Any:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not (found := look()):
         assert process.poll() is None, process.stderr and process.stderr.read().decode()
         assert time.monotonic() < deadline

@@ -7,7 +7,6 @@ from array import array
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import msgpack
 from selectolax.lexbor import LexborNode
@@ -15,7 +14,7 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.documents.document import Attributes, Document
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, MAX_TEXTS, text_of
-from webcrawl.documents.html.links import PageLinks, address_of
+from webcrawl.documents.html.links import PageLinks
 from webcrawl.documents.html.text import INLINE
 from webcrawl.documents.mime.facts import collapsed
 from webcrawl.errors import InvalidURL
@@ -38,6 +37,9 @@ _HALF = 1 << 63
 _MAX_CLASSES = 500
 """Characters of a `class` that are looked at."""
 _ROOT = 0
+_MAX_STEPS = 1 << 13
+_steps: dict[tuple[int, str], int] = {}
+"""The hash of the block in another one that an element with some classes is: the same ones on page after page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class LinkRows:
     texts      of `a`, or the `alt` or `title` of other elements: MAX_LINK_TEXT characters at most, "" without one
     rels       the values of `rel` in lower case; "" without one
     elements   the indexes of their names in ELEMENTS
-    blocks     see `_Blocks`; 0 for a link that is in no element
+    blocks     see `_blocks_around`; 0 for a link that is in no element
     """
 
     targets: list[str] = field(default_factory=list)
@@ -78,14 +80,12 @@ def rows_of(
     Malformed addresses, schemes that are not fetched, and links that are only fragments have no row. `text_links`:
     those of `links` that are in no element were found in the text.
     """
-    made: list[tuple[str, str, str, int, int]] = []
+    rows = LinkRows()
+    add_target, add_text, add_rel = rows.targets.append, rows.texts.append, rows.rels.append
+    add_element, found = rows.elements.append, list[LexborNode]()
     base, joined = Base(links.base), dict[str, str | None](links.joined)
-    block_of, text_left, left = _Blocks().block_of, MAX_TEXTS, MAX_ROWS_LENGTH
-    for node, (tag, attributes) in zip(nodes, document.elements, strict=True):
-        if tag == "base":
-            continue
-        tokens = relation.lower().split() if (relation := attributes.get("rel")) else ()
-        address = address_of(tag, attributes, tokens)
+    text_left, left = MAX_TEXTS, MAX_ROWS_LENGTH
+    for node, (tag, attributes), address in zip(nodes, document.elements, links.addresses, strict=True):
         if not address:
             continue
         if address not in joined:
@@ -94,16 +94,17 @@ def rows_of(
             continue
         raw = (text_of(node) if text_left > 0 else "") if tag == "a" else _name(tag, attributes)
         text_left -= len(raw)
-        text = _known(raw) if len(raw) <= MAX_LINK_TEXT else _short(raw, MAX_LINK_TEXT)
-        rel = _short(" ".join(tokens), MAX_REL) if tokens else ""
+        text = _short(raw, MAX_LINK_TEXT) if raw else ""
+        rel = _short(relation.lower(), MAX_REL) if (relation := attributes.get("rel")) else ""
         left -= len(target) + len(text) + len(rel)
         if left < 0:
             break
-        made.append((target, text, rel, _CODES[tag], block_of(node)))
-    rows = LinkRows()
-    if made:
-        targets, texts, rels, codes, blocks = zip(*made, strict=True)
-        rows = LinkRows([*targets], [*texts], [*rels], bytearray(codes), array("q", blocks))
+        add_target(target)
+        add_text(text)
+        add_rel(rel)
+        add_element(_CODES[tag])
+        found.append(node)
+    rows.blocks.extend(_blocks_around(found))
     if text_links and left >= 0:
         known = set(rows.targets)
         rows.add_plain([link for link in links.links if link not in known], "text")
@@ -182,13 +183,10 @@ def _resolved(address: str, base: Base) -> str | None:
         return None
 
 
-@lru_cache(1 << 13)
-def _known(raw: str) -> str:
-    """Returns what `_short` does of a text that is short already; menus have the same ones on page after page."""
-    return _short(raw, MAX_LINK_TEXT)
-
-
 def _short(raw: str, most: int) -> str:
+    # a blank is the only white space that is printable, and most texts are as they should be
+    if raw.isprintable() and len(raw) <= most and "  " not in raw and raw[:1] != " " != raw[-1:]:
+        return raw
     text = " ".join(raw.split())
     if len(text) > most or not text.isascii() or "\0" in text:
         return collapsed(text, most) or ""
@@ -199,57 +197,57 @@ def _name(tag: str, attributes: Attributes) -> str:
     return attributes.get("alt" if tag == "area" else "title") or "" if tag != "meta" else ""
 
 
-class _Blocks:
-    """The hashes of the blocks of one tree: of the path of the nearest element around a link that is not inline.
+def _blocks_around(nodes: Iterable[LexborNode]) -> list[int]:
+    """Returns the hash of the block that each node stands in: the nearest element around it that is not inline.
 
-    The path has the names of all elements from the root, and their classes without those that have digits. So the same
-    place has the same hash on all pages that one template makes.
+    It is that of its path, which has the names of all elements from the root, and their classes without those that have
+    digits. So the same place has the same hash on all pages that one template makes.
     """
+    blocks: list[int] = []
+    # by the place of an element in memory; inline elements have the hash of their block
+    hashes: dict[int, int] = {}
+    for node in nodes:
+        if (parent := node.parent) is None:
+            blocks.append(_ROOT)
+            continue
+        block = hashes.get(parent.mem_id)
+        if block is None:
+            # most often only the nearest element is new
+            above = parent.parent
+            path = _ROOT if above is None else hashes.get(above.mem_id)
+            block = hashes[parent.mem_id] = _block(_path(above, hashes) if path is None else path, parent)
+        blocks.append(block)
+    return blocks
 
-    def __init__(self) -> None:
-        self._hashes: dict[int, int] = {}
-        """By the place of the node in memory; inline nodes have the hash of their block."""
 
-    def block_of(self, node: LexborNode) -> int:
-        """Returns the hash of the block that an element stands in."""
-        parent, hashes = node.parent, self._hashes
-        if parent is None:
-            return _ROOT
-        place = parent.mem_id
-        known = hashes.get(place)
-        if known is not None:
-            return known
-        # most often only the nearest element is new
-        above = parent.parent
-        path = hashes.get(above.mem_id) if above is not None else _ROOT
-        found = hashes[place] = _block(self._block_far_above(parent) if path is None else path, parent)
-        return found
-
-    def _block_far_above(self, node: LexborNode) -> int:
-        """Does what `block_of` does for an element in new ones; looks at each once, however deep the tree is."""
-        new: list[LexborNode] = []
-        above, path = node.parent, None
-        while above is not None and (path := self._hashes.get(above.mem_id)) is None:
-            new.append(above)
-            above = above.parent
-        known = _ROOT if path is None else path
-        for one in reversed(new):
-            known = self._hashes[one.mem_id] = _block(known, one)
-        return known
+def _path(node: LexborNode | None, hashes: dict[int, int]) -> int:
+    """Returns the hash of an element, and adds it and those around it to `hashes`; each is looked at once."""
+    new: list[LexborNode] = []
+    known = None
+    while node is not None and (known := hashes.get(node.mem_id)) is None:
+        new.append(node)
+        node = node.parent
+    path = _ROOT if known is None else known
+    for one in reversed(new):
+        path = hashes[one.mem_id] = _block(path, one)
+    return path
 
 
 def _block(path: int, node: LexborNode) -> int:
     """Returns the hash of the block that a node is, or stands in if it is inline; `path` is that around it."""
-    tag = node.tag or ""
-    if tag in INLINE:
-        return path
-    classes = node.attributes.get("class")
-    return _extended(path, tag, classes[:_MAX_CLASSES] if classes else "")
+    tag, classes = node.tag or "", node.attributes.get("class")
+    step = path, f"{tag} {classes[:_MAX_CLASSES]}" if classes else tag
+    known = _steps.get(step)
+    if known is None:
+        if len(_steps) >= _MAX_STEPS:
+            _steps.clear()
+        known = _steps[step] = path if tag in INLINE else _extended(*step)
+    return known
 
 
-@lru_cache(1 << 13)
-def _extended(path: int, tag: str, classes: str) -> int:
-    """Returns the hash of the path of an element in the block that has the hash `path`."""
+def _extended(path: int, step: str) -> int:
+    """Returns the hash of the path of an element in the block that has the hash `path`; `step`: name and classes."""
+    tag, _, classes = step.partition(" ")
     kept = [one for one in classes.split() if not _DIGIT.search(one)]
-    step = ".".join([tag, *kept]).encode("utf-8", "replace")
-    return xxh3_64_intdigest(step, path & _MASK) - _HALF
+    data = ".".join([tag, *kept]).encode("utf-8", "replace")
+    return xxh3_64_intdigest(data, path & _MASK) - _HALF

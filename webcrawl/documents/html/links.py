@@ -7,7 +7,7 @@ of one page are one link), and only distinct addresses are joined.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from webcrawl.documents.document import Element
@@ -38,7 +38,8 @@ class PageLinks:
     base       the URL to which relative links were joined: that of the first base element, or of the page
     malformed  the number of distinct addresses that are not valid URLs
     also_found whether links that a pipeline finds in the document are followed too
-    joined     the link of each address in the page, for readers of the same tree; not sent between processes
+    addresses  the address of each element that was read, None or empty if it is no link, and
+    joined     the link of each address; both for readers of the same tree, and not sent between processes
     texts      the texts of links by URL, if they were asked for; see `webcrawl.documents.html.link_texts`
     """
 
@@ -48,6 +49,7 @@ class PageLinks:
     base: str
     malformed: int
     also_found: bool = False
+    addresses: Sequence[str | None] = field(default=(), compare=False, repr=False)
     joined: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     texts: Mapping[str, str] = field(default_factory=dict)
 
@@ -62,8 +64,9 @@ class PageResources:
 
 @dataclass(slots=True)
 class _Found:
-    """The results of one pass over the elements. Addresses are as written, distinct, in document order."""
+    """The results of one pass over the elements: of each its address, and the distinct ones to join, in order."""
 
+    of_elements: list[str | None] = field(default_factory=list)
     addresses: dict[str, None] = field(default_factory=dict)
     nofollow: int = 0
     canonical: str | None = None
@@ -89,7 +92,9 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
                 joined[address] = link
     links = list(dict.fromkeys(joined.values()))
     canonical = _resolve_or_none(found.canonical, base) if found.canonical else None
-    return PageLinks(links, found.nofollow, canonical, base.url, malformed, joined=joined)
+    return PageLinks(
+        *(links, found.nofollow, canonical, base.url, malformed), addresses=found.of_elements, joined=joined
+    )
 
 
 def frame_links(elements: Iterable[Element], url: str) -> list[str]:
@@ -118,18 +123,24 @@ def refresh_address(content: str) -> str:
 
 def _collect(elements: Iterable[Element]) -> _Found:
     found = _Found()
-    seen: set[str | None] = set()
+    add = found.of_elements.append
+    seen: dict[str | None, str | None] = {}
     for tag, attributes in elements:
         relation = attributes.get("rel")
         tokens = relation.lower().split() if relation else ()
         if tag == "base":
             found.base = attributes["href"] or "" if found.base is None else found.base
+            add(None)
             continue
         if tag == "a" and not tokens:
-            if (written := attributes["href"]) in seen:
-                continue
-            seen.add(written)
-        address = address_of(tag, attributes, tokens)
+            if (written := attributes["href"]) not in seen:
+                seen[written] = address = _address(tag, attributes, tokens)
+                if address:
+                    found.addresses[address] = None
+            add(seen[written])
+            continue
+        address = _address(tag, attributes, tokens)
+        add(address)
         if not address:
             continue
         if "nofollow" in tokens:
@@ -141,7 +152,7 @@ def _collect(elements: Iterable[Element]) -> _Found:
     return found
 
 
-def address_of(tag: str, attributes: Mapping[str, str | None], tokens: Collection[str]) -> str | None:
+def _address(tag: str, attributes: Mapping[str, str | None], tokens: Collection[str]) -> str | None:
     """Returns the address of an element without its fragment, else as written; None or empty if it is no link.
 
     `tokens` are those of `rel` in lower case. A scheme that is known not to be fetched is no link.

@@ -81,8 +81,8 @@ class FolderArchive(FolderReader):
             roll_seconds=roll_seconds,
             info=info,
             suffix=suffix,
-            # rows are compressed again, better, when they become a table
-            compress_level=1 if suffix == TABLE else 5,
+            # rows are compressed when they become a table
+            compress_level=0 if suffix == TABLE else 5,
         )
 
     def write(self, page: Page) -> WarcPlace:

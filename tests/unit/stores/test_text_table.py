@@ -121,7 +121,7 @@ def test_file_that_was_complete_before_a_crash_is_kept(tmp_path: Path) -> None:
 
 def test_memory_is_bounded_by_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_table, "GROUP_CHARACTERS", 1_000)
-    files = tables(tmp_path, roll_bytes=20_000)
+    files = tables(tmp_path, roll_bytes=100_000)
     for number in range(300):
         files.write(page(number, main_text=f"{number} " * 100))
     files.close()

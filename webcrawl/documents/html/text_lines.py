@@ -9,11 +9,8 @@ def lines_of(text: str) -> tuple[str, ...]:
     """Returns the lines of a text that are not empty, white space collapsed."""
     if text.isspace():
         return ()
-    lines = []
-    for line in clean(text).split("\n"):
-        # white space other than a blank is not printable
-        if line.isprintable() and line[:1] > " " < line[-1] and "  " not in line:
-            lines.append(line)
-        elif words := line.split():
-            lines.append(" ".join(words))
-    return tuple(lines)
+    lines = filter(None, map(str.strip, clean(text).split("\n")))
+    # white space other than a blank is not printable
+    return tuple(
+        [line if line.isprintable() and "  " not in line else " ".join(line.split()) for line in lines]
+    )

@@ -23,8 +23,8 @@ from webcrawl.stores.warc.reading import START_BYTES, inflated, members, parse
 
 logger = logging.getLogger(__name__)
 
-ROLL_BYTES = 20_000_000
-"""Compressed size at which rows become a file; that takes about a second, in which pages wait."""
+ROLL_BYTES = 40_000_000
+"""Size at which rows become a file; that takes about half a second, in which pages wait."""
 GROUP_CHARACTERS = 8_000_000
 """Characters of text in memory while the file is made: a row group."""
 ROW = "application/vnd.msgpack"
@@ -66,7 +66,12 @@ def _write(arrow: ModuleType, path: Path, unfinished: Path, same: dict[str, str 
     schema = _schema(arrow)
     with arrow.parquet.ParquetWriter(unfinished, schema, compression="zstd") as writer:
         for rows in _groups(path):
-            writer.write_table(arrow.Table.from_pylist([row | same for row in rows], schema=schema))
+            # Table.from_pylist takes seven times as long
+            columns = [
+                arrow.array([same[name] if name in same else row[name] for row in rows], kind)
+                for name, kind in zip(schema.names, schema.types, strict=True)
+            ]
+            writer.write_table(arrow.Table.from_arrays(columns, schema=schema))
 
 
 def _schema(arrow: ModuleType) -> Any:

@@ -15,7 +15,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from webcrawl.documents.document import Attributes, Document
 from webcrawl.documents.html.elements import PageElements, search
 from webcrawl.documents.html.linked_data import Thing, cleaned, first_text, things
-from webcrawl.documents.html.main_text import main_text
+from webcrawl.documents.html.main_text import main_part
 from webcrawl.documents.html.markdown import markdown
 from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.mime.dates import date_in_path, read_date
@@ -93,7 +93,8 @@ def describe(document: Document, *, with_markdown: bool = False) -> HTMLFacts:
     schema = things(found.scripts) if found.scripts else []
     base = _base(tree, document.url)
     description = named.get("description") or named.get("og:description")
-    text = (main_text(tree) or "")[:MAX_TEXT] or None
+    part = main_part(tree)
+    text = (part.text[:MAX_TEXT] or None) if part else None
     return HTMLFacts(
         title=_title(tree),
         description=_collapsed(description, MAX_DESCRIPTION),
@@ -103,7 +104,7 @@ def describe(document: Document, *, with_markdown: bool = False) -> HTMLFacts:
         published_at=_published_at(named, schema, found, document.url),
         image_url=_image_url(named, schema, found.microdata, base),
         main_text=text,
-        markdown=markdown(tree, text, base) if with_markdown else None,
+        markdown=markdown(tree, text, base, part and part.element) if with_markdown else None,
         details=trimmed(_details(named, schema, found, robots_metas(metas)) | _simplified(document)),
         document=document,
     )

@@ -10,8 +10,9 @@ import re
 from bisect import bisect_left, bisect_right
 from heapq import nlargest
 from operator import attrgetter
+from typing import NamedTuple
 
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.html.names import COMMENTS, is_article_body, names_main_part
 from webcrawl.documents.html.sections import ARTICLE, ASIDE, MAIN, PageText, Section, read_sections
@@ -44,8 +45,21 @@ _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _MAX_IDEOGRAPHS = 200
 
 
+class MainPart(NamedTuple):
+    """The text of the main part with its white space, and an element that contains all of it."""
+
+    text: str
+    element: LexborNode
+
+
 def main_text(tree: LexborHTMLParser) -> str | None:
     """Returns the text of the main part with its white space, or None if the page has none."""
+    part = main_part(tree)
+    return None if part is None else part.text
+
+
+def main_part(tree: LexborHTMLParser) -> MainPart | None:
+    """Returns the main part of a page, or None if it has none."""
     body = tree.body
     if body is None:
         return None
@@ -53,15 +67,18 @@ def main_text(tree: LexborHTMLParser) -> str | None:
     whole = page.sections[-1]
     root = _marked_part(page, whole) or whole
     if root is not whole and _is_list_of_links(page, root):
-        return clean("".join(walk(root.node, ASIDE)))
+        return MainPart(clean("".join(walk(root.node, ASIDE))), root.node)
     text = _Text(page, root)
     part = _main_section(root, text.sections())
+    start, lead = text.lead(part)
     found = text.between(part.start, text.end(part))
-    found = clean(text.lead(part) + (_without_last_lines(found) if part is whole else found))
+    found = clean(lead + (_without_last_lines(found) if part is whole else found))
     if word_count(found, MIN_WORDS) >= MIN_WORDS:
-        return found
+        return MainPart(found, page.around(start, part.end).node)
     found = clean(text.between(root.start, root.end))
-    return found if _is_main(root) or word_count(found, MIN_WORDS) >= MIN_WORDS else None
+    if _is_main(root) or word_count(found, MIN_WORDS) >= MIN_WORDS:
+        return MainPart(found, root.node)
+    return None
 
 
 def word_count(text: str, enough: int) -> int:
@@ -187,14 +204,15 @@ class _Text:
             start = cut.end
         return "".join(found + self._page.pieces[start:end])
 
-    def lead(self, part: Section) -> str:
-        """Returns the prose between the headline and a section, which leads to it."""
+    def lead(self, part: Section) -> tuple[int, str]:
+        """Returns the prose between the headline and a section, which leads to it, and where that starts."""
         for headings in (self._page.titles, self._page.headings):
             for start, end in reversed(headings):
                 if end <= part.start and not self._is_cut(start):
                     blocks = self.between(end, part.start).split(BLOCK)
-                    return BLOCK.join([one for one in blocks if len(one.strip()) >= _LEAD]) + BLOCK
-        return ""
+                    found = [one for one in blocks if len(one.strip()) >= _LEAD]
+                    return (end if found else part.start), BLOCK.join(found) + BLOCK
+        return part.start, ""
 
     def end(self, part: Section) -> int:
         """Returns where a section ends, without headings that nothing follows."""

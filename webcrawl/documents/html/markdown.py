@@ -6,8 +6,6 @@ left out afterwards: its text, not its tree, says which ones they are.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.html.markdown_attributes import language_of, number_of
@@ -25,13 +23,14 @@ from webcrawl.documents.html.markdown_inline import (
     CODE_MARK,
     LINK_MARK,
     Destinations,
+    Mark,
     escaped,
     image,
     wrapped,
 )
-from webcrawl.documents.html.markdown_parts import keep_main_part
+from webcrawl.documents.html.markdown_parts import keep_main_part, outside
 from webcrawl.documents.html.markdown_tables import Cell, Table
-from webcrawl.documents.html.text import HIDDEN, tag_ids
+from webcrawl.documents.html.text import HIDDEN, INLINE, tag_ids
 from webcrawl.documents.html.text_lines import lines_of
 
 _SOME_LEFT_OUT = HIDDEN | tag_ids("nav aside footer button select textarea dialog menu")
@@ -60,28 +59,29 @@ _CELLS = tag_ids("td th")
 )
 _LISTS = {_OL, _UL, _DL} | tag_ids("menu dir")
 _SPECIAL_BLOCKS = frozenset({*_HEADINGS, *_ITEMS, *_CELLS, *_LISTS, _PRE, _QUOTE, _TABLE, _TR})
+_MEANINGFUL = _SPECIAL_BLOCKS | _MARKS.keys()
+_INSIDE_CODE = f":not({','.join(sorted(INLINE))})"
+"""What has to be looked at in a <pre>; of all other elements, only the text counts."""
 _MAX_START = 999_999
 
 
-def markdown(tree: LexborHTMLParser, main_text: str | None, base: str) -> str:
+def markdown(
+    tree: LexborHTMLParser, main_text: str | None, base: str, around: LexborNode | None = None
+) -> str:
     """Returns the Markdown of the main part, whose text is `main_text`, or of the whole page if it is None.
 
-    `base` is the URL to which links are joined. The words are those of the text and of `alt`.
+    `base` is the URL to which links are joined. `around`: an element that contains the main part, by default the body.
+    The words are those of the text and of `alt`.
     """
     body = tree.body
     if body is None:
         return ""
-    blocks = _Walk(base).blocks(body, HIDDEN if main_text is None else _SOME_LEFT_OUT)
-    if main_text is not None and not keep_main_part(blocks, main_text):
+    if main_text is None:
+        return rendered(_Walk(base).blocks(body, HIDDEN))
+    blocks = _Walk(base).blocks(outside(around or body, _MEANINGFUL), _SOME_LEFT_OUT)
+    if not keep_main_part(blocks, main_text):
         blocks = [Block(escaped_start(escaped(line)), PARAGRAPH, ()) for line in lines_of(main_text)]
     return rendered(blocks)
-
-
-class _Mark(NamedTuple):
-    """An inline element that is open: its kind, and the address of a link."""
-
-    kind: str
-    address: str
 
 
 class _Walk:
@@ -92,7 +92,7 @@ class _Walk:
         self._destinations = Destinations(base)
         self._inline: list[str] = []
         self._raw: list[str] = []
-        self._marks: list[tuple[_Mark, int]] = []
+        self._marks: list[Mark] = []
         self._glue = Glue.NONE
         self._heading = 0
         self._code: str | None = None
@@ -108,23 +108,33 @@ class _Walk:
         while node is not None or open_elements:
             if node is None:
                 node, tag, before = open_elements.pop()
-                self._end(tag, before)
+                if tag not in _NEUTRAL:
+                    self._end(tag, before)
             elif (tag := node.tag_id) == _TEXT:
                 self._add(node.text_content or "")
             elif tag not in hidden:
                 before = None if tag in _NEUTRAL else self._begin(tag, node)
-                if (child := node.first_child) is not None:
+                if tag == _PRE and node.css_first(_INSIDE_CODE) is None:
+                    self._add(node.text_lexbor() or "")
+                    child = None
+                elif (child := node.first_child) is not None and child.tag_id == _TEXT:
+                    self._add(child.text_content or "")
+                    child = child.next
+                if child is not None:
                     open_elements.append((node, tag, before))
                     node = child
                     continue
-                self._end(tag, before)
+                if tag not in _NEUTRAL:
+                    self._end(tag, before)
             node = node.next
         self._flush()
         return self._blocks
 
     def _add(self, text: str) -> None:
+        if not self._raw and self._code is None and text.isspace():
+            return  # no paragraph begins with white space
         self._raw.append(text)
-        is_code = self._code is not None or (self._marks and self._marks[-1][0].kind == CODE_MARK)
+        is_code = self._code is not None or (self._marks and self._marks[-1].kind == CODE_MARK)
         self._inline.append(text if is_code else escaped(text))
 
     def _begin(self, tag: int, node: LexborNode) -> object:
@@ -136,7 +146,8 @@ class _Walk:
             if tag == _IMG:
                 self._add_image(node)
             return None
-        self._flush()
+        if self._raw or self._glue is not Glue.NONE:
+            self._flush()
         if tag not in _SPECIAL_BLOCKS:
             return None
         if tag in _HEADINGS:
@@ -157,15 +168,14 @@ class _Walk:
         return None
 
     def _end(self, tag: int, before: object) -> None:
-        if tag in _NEUTRAL:
-            return
         if tag in _MARKS:
             if before:
-                self._end_mark()
+                self._wrap(self._marks.pop())
             return
         if tag in (_BR, _IMG):
             return
-        self._flush()
+        if self._raw or self._glue is not Glue.NONE:
+            self._flush()
         if tag not in _SPECIAL_BLOCKS:
             return
         if tag in _HEADINGS:
@@ -184,7 +194,7 @@ class _Walk:
 
     def _begin_mark(self, kind: str, node: LexborNode) -> bool:
         """Returns whether the element counts: not within code, or within an element of the same kind."""
-        if self._code is not None or any(mark.kind in (kind, CODE_MARK) for mark, _ in self._marks):
+        if self._code is not None or (self._marks and self._is_inside(kind)):
             return False
         address = ""
         if kind == LINK_MARK:
@@ -192,17 +202,18 @@ class _Walk:
             address = self._destinations.of(written)
             if not address or (self._heading and written.startswith("#")):  # an anchor for the heading
                 return False
-        self._marks.append((_Mark(kind, address), len(self._inline)))
+        self._marks.append(Mark(kind, address, len(self._inline)))
         return True
 
-    def _end_mark(self) -> None:
-        (kind, address), start = self._marks.pop()
-        self._wrap(kind, address, start)
+    def _is_inside(self, kind: str) -> bool:
+        return any(mark.kind in (kind, CODE_MARK) for mark in self._marks)
 
-    def _wrap(self, kind: str, address: str, start: int) -> None:
-        inside = self._inline[start:]
-        del self._inline[start:]
-        wrapped(self._inline, kind, inside, address)
+    def _wrap(self, mark: Mark) -> None:
+        """Ends an inline element, for now or for good."""
+        inside = self._inline[mark.start :]
+        del self._inline[mark.start :]
+        wrapped(self._inline, mark.kind, inside, mark.address)
+        mark.start = 0
 
     def _begin_container(self, tag: int, node: LexborNode) -> object:
         before: object = self._container or _OUTSIDE
@@ -234,23 +245,22 @@ class _Walk:
         """Ends a block of text; `glue` says how the next one of the same paragraph follows it."""
         if self._code is not None:
             glue = Glue.LINE
-        if not self._raw:  # most elements begin or end beside others
-            if self._glue is not Glue.NONE:
-                self._glue = _following(self._glue, glue)
-            return
-        lines = lines_of("".join(self._raw))
+        lines = lines_of("".join(self._raw)) if self._raw else ()
         if lines:
             self._put(self._heading or (PARAGRAPH if self._code is None else CODE), lines, glue)
-        else:
+            return
+        self._glue = _following(self._glue, glue)
+        if self._raw:
             self._inline.clear()
             self._raw.clear()
-            self._marks = [(mark, 0) for mark, _ in self._marks]
-            self._glue = _following(self._glue, glue)
+            for mark in self._marks:
+                mark.start = 0
 
     def _put(self, kind: int, lines: tuple[str, ...], glue: Glue) -> None:
-        for (mark, address), start in reversed(self._marks) if self._code is None else ():
-            self._wrap(mark, address, start)
-        self._marks = [(mark, 0) for mark, _ in self._marks]
+        for mark in reversed(self._marks):
+            if self._code is None:
+                self._wrap(mark)
+            mark.start = 0
         text = "".join(self._inline)
         self._inline.clear()
         self._raw.clear()

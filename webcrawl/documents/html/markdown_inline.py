@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import ada_url
 
@@ -26,9 +27,19 @@ _TRACKING_SIZES = frozenset({"0", "1", "0px", "1px"})
 _OPENING, _CLOSING = "\"'“‘", ".,:;?!\"'”’…"
 
 
+@dataclass(slots=True)
+class Mark:
+    """An inline element that is open: its kind, the address of a link, and where its text starts in the block."""
+
+    kind: str
+    address: str
+    start: int
+
+
 class _Code(str):
     """A code span; two in a row are one, because the backticks between them would be read as one run."""
 
+    __slots__ = ("content",)
     content: str
 
 
@@ -39,16 +50,15 @@ def escaped(text: str) -> str:
 
 def wrapped(pieces: list[str], kind: str, inside: list[str], address: str) -> None:
     """Appends the pieces in an inline element to those of its block; `address` is that of a link."""
-    text = "".join(inside)
+    text = inside[0] if len(inside) == 1 else "".join(inside)
     core = text.strip()
-    marked = "" if kind in (CODE_MARK, LINK_MARK) else _emphasis(kind, core, (pieces or [""])[-1])
+    marked = "" if kind in (CODE_MARK, LINK_MARK) else _emphasis(kind, core, pieces[-1] if pieces else "")
     if not core or marked == core:
         _append(pieces, inside)
         return
-    start = text.index(core[0])
-    before, after = text[:start], text[start + len(core) :]
-    if before:
-        pieces.append(before)
+    start = 0 if len(core) == len(text) else text.index(core[0])
+    if start:
+        pieces.append(text[:start])
     if kind == CODE_MARK:
         pieces.append(_code(core, pieces))
     elif kind == LINK_MARK:
@@ -56,8 +66,8 @@ def wrapped(pieces: list[str], kind: str, inside: list[str], address: str) -> No
         pieces.append(f"[{core}]({address})")
     else:
         pieces.append(marked)
-    if after:
-        pieces.append(after)
+    if start + len(core) < len(text):
+        pieces.append(text[start + len(core) :])
 
 
 def _append(pieces: list[str], more: list[str]) -> None:
@@ -68,12 +78,15 @@ def _append(pieces: list[str], more: list[str]) -> None:
 
 def _code(core: str, pieces: list[str]) -> _Code:
     content = " ".join(core.split())
-    if pieces and isinstance(pieces[-1], _Code):
-        content = pieces.pop().content + content  # type: ignore[attr-defined]
-    longest = max(map(len, _BACKTICKS.findall(content)), default=0)
-    fence = "`" * (longest + 1)
-    padding = " " if content[0] == "`" or content[-1] == "`" else ""
-    code = _Code(f"{fence}{padding}{content}{padding}{fence}")
+    if pieces and isinstance(last := pieces[-1], _Code):
+        content = last.content + content
+        pieces.pop()
+    if "`" in content:
+        fence = "`" * (max(map(len, _BACKTICKS.findall(content))) + 1)
+        padding = " " if content[0] == "`" or content[-1] == "`" else ""
+        code = _Code(f"{fence}{padding}{content}{padding}{fence}")
+    else:
+        code = _Code(f"`{content}`")
     code.content = content
     return code
 
@@ -142,12 +155,13 @@ class Destinations:
         return _written(url)
 
 
+_NOT_PLAIN = re.compile(r"[\\()<>\s&]")
 # what ends a destination, or is read as something else in it
 _IN_DESTINATION = re.compile(r"[\\()]|[<>\s]|&(?=#?\w+;)")
 
 
 def _written(url: str) -> str:
-    return _IN_DESTINATION.sub(lambda match: _sign(match[0]), url)
+    return _IN_DESTINATION.sub(lambda match: _sign(match[0]), url) if _NOT_PLAIN.search(url) else url
 
 
 def _sign(sign: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
+
+from selectolax.lexbor import LexborNode
 
 from webcrawl.documents.html.markdown_blocks import IMAGE, Block
 from webcrawl.documents.html.text_lines import lines_of
@@ -16,6 +18,17 @@ _LONG = 40
 _LEAST = 0.9
 
 Lines: TypeAlias = tuple[str, ...]
+
+
+def outside(node: LexborNode, tags: Collection[int]) -> LexborNode:
+    """Returns the element around all elements of these kinds that a node is or is in, or else the node itself."""
+    found = node
+    above: LexborNode | None = node
+    while above is not None:
+        if above.tag_id in tags:
+            found = above.parent or above
+        above = above.parent
+    return found
 
 
 def keep_main_part(blocks: Sequence[Block], main_text: str) -> bool:

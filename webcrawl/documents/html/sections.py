@@ -133,6 +133,10 @@ class PageText:
             links += self.links.pop()[1]
         return links
 
+    def around(self, start: int, end: int) -> Section:
+        """Returns the smallest section with the pieces between two places."""
+        return next(one for one in self.sections if one.start <= start and end <= one.end)
+
     def put_beside(self, section: Section) -> None:
         """Adds a part beside the text."""
         section.inner = section.prose + self.prose_beside(section.start)

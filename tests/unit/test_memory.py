@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from webcrawl.graph.memory import free_memory
+from webcrawl.config import memory
+from webcrawl.config.memory import free_memory, usual_memory
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,9 @@ def test_without_such_files_it_is_the_memory_of_the_machine(tmp_path: Path) -> N
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert free_memory(tmp_path / "meminfo", tmp_path) == physical
     assert 0 < free_memory() <= physical
+
+
+@pytest.mark.parametrize(("free", "usual"), [(0, 256_000_000), (3_000_000_000, 1_500_000_000)])
+def test_a_command_takes_half_of_it(monkeypatch: pytest.MonkeyPatch, free: int, usual: int) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda: free)
+    assert usual_memory() == usual

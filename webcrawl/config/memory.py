@@ -1,4 +1,4 @@
-"""How much memory is free."""
+"""How much memory is free, and how much of it a command takes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from pathlib import Path
 
 _MEMINFO = Path("/proc/meminfo")
 _GROUP = Path("/sys/fs/cgroup")
+_LEAST = 256_000_000
+
+
+def usual_memory() -> int:
+    """Returns the bytes that a command takes unless it is told otherwise: half of what is free, because crawls may run.
+
+    It is never so little that DuckDB would fail.
+    """
+    return max(_LEAST, free_memory() // 2)
 
 
 def free_memory(meminfo: Path = _MEMINFO, group: Path = _GROUP) -> int:

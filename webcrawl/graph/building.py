@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from webcrawl.config.memory import usual_memory
 from webcrawl.documents.disk import failure, flush
 from webcrawl.errors import StoreError
 from webcrawl.graph import plots
@@ -19,7 +20,6 @@ from webcrawl.graph.files import VERTICES, write_texts, write_vertices
 from webcrawl.graph.levels import Level, levels
 from webcrawl.graph.libraries import duckdb, pyarrow, sparse
 from webcrawl.graph.measures import Measures, measured
-from webcrawl.graph.memory import free_memory
 from webcrawl.links.hosts import plain_host
 from webcrawl.links.sources import LinkFiles
 
@@ -54,7 +54,7 @@ def build(
     StoreError for links that cannot be read or an output that cannot be written, and LibraryMissing.
     """
     check_libraries()
-    memory = wanted.memory or free_memory() // 2
+    memory = wanted.memory or usual_memory()
     with _new_folder(output) as folder:
         scratch = folder / "scratch"
         scratch.mkdir()

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from webcrawl.config.memory import usual_memory
 from webcrawl.errors import StoreError, brief
 from webcrawl.links.sources import LinkFile
 from webcrawl.mining.libraries import duckdb, pyarrow
@@ -72,8 +73,7 @@ class Workspace:
             # they would be downloaded
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
-            # crawls may need the rest
-            "memory_limit": "50%",
+            "memory_limit": f"{usual_memory()}B",
         }
         self._connection = self._library.connect(str(self._folder / "mining.duckdb"), config=options)
         self.run(_TABLES)

@@ -30,7 +30,7 @@ class Entry:
     """A page without its text. Times are ISO 8601 in UTC; `first` is the page of which it is a copy, or itself.
 
     `details` are the facts of images, audio and video, and `anchors` the texts of links to the page, the most frequent
-    first.
+    first. `length`: the characters of the main part of HTML, which tell that it was read again in another way.
     """
 
     url: str
@@ -47,6 +47,7 @@ class Entry:
     simhash: int | None
     details: Mapping[str, Any] | None
     anchors: Sequence[str]
+    length: int | None = None
 
     @property
     def kind(self) -> str:
@@ -93,7 +94,13 @@ def entry_of(row: Row, anchors: Sequence[str]) -> Entry:
         simhash=row["simhash"],
         details=plain(row["details"], _DEPTH_OF_DETAILS) if is_media else None,
         anchors=tuple(anchors),
+        length=_length(row["details"]),
     )
+
+
+def _length(details: object) -> int | None:
+    found = details.get("text_length") if isinstance(details, Mapping) else None
+    return found if isinstance(found, int) else None
 
 
 def unpacked(data: bytes) -> tuple[Entry, str]:

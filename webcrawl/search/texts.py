@@ -40,14 +40,17 @@ class StoredTexts:
                     self.problems.append(f"{name} cannot be read to its end: {brief(error)}")
 
     def _files(self, uri: str, suffix: str) -> Iterator[tuple[str, Path]]:
-        """Yields the finished files below a URI: name and local path. Those of S3 are copied, one at a time."""
+        """Yields the finished files below a URI, the newest first: name and local path.
+
+        Of several texts of a fetch, the last counts. Files of S3 are copied, one at a time.
+        """
         store = open_store(uri, "STORE_URI", self._config.object_stores, check=False)
         if store.folder is not None:
             folder = store.folder
-            for path in sorted(folder.glob(f"[!_.]*{suffix}")) if folder.is_dir() else ():
+            for path in sorted(folder.glob(f"[!_.]*{suffix}"), reverse=True) if folder.is_dir() else ():
                 yield str(path), path
             return
-        for name in sorted(one.name for one in store.objects() if one.name.endswith(suffix)):
+        for name in sorted((one.name for one in store.objects() if one.name.endswith(suffix)), reverse=True):
             with tempfile.TemporaryDirectory(prefix="webcrawl-") as place:
                 yield store.uri(name), store.fetch(name, Path(place))
 

@@ -222,6 +222,23 @@ def test_stored_texts_are_used_before_the_archive(
     assert set(pages.read) > {f"{SITE}/a", f"{SITE}/first", f"{SITE}/copy"}
 
 
+@pytest.mark.parametrize(("folder", "name", "write"), STORED, ids=["parquet", "wet"])
+def test_pages_that_were_read_again_have_their_last_text(
+    pages: Pages, folder: str, name: str, write: Callable[[Path, dict[str, str]], None]
+) -> None:
+    place = pages.folder / folder
+    place.mkdir()
+    write(place / name, {f"{SITE}/a": "before", f"{SITE}/b": "the same"})
+    pages.store(page("/a", details={"text_length": 6}), page("/b", details={"text_length": 8}))
+    pages.index()
+    # as `scrapy reparse` leaves it: a later file has other texts of the same fetches
+    write(place / f"later-{name}", {f"{SITE}/a": "afterwards", f"{SITE}/b": "the same"})
+    pages.store(page("/a", details={"text_length": 10}), page("/b", details={"text_length": 8}))
+    figures = pages.index()
+    assert (figures.planned, figures.changed, pages.read) == (1, 1, [])
+    assert pages.urls("afterwards") == ["/a"] and pages.urls("before") == []
+
+
 def test_texts_of_links_follow_the_link_store(pages: Pages) -> None:
     target = f"{SITE}/a"
     pages.store(page("/a", "text"), page("/b", "text"))

@@ -25,7 +25,8 @@ MOST_PAGES = 1_000_000
 LEAST_PAGES = 50
 _HELD_OUT = 10
 """One page in so many is not learned from at first, to see how good the predictions are."""
-_PASSES = 8
+_PASSES, _STEPS = 8, 5_000
+"""Each page is learned from so many times, and of few pages more often: until the weights have moved so many times."""
 _BATCH = 2_000
 _EXAMPLES = """
 SELECT url, depth, coalesce(first_links.from_url, referrer, ''), coalesce(text, ''), value
@@ -101,22 +102,23 @@ class Examples:
 
 
 def _fitted(matrix: Any, scores: NDArray[np.float64]) -> Any:
-    """Returns a regressor that has seen each row _PASSES times."""
+    """Returns a regressor that has seen each row several times."""
+    passes = max(_PASSES, _STEPS // len(scores))
     # with some 30 features a row, a step of 0.01 moves a prediction by a third of its error
     model = linear_models().SGDRegressor(
         alpha=1e-6,
-        average=len(scores) * _PASSES // 2,
+        average=len(scores) * passes // 2,
         eta0=0.01,
         learning_rate="invscaling",
         power_t=0.1,
         random_state=0,
     )
-    for rows in _batches(len(scores)):
-        model.partial_fit(matrix[rows], scores[rows])
+    for _ in range(passes):
+        for rows in _batches(len(scores)):
+            model.partial_fit(matrix[rows], scores[rows])
     return model
 
 
 def _batches(number: int) -> Iterator[slice]:
-    for _ in range(_PASSES):
-        for start in range(0, number, _BATCH):
-            yield slice(start, start + _BATCH)
+    for start in range(0, number, _BATCH):
+        yield slice(start, start + _BATCH)

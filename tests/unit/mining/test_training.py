@@ -54,6 +54,15 @@ def test_sections_are_told_apart(workspace: Workspace) -> None:
     assert level(lesson.value, "/articles/7777/") > 1 > 0 > -1 > level(lesson.value, "/users/7777/")
 
 
+def test_few_pages_are_enough_for_what_is_clear(workspace: Workspace) -> None:
+    values = {f"{HOST}/articles/{number}/": 1_000.0 * (1 + number % 3) for number in range(56)}
+    values |= {f"{HOST}/users/{number}/": 50.0 + number for number in range(3)}
+    add(workspace, values)
+    value = learn(workspace, "text").value
+    # almost four standard deviations below the mean
+    assert value.score(features(HOST, "/users/7777/", 2, "", "")) < -3
+
+
 def test_noise_changes_no_level(workspace: Workspace) -> None:
     """What cannot be predicted is not: a model must not prefer pages at random."""
     dice = random.Random(1)

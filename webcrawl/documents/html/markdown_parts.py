@@ -59,9 +59,10 @@ def keep_main_part(blocks: Sequence[Block], main_text: str) -> bool:
 def _longest(texts: Sequence[Block], wanted: Lines) -> tuple[int, int] | None:
     """Returns the number of the block with the longest line, and the line at which this block begins."""
     longest = max(wanted, key=len, default="")
+    place = wanted.index(longest) if wanted else 0
     for number, block in enumerate(texts):
         if longest in block.lines:
-            start = wanted.index(longest) - block.lines.index(longest)
+            start = place - block.lines.index(longest)
             if start >= 0 and wanted[start : start + len(block.lines)] == block.lines:
                 return number, start
     return None

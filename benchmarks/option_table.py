@@ -69,6 +69,7 @@ OPTIONS = {
         Option("LOG_LEVEL = INFO", {"LOG_LEVEL": "INFO"}),
         Option("LOG_LEVEL = DEBUG", {"LOG_LEVEL": "DEBUG"}),
         Option("DOWNLOADER_STATS", {"DOWNLOADER_STATS": True}),
+        Option("METRICS_PORT", {"METRICS_PORT": 9410}),
         Option("feed of JSON lines", words=("-o", "{home}/pages.jl")),
         Option("feed of CSV", words=("-o", "{home}/pages.csv")),
         Option("LISTENERS_MAXLEN", {"LISTENERS_MAXLEN": 100_000}),

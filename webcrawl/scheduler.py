@@ -32,6 +32,7 @@ from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, InvalidURL, StoreError, Unserializable
 from webcrawl.frontier import LeasedURL, Settlement
+from webcrawl.metrics.totals import DEAD
 from webcrawl.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -202,6 +203,7 @@ class FrontierScheduler(RedisScheduler):
             patterns=patterns,
             dust=session.dust,
             budgets=budgets_of(session),
+            observed=session.observed,
         )
 
     @property
@@ -246,6 +248,7 @@ class FrontierScheduler(RedisScheduler):
         except StoreError as error:
             logger.error("%s", error)
             worker.finish_fetch(url, token)
+            worker.counters[f"{DEAD}request"] += 1
             worker.settle(url, token, Settlement(url.index, "dead", reason=str(error)), page=False)
         else:
             worker.finish_fetch(url, token)

@@ -25,6 +25,10 @@ USES = {
     "search": ("tantivy", "from webcrawl.search.library import tantivy; tantivy()"),
     "mine": ("duckdb", "from webcrawl.mining.libraries import check_libraries; check_libraries()"),
     "graph": ("duckdb", "from webcrawl.graph.libraries import duckdb; duckdb()"),
+    "metrics": (
+        "prometheus_client",
+        "from webcrawl.metrics.library import prometheus_client; prometheus_client()",
+    ),
     "heif": ("pillow_heif", "from webcrawl.documents.mime.image import _heif; _heif()"),
     "impersonate": (
         "curl_cffi",

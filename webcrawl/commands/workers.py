@@ -91,11 +91,13 @@ def given(opts: argparse.Namespace) -> list[str]:
 
 
 def own_options(settings: BaseSettings, place: int | None) -> list[str]:
-    """The options that give a worker its own feed and log files; `place` is None for the only one."""
+    """The options that give a worker its own port, feed and log files; `place` is None for the only one."""
     feeds = {str(uri): options for uri, options in settings.getdict("FEEDS").items()}
     if place is not None and any(uri.startswith("stdout:") for uri in feeds):
         raise ConfigurationError("several workers would mix their items on stdout: give -o a file name")
     words = ["-s", "PROGRESS=off"] if place else []
+    if place and (port := read(settings, "METRICS_PORT")) is not None:
+        words += ["-s", f"METRICS_PORT={port + place}"]
     if feeds:
         if place is not None:
             feeds = {own_name(uri, place): options for uri, options in feeds.items()}

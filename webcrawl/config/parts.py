@@ -61,6 +61,7 @@ ITEM_PIPELINES = {
     "webcrawl.pipelines.listeners.ListenersPipeline": 950,
 }
 EXTENSIONS = {
+    "webcrawl.crawler.metrics_port.MetricsPort": 0,
     "webcrawl.crawler.progress.Progress": 0,
     "webcrawl.crawler.summary.Summary": 0,
     # switched off by settings too; None saves their imports

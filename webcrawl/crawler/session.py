@@ -51,6 +51,7 @@ from webcrawl.hosts.dns import Resolver
 from webcrawl.hosts.networks import read_networks
 from webcrawl.hosts.rules import RobotsAgents, Rules
 from webcrawl.hosts.turns import Turns
+from webcrawl.metrics.observations import Observations
 from webcrawl.urls.canonical import DEFAULT_PORTS, TRACKING_PARAMETERS, Canonicalizer, add_scheme
 from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.dust import Dust
@@ -140,6 +141,11 @@ class Session:
         return Costs()
 
     @cached_property
+    def observed(self) -> Observations | None:
+        """What this process observes for its metrics; None without METRICS_PORT."""
+        return None if read(self._settings, "METRICS_PORT") is None else Observations()
+
+    @cached_property
     def robots_agents(self) -> RobotsAgents:
         """The user agents by which robots.txt and robots directives are read."""
         settings = self._settings
@@ -205,9 +211,15 @@ class Session:
                 self.turns.ending,
             ).ask
 
-    async def stored(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of `work`, retried while the stores take nothing; see `Backpressure.retry_until_available`."""
-        return await self.backpressure.retry_until_available(work, self.turns.ending)
+    async def stored(self, store: str, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of `work`, retried while the store takes nothing; see `Backpressure.retry_until_available`.
+
+        `store` is one of `webcrawl.metrics.observations.STORES`.
+        """
+        if self.observed is None:
+            return await self.backpressure.retry_until_available(work, self.turns.ending)
+        with self.observed.stores[store].timed():
+            return await self.backpressure.retry_until_available(work, self.turns.ending)
 
     async def close(self) -> None:
         """Close the browser, the child processes and the connection, and give the process its umask back."""

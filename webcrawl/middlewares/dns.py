@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
 
 from scrapy import Request
@@ -34,6 +36,8 @@ class DnsMiddleware:
         self._resolver = session.resolver
         self._session = session
         self._turns = session.turns
+        self._observed = session.observed
+        self._waiting = self._turns.aside if self._observed is None else self._timed
         self._proxy_guards = read(crawler.settings, "PROXY_GUARDS_ADDRESSES")
 
     @classmethod
@@ -47,7 +51,7 @@ class DnsMiddleware:
         if proxied and self._proxy_guards and not is_address(name):
             return
         try:
-            answer = await self._resolver.resolve(name, self._turns.aside, host=host_of(request))
+            answer = await self._resolver.resolve(name, self._waiting, host=host_of(request))
             await self._check(answer, name, number)
         except NameNotResolved as error:
             tasks, host = tasks_of(self._crawler), host_of(request)
@@ -59,6 +63,13 @@ class DnsMiddleware:
             raise CannotResolveHostError(f"{error}{hint}") from error
         except AddressRefused as error:
             raise RequestRefused(str(error)) from error
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        """Waits like `Turns.aside`, and observes how long."""
+        assert self._observed is not None
+        with self._turns.aside(), self._observed.stages["dns"].timed():
+            yield
 
     async def _check(self, answer: Answer, name: str, number: int) -> None:
         """Raises AddressRefused unless a host may have all these addresses."""

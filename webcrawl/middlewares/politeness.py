@@ -59,6 +59,7 @@ class PolitenessMiddleware(Pacer):
         self._session = session
         self._turns = session.turns
         self._costs = session.costs
+        self._waits = None if session.observed is None else session.observed.stages["turn"]
         self._places = session.readers.places
         self._slots = DownloadSlots(session.turns)
         self._taken: dict[Request, tuple[str, HostTurn]] = {}
@@ -78,6 +79,7 @@ class PolitenessMiddleware(Pacer):
             raise Postponed(f"the lease of {host} was lost")
         # a spider's own fetch belongs to a page that is being processed, which may still be finished
         own = tasks.leased(request) is None and not is_question(request)
+        began = None if self._waits is None else time.monotonic()
         if not self._places.has_room(host) and tasks.leased(request) is not None:
             self._costs.of(host).waits += 1
             await self._room(host)
@@ -93,6 +95,8 @@ class PolitenessMiddleware(Pacer):
             if isinstance(error, LongWait):
                 raise PutOff(error, error.seconds) from error
             raise
+        if self._waits is not None and began is not None:
+            self._waits.observe(time.monotonic() - began)
         self._taken[request] = (host, turn)
         if borrowed:
             self._borrowed[request] = borrowed

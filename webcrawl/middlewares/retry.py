@@ -8,12 +8,28 @@ from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CannotResolveHostError, DownloadCancelledError, IgnoreRequest, NotSupported
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    IgnoreRequest,
+    NotSupported,
+    ResponseDataLossError,
+)
 from scrapy.http import Response
 
 from webcrawl.crawler.access import is_robots, tasks_of
 from webcrawl.crawler.components import FailureJudge
-from webcrawl.crawler.errors import KeptConnectionClosed, Postponed, PutOff, RequestRefused, RobotsUnreachable
+from webcrawl.crawler.errors import (
+    KeptConnectionClosed,
+    MalformedAnswer,
+    Postponed,
+    PutOff,
+    RequestRefused,
+    RobotsUnreachable,
+)
 from webcrawl.crawler.responses import LOST, TIMED_OUT, refusal_of
 from webcrawl.crawler.scheduling.requests import RESOURCE
 from webcrawl.crawler.session import Session
@@ -24,6 +40,15 @@ logger = logging.getLogger(__name__)
 _THROTTLING = (429, 503)
 # A partial body is kept only on the last attempt, because a retry may bring the whole body.
 _CUT = {LOST: "the connection was lost", TIMED_OUT: "the body did not arrive in time"}
+_CAUSES: tuple[tuple[type[Exception], str], ...] = (
+    (RobotsUnreachable, "robots"),
+    (CannotResolveHostError, "dns"),
+    (DownloadTimeoutError, "timeout"),
+    (MalformedAnswer, "malformed"),
+    (DownloadConnectionRefusedError, "connection"),
+    (DownloadFailedError, "connection"),
+    (ResponseDataLossError, "connection"),
+)
 
 
 class RetryMiddleware(FailureJudge):
@@ -65,7 +90,7 @@ class RetryMiddleware(FailureJudge):
         reason = refusal_of(response)
         again = self._again(request, reason)
         if again is None and response.status in _THROTTLING and not request.meta.get("dont_retry"):
-            tasks.bury(request, reason)
+            tasks.bury(request, reason, "status")
         elif again is None:
             tasks.finish(request, reason=reason)
         return again or response
@@ -95,7 +120,7 @@ class RetryMiddleware(FailureJudge):
         )
         if again is None:
             tasks.count("failed")
-            tasks.bury(request, f"{type(exception).__name__}: {exception}")
+            tasks.bury(request, f"{type(exception).__name__}: {exception}", _cause_of(exception))
         return again
 
     def judge(self, request: Request, error: Exception) -> Request | None:
@@ -144,6 +169,11 @@ def _log_last_attempt(request: Request, reason: str) -> None:
         level = logging.ERROR
     failed = request.meta.get("retry_times", 0) + 1
     logger.log(level, "Gave up retrying %s (failed %d times): %s", request, failed, reason)
+
+
+def _cause_of(exception: Exception) -> str:
+    """The word of `webcrawl.metrics.totals.CAUSES` for an exception."""
+    return next((cause for kind, cause in _CAUSES if isinstance(exception, kind)), "other")
 
 
 def _is_hopeless(exception: Exception) -> bool:

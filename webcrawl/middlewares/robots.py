@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Self
 
@@ -49,6 +49,7 @@ class RobotsMiddleware(ResourceRules):
         self._outlinks = Outlinks(crawler, session)
         self._agents = session.robots_agents
         self._costs = session.costs
+        self._observed = session.observed
         self._cache = RobotsCache()
         self._unreachable = RobotsCache()
         self._asking: dict[str, asyncio.Future[RobotsPolicy]] = {}
@@ -71,8 +72,14 @@ class RobotsMiddleware(ResourceRules):
         host = host_of(request)
         policy = self._cache.get(host)
         if policy is None:
-            with self._session.turns.aside():
+            observed = self._observed
+            with (
+                self._session.turns.aside(),
+                observed.stages["robots"].timed() if observed else nullcontext(),
+            ):
                 policy = await self._policy(host)
+        elif self._observed is not None:
+            self._observed.robots_in_memory += 1
         if host in self._unfollowed:
             self._follow_sitemaps(host, policy)
         if self._session.turns.set_crawl_delay(host, policy.crawl_delay(self._agents.of(host))):

@@ -42,7 +42,10 @@ _READING = frozenset(
     )
 )
 """The middlewares for responses; those of a project stay too."""
-_EXTENSIONS = ("webcrawl.crawler.progress.Progress", "webcrawl.crawler.summary.Summary")
+_EXTENSIONS = tuple(
+    f"webcrawl.crawler.{name}"
+    for name in ("metrics_port.MetricsPort", "progress.Progress", "summary.Summary")
+)
 _VALUES: Mapping[str, object] = {
     "SCHEDULER": "webcrawl.reparse.scheduler.ArchiveScheduler",
     "DOWNLOADER": "webcrawl.reparse.downloader.ArchiveDownloader",

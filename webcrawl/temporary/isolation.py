@@ -26,6 +26,7 @@ _ISOLATED: dict[str, object] = {
     "LISTENERS_MAXLEN": 0,
     "LINKS": False,
     "PROGRESS": "off",
+    "METRICS_PORT": None,
     # one attempt: the user waits for the answer
     "FRONTIER_MAX_ATTEMPTS": 1,
     "FRONTIER_SHARDS": 1,

@@ -6,6 +6,7 @@ import logging
 import math
 import time
 
+from webcrawl.metrics.totals import DEAD
 from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.cost_reports import CostReports
 from webcrawl.worker.lease_safety import LeaseSafety
@@ -101,6 +102,8 @@ class Heartbeat:
         hosts, buried = await self._state.frontier.reap(
             delay=self._safety.delay, answer=self._safety.answer_seconds
         )
+        if buried:
+            self._state.counters[f"{DEAD}worker"] += buried
         if hosts:
             logger.warning("Reclaimed %d hosts of dead workers; %d URLs became dead letters.", hosts, buried)
 

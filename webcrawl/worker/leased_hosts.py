@@ -15,6 +15,8 @@ from typing import NamedTuple
 from webcrawl.frontier import Lease, LeasedURL, Report, Settlement
 from webcrawl.hosts.politeness import HostTurn
 from webcrawl.hosts.turns import Turns
+from webcrawl.metrics.observations import Observations
+from webcrawl.worker.arrivals import Arrivals
 from webcrawl.worker.budgets import Budgets
 from webcrawl.worker.dust import Dust
 from webcrawl.worker.patterns import Patterns
@@ -28,6 +30,8 @@ class Settled(NamedTuple):
     settlement: Settlement
     after: int = 0
     """How many discovered URLs the engine must have first; its links are among them."""
+    at: float | None = None
+    """Monotonic time at which it was settled, if that is observed."""
 
 
 @dataclass(slots=True)
@@ -52,6 +56,8 @@ class LeasedHost:
     """No more URLs are handed out, and the host is released when no fetch is in flight."""
     resumes: float = 0.0
     """Monotonic time before which no worker is to ask the host again, besides its politeness."""
+    arrivals: Arrivals | None = None
+    """When its URLs were leased; None without METRICS_PORT."""
     adding: int = 0
     """Pages whose many links are being added; no URLs are handed out meanwhile."""
 
@@ -127,6 +133,7 @@ class LeasedHosts:
         patterns: Patterns,
         dust: Dust,
         budgets: Budgets | None,
+        observed: Observations | None = None,
     ) -> None:
         self.report: Callable[[str], None] = lambda _: None
         """Called with a host that is to be released because it is over a budget."""
@@ -138,6 +145,7 @@ class LeasedHosts:
         self._hosts: dict[str, LeasedHost] = {}
         self._due: list[tuple[float, int, str]] = []
         self._order = itertools.count()
+        self.observed = observed
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -172,6 +180,8 @@ class LeasedHosts:
             gap=lease.gap,
         )
         host = LeasedHost(lease, turn, self._turns.config_of(lease.host).concurrency)
+        if self.observed is not None:
+            host.arrivals = Arrivals(self.observed.stages["queue"])
         self._hosts[lease.host] = host
         self.patterns.open(lease.host, lease.patterns)
         self.dust.open(lease.host, lease.dust, lease.dust_off)
@@ -190,6 +200,8 @@ class LeasedHosts:
         urls = host.without_sunk(host.without_replaced(urls, self.dust), self.patterns)
         overtaken = bool(urls and host.urls and urls[0].level < host.urls[-1].level)
         host.urls.extend(urls)
+        if host.arrivals is not None:
+            host.arrivals.add(urls)
         if overtaken:
             host.urls = deque(sorted(host.urls, key=lambda url: url.level))
         host.unsettled += len(urls)
@@ -234,6 +246,8 @@ class LeasedHosts:
                 return None
             host.in_flight += 1
             url = host.urls.popleft()
+            if host.arrivals is not None:
+                host.arrivals.hand_out(url, now)
             self._schedule(host)
             return url
         return None

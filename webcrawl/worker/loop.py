@@ -58,6 +58,11 @@ class Loop:
         self._outage: Backoff | None = None
         """The retries since the engine became unavailable."""
 
+    @property
+    def waits_for_engine(self) -> bool:
+        """Whether the engine did not answer last."""
+        return self._outage is not None
+
     async def run(self) -> None:
         """Runs until everything is reported, or until the frontier cannot go on."""
         while True:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from webcrawl.frontier import LeasedURL, Report
+from webcrawl.metrics.totals import DEAD
 from webcrawl.worker.leased_hosts import LeasedHost
 from webcrawl.worker.state import WorkerState
 
@@ -66,6 +67,7 @@ class Reporter:
         if name in self._hosts:
             buried += self._hosts[name].bury_rest(reason)
             state.report(name)
+        state.counters[f"{DEAD}host"] += buried
         logger.warning(
             "Giving up %s after too many failures in a row; %d more URLs became dead letters.", name, buried
         )
@@ -134,12 +136,22 @@ class Reporter:
         if self._state.importance:
             self._state.importance.gave(report, given)
 
+    def _observe(self, host: LeasedHost, report: Report) -> None:
+        """Observes how long the URLs of a report have waited for their acknowledgement."""
+        if self._state.observed is None:
+            return
+        now, waits = time.monotonic(), self._state.observed.stages["acknowledgement"]
+        for settled in host.settled[: len(report.settled)]:
+            if settled.at is not None:
+                waits.observe(now - settled.at)
+
     def _on_reply(self, report: Report, urls: list[LeasedURL] | None, given: Sequence[int]) -> None:
         """Applies the engine's reply to one report: further URLs, or None when the lease was lost."""
         self._on_last_reply(report, urls, given)
         name, host = report.lease.host, self._hosts[report.lease.host]
         self._state.patterns.told(name, report.patterns)
         self._state.dust.told(name, report.dust)
+        self._observe(host, report)
         if report.over is not None:
             host.lease.over = report.over
         del host.settled[: len(report.settled)]

@@ -12,6 +12,7 @@ from webcrawl.frontier import Candidate, Crawl, Frontier
 from webcrawl.frontier.ledger import owners
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.turns import Turns
+from webcrawl.metrics.observations import Observations
 from webcrawl.worker.budgets import Budgets
 from webcrawl.worker.discovered import Discovered
 from webcrawl.worker.dust import Dust
@@ -85,6 +86,11 @@ class WorkerState:
         """What names and domains spend; None if they have no budgets."""
         return self.hosts.budgets
 
+    @property
+    def observed(self) -> Observations | None:
+        """What the worker has observed for its metrics; None without METRICS_PORT."""
+        return self.hosts.observed
+
     def report(self, host: str) -> None:
         """Includes a host in the next report."""
         self.to_report.add(host)
@@ -127,5 +133,7 @@ class WorkerState:
     def take_counters(self) -> Counter[str]:
         """Returns the increments to send, and starts again at zero."""
         taken = Counter(self.counters)
+        if self.observed is not None:
+            self.observed.counts.update(taken)
         self.counters.clear()
         return taken

@@ -21,6 +21,7 @@ from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.turns import Turns
+from webcrawl.metrics.observations import Observations
 from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.budgets import Budgets
 from webcrawl.worker.discovered import Discovered
@@ -47,7 +48,7 @@ class Worker:
     set; `tails` keeps long queues in a store; `costs` are what hosts cost the process; `importance` has the links of
     pages in work, None if it is off; `mined` reads the weights of `scrapy mine`, None if MINED is off; `patterns` has
     the records of URL patterns, `dust` the DUST rules; `budgets` counts what names and domains spend, None if they have
-    no budgets.
+    no budgets; `observed` gets what metrics need, None without METRICS_PORT.
     """
 
     _task: asyncio.Task[None] | None = None
@@ -69,18 +70,18 @@ class Worker:
         importance: Importance | None = None,
         mined: MinedChanges | None = None,
         budgets: Budgets | None = None,
+        observed: Observations | None = None,
     ) -> None:
         restarts, self.counters = EngineRestarts(frontier.engine), Counter[str]()
-        self.frontier, self.crawl = frontier, crawl
         self.discovered = Discovered(frontier, restarts, bloom, self.counters)
-        self.membership = Membership(crawl, frontier.keys.shards)
+        self.frontier, self.crawl, self.membership = frontier, crawl, Membership(crawl, frontier.keys.shards)
         self._state = state = WorkerState(
             frontier=frontier,
             crawl=crawl,
             turns=turns,
             config=config,
             wake=wake,
-            hosts=LeasedHosts(turns, wake, patterns, dust, budgets),
+            hosts=LeasedHosts(turns, wake, patterns, dust, budgets, observed),
             permits=Permits(crawl, config.max_pages),
             membership=self.membership,
             discovered=self.discovered,
@@ -187,7 +188,8 @@ class Worker:
         if host := self.hosts.of(url.host, token):
             after = self.discovered.total
             settlement = replace(settlement, pages=int(page), bytes=size, links=links)
-            host.settle(Settled(settlement, after))
+            at = None if self._state.observed is None else time.monotonic()
+            host.settle(Settled(settlement, after, at))
             self._state.to_report.add(url.host)
         else:
             self.counters["settled_too_late"] += 1
@@ -227,3 +229,8 @@ class Worker:
             await self._task
         if self._tails:
             await self._tails.stop()
+
+
+def parts_of(worker: Worker) -> tuple[WorkerState, Loop]:
+    """Returns the parts of a worker, which only its metrics need."""
+    return worker._state, worker._loop

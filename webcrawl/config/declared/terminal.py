@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choice, Flag, Number, Text
+from webcrawl.config.kinds import Choice, Flag, Number, Text, Whole
 from webcrawl.config.setting import Group, Setting
 
 GROUP = Group(
@@ -22,6 +22,21 @@ GROUP = Group(
             Number(least=0.1),
             "Seconds between two plain lines.",
             example=60,
+        ),
+        Setting(
+            "METRICS_PORT",
+            None,
+            Whole(least=1, most=65535),
+            "The port at which a worker serves [metrics](metrics.md) for Prometheus; `None` is off. Of "
+            "`scrapy workers`, the first worker has this port, the second the next one, and so on.",
+            example=9410,
+        ),
+        Setting(
+            "METRICS_HOST",
+            "127.0.0.1",
+            Text(),
+            "The address of this machine at which metrics are served. Everyone who reaches it may read them.",
+            example="10.0.0.7",
         ),
         Setting(
             "LOG_LEVEL",

@@ -112,6 +112,8 @@ class CurlDownloadHandler:
         async with self._transfers.send(options, request.meta.get(IMPERSONATE)) as transfer:
             head = await transfer.head()
             request.meta["download_latency"] = loop.time() - began
+            if self._session.observed is not None:
+                transfer.observe(self._session.observed)
             if proxy is not None:
                 head = _check_proxied(head)
             return await self._response(request, head, transfer, limit)

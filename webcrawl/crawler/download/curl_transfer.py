@@ -24,6 +24,7 @@ from webcrawl.crawler.download.lenient_parser import LONGEST_HEAD, MOST_INTERIM
 from webcrawl.crawler.download.paced_connection import CHUNKS_PER_SECOND, MOST_CHUNKS, SMALL
 from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, OverlongHead, ProxyFailed
 from webcrawl.errors import brief
+from webcrawl.metrics.observations import Observations
 
 Options = Iterable[tuple[CurlOpt, Any]]
 
@@ -116,6 +117,15 @@ class Transfer:
             peer=peer.decode() or None,
             sent=self._sent,
         )
+
+    def observe(self, observed: Observations) -> None:
+        """Observes the stages until the first byte of the response, as libcurl has measured them."""
+        info = self._curl.getinfo
+        sent, first = info(CurlInfo.PRETRANSFER_TIME), info(CurlInfo.STARTTRANSFER_TIME)
+        assert isinstance(sent, float) and isinstance(first, float)
+        if info(CurlInfo.NUM_CONNECTS):
+            observed.stages["connect"].observe(sent)
+        observed.stages["first_byte"].observe(first - sent)
 
     async def read(self) -> bytes:
         """Returns the next bytes of the body, b"" at its end; raises CurlError if it is cut off."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from functools import partial
 from typing import Self, cast
 from weakref import WeakKeyDictionary
@@ -24,6 +25,7 @@ from webcrawl.crawler.download.receiving import BodyReceiver
 from webcrawl.crawler.download.rendered_pages import RenderedPages
 from webcrawl.crawler.download.wire import (
     GuardedResolver,
+    Sending,
     WireRequest,
     WireResponse,
     check_now,
@@ -32,6 +34,7 @@ from webcrawl.crawler.download.wire import (
     exchange_over,
     held_up,
     over_kept,
+    sending_now,
     sent_headers,
 )
 from webcrawl.crawler.fetch import check_of, fetch_of, keep_exchange
@@ -73,6 +76,7 @@ class HTTPDownloadHandler:
         settings = crawler.settings
         self._guard = session.guard
         self._timeout = session.fetch.timeout
+        self._observed = session.observed
         self._proxies = Proxies(crawler, session)
         bind = settings.get("DOWNLOAD_BIND_ADDRESS")
         self._local_address = (bind, 0) if isinstance(bind, str) else bind
@@ -151,6 +155,8 @@ class HTTPDownloadHandler:
     async def _fetch(self, request: Request, timeout: float, proxy: str | None) -> Response:
         loop = asyncio.get_running_loop()
         began = loop.time()
+        if self._observed is not None:
+            sending_now.set(Sending(time.monotonic()))
         url = yarl.URL(request.url, encoded=True)
         self._check_literal(url)
         async with self._client.request(
@@ -166,6 +172,8 @@ class HTTPDownloadHandler:
         ) as response:
             request.meta["download_latency"] = loop.time() - began - held_up.get()
             over_kept.set(False)
+            if self._observed is not None and (sending := sending_now.get()) is not None:
+                sending.observe(self._observed)
             received = cast("WireResponse", response)
             if proxy is not None:
                 check_proxied(received)

@@ -94,7 +94,9 @@ class Protocol(ABC):
         loop = asyncio.get_running_loop()
         began = loop.time()
         async with self.fetch(url, addresses) as answer:
-            request.meta["download_latency"] = loop.time() - began
+            request.meta["download_latency"] = latency = loop.time() - began
+            if self._session.observed is not None:
+                self._session.observed.stages["first_byte"].observe(latency)
             return await self._response(request, url, answer, limit)
 
     async def _addresses(self, name: str, number: int) -> list[str]:

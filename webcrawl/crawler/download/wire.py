@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.dns import Resolver
+from webcrawl.metrics.observations import Observations
 from webcrawl.urls.canonical import without_fragment
 
 check_now: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
@@ -47,6 +49,27 @@ class Connection(NamedTuple):
 
 connection_of: ContextVar[Connection | None] = ContextVar("connection", default=None)
 """The connection over which the request is sent."""
+
+
+@dataclass(slots=True)
+class Sending:
+    """When a request began, and later got its connection and was sent, by `time.monotonic`."""
+
+    began: float
+    connected: float = 0.0
+    sent: float = 0.0
+    is_kept: bool = False
+    """Its connection has sent another request before."""
+
+    def observe(self, observed: Observations) -> None:
+        """Observes the stages until the head of the response, which is complete now."""
+        if not self.is_kept:
+            observed.stages["connect"].observe(self.connected - self.began)
+        observed.stages["first_byte"].observe(time.monotonic() - self.sent)
+
+
+sending_now: ContextVar[Sending | None] = ContextVar("sending", default=None)
+"""The times of the request, if they are observed."""
 
 
 class GuardedResolver(AbstractResolver):
@@ -79,6 +102,8 @@ class WireRequest(aiohttp.ClientRequest):
     """Calls the check right before it is sent: connecting takes time, and the process may have been suspended."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        if (sending := sending_now.get()) is not None:
+            sending.connected, sending.is_kept = time.monotonic(), conn.protocol in _used
         if check := check_now.get():
             if isinstance(check, PacedCheck):
                 began = time.monotonic()
@@ -88,6 +113,8 @@ class WireRequest(aiohttp.ClientRequest):
         over_kept.set(conn.protocol in _used)
         connection_of.set(Connection(conn.protocol, conn.protocol.received))
         _used.add(conn.protocol)
+        if sending is not None:
+            sending.sent = time.monotonic()
         response = await super().send(conn)
         if isinstance(check, PacedCheck):
             check.written()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from types import CoroutineType
 from typing import Any
 
@@ -12,6 +14,7 @@ from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.python import global_object_name
 
 from webcrawl.crawler.access import tasks_of
+from webcrawl.crawler.session import Session
 from webcrawl.crawler.spider_argument import fill_spider
 from webcrawl.errors import ConfigurationError
 from webcrawl.page import Page
@@ -27,13 +30,20 @@ class ItemProcessor(ItemPipelineManager):
     def __init__(self, *pipelines: Any, crawler: Crawler) -> None:
         super().__init__(*pipelines, crawler=crawler)
         self._crawler = crawler
+        self._observed = Session.of(crawler).observed
         self._steps = [
             fill_spider(one.process_item, crawler) for one in pipelines if hasattr(one, "process_item")
         ]
 
     async def process_item_async(self, item: Any) -> Any:
+        began = None
         if isinstance(item, Page):
             self._weigh(item)
+            if self._observed is not None and item.exchange is not None:
+                # the response was complete at `fetched_at`
+                parsed = datetime.now(UTC) - item.fetched_at
+                self._observed.stages["parse"].observe(parsed.total_seconds())
+                began = time.monotonic()
         for step in self._steps:
             result = step(item)
             if type(result) is CoroutineType:
@@ -41,6 +51,8 @@ class ItemProcessor(ItemPipelineManager):
             elif result is not item:
                 result = await ensure_awaitable(result, _warn=global_object_name(step))
             item = result
+        if self._observed is not None and began is not None:
+            self._observed.stages["pipelines"].observe(time.monotonic() - began)
         if not isinstance(item, Page):
             with suppress(ConfigurationError):  # another scheduler has no totals
                 tasks_of(self._crawler).count(f"items.{type(item).__name__}")

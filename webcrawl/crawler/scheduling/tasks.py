@@ -17,6 +17,7 @@ from webcrawl.errors import EngineUnavailable, StoreUnavailable, brief
 from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.hosts.politeness import Ok
 from webcrawl.hosts.turns import Turns
+from webcrawl.metrics.totals import DEAD
 from webcrawl.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class Task:
     __slots__ = (
         "answered",
         "began",
+        "cause",
         "fetch_is_over",
         "is_page",
         "postponed",
@@ -45,6 +47,8 @@ class Task:
         self.token = token
         self.began = time.monotonic()
         self.settlement: Settlement | None = None
+        self.cause = "other"
+        """Why it is a dead letter, in one word of `webcrawl.metrics.totals.CAUSES`."""
         self.is_page = False
         self.answered = False
         """Its host sent something; `size` is the number of bytes of all bodies."""
@@ -193,9 +197,10 @@ class Tasks:
         if task := self._tasks.get(request):
             task.settle("retry", delay, reason)
 
-    def bury(self, request: Request, reason: str) -> None:
-        """The URL will become a dead letter."""
+    def bury(self, request: Request, reason: str, cause: str) -> None:
+        """The URL will become a dead letter. `cause` is one word of `webcrawl.metrics.totals.CAUSES`."""
         if task := self._tasks.get(request):
+            task.cause = cause
             task.settle("dead", reason=reason)
 
     def postpone(self, request: Request, put_off: float | None = None) -> None:
@@ -222,6 +227,8 @@ class Tasks:
             self._starts.ended(
                 task.url.url, settlement, self.worker.counters, judged=task.settlement is not None
             )
+        if settlement.verdict == "dead":
+            self.count(f"{DEAD}{task.cause}")
         self.worker.settle(task.url, task.token, settlement, page=page, size=task.size)
         return None if settlement.verdict == "retry" else task.url
 
@@ -233,7 +240,7 @@ class Tasks:
             if isinstance(failure.value, EngineUnavailable | StoreUnavailable):
                 self.postpone(request)
             elif self.is_last_attempt(request):
-                self.bury(request, reason)
+                self.bury(request, reason, "pipeline")
             else:
                 self.retry(request, _STORE_RETRY_SECONDS, reason)
 
@@ -246,7 +253,7 @@ class Tasks:
         if request is not None and isinstance(failure.value, Postponed | EngineUnavailable):
             self.retry(request, 0.0, str(failure.value))
         elif request is not None:
-            self.bury(request, f"{type(failure.value).__name__}: {failure.value}")
+            self.bury(request, f"{type(failure.value).__name__}: {failure.value}", "callback")
 
 
 def _most_retries(request: Request, usual: int) -> int:

@@ -1,14 +1,16 @@
 -- Hosts: when they may be leased, their limits, and how crawls share them.
 
+local function level_length(P, host, level)
+  local queue = queue_of(host, level)
+  return redis.call('LLEN', P .. 'q:' .. queue) + redis.call('LLEN', P .. 'out:' .. queue)
+    + (redis.call('HGET', P .. 'tails', queue) or 0)
+end
+
 local function queue_length(P, host)
   local record = record_of(P, host)
   if record.few then return #few_entries(record.few) end
   local length = record.others
-  for level = 0, LEVELS - 1 do
-    local queue = queue_of(host, level)
-    length = length + redis.call('LLEN', P .. 'q:' .. queue) + redis.call('LLEN', P .. 'out:' .. queue)
-      + (redis.call('HGET', P .. 'tails', queue) or 0)
-  end
+  for level = 0, LEVELS - 1 do length = length + level_length(P, host, level) end
   return length
 end
 

@@ -1,0 +1,137 @@
+"""The metrics of one worker: its counters, the latencies of its stages, and what it works on now."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+from webcrawl.config import StoreConfig
+from webcrawl.crawler.scheduling.tasks import Tasks
+from webcrawl.crawler.session import Session
+from webcrawl.documents.disk import occupied
+from webcrawl.metrics.crawl import lease_ages
+from webcrawl.metrics.families import WORKER, Family, Sample, gauges, samples
+from webcrawl.metrics.observations import STAGES, STORES, Observations
+from webcrawl.metrics.processes import child_memory
+from webcrawl.metrics.totals import samples_of
+from webcrawl.worker.leased_hosts import LeasedHosts
+from webcrawl.worker.worker import parts_of
+
+GAUGES = gauges(
+    WORKER,
+    ("engine_up", "1 if the engine answered last"),
+    ("paused", "1 if an operator has paused the crawl"),
+    ("holding", "1 if the worker fetches nothing because its stores accept no more"),
+    (
+        "hosts",
+        "hosts that the worker has leased: `busy` with a request, `ready` to be asked, `waiting` for their turn, "
+        "`leaving` to be released",
+        "state",
+    ),
+    ("lease_age_seconds", "age of these leases: the `median` and the `oldest`", "statistic"),
+    ("leased_urls", "URLs that wait in the worker"),
+    ("unsent_urls", "found URLs that the engine does not have yet"),
+    (
+        "requests",
+        "requests in the worker: `waiting` for robots.txt, DNS or a turn, without a connection; `fetching`; "
+        "`processing`, until all is stored",
+        "state",
+    ),
+    ("html_waiting_bytes", "pages in the process for HTML, or waiting for it"),
+    ("spool_bytes", "files in `DATA_DIR/spool`, which wait for their upload"),
+    ("spool_limit_bytes", "`STORE_SPOOL_MAX_BYTES`; 0 without a limit"),
+    ("disk_least_free_bytes", "`STORE_MIN_FREE_BYTES`, below which the worker holds"),
+    ("disk_free_bytes", "free space on the disk of `DATA_DIR`"),
+    (
+        "child_memory_bytes",
+        "resident memory of the worker's child processes: HTML, documents, browser, embedded engine",
+    ),
+)
+STAGE = Family(
+    WORKER, "stage_seconds", "histogram", "how long each stage of a page took, see below", ("stage",)
+)
+STORE = Family(
+    WORKER,
+    "store_seconds",
+    "histogram",
+    f"how long a page waited until a store had written it: {', '.join(f'`{name}`' for name in STORES)}",
+    ("store",),
+)
+ROBOTS = Family(
+    WORKER,
+    "robots_lookups",
+    "counter",
+    "requests whose robots.txt was needed: `cached` in the worker, or `asked` from the engine or the host",
+    ("result",),
+)
+
+
+def worker_samples(session: Session, tasks: Tasks) -> list[Sample]:
+    """The metrics of a worker with METRICS_PORT, besides those of its disk."""
+    state, loop = parts_of(tasks.worker)
+    assert state.observed is not None
+    return [
+        *samples(
+            GAUGES,
+            [
+                ("engine_up", not loop.waits_for_engine),
+                ("paused", loop.heartbeat.paused),
+                ("holding", loop.heartbeat.holds),
+                ("leased_urls", sum(len(host.urls) for host in state.hosts)),
+                ("unsent_urls", len(state.discovered)),
+                ("html_waiting_bytes", session.outlines.bytes if session.outlines else 0),
+            ],
+        ),
+        *_of_hosts(state.hosts),
+        *_of_requests(tasks, session.turns.waiting),
+        *samples_of(WORKER, state.observed.counts + state.counters),
+        *_observed(state.observed),
+    ]
+
+
+def disk_samples(stores: StoreConfig) -> list[Sample]:
+    """The metrics of the disk and of child processes; reading them may block."""
+    spool, disk = stores.data_dir / "spool", os.statvfs(stores.data_dir)
+    values = {
+        "spool_bytes": sum(map(occupied, [spool, *spool.rglob("*/")])) if spool.is_dir() else 0,
+        "spool_limit_bytes": stores.spool_max,
+        "disk_least_free_bytes": stores.min_free,
+        "disk_free_bytes": disk.f_bavail * disk.f_frsize,
+    }
+    memory = child_memory()
+    return samples(GAUGES, [*values.items(), *([] if memory is None else [("child_memory_bytes", memory)])])
+
+
+def _of_hosts(hosts: LeasedHosts) -> Iterator[Sample]:
+    now = time.monotonic()
+    states: Counter[str] = Counter()
+    for host in hosts:
+        if host.leaving:
+            states["leaving"] += 1
+        elif host.in_flight:
+            states["busy"] += 1
+        else:
+            states["ready" if host.turn.may_start(now) else "waiting"] += 1
+    for state in ("busy", "ready", "waiting", "leaving"):
+        yield Sample(GAUGES["hosts"], states[state], (state,))
+    ages = sorted(now - host.arrivals.opened for host in hosts if host.arrivals is not None)
+    yield from lease_ages(GAUGES["lease_age_seconds"], ages)
+
+
+def _of_requests(tasks: Tasks, waiting: int) -> Iterator[Sample]:
+    # those of robots.txt wait too, and have no task
+    fetched = max(0, len(tasks) - tasks.processed - waiting)
+    for state, number in {"waiting": waiting, "fetching": fetched, "processing": tasks.processed}.items():
+        yield Sample(GAUGES["requests"], number, (state,))
+
+
+def _observed(observed: Observations) -> Iterator[Sample]:
+    robots = {"cached": observed.robots_in_memory, "asked": observed.stages["robots"].count}
+    for result, number in robots.items():
+        yield Sample(ROBOTS, number, (result,))
+    for stage in STAGES:
+        yield Sample(STAGE, observed.stages[stage], (stage,))
+    for store in STORES:
+        yield Sample(STORE, observed.stores[store], (store,))

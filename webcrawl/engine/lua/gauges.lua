@@ -1,0 +1,39 @@
+#!lua flags=allow-oom
+-- Tells how the hosts and URLs of the shard are spread over states and levels. Reads counters and random samples only, so
+-- it costs the same for a crawl of any size.
+-- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
+-- ARGV    most hosts and leases in a sample
+-- reply   {hosts: ready, waiting, leased, blocked}, {ready or waiting hosts by best level},
+--         {URLs of the sampled hosts by level, and at other levels}, {ages of the sampled leases in ms}
+local P, now, most = KEYS[1], now_ms(), tonumber(ARGV[1])
+local ready, waiting, by_level = 0, redis.call('SCARD', P .. 'sunk'), {}
+for level = 0, LEVELS - 1 do
+  local came = redis.call('LLEN', P .. 'due:' .. level) + redis.call('LLEN', P .. 'new:' .. level)
+    + redis.call('ZCOUNT', P .. 'ready:' .. level, '-inf', now)
+  local coming = redis.call('ZCOUNT', P .. 'ready:' .. level, '(' .. string.format('%.0f', now), '+inf')
+  ready, waiting, by_level[level + 1] = ready + came, waiting + coming, came + coming
+end
+by_level[LEVELS] = by_level[LEVELS] + redis.call('SCARD', P .. 'sunk')
+
+local urls = {}
+for place = 1, LEVELS + 1 do urls[place] = 0 end
+for _, name in ipairs(redis.call('HRANDFIELD', P .. 'queued', most)) do
+  local host = host_of(name)
+  local record = record_of(P, host)
+  urls[LEVELS + 1] = urls[LEVELS + 1] + record.others
+  for level = 0, LEVELS - 1 do
+    if record.few and bit.band(record.mask, bit.lshift(1, level)) ~= 0 then
+      urls[level + 1] = urls[level + 1] + #few_entries(record.few)
+    elseif bit.band(record.mask, bit.lshift(1, level)) ~= 0 then
+      urls[level + 1] = urls[level + 1] + level_length(P, host, level)
+    end
+  end
+end
+
+local ages = {}
+for _, host in ipairs(redis.call('ZRANDMEMBER', P .. 'leases', most)) do
+  -- a token is the time of the lease in microseconds
+  local token = redis.call('HGET', P .. 'lease:' .. host, 'token')
+  if token then ages[#ages + 1] = math.max(0, math.floor(now - token / 1000)) end
+end
+return {{ready, waiting, redis.call('ZCARD', P .. 'leases'), redis.call('HLEN', P .. 'parked')}, by_level, urls, ages}

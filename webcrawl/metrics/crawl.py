@@ -1,0 +1,126 @@
+"""The metrics of a whole crawl, as its engine tells them: counters and bounded samples, for a crawl of any size."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.engine.memory import Memory, memory
+from webcrawl.frontier import Counts, Crawl, Frontier
+from webcrawl.frontier.gauges import Gauges, gauges as read_gauges
+from webcrawl.metrics.families import CRAWL, Family, Sample, gauges, samples
+from webcrawl.metrics.totals import samples_of
+
+GAUGES = gauges(
+    CRAWL,
+    ("engine_up", "1 if the engine answers; without an answer, no other metric of the crawl is there"),
+    ("engine_memory_bytes", "memory that the servers of the engine use"),
+    ("engine_memory_limit_bytes", "their `maxmemory`; 0 without a limit"),
+    ("workers", "workers that are alive"),
+    ("holding_workers", "workers that fetch nothing because their stores accept no more"),
+    ("paused", "1 if an operator has paused the crawl"),
+    (
+        "urls",
+        "known URLs that are still to be fetched: `queued`, `leased` by workers, `retrying` after a failure, "
+        "`scheduled` for a date, `parked` because their host is blocked or at its limit",
+        "state",
+    ),
+    (
+        "queue_urls",
+        "queued URLs by level, 0 to 7 or `other`; for crawls with more than about 500 hosts an estimate from a sample",
+        "level",
+    ),
+    (
+        "queue_hosts",
+        "hosts with queued URLs, without those that are leased or blocked, by their best level",
+        "level",
+    ),
+    (
+        "hosts",
+        "hosts with queued URLs: `ready` to be asked now, `leased` by a worker, `waiting` for their turn, `blocked` by "
+        "an operator or at their limit",
+        "state",
+    ),
+    ("lease_age_seconds", "age of leases: the `median` and the `oldest` of a sample of 512", "statistic"),
+    ("seen_urls", "URLs in the seen set"),
+    ("spilled_urls", "URLs in the store of long queues; they are queued too"),
+    ("lost_segments", "parts of queues that were damaged or missing when they were read"),
+    ("dead_letter_urls", "dead letters that are kept; those that are queued again are none"),
+    ("answered_hosts", "hosts that answered, exact within 1%"),
+    ("unreachable_hosts", "hosts that never answered, although they were asked, exact within 1%"),
+)
+
+
+async def crawl_samples(frontier: Frontier, crawl: Crawl) -> list[Sample]:
+    """Returns all metrics of a crawl. While the engine does not answer, it is only said that it does not."""
+    try:
+        return [Sample(GAUGES["engine_up"], 1), *await _answered(frontier, crawl)]
+    except UNAVAILABLE:
+        return [Sample(GAUGES["engine_up"], 0)]
+
+
+async def _answered(frontier: Frontier, crawl: Crawl) -> list[Sample]:
+    counts, totals, now, servers = await asyncio.gather(
+        frontier.counts(), crawl.totals(), read_gauges(frontier), memory(frontier.engine)
+    )
+    workers, hosts, paused, holding = await asyncio.gather(
+        crawl.workers.count_alive(),
+        crawl.host_counts(),
+        crawl.paused(),
+        crawl.workers.holding(),
+    )
+    return [
+        *_of_engine(servers),
+        *samples(GAUGES, [("workers", workers), ("holding_workers", len(holding)), ("paused", paused)]),
+        *_of_urls(counts, totals.get("bloom_seen", 0)),
+        *_of_gauges(now, max(0, counts.queued - counts.overtaken)),
+        *samples(GAUGES, zip(("answered_hosts", "unreachable_hosts"), hosts, strict=True)),
+        *samples_of(CRAWL, totals),
+    ]
+
+
+def _of_engine(servers: Memory) -> list[Sample]:
+    return samples(
+        GAUGES, [("engine_memory_bytes", servers.used), ("engine_memory_limit_bytes", servers.limit)]
+    )
+
+
+def _of_urls(counts: Counts, bloom_seen: int) -> Iterator[Sample]:
+    states = {
+        "queued": max(0, counts.queued - counts.overtaken - counts.parked),
+        "leased": counts.leased,
+        "retrying": counts.later,
+        "scheduled": counts.scheduled,
+        "parked": counts.parked,
+    }
+    for state, number in states.items():
+        yield Sample(GAUGES["urls"], number, (state,))
+    yield from samples(
+        GAUGES,
+        [
+            ("seen_urls", counts.seen + bloom_seen),
+            ("spilled_urls", counts.spilled),
+            ("lost_segments", counts.lost_segments),
+            ("dead_letter_urls", counts.dead),
+        ],
+    )
+
+
+def _of_gauges(now: Gauges, queued: int) -> Iterator[Sample]:
+    states = {"ready": now.ready, "leased": now.leased, "waiting": now.waiting, "blocked": now.blocked}
+    for state, number in states.items():
+        yield Sample(GAUGES["hosts"], number, (state,))
+    for level, number in enumerate(now.hosts_by_level):
+        yield Sample(GAUGES["queue_hosts"], number, (str(level),))
+    for level, share in enumerate(now.share_by_level):
+        name = str(level) if level < len(now.hosts_by_level) else "other"
+        yield Sample(GAUGES["queue_urls"], round(share * queued), (name,))
+    yield from lease_ages(GAUGES["lease_age_seconds"], now.lease_ages)
+
+
+def lease_ages(family: Family, ages: Sequence[float]) -> Iterator[Sample]:
+    """Yields the median and the oldest of sorted ages; 0 without any."""
+    median, oldest = (ages[len(ages) // 2], ages[-1]) if ages else (0.0, 0.0)
+    yield Sample(family, median, ("median",))
+    yield Sample(family, oldest, ("oldest",))

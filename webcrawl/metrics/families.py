@@ -1,0 +1,50 @@
+"""The families of metrics: names, kinds, labels and meanings, from which docs/metrics.md is written.
+
+Names follow Prometheus' conventions. Those of one worker begin with `webcrawl_worker_`, those of a whole crawl with
+`webcrawl_`. No label has a host or a URL, so the number of series does not grow with the crawl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from webcrawl.metrics.observations import Histogram
+
+CRAWL, WORKER = "webcrawl", "webcrawl_worker"
+"""The scopes of a metric, which its name begins with: a whole crawl, or one worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The metrics of one name. `about` is a phrase in Markdown; `labels` come after `crawl`, which all have."""
+
+    scope: str
+    base: str
+    kind: Literal["counter", "gauge", "histogram"]
+    about: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name as PromQL has it; that of a histogram gets _bucket, _sum or _count."""
+        return f"{self.scope}_{self.base}{'_total' * (self.kind == 'counter')}"
+
+
+class Sample(NamedTuple):
+    """A value, or the durations of a histogram, with the values of its family's labels."""
+
+    family: Family
+    value: float | Histogram
+    labels: tuple[str, ...] = ()
+
+
+def gauges(scope: str, *rows: tuple[str, str] | tuple[str, str, str]) -> dict[str, Family]:
+    """Families of gauges by base: (base, about) or (base, about, label)."""
+    return {base: Family(scope, base, "gauge", about, tuple(labels)) for base, about, *labels in rows}
+
+
+def samples(families: dict[str, Family], values: Iterable[tuple[str, float]]) -> list[Sample]:
+    """Samples without labels: (base, value)."""
+    return [Sample(families[base], value) for base, value in values]

@@ -1,0 +1,80 @@
+"""What one worker has observed since its start, in plain numbers: they become metrics when somebody asks.
+
+Objects of prometheus_client would take a lock for each observation, and several times as long.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import accumulate
+
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Upper bounds of the buckets in seconds; a last bucket has no bound."""
+
+STAGES = {
+    "queue": "in this worker, from the lease of the URL until its request is made",
+    "robots": "for a robots.txt that this worker did not have in memory",
+    "dns": "for an answer of the DNS; names in the cache are not observed",
+    "turn": "for the turn of its host, and for a connection of `CONCURRENT_REQUESTS`",
+    "connect": "for a new connection, with TLS; kept connections are not observed",
+    "first_byte": "from the sending of the request to the end of the head of the response",
+    "body": "from there to the last byte",
+    "parse": "from the last byte to the first item pipeline: decoding, parsing, links, the callback",
+    "pipelines": "in all item pipelines, with the stores",
+    "acknowledgement": "from the end of all work until the engine has acknowledged it, after the links of the page",
+}
+"""Where the time of a page goes, in the order of its way -> what the seconds of a stage are."""
+STORES = ("archive", "texts", "links", "metadata")
+
+
+class Histogram:
+    """Durations, counted in the buckets of `BOUNDS`."""
+
+    __slots__ = ("_counts", "total")
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BOUNDS) + 1)
+        self.total = 0.0
+        """Sum of all durations in seconds."""
+
+    def observe(self, seconds: float) -> None:
+        """Counts a duration. Less than none, by a clock that was set back, is none."""
+        self._counts[bisect_left(BOUNDS, seconds)] += 1
+        if seconds > 0:
+            self.total += seconds
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Observes how long a block takes, whether it raises or not."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.observe(time.monotonic() - began)
+
+    def buckets(self) -> Iterator[int]:
+        """Yields how many durations are at most as long as each bound, and then all of them."""
+        return accumulate(self._counts)
+
+    @property
+    def count(self) -> int:
+        """Number of durations."""
+        return sum(self._counts)
+
+
+class Observations:
+    """One worker's observations: how long each stage and each store took, and what it has counted."""
+
+    __slots__ = ("counts", "robots_in_memory", "stages", "stores")
+
+    def __init__(self) -> None:
+        self.stages = {name: Histogram() for name in STAGES}
+        self.stores = {name: Histogram() for name in STORES}
+        self.counts: Counter[str] = Counter()
+        """Increments of the crawl's totals that were sent to the engine."""
+        self.robots_in_memory = 0
+        """Requests whose robots.txt was in the memory of this worker."""

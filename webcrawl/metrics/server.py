@@ -1,0 +1,54 @@
+"""Serves metrics over HTTP, in the event loop of the process that they are about."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from webcrawl.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from webcrawl.metrics.exposition import Exposition
+
+PATH = "/metrics"
+
+
+def listen(name: str, host: str, port: int) -> socket.socket:
+    """Returns a socket at which nobody is answered yet; raises ConfigurationError, which begins with `name`."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        # Python appends the address
+        why = (error.strerror or str(error)).partition(" (")[0]
+        raise ConfigurationError(f"{name}: cannot serve metrics at {host} port {port}: {why}") from error
+
+
+class MetricsServer:
+    """Answers GET /metrics with what `metrics` returns for an `Accept` header."""
+
+    def __init__(self, listening: socket.socket, metrics: Callable[[str], Awaitable[Exposition]]) -> None:
+        self._listening = listening
+        self._metrics = metrics
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        """Begins to answer."""
+        app = web.Application()
+        app.router.add_get(PATH, self._answer)
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        await web.SockSite(self._runner, self._listening).start()
+
+    async def close(self) -> None:
+        """Closes the socket, and connections that are open."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+        self._listening.close()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        told = await self._metrics(request.headers.get("Accept", ""))
+        return web.Response(body=told.text, headers={"Content-Type": told.content_type})

@@ -1,0 +1,144 @@
+"""The counters of a crawl, and of each worker: the totals that workers count anyway, as metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from webcrawl.metrics.families import CRAWL, WORKER, Family, Sample
+
+DEAD = "dead."
+"""Begins the totals that count dead letters by cause."""
+CAUSES = {
+    "callback": "the callback raised an exception",
+    "connection": "no connection, or it broke",
+    "dns": "the name cannot be resolved",
+    "host": "its host was given up after too many failures in a row",
+    "malformed": "the answer is no HTTP",
+    "pipeline": "an item pipeline failed",
+    "request": "its request was lost with another process",
+    "robots": "robots.txt is unreachable",
+    "status": "the status of the last attempt was 429 or 503",
+    "timeout": "no answer in time",
+    "worker": "workers died with it too often",
+    "other": "anything else",
+}
+"""Why URLs became dead letters."""
+
+MOST_VALUES = 100
+"""Values of a label; those with the smallest numbers are counted as "other"."""
+_OTHER = "other"
+_STATUSES = frozenset(str(status.value) for status in HTTPStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A counter with one label at most, and the totals that it adds up.
+
+    `totals`: name -> value of the label, "" without one. `prefix`: begins the names of further totals, which end with
+    the value. Values that are not among `known` count as "other".
+    """
+
+    base: str
+    about: str
+    totals: Mapping[str, str] = field(default_factory=dict)
+    label: str = ""
+    prefix: str = ""
+    known: frozenset[str] = frozenset()
+    factor: float = 1
+
+    def family(self, scope: str) -> Family:
+        """The family of a scope."""
+        return Family(scope, self.base, "counter", self.about, (self.label,) if self.label else ())
+
+    def values(self, totals: Mapping[str, int]) -> Iterator[tuple[str, float]]:
+        """Yields the values of the label with their numbers, those that occur; 0 for a counter without label."""
+        numbers: Counter[str] = Counter()
+        for name, value in self.totals.items():
+            numbers[value] += totals.get(name, 0)
+        for name, number in totals.items():
+            if self.prefix and name.startswith(self.prefix):
+                value = name.removeprefix(self.prefix)
+                numbers[value if not self.known or value in self.known else _OTHER] += number
+        kept = numbers.most_common(MOST_VALUES)
+        rest = sum(numbers.values()) - sum(number for _, number in kept)
+        for value, number in kept:
+            yield value, (number + rest * (value == _OTHER)) * self.factor
+        if rest and _OTHER not in dict(kept):
+            yield _OTHER, rest * self.factor
+
+
+def _one(base: str, about: str, total: str = "") -> Counted:
+    return Counted(base, about, {total or base: ""})
+
+
+COUNTED = (
+    _one("pages", "pages that were fetched with a status of 2xx and processed"),
+    _one("resources", "what pages load, fetched because of `PAGE_RESOURCES`"),
+    Counted(
+        "responses",
+        "responses, with redirects and retries; without robots.txt",
+        label="status",
+        prefix="status.",
+        known=_STATUSES,
+    ),
+    _one("received_bytes", "bytes of the bodies of these responses, as they were sent", "bytes"),
+    Counted(
+        "documents",
+        "documents that reached the item pipelines, by MIME type",
+        label="type",
+        prefix="type_pages.",
+    ),
+    Counted("document_bytes", "their decoded bytes", label="type", prefix="type_bytes."),
+    Counted("unreadable_documents", "those that could not be read", label="type", prefix="type_errors."),
+    Counted("items", "items that are no pages, by their class", label="item", prefix="items."),
+    _one("archived", "exchanges that were written to the archive"),
+    _one("stored_rows", "rows that were written to the metadata database", "stored"),
+    _one("failed_fetches", "URLs whose last attempt failed without a response", "failed"),
+    _one("retries", "attempts that are repeated later", "retried"),
+    Counted(
+        "dead_letters",
+        "URLs that were given up, by cause",
+        label="cause",
+        prefix=DEAD,
+        known=frozenset(CAUSES),
+    ),
+    Counted(
+        "duplicates",
+        "pages with the text of another one",
+        {"exact_duplicates": "exact", "near_duplicates": "near"},
+        "kind",
+    ),
+    _one("soft_404_pages", "error pages that answered with 200", "soft_404"),
+    _one("unchanged_pages", "pages that had not changed since an earlier fetch (`REVISIT`)", "unchanged"),
+    _one("truncated_bodies", "bodies that were cut off at the limit of their type", "truncated"),
+    _one("robots_denied", "URLs that robots.txt disallows"),
+    _one("addresses_refused", "URLs that the address guard refused"),
+    _one("names_not_resolved", "URLs whose host name could not be resolved"),
+    _one("rewritten_urls", "URLs that a DUST rule made simpler", "rewritten"),
+    Counted(
+        "url_lookups",
+        "found URLs by what was known of them: `cached` in the worker, `known` to the engine, or `new`",
+        {"cache_hits": "cached", "known": "known", "discovered": "new"},
+        "result",
+    ),
+    _one("lost_leases", "hosts whose lease was lost"),
+)
+"""In the order of the documentation."""
+_ACTIVE = Counted(
+    "active_seconds", "time in which at least one worker was alive", {"active_ms": ""}, factor=0.001
+)
+FAMILIES = {
+    CRAWL: [one.family(CRAWL) for one in (*COUNTED, _ACTIVE)],
+    WORKER: [one.family(WORKER) for one in COUNTED],
+}
+"""The counters of each scope."""
+
+
+def samples_of(scope: str, totals: Mapping[str, int]) -> Iterator[Sample]:
+    """Yields the counters of a scope from totals: name -> number."""
+    for counted, family in zip((*COUNTED, _ACTIVE), FAMILIES[scope], strict=False):
+        for value, number in counted.values(totals):
+            yield Sample(family, number, (value,) if counted.label else ())

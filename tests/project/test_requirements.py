@@ -72,7 +72,7 @@ def direct(*lists: list[str]) -> list[Requirement]:
     ("name", "needed"),
     [
         ("requirements/crawler.txt", direct()),
-        ("requirements/stores.txt", direct(EXTRAS["postgresql"], EXTRAS["parquet"])),
+        ("requirements/stores.txt", direct(EXTRAS["postgresql"], EXTRAS["parquet"], EXTRAS["metrics"])),
         ("requirements/tests.txt", direct(EXTRAS["dev"])),
         ("constraints.txt", direct(EXTRAS["dev"])),
     ],

@@ -1,4 +1,4 @@
-"""`scrapy metrics`: prints the metrics of a whole crawl for Prometheus, or serves them."""
+"""`scrapy metrics`: prints the metrics of whole crawls for Prometheus, or serves them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from webcrawl.crawler.command import SessionCommand, check_crawl
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
+    from webcrawl.metrics.exposition import Exposition
 
 
 class Command(SessionCommand):
@@ -27,6 +28,7 @@ class Command(SessionCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
+        parser.add_argument("--all", action="store_true", help="the metrics of all crawls of the engine")
         parser.add_argument(
             "--port",
             type=int,
@@ -46,32 +48,54 @@ class Command(SessionCommand):
             raise UsageError("--port must be from 1 to 65535")
         if opts.host and opts.port is None:
             raise UsageError("--host needs --port")
+        if opts.all and args:
+            raise UsageError("--all takes no crawl id")
         prometheus_client()
-        await check_crawl(session)
+        crawls = _Crawls(session, every=opts.all)
+        await crawls.find()
         if opts.port is None:
-            from webcrawl.metrics.exposition import crawl_exposition
-
-            told = await crawl_exposition(session.connection.frontier, session.connection.crawl)
-            sys.stdout.write(told.text.decode())
+            sys.stdout.write((await crawls.metrics()).text.decode())
             return
         assert self.settings is not None
-        await _serve(session, opts.host or read(self.settings, "METRICS_HOST"), opts.port)
+        await _serve(crawls, opts.host or read(self.settings, "METRICS_HOST"), opts.port)
 
 
-async def _serve(session: Session, host: str, port: int) -> None:
-    from webcrawl.metrics.exposition import Exposition, crawl_exposition
+class _Crawls:
+    """The crawl of a session, or all crawls of its engine."""
+
+    def __init__(self, session: Session, *, every: bool) -> None:
+        self._session = session
+        self._every = every
+        self._names = [session.connection.keys.crawl]
+
+    async def find(self) -> None:
+        """Finds the crawls that there are now; raises StoreError if there is none."""
+        connection = self._session.connection
+        if self._every and (names := await connection.crawls()):
+            self._names = names
+            connection.use(names[0])
+        await check_crawl(self._session)
+
+    async def metrics(self, accept: str = "") -> Exposition:
+        from webcrawl.engine.client import UNAVAILABLE
+        from webcrawl.errors import StoreError
+        from webcrawl.metrics.exposition import crawls_exposition
+
+        if self._every:
+            # while the engine is away, and when the last crawl is deleted, it is the crawls of the last time
+            with suppress(StoreError, *UNAVAILABLE):
+                await self.find()
+        connection = self._session.connection
+        return await crawls_exposition(connection.frontier, connection.crawl, self._names, accept)
+
+
+async def _serve(crawls: _Crawls, host: str, port: int) -> None:
     from webcrawl.metrics.server import PATH, MetricsServer, listen
 
-    async def metrics(accept: str) -> Exposition:
-        return await crawl_exposition(session.connection.frontier, session.connection.crawl, accept)
-
-    server = MetricsServer(listen("--port", host, port), metrics)
+    server = MetricsServer(listen("--port", host, port), crawls.metrics)
     await server.start()
     shown = f"[{host}]" if ":" in host else host
-    print(
-        f"Serving the metrics of {session.connection.keys.crawl} at http://{shown}:{port}{PATH}",
-        file=sys.stderr,
-    )
+    print(f"Serving metrics at http://{shown}:{port}{PATH}", file=sys.stderr)
     try:
         await asyncio.Event().wait()
     finally:

@@ -55,4 +55,4 @@ class MetricsPort:
         samples = worker_samples(self._session, tasks_of(self._crawler))
         samples += await asyncio.to_thread(disk_samples, self._session.stores)
         more = prometheus_client().ProcessCollector(registry=None).collect()
-        return exposition(self._session.connection.keys.crawl, samples, more, accept)
+        return exposition({self._session.connection.keys.crawl: samples}, more, accept)

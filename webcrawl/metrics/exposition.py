@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -32,40 +33,56 @@ class _Given(Collector):
 
 
 def exposition(
-    crawl: str, samples: Iterable[Sample], more: Iterable[Metric] = (), accept: str = ""
+    samples: Mapping[str, Iterable[Sample]], more: Iterable[Metric] = (), accept: str = ""
 ) -> Exposition:
-    """Returns the samples of a crawl, and metrics of other kinds, in the format of an `Accept` header."""
+    """Returns the samples of each crawl, and metrics of other kinds, in the format of an `Accept` header."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Given([*_metrics(crawl, samples), *more]))
-    encode, content_type = choose_encoder(accept)
-    return Exposition(encode(registry), content_type)
+    registry.register(_Given([*_metrics(samples), *more]))
+    try:
+        encode, content_type = choose_encoder(accept)
+        return Exposition(encode(registry), content_type)
+    except (TypeError, ValueError):  # its version or escaping is none
+        encode, content_type = choose_encoder("")
+        return Exposition(encode(registry), content_type)
 
 
 async def crawl_exposition(frontier: Frontier, crawl: Crawl, accept: str = "") -> Exposition:
     """Returns the metrics of a whole crawl, also while its engine does not answer."""
-    return exposition(frontier.keys.crawl, await crawl_samples(frontier, crawl), accept=accept)
+    return await crawls_exposition(frontier, crawl, [frontier.keys.crawl], accept)
 
 
-def _metrics(crawl: str, samples: Iterable[Sample]) -> Iterator[Metric]:
-    by_family: dict[Family, list[Sample]] = {}
-    for sample in samples:
-        by_family.setdefault(sample.family, []).append(sample)
-    for family, group in by_family.items():
-        yield _histogram(crawl, family, group) if family.kind == "histogram" else _plain(crawl, family, group)
+async def crawls_exposition(
+    frontier: Frontier, crawl: Crawl, names: Sequence[str], accept: str = ""
+) -> Exposition:
+    """Returns the metrics of several crawls of the engine, which these are connected to; one crawl after another."""
+    samples = {}
+    for name in names:
+        keys = replace(frontier.keys, crawl=name)
+        samples[name] = await crawl_samples(replace(frontier, keys=keys), replace(crawl, keys=keys))
+    return exposition(samples, accept=accept)
 
 
-def _plain(crawl: str, family: Family, group: list[Sample]) -> Metric:
+def _metrics(samples: Mapping[str, Iterable[Sample]]) -> Iterator[Metric]:
+    by_family: dict[Family, list[tuple[str, Sample]]] = {}
+    for crawl, group in samples.items():
+        for sample in group:
+            by_family.setdefault(sample.family, []).append((crawl, sample))
+    for family, all_of_it in by_family.items():
+        yield _histogram(family, all_of_it) if family.kind == "histogram" else _plain(family, all_of_it)
+
+
+def _plain(family: Family, samples: list[tuple[str, Sample]]) -> Metric:
     metric = Metric(family.name.removesuffix("_total"), family.about, family.kind)
-    for sample in group:
+    for crawl, sample in samples:
         assert not isinstance(sample.value, Histogram)
         labels = dict(zip(("crawl", *family.labels), (crawl, *sample.labels), strict=True))
         metric.add_sample(family.name, labels, float(sample.value))
     return metric
 
 
-def _histogram(crawl: str, family: Family, group: list[Sample]) -> Metric:
+def _histogram(family: Family, samples: list[tuple[str, Sample]]) -> Metric:
     metric = HistogramMetricFamily(family.name, family.about, labels=("crawl", *family.labels))
-    for sample in group:
+    for crawl, sample in samples:
         assert isinstance(sample.value, Histogram)
         bounds = [*(str(bound) for bound in BOUNDS), "+Inf"]
         buckets = [*zip(bounds, map(float, sample.value.buckets()), strict=True)]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from webcrawl.metrics.exposition import Exposition
 
 PATH = "/metrics"
+_CLOSE_SECONDS = 1.0
+"""How long the end of a crawl waits for an answer that is being made."""
 
 
 def listen(name: str, host: str, port: int) -> socket.socket:
@@ -39,7 +41,7 @@ class MetricsServer:
         """Begins to answer."""
         app = web.Application()
         app.router.add_get(PATH, self._answer)
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSE_SECONDS)
         await self._runner.setup()
         await web.SockSite(self._runner, self._listening).start()
 

@@ -28,7 +28,7 @@ EVERY = [
 
 
 def counters(totals: dict[str, int]) -> Scraped:
-    return Scraped(exposition("docs", samples_of(CRAWL, totals)).text.decode())
+    return Scraped(exposition({"docs": samples_of(CRAWL, totals)}).text.decode())
 
 
 def one_of(family: Family) -> Sample:
@@ -38,8 +38,8 @@ def one_of(family: Family) -> Sample:
 
 def test_names_and_kinds_follow_the_conventions() -> None:
     assert len({family.name for family in EVERY}) == len(EVERY)
-    text = exposition("docs", map(one_of, EVERY)).text.decode()
-    assert Scraped(text).crawls == {"docs"}
+    text = exposition({"docs": map(one_of, EVERY), "news": map(one_of, EVERY)}).text.decode()
+    assert Scraped(text).crawls == {"docs", "news"}
     check_by_promtool(text)
 
 
@@ -81,6 +81,25 @@ def test_any_number_of_classes_gives_few_series_and_loses_no_item(items: dict[st
     numbers = [number for key, number in found.values.items() if key[0] == "webcrawl_items_total"]
     assert len(numbers) <= MOST_VALUES + 1
     assert sum(numbers) == sum(items.values())
+
+
+WORDS = st.sampled_from(
+    [
+        "application/openmetrics-text",
+        "text/plain",
+        "version=1.0.0",
+        "version=x",
+        "escaping=none",
+        "q=0.5",
+        "=",
+        "",
+    ]
+)
+
+
+@given(st.lists(st.lists(WORDS | st.text(max_size=5)).map(";".join)).map(",".join))
+def test_any_header_gets_an_answer(accept: str) -> None:
+    assert b"webcrawl_pages_total" in exposition({"docs": samples_of(CRAWL, {"pages": 1})}, (), accept).text
 
 
 def test_each_cause_is_a_word_of_its_own() -> None:

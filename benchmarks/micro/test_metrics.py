@@ -1,0 +1,73 @@
+"""What metrics cost a page, and what a scrape costs a worker."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from prometheus_client import CollectorRegistry, Histogram as ClientHistogram
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from webcrawl.crawler.download.wire import Sending
+from webcrawl.crawler.worker_metrics import STAGE, STORE
+from webcrawl.frontier import LeasedURL
+from webcrawl.metrics.exposition import exposition
+from webcrawl.metrics.families import WORKER, Sample
+from webcrawl.metrics.observations import BOUNDS, STAGES, STORES, Observations
+from webcrawl.metrics.totals import samples_of
+from webcrawl.worker.arrivals import Arrivals
+
+DIRECTLY = ("turn", "body", "parse", "pipelines", "acknowledgement")
+"""The stages of a page that two readings of the clock surround."""
+KEPT = ("archive", "metadata")
+"""The stores of a page with the default settings."""
+
+
+def observe(observed: Observations, arrivals: Arrivals, url: LeasedURL) -> None:
+    """All that is observed of a page that needs no DNS and no robots.txt."""
+    arrivals.add([url])
+    arrivals.hand_out(url, time.monotonic())
+    sending = Sending(time.monotonic())
+    sending.connected = sending.sent = time.monotonic()
+    sending.observe(observed)
+    for stage in DIRECTLY:
+        began = time.monotonic()
+        observed.stages[stage].observe(time.monotonic() - began)
+    for store in KEPT:
+        with observed.stores[store].timed():
+            pass
+
+
+def test_metrics_of_a_page(benchmark: BenchmarkFixture) -> None:
+    """What a worker observes of a page with METRICS_PORT."""
+    observed, url = Observations(), LeasedURL(0, "http://a.test", "/", 3, 0, 0, 0, None, None)
+    benchmark(observe, observed, Arrivals(observed.stages["queue"]), url)
+    assert observed.stages["body"].count == observed.stages["queue"].count > 0
+
+
+def test_metrics_of_a_page_by_prometheus_client(benchmark: BenchmarkFixture) -> None:
+    """The same number of observations by histograms of prometheus_client."""
+    client = ClientHistogram("stage", "", ["stage"], buckets=BOUNDS, registry=CollectorRegistry())
+    children = [client.labels(name) for name in ("queue", "connect", "first_byte", *DIRECTLY, *KEPT)]
+
+    def observe() -> None:
+        for child in children:
+            began = time.monotonic()
+            child.observe(time.monotonic() - began)
+
+    benchmark(observe)
+
+
+def test_metrics_of_a_worker(benchmark: BenchmarkFixture) -> None:
+    """The text for Prometheus with all histograms and counters of a worker."""
+    observed = Observations()
+    totals = Counter({"pages": 9, **{f"status.{code}": 9 for code in range(200, 240)}})
+    totals.update({f"type_pages.{name}": 9 for name in range(40)})
+
+    def scrape() -> bytes:
+        samples = [*samples_of(WORKER, totals)]
+        samples += [Sample(STAGE, observed.stages[name], (name,)) for name in STAGES]
+        samples += [Sample(STORE, observed.stores[name], (name,)) for name in STORES]
+        return exposition({"crawl": samples}).text
+
+    assert b"webcrawl_worker_pages_total" in benchmark(scrape)

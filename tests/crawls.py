@@ -24,6 +24,8 @@ NO_NAMES = "127.0.0.1:9"
 """The address of a DNS server that does not exist, so that no test sends queries outside."""
 OF_MAKE = ("MAKE", "MFLAGS", "SEEDS", "SCOPE", "DATA", "MAX_PAGES", "WORKERS", "ARGS")
 """Beginnings of the variables with which a make that runs the tests would change a make that a test runs."""
+TRUSTED = {"SSL_CERT_FILE": os.devnull}
+"""Crawls in tests reach only servers of the tests; to read the certificates of a system takes 20 ms."""
 _numbers = itertools.count(1)
 
 
@@ -98,7 +100,9 @@ class Crawl:
             output.with_suffix(".err").open("wb") as err,
         ):
             # files, not pipes: an embedded engine outlives the crawl and would keep a pipe open
-            process = start_scrapy(words, project, {**environment, **(env or {})}, [null, out, err])
+            process = start_scrapy(
+                words, project, {**environment, **TRUSTED, **(env or {})}, [null, out, err]
+            )
         return cls(process, output, data_dir)
 
     @property
@@ -159,7 +163,7 @@ def scrapy(
     with TemporaryFile() as stdin, TemporaryFile() as out, TemporaryFile() as err:
         stdin.write(typed.encode())
         stdin.seek(0)
-        process = start_scrapy(words, cwd, {**os.environ, **(env or {})}, [stdin, out, err])
+        process = start_scrapy(words, cwd, {**os.environ, **TRUSTED, **(env or {})}, [stdin, out, err])
         try:
             code = process.wait(timeout)
         finally:

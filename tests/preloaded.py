@@ -20,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from importlib import metadata
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -160,7 +161,10 @@ def run(asked: Mapping[str, Any]) -> None:
 
 
 def preload() -> None:
-    """Import the modules of the parts of a crawl."""
+    """Import the modules of a crawl, and compute what they keep."""
+    # the versions and commands of 200 packages, which stay the same
+    metadata.version = cache(metadata.version)
+    metadata.entry_points = cache(metadata.entry_points)
     from scrapy.settings import default_settings
 
     from webcrawl.config import parts
@@ -172,6 +176,18 @@ def preload() -> None:
         names |= {found.name for found in pkgutil.iter_modules(folder, f"{package}.")}
     for name in (*sorted(names), *LATE, "scrapy.cmdline"):
         importlib.import_module(name)
+    from redis.utils import get_lib_version
+    from scrapy.utils.versions import get_versions
+
+    from webcrawl.documents.simhash import simhash64
+    from webcrawl.engine.scripts import script_source
+
+    metadata.entry_points(group="scrapy.commands")
+    get_lib_version()
+    get_versions()
+    simhash64("a page")
+    for script in (CHECKOUT / "webcrawl" / "engine" / "lua").glob("*.lua"):
+        script_source(script.stem)
     gc.freeze()
 
 

@@ -34,6 +34,7 @@ def prose(seed: int, count: int = 900) -> str:
 def fill(web: LocalWeb) -> str:
     """Publishes one page of each kind that the parser treats differently; returns the home page."""
     near = prose(5)
+    copy = f"<title>copy</title><p>{prose(6)}</p><a href=from-copy>x</a><a href=/below/copy-2>x</a>"
     pages: dict[str, str | Reply] = {
         "/small": "<title>small</title><a href=/from-small>x</a>",
         "/from-small": f"<title>from small</title><p>{prose(1)}</p>",
@@ -47,12 +48,11 @@ def fill(web: LocalWeb) -> str:
             headers={"Content-Type": "application/xhtml+xml"},
         ),
         "/from-x": f"<p>{prose(4)}</p>",
-        "/near-1": f"<title>near</title><p>{near}</p>",
+        # the second of two is found in the first, which is stored before the second arrives
+        "/near-1": f"<title>near</title><p>{near}</p><a href=/near-2>x</a>",
         "/near-2": Reply(f"<title>near</title><p>{near} more</p>", headers=HTML, delay=0.5),
-        "/copy-1": f"<title>copy</title><p>{prose(6)}</p><a href=from-copy>x</a>",
-        "/below/copy-2": Reply(
-            f"<title>copy</title><p>{prose(6)}</p><a href=from-copy>x</a>", headers=HTML, delay=0.5
-        ),
+        "/copy-1": copy,
+        "/below/copy-2": Reply(copy, headers=HTML, delay=0.5),
         "/from-copy": "1",
         "/below/from-copy": "2",
         "/noindex": f"<title>no</title><meta name=robots content=noindex><p>{prose(7)}</p><a href=/from-noindex>x</a>",
@@ -73,7 +73,8 @@ def fill(web: LocalWeb) -> str:
         "/said": "<html lang=de><title>said</title><meta name=author content=Ada><link rel=canonical href=/other>"
         f"<meta property=og:image content=/i.png><h1>Head</h1><p>{prose(14)}</p>",
     }
-    linked = [path for path in pages if "from" not in path and path not in ("/frame", "/target")]
+    found = ("/frame", "/target", "/near-2", "/below/copy-2")
+    linked = [path for path in pages if "from" not in path and path not in found]
     for path, page in pages.items():
         web.put(SITE, path, page if isinstance(page, Reply) else Reply(page, headers=HTML))
     return web.put(SITE, "/", Reply("".join(f"<a href={path}>x</a>" for path in linked), headers=HTML))

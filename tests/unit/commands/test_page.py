@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crawls import CHECKOUT
+from tests.crawls import CHECKOUT, scrapy
 from tests.processes import scrapy_peak
 from tests.unit.warcs import NOW, exchange
 from webcrawl.page import ROW_FIELDS, Page
@@ -66,43 +66,52 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def page(stored: Path, path: str, *options: str, code: int = 0) -> tuple[bytes, str, int]:
-    """Runs `scrapy page`; returns stdout, stderr and the peak memory in KiB."""
+def command(stored: Path, path: str, *options: str) -> tuple[str, ...]:
     limit = f'DOCUMENT_MAXSIZE={{"text/html": {LIMIT}}}'
-    ended, out, errors, peak = scrapy_peak(
-        "page", HOME + path, "-s", f"DATA_DIR={stored}", "-s", limit, *options
-    )
-    assert ended == code, errors
+    return "page", HOME + path, "-s", f"DATA_DIR={stored}", "-s", limit, *options
+
+
+def page(stored: Path, path: str, *options: str, code: int = 0) -> tuple[str, str]:
+    """Runs `scrapy page`; returns stdout and stderr."""
+    done = scrapy(*command(stored, path, *options))
+    assert done.returncode == code, done.stderr
+    return done.stdout, done.stderr
+
+
+def page_peak(stored: Path, path: str, *options: str) -> tuple[bytes, str, int]:
+    """Runs `scrapy page` in a new Python; returns stdout, stderr and the peak memory in KiB."""
+    ended, out, errors, peak = scrapy_peak(*command(stored, path, *options))
+    assert ended == 0, errors
     return out, errors, peak
 
 
 def test_body_is_printed_in_chunks(stored: Path) -> None:
-    out, errors, peak = page(stored, "large", "--body")
+    out, errors, peak = page_peak(stored, "large", "--body")
     assert out == LARGE and errors == ""
     assert peak < MOST_KB
-    out, errors, peak = page(stored, "large", "--headers")
+    out, errors, peak = page_peak(stored, "large", "--headers")
     assert b"X-Path: large" in out and len(out) < 10_000
     assert peak < MOST_KB
 
 
 def test_decoded_body_is_truncated_at_the_limit_with_a_warning(stored: Path) -> None:
-    out, errors, peak = page(stored, "bomb", "--body")
+    out, errors, peak = page_peak(stored, "bomb", "--body")
     assert out == bytes(LIMIT)
     assert errors.startswith(
         "The decoded body is truncated at 10,000,000 bytes: the limit of DOCUMENT_MAXSIZE"
     )
     assert peak < MOST_KB
-    out, errors, peak = page(stored, "bomb", "--body", "-s", 'DOCUMENT_MAXSIZE={"*/*": 0}')
+    out, errors, peak = page_peak(stored, "bomb", "--body", "-s", 'DOCUMENT_MAXSIZE={"*/*": 0}')
     assert out == bytes(100_000_000) and errors == ""
     assert peak < MOST_KB
 
 
 def test_encoded_duplicate_truncated_and_missing_bodies_are_handled(stored: Path) -> None:
-    assert page(stored, "small", "--body")[:2] == (b"<p>small", "")
-    assert page(stored, "copy", "--body")[:2] == (b"<p>small", "")
-    assert page(stored, "wrong", "--body")[:2] == (b"<p>not packed", "")
-    half, errors, _ = page(stored, "cut", "--body")
-    assert (half, errors) == (b"<p>half", "The body was truncated when it was fetched: disconnect.\n")
+    assert page(stored, "small", "--body") == ("<p>small", "")
+    assert page(stored, "copy", "--body") == ("<p>small", "")
+    assert page(stored, "wrong", "--body") == ("<p>not packed", "")
+    half, errors = page(stored, "cut", "--body")
+    assert (half, errors) == ("<p>half", "The body was truncated when it was fetched: disconnect.\n")
     for option in ("--body", "--headers"):
         assert "lost is not in the archive" in page(stored, "lost", option, code=1)[1]
 
@@ -114,29 +123,29 @@ def test_duplicate_has_the_body_of_its_original_fetch(tmp_path: Path) -> None:
     put(tmp_path, "copy", b"<p>the same", at=NOW + timedelta(seconds=1), **copy)
     for days in (1, 2):
         put(tmp_path, "first", b"<p>new %d" % days, at=NOW + timedelta(days=days))
-    out, errors, _ = page(tmp_path, "copy", "--body")
-    assert (out, errors) == (b"<p>the same", "")
-    assert b"X-Path: copy" in page(tmp_path, "copy", "--headers")[0]
+    out, errors = page(tmp_path, "copy", "--body")
+    assert (out, errors) == ("<p>the same", "")
+    assert "X-Path: copy" in page(tmp_path, "copy", "--headers")[0]
     # the history no longer holds the fetch with this body
     with Metadata(f"sqlite:///{tmp_path}/metadata.db", history=1) as metadata:
         row = metadata.get(first)
         assert row is not None
         metadata.upsert([{name: row[name] for name in ROW_FIELDS} | {"fetched_at": NOW + timedelta(days=3)}])
-    _, errors, _ = page(tmp_path, "copy", "--body", code=1)
+    _, errors = page(tmp_path, "copy", "--body", code=1)
     assert f"the body of {HOME}copy is not in the archive: the page is a duplicate of {first}" in errors
 
 
 def test_url_is_canonicalized_before_the_lookup(stored: Path) -> None:
     for path in ("small?", "small?utm_source=x", "./small#top"):
-        assert page(stored, path, "--body")[0] == b"<p>small"
+        assert page(stored, path, "--body")[0] == "<p>small"
     assert "nothing is stored about" in page(stored, "small?a=1", code=1)[1]
 
 
 def test_closed_pipe_ends_the_command_quietly(stored: Path) -> None:
-    command = f"scrapy page {HOME}large --body -s DATA_DIR={stored} | head -c 10"
+    piped = f"scrapy page {HOME}large --body -s DATA_DIR={stored} | head -c 10"
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     run = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command],
+        ["bash", "-o", "pipefail", "-c", piped],
         cwd=CHECKOUT,
         env=environment,
         capture_output=True,
@@ -159,6 +168,6 @@ def test_a_missing_warc_file_hints_at_the_store(stored: Path, tmp_path: Path) ->
 
 
 def test_missing_data_folder_is_an_error_and_not_created(tmp_path: Path) -> None:
-    ended, _, errors, _ = scrapy_peak("page", HOME, "-s", f"DATA_DIR={tmp_path}/nothing")
-    assert ended == 1 and "nothing was stored yet" in errors
+    _, errors = page(tmp_path / "nothing", "", code=1)
+    assert "nothing was stored yet" in errors
     assert not (tmp_path / "nothing").exists()

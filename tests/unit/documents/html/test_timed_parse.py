@@ -37,7 +37,7 @@ class RecordingReaders(Readers):
     """Readers that record the documents they read."""
 
     def __init__(self) -> None:
-        super().__init__(ReaderConfig(processes=1, seconds=20, memory=1 << 30))
+        super().__init__(ReaderConfig(processes=1, seconds=100, memory=1 << 30))
         self.recorded: list[Document] = []
 
     async def read(self, reader: str, document: Document) -> Facts:
@@ -71,7 +71,8 @@ async def test_other_pages_are_tried_by_a_reader_during_a_slow_parse() -> None:
 
 def test_blocking_parser_continues_after_a_slow_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webcrawl.documents.html.timed_parse.SECONDS", 0.3)
-    trial, nested, good = BlockingTimedParser(), Counted(NESTED[: len(NESTED) // 2]), Counted(LONG)
+    slow = "<div><!--</div>-->" * 25_000 + " " * BYTES
+    trial, nested, good = BlockingTimedParser(), Counted(slow), Counted(LONG)
     small = Counted("<p>")
     trial.parse(nested)
     trial.parse(small)
@@ -79,7 +80,7 @@ def test_blocking_parser_continues_after_a_slow_page(monkeypatch: pytest.MonkeyP
     trial.parse(good)
     assert good.refused is None and len(good.threads) == 1 and describe(good).title == "t"
     with pytest.raises(UnreadableDocument, match=LATE):
-        read(Counted(NESTED[: len(NESTED) // 2]))
+        read(Counted(slow))
 
 
 async def test_parse_error_refuses_the_document() -> None:

@@ -134,11 +134,8 @@ class Crawl:
 def start_scrapy(
     words: Sequence[str], project: Path, env: Mapping[str, str], streams: Sequence[IO[bytes]]
 ) -> preloaded.Process | subprocess.Popen[bytes]:
-    """Start a scrapy command in a session of its own; in a fork, unless the project holds another webcrawl.
-
-    `streams` are its input, output and errors.
-    """
-    if sys.platform == "linux" and (project == CHECKOUT or not (project / "webcrawl").exists()):
+    """Start a scrapy command in a session of its own; `streams` are its input, output and errors."""
+    if sys.platform == "linux":
         return preloaded.start(words, cwd=project, env=env, streams=streams)
     stdin, stdout, stderr = streams
     return subprocess.Popen(
@@ -157,7 +154,7 @@ def scrapy(
     cwd: Path = CHECKOUT,
     env: Mapping[str, str] | None = None,
     typed: str = "",
-    timeout: float = 30.0,
+    timeout: float = 60.0,
 ) -> subprocess.CompletedProcess[str]:
     """Run a scrapy command to its end; after `timeout` seconds it is killed, and subprocess.TimeoutExpired raised."""
     with TemporaryFile() as stdin, TemporaryFile() as out, TemporaryFile() as err:
@@ -176,7 +173,7 @@ def scrapy(
         return subprocess.CompletedProcess(words, code, *texts)
 
 
-def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 20.0) -> None:
+def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 60.0) -> None:
     """Wait for a condition while the crawl runs."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -188,7 +185,7 @@ def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 20.0) ->
 
 
 def crawl_hosts(
-    seeds: Iterable[str], folder: Path, *, scope: str = "host", timeout: float = 40.0, **settings: object
+    seeds: Iterable[str], folder: Path, *, scope: str = "host", timeout: float = 60.0, **settings: object
 ) -> CrawlResult:
     """Crawl the seeds' hosts once without a delay, for several tests that check the results in `folder`."""
     crawl = Crawl.start(

@@ -62,7 +62,7 @@ def vsftpd(folder: Path, root: Path, address: str = "127.0.0.1", **options: obje
 
 
 def _wait(address: str, port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         try:
             socket.create_connection((address, port), 1).close()

@@ -84,22 +84,26 @@ class Process:
 def start(
     words: Iterable[str], *, cwd: Path, env: Mapping[str, str], streams: Sequence[IO[bytes]]
 ) -> Process:
-    """Start a scrapy command in a new session; `streams` are its input, output and errors."""
+    """Start a scrapy command in a new session; `streams` are its input, output and errors.
+
+    A project with a webcrawl of its own, which must not change any more, is imported by another process.
+    """
     ours, theirs = socket.socketpair()
     asked = json.dumps({"words": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
     with theirs:
-        socket.send_fds(_server(), [asked], [one.fileno() for one in (theirs, *streams)])
+        home = cwd if (cwd / "webcrawl").exists() else CHECKOUT
+        socket.send_fds(_server(home), [asked], [one.fileno() for one in (theirs, *streams)])
     return Process(ours)
 
 
 @cache
-def _server() -> socket.socket:
-    """A connection to the process that forks; one a process of tests, until that ends."""
+def _server(home: Path) -> socket.socket:
+    """A connection to the process that forks and has imported the webcrawl of a folder, until these tests end."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         server = subprocess.Popen(
-            [sys.executable, __file__],
-            cwd=CHECKOUT,
+            [sys.executable, __file__, str(home)],
+            cwd=home,
             stdin=theirs,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
@@ -176,6 +180,8 @@ def preload() -> None:
         names |= {found.name for found in pkgutil.iter_modules(folder, f"{package}.")}
     for name in (*sorted(names), *LATE, "scrapy.cmdline"):
         importlib.import_module(name)
+    from importlib.resources import files
+
     from redis.utils import get_lib_version
     from scrapy.utils.versions import get_versions
 
@@ -186,8 +192,9 @@ def preload() -> None:
     get_lib_version()
     get_versions()
     simhash64("a page")
-    for script in (CHECKOUT / "webcrawl" / "engine" / "lua").glob("*.lua"):
-        script_source(script.stem)
+    for script in (files("webcrawl.engine") / "lua").iterdir():
+        if script.is_file():
+            script_source(script.name.removesuffix(".lua"))
     gc.freeze()
 
 
@@ -201,7 +208,7 @@ def _paths(value: Any) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.path[0] = str(CHECKOUT)
+    sys.path[0] = sys.argv[1]
     preload()
     if (one := serve()) is not None:
         run(one)

@@ -21,7 +21,7 @@ def crawl(run_crawl: Callable[..., CrawlResult]) -> Callable[..., CrawlResult]:
     """Runs the spider `broad` to its end on the hosts of the seeds: `crawl([url], DEPTH_LIMIT=1)`."""
 
     def run(seeds: Iterable[str] | str, *, scope: str = "host", **options: Any) -> CrawlResult:
-        options = {"timeout": 30.0, "DOWNLOAD_DELAY": 0, **options}
+        options = {"timeout": 60.0, "DOWNLOAD_DELAY": 0, **options}
         return run_crawl("broad", seeds, arguments={"scope": scope}, **options)
 
     return run
@@ -86,7 +86,7 @@ def run_spider(
             project=project.folder,
             command=("crawl", "-o", str(tmp_path / "items.jsonl")),
             arguments={"home": home, **(arguments or {})},
-            **{"timeout": 30.0, "DOWNLOAD_DELAY": 0, **options},
+            **{"timeout": 60.0, "DOWNLOAD_DELAY": 0, **options},
         )
 
     return run

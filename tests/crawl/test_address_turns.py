@@ -42,7 +42,7 @@ def sites(local_web: StartWeb, labels: list[str], latency: float = 0.0) -> tuple
 
 
 def await_hits(web: LocalWeb, number: int) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while len(web.hits) < number:
         assert time.monotonic() < until, f"only {len(web.hits)} requests"
         time.sleep(0.02)
@@ -132,7 +132,7 @@ def test_hosts_of_other_addresses_do_not_wait_for_a_busy_one(
         POLITENESS_ADDRESS_DELAY=1,
         FRONTIER_LEASE_SECONDS=3,
     )
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not all(web.paths(label)[-1:] == ["/1"] for label in free):
         assert time.monotonic() < until, web.urls()
         time.sleep(0.05)

@@ -266,7 +266,7 @@ def test_a_generated_spider_is_listed_and_runs(
     spider.write_text(spider.read_text().replace("https://shop.example", web.host("shop.example")))
     with Nameserver({"shop.example": [Record("A", "127.0.0.1")]}) as nameserver:
         options = {"project": project.folder, "DOWNLOAD_DELAY": 0, "DNS_SERVERS": nameserver.address}
-        result = run_crawl("shop", timeout=20, **options)
+        result = run_crawl("shop", timeout=60, **options)
     assert result.returncode == 0, result.stderr
     assert web.paths("shop.example") == ["/robots.txt", "/"]
 

@@ -239,7 +239,7 @@ def test_a_hanging_document_fails_alone_and_a_killed_worker_loses_no_url(
     os.kill(first.process.pid, signal.SIGKILL)
     assert first.process.wait(10) < 0
     assert "/from-pdf" not in web.paths(SITE)
-    result = start(MIME_TIMEOUT=1.5).wait(30)
+    result = start(MIME_TIMEOUT=1.5).wait()
     assert result.returncode == 0, result.stderr
     assert not is_alive(reader)
     rows = by_path(web, result)

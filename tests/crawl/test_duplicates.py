@@ -145,7 +145,7 @@ def test_copies_fetched_by_several_workers_at_once_have_one_original(
         )
         for _ in range(2)
     ]
-    results = [one.wait(40) for one in crawls]
+    results = [one.wait() for one in crawls]
     rows = {row["url"]: row for row in results[0].rows()}
     assert len(rows) == 3 * len(labels) + 1
     again = rows[seeds[-1]]

@@ -113,7 +113,7 @@ def test_a_worker_killed_three_times_loses_no_page(
         run.start_and_kill(pages)
         leased += frontier(tmp_path / "data")["leased"]
     assert 0 < leased <= 3 * 10 * len(SITES)
-    run.assert_complete(run.start().wait(30), leased)
+    run.assert_complete(run.start().wait(), leased)
     run.assert_polite()
 
 
@@ -128,7 +128,7 @@ def test_an_engine_killed_with_its_worker_three_times_loses_no_page(
 
     for pages in (8, 15, 15):
         run.start_and_kill(pages, kill_both)
-    run.assert_complete(run.start().wait(30), leased=3 * 10 * len(SITES))
+    run.assert_complete(run.start().wait(), leased=3 * 10 * len(SITES))
     run.assert_polite()
 
 
@@ -140,7 +140,7 @@ def test_a_worker_outlives_a_killed_engine(start_crawl: StartCrawl, local_web: S
         until(partial(run.has_seen, pages), crawl)
         # the last time, nobody but the worker is left to start the engine again
         kill_server(crawl.data_dir, with_keeper=pages == 50 and sys.platform == "linux")
-    result = crawl.wait(30)
+    result = crawl.wait()
     run.assert_complete(result, leased=3 * 10 * len(SITES))
     run.assert_polite()
     assert "The engine is available again" in result.stderr
@@ -153,8 +153,7 @@ def test_a_worker_takes_over_the_hosts_of_a_killed_one(start_crawl: StartCrawl, 
     victim, survivor = run.start(), run.start()
     until(lambda: len(run.web.hits) >= 20, victim)
     victim.kill()
-    leased = frontier(victim.data_dir)["leased"]
-    run.assert_complete(survivor.wait(30), leased)
+    run.assert_complete(survivor.wait(), leased=10 * len(SITES))
     run.assert_polite()
 
 
@@ -166,12 +165,10 @@ def test_a_worker_paused_beyond_its_leases_sends_no_request(
     sleeper, other = run.start(), run.start()
     until(lambda: len(run.web.hits) >= 20, sleeper)
     os.killpg(sleeper.process.pid, signal.SIGSTOP)
-    wakes = time.monotonic() + 2.6
-    leased = frontier(sleeper.data_dir)["leased"]
-    time.sleep(max(0.0, wakes - time.monotonic()))
+    time.sleep(2.6)
     os.killpg(sleeper.process.pid, signal.SIGCONT)
-    assert sleeper.wait(30).returncode == 0
-    run.assert_complete(other.wait(30), leased)
+    assert sleeper.wait().returncode == 0
+    run.assert_complete(other.wait(), leased=10 * len(SITES))
     run.assert_polite()
 
 
@@ -197,7 +194,7 @@ def test_a_request_delayed_beyond_its_lease_is_not_sent(start_crawl: StartCrawl,
         until(lambda: "was lost" in sleeper.stderr, sleeper)
         slow.release()
         for crawl in (sleeper, other):
-            assert crawl.wait(30).returncode == 0, crawl.stderr
+            assert crawl.wait().returncode == 0, crawl.stderr
     assert set(web.urls()) == {seed, *(f"{seed}{n}" for n in range(24))}
     assert web.max_concurrency("shop.example") == 1
     assert web.min_gap("shop.example") >= 0.2
@@ -233,7 +230,7 @@ def test_ctrl_c_stops_gracefully_and_the_crawl_resumes(start_crawl: StartCrawl, 
     assert summary["queued"] > 0
     stored = {row["url"] for row in result.rows()}
     assert stored == set(run.web.urls()), "requests in flight must be finished and stored"
-    result = run.start().wait(30)
+    result = run.start().wait()
     assert "Resuming crawl 'broad'" in result.stderr
     run.assert_complete(result, leased=0)
     run.assert_polite()
@@ -252,7 +249,7 @@ def test_ctrl_c_stops_all_workers_gracefully(start_crawl: StartCrawl, local_web:
     assert "Traceback" not in result.stderr + logs
     assert "unclean" not in result.stderr + logs
     assert (result.summary["leased"], result.summary["finish_reason"]) == (0, "shutdown")
-    run.assert_complete(run.start().wait(30), leased=0)
+    run.assert_complete(run.start().wait(), leased=0)
     run.assert_polite()
 
 
@@ -265,7 +262,7 @@ def test_the_engine_exits_after_the_last_worker(start_crawl: StartCrawl, local_w
     with redis.Redis(unix_socket_path=str(socket)) as client:
         pid = client.info("server")["process_id"]
     crawl.kill()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while _is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _is_running(pid)

@@ -51,7 +51,7 @@ def test_a_redis_spider_is_fed_through_its_list(
         CLOSESPIDER_ITEMCOUNT=2,
         ALLOWED_NETWORKS="127.0.1.0/24",
         DOWNLOAD_DELAY=0,
-        timeout=20,
+        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     told = {item["url"].removeprefix(web.host(SITE)): item["told"] for item in items_of(items)}

@@ -97,7 +97,7 @@ def test_a_run_without_items_leaves_the_feeds_of_earlier_runs_alone(
                 DOWNLOAD_DELAY=0,
                 CRAWL_MAX_PAGES=pages,
                 ROBOTSTXT_OBEY=False,
-                timeout=20,
+                timeout=60,
             )
         )
         files.append(contents(folder))

@@ -130,7 +130,7 @@ def test_a_large_body_that_cannot_be_spooled_is_fetched_again(
     crawl = start(start_crawl, [web.url(SITES[0])], STORE_MIN_FREE_BYTES=0)
     until(lambda: "cannot spool a body" in crawl.stderr, crawl)
     ballast.unlink()
-    result = crawl.wait(40)
+    result = crawl.wait()
     assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
     ((row),) = result.rows()
     assert (row["status"], row["length"], row["fetches"], row["attempts"]) == (200, 400_000, 1, 1)
@@ -148,7 +148,7 @@ def test_a_crawl_pauses_below_store_min_free_bytes(
     (reason,) = json.loads(shown.stdout)["holding"].values()
     assert "less than STORE_MIN_FREE_BYTES" in reason
     crawl.interrupt()
-    result = crawl.wait(30)
+    result = crawl.wait()
     assert (result.returncode, result.summary["finish_reason"]) == (0, "shutdown")
     assert result.summary["dead_letters"] == 0
 
@@ -211,6 +211,6 @@ def test_a_crawl_pauses_when_an_s3_outage_fills_the_spool(
             cwd=CHECKOUT,
             env={**os.environ, **environment(line)},
             capture_output=True,
-            timeout=30,
+            timeout=60,
         )
         assert shown.stdout == archived(objects)[urls[-1]], shown.stderr

@@ -59,7 +59,7 @@ def test_two_groups_receive_every_page_of_a_crawl_with_a_killed_worker(
         [sys.executable, CHECKOUT / "examples" / "listeners" / "hosts.py", redis_url, "broad", "3"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=True,
     ).stdout
     last = dict(eval(counted.splitlines()[-1], {"__builtins__": {}}))
@@ -84,7 +84,7 @@ def test_the_number_of_pages_that_a_group_missed_is_reported(
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=True,
     )
     assert len(done.stdout.splitlines()) == 5

@@ -83,7 +83,7 @@ def test_a_login_by_form_works_unchanged_and_survives_a_restart(
             arguments={"home": web.host(SITE)},
             DOWNLOAD_DELAY=0,
             CRAWL_MAX_PAGES=pages,
-            timeout=20,
+            timeout=60,
         )
         assert result.returncode == 0, result.stderr
     found = [item for number in (0, 1) for item in items_of(tmp_path / f"items{number}.jsonl")]
@@ -142,7 +142,7 @@ def test_two_processes_continue_each_others_sessions(
             DOWNLOAD_DELAY=0.2,
             ROBOTSTXT_OBEY=False,
             tuned={"lease_hosts": 2, "most_lease_hosts": 0},
-            timeout=30,
+            timeout=60,
         )
     assert result.returncode == 0, result.stderr
     found = [item for place in range(2) for item in items_of(tmp_path / f"items-{place}.jsonl")]
@@ -197,7 +197,7 @@ def test_jars_keep_sessions_apart_and_credentials_go_to_their_domain_only(
             "http_auth_domain": web.host(SITE).removeprefix("http://"),
         },
         DOWNLOAD_DELAY=0,
-        timeout=20,
+        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     sent = {hit.path: hit.headers.get("Cookie") for hit in web.log(SITE)}
@@ -243,7 +243,7 @@ def test_the_example_crawls_a_site_as_a_user_and_does_not_log_out(
             arguments={**arguments, "password": password},
             CRAWL_ID=password,
             DOWNLOAD_DELAY=0,
-            timeout=20,
+            timeout=60,
         )
         assert [hit.status for hit in web.log(SITE) if hit.method == "POST"][-1] == code
     assert result.returncode == 0, result.stderr
@@ -299,7 +299,7 @@ def test_the_example_logs_in_again_when_a_session_has_ended(
             arguments={"scope": "host", "login": web.url(SITE, "/login"), "user": "me", "password": "secret"},
             DOWNLOAD_DELAY=0.05,
             CRAWL_MAX_PAGES=pages,
-            timeout=25,
+            timeout=60,
         )
         assert result.returncode == 0, result.stderr
         hits.append(web.log(SITE)[sum(map(len, hits)) :])
@@ -348,7 +348,7 @@ def test_the_example_replaces_a_session_that_the_site_has_ended(
             "sessions": 2,
         },
         DOWNLOAD_DELAY=0,
-        timeout=20,
+        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     found = items_of(items)

@@ -85,7 +85,7 @@ def test_pages_wait_for_an_unavailable_database_and_are_stored_once(
     try:
         until(lambda: crawl.stderr.count("The stores accept nothing more") == 2, crawl)
         crawl.interrupt()
-        assert crawl.wait(30).returncode == 0
+        assert crawl.wait().returncode == 0
     finally:
         postgres.start()
     result = start("impatient", IMPATIENT, web).wait(60)
@@ -163,7 +163,7 @@ def test_pages_wait_for_a_hanging_database_and_the_crawl_can_be_stopped(
     try:
         until(lambda: crawl.stderr.count("The stores accept nothing more") == 2, crawl)
         crawl.interrupt()
-        assert crawl.wait(30).returncode == 0
+        assert crawl.wait().returncode == 0
     finally:
         postgres.go_on()
     result = start("hurried", HURRIED, web).wait(60)

@@ -86,7 +86,7 @@ def test_a_running_crawl_reads_weights_again(
     file.write(preferring("right"))
     until(lambda: "mined at right, are in use" in running.stderr, running)
     opened[1].set()
-    assert running.wait(30).returncode == 0, running.stderr
+    assert running.wait().returncode == 0, running.stderr
     assert running.stderr.count("is not used") == 1
     order = [path for path in web.paths(SITE) if path[1:].startswith(("left", "right"))]
     last = {path.split("/")[1]: place for place, path in enumerate(order)}

@@ -98,7 +98,7 @@ def test_each_start_url_without_a_page_has_a_reason(local_web: StartWeb, crawl: 
 def test_workers_without_pages_report_what_any_of_them_saw(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(FORBIDDEN)
     seeds = [web.url(FORBIDDEN, f"/{number}") for number in range(150)]
-    result = run_crawl("broad", seeds, command=("workers", "2"), DOWNLOAD_DELAY=0, timeout=30)
+    result = run_crawl("broad", seeds, command=("workers", "2"), DOWNLOAD_DELAY=0, timeout=60)
     assert result.returncode == 1
     told = outcomes(result.stderr)
     assert list(told.values()) == ["status 404: not found"] * 10
@@ -113,7 +113,7 @@ def test_start_requests_outside_the_allowed_domains_behave_as_in_scrapy(
     project.add_spider("raising", RAISING)
     web = local_web(GOOD)
     web.put(GOOD, "/", "a page")
-    options = {"project": project.folder, "DOWNLOAD_DELAY": 0, "timeout": 30}
+    options = {"project": project.folder, "DOWNLOAD_DELAY": 0, "timeout": 60.0}
     fetched = run_crawl("offsite", arguments={"url": web.url(GOOD)}, **options)
     assert fetched.returncode == 0, fetched.stderr
     assert web.paths(GOOD) == ["/robots.txt", "/"]

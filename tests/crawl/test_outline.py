@@ -164,7 +164,7 @@ def test_a_page_that_crashes_the_parser_is_stored_with_the_error(
         arguments={"scope": "host"},
         DOWNLOAD_DELAY=0,
         SPIDER_MODULES="tests.crawl.breaking_spider",
-        timeout=30.0,
+        timeout=60,
     )
     rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
     errors = {path: row["processing_error"] for path, row in rows.items() if row["processing_error"]}

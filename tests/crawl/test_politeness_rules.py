@@ -77,7 +77,7 @@ def test_a_changed_file_applies_to_open_hosts(
     until(lambda: "entry 1 (line 2)" in running.stderr, running)
     assert pages_of(web, SITE) == []
     write(path, [{"match": SITE, "delay": 0, "max_pages": 7}])
-    result = running.wait(30)
+    result = running.wait()
     assert result.returncode == 0, result.stderr
     assert len(pages_of(web, SITE)) == 7
     assert result.stderr.count("entry 1 (line 2)") == 1

@@ -50,7 +50,7 @@ def test_a_crawl_goes_through_the_working_proxies_and_stays_polite(
             DNS_SERVERS=nameserver,
             ALLOWED_NETWORKS="192.0.2.0/24",
             DOWNLOAD_DELAY=0.2,
-            timeout=40,
+            timeout=60,
         )
     assert result.returncode == 0, result.stderr
     for site in SITES:

@@ -67,7 +67,7 @@ def test_a_crawl_of_a_runner_forbids_the_reactor_until_it_ends(
         env={name: value for name, value in os.environ.items() if name != "REDIS_URL"},
         capture_output=True,
         text=True,
-        timeout=40,
+        timeout=60,
     )
     assert (done.returncode, done.stdout) == (0, "cannot_start\n"), done.stderr
 

@@ -289,7 +289,7 @@ def test_a_redirect_leaves_the_scope_of_a_broad_spider_only_with_allow_offsite(
         arguments={"scope": "host"},
         DOWNLOAD_DELAY=0,
         ALLOWED_NETWORKS="127.0.0.0/8",
-        timeout=30,
+        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     assert f"arrived {web.url(OTHER, '/arrived')}" in result.stdout

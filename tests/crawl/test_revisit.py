@@ -294,7 +294,7 @@ def test_a_scheduled_recrawl_is_conditional(
         project=project.folder,
         DOWNLOAD_DELAY=0,
         CONCURRENT_REQUESTS_PER_DOMAIN=2,
-        timeout=30,
+        timeout=60,
     )
     assert requests_by_path(web)["/feed"][:2] == [(200, False), (304, True)]
     (row,) = [row for row in result.rows() if row["url"].endswith("/feed")]
@@ -328,6 +328,6 @@ def test_a_scheduled_recrawl_in_another_process_is_conditional(
     # the first process schedules the recrawl with its last page and ends
     run_crawl("later", [web.url(SITE, "/page")], CRAWL_MAX_PAGES=1, **options)
     assert requests_by_path(web) == {"/page": [(200, False)]}
-    result = run_crawl("later", [web.url(SITE, "/slow")], timeout=30, **options)
+    result = run_crawl("later", [web.url(SITE, "/slow")], timeout=60, **options)
     assert requests_by_path(web) == {"/page": [(200, False), (304, True)], "/slow": [(200, False)]}
     assert state(result)["page"] == (200, "unchanged", 2, "page")

@@ -72,7 +72,7 @@ def test_a_stock_project_runs_with_either_scheduler(
     with (tmp_path / "log").open("wb") as log:
         crawl = subprocess.Popen(words, cwd=folder, env=environment, stderr=log)
         try:
-            deadline = time.monotonic() + 40
+            deadline = time.monotonic() + 60
             while valkey.llen("news:items") < 4 and crawl.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.05)
             crawl.send_signal(signal.SIGINT)

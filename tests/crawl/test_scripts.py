@@ -76,7 +76,7 @@ def run(folder: Path, *words: str) -> str:
         },
         capture_output=True,
         text=True,
-        timeout=40,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr, done.stderr

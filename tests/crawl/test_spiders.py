@@ -43,7 +43,7 @@ def test_a_spider_derived_from_broad_yields_items(
         command=("crawl", "-o", str(items)),
         arguments={"scope": "host"},
         DOWNLOAD_DELAY=0,
-        timeout=20,
+        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     lines = items_of(items)
@@ -88,7 +88,7 @@ def test_a_stock_scrapy_spider_runs_unchanged(
         command=("crawl", "-o", str(items)),
         arguments={"home": web.host(SITE)},
         DOWNLOAD_DELAY=0,
-        timeout=20,
+        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     asked = web.paths(SITE)
@@ -134,7 +134,7 @@ def test_the_error_of_a_callback_is_recorded_for_its_page(
         DOWNLOAD_DELAY=0,
         FRONTIER_RETRY_DELAY=0.1,
         FRONTIER_MAX_ATTEMPTS=2,
-        timeout=20,
+        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     assert "this callback is broken" in result.stderr
@@ -188,7 +188,7 @@ def test_a_middleware_that_raises_on_a_response_fails_the_fetch(
         DOWNLOAD_DELAY=0,
         FRONTIER_RETRY_DELAY=0.1,
         FRONTIER_MAX_ATTEMPTS=2,
-        timeout=20,
+        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     rows = {row["url"]: row for row in result.rows()}
@@ -228,7 +228,7 @@ def test_a_spider_can_schedule_a_recrawl(project: Project, local_web: StartWeb, 
         arguments={"home": web.host(SITE)},
         DOWNLOAD_DELAY=0,
         CONCURRENT_REQUESTS_PER_DOMAIN=2,
-        timeout=30,
+        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     assert web.paths(SITE).count("/slow") == 1

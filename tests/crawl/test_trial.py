@@ -34,7 +34,7 @@ def test_a_page_that_takes_the_parser_a_minute_does_not_delay_others(
     others = [f"/{number}" for number in range(30)]
     for number, path in enumerate(others):
         web.put(OTHER, path, Reply(f"page {number} <a href=/{number + 1}>next</a>", headers=HTML, delay=0.02))
-    result = crawl([web.url(SITE), web.url(OTHER, "/0")], timeout=50, MIME_TIMEOUT="6")
+    result = crawl([web.url(SITE), web.url(OTHER, "/0")], timeout=60, MIME_TIMEOUT="6")
 
     rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows() if SITE in row["url"]}
     assert sorted(rows) == ["/", "/found", "/long", "/moved", "/nested"]

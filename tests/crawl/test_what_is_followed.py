@@ -79,7 +79,7 @@ def test_what_a_sitemap_says_decides_the_order(local_web: StartWeb, run_crawl: R
     web.put(SITE, "/sitemap.xml", Reply(f"<urlset>{body}</urlset>", headers={"Content-Type": "text/xml"}))
     for path in entries:
         web.put(SITE, path, "a page")
-    result = run_crawl("sitemap", [web.url(SITE)], DOWNLOAD_DELAY=0, timeout=30.0)
+    result = run_crawl("sitemap", [web.url(SITE)], DOWNLOAD_DELAY=0, timeout=60)
     assert result.returncode == 0, result.stderr
     assert pages(web, SITE) == ["/sitemap.xml", "/front", "/usual", "/rare"]
 

@@ -89,7 +89,7 @@ def test_each_worker_has_its_own_feed_and_log(
         arguments={"scope": "host"},
         DOWNLOAD_DELAY=0.02,
         tuned={"lease_hosts": 1, "most_lease_hosts": 0},
-        timeout=30,
+        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     feeds = [tmp_path / f"items-{place}.jsonl" for place in range(2)]
@@ -108,7 +108,7 @@ def test_each_worker_has_its_own_file_for_a_spiders_feeds(
     web = local_web(*SITES)
     seeds = put_sites(web, pages=3)
     options = {"project": project.folder, "arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0}
-    result = run_crawl("titled", seeds, command=("workers", "2", "--nolog"), timeout=30, **options)
+    result = run_crawl("titled", seeds, command=("workers", "2", "--nolog"), timeout=60, **options)
     assert result.returncode == 0, result.stderr
     feeds = [project.folder / f"titles-{place}.jsonl" for place in range(2)]
     assert urls_of(*(feed for feed in feeds if feed.exists())) == sorted(web.urls())

@@ -35,7 +35,7 @@ def test_workers_share_the_work(local_web: StartWeb, run_crawl: RunCrawl) -> Non
         arguments={"scope": "host"},
         DOWNLOAD_DELAY=0.05,
         tuned={"lease_hosts": 2, "most_lease_hosts": 0},
-        timeout=25,
+        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     assert result.summary["pages"] == 80
@@ -56,12 +56,12 @@ def test_seeds_and_scope_of_one_worker_apply_to_all(start_crawl: StartCrawl, loc
         "tuned": {"lease_hosts": 1, "most_lease_hosts": 0},
     }
     first = start_crawl("broad", [web.url(SITES[0])], **options)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not web.hits and time.monotonic() < deadline:
         time.sleep(0.01)
     second = start_crawl("broad", [web.url(label) for label in SITES[1:]], **options)
     for crawl in (first, second):
-        assert crawl.wait(25).returncode == 0, crawl.stderr
+        assert crawl.wait().returncode == 0, crawl.stderr
     result = second.wait()
     assert {label: len(set(web.paths(label))) for label in SITES} == dict.fromkeys(SITES, 11)
     assert len(web.urls()) == len(result.rows()) == 80
@@ -81,7 +81,7 @@ def test_all_workers_follow_a_redirected_seed(local_web: StartWeb, run_crawl: Ru
         DOWNLOAD_DELAY=0.05,
         tuned={"lease_hosts": 1, "most_lease_hosts": 0},
         ALLOWED_NETWORKS="127.0.0.0/8",
-        timeout=25,
+        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     assert {label: len(set(web.paths(label))) for label in SITES[4:]} == dict.fromkeys(SITES[4:], 11)
@@ -126,7 +126,7 @@ def test_a_request_held_by_one_worker_is_crawled_while_others_lease_its_host(
         DOWNLOAD_DELAY=0.05,
         ALLOWED_NETWORKS="127.0.0.0/8",
         tuned={"lease_hosts": 2, "most_lease_hosts": 0},
-        timeout=40,
+        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     for label in SITES:
@@ -146,7 +146,7 @@ def test_a_request_held_by_a_dead_worker_becomes_a_dead_letter(
         web.put(site, path, Reply(path, delay=0.3))
     options = {"project": project.folder, "arguments": {"homes": web.host(site)}, "DOWNLOAD_DELAY": 0}
     first = start_crawl("nameless", ALLOWED_NETWORKS="127.0.0.0/8", **options)
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while "/plain0" not in web.paths(site) and time.monotonic() < deadline:
         time.sleep(0.02)
     first.kill()

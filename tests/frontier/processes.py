@@ -56,7 +56,7 @@ def process_of(folder: Path) -> int:
     return int(next(line.partition(":")[2] for line in lines if line.startswith("process_id:")))
 
 
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Wait for a condition; returns whether it came true in time."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -60,7 +60,7 @@ class Node:
         fields = [("project", project), ("spider", spider), ("seeds", seed), ("scope", "host")]
         fields += [("setting", f"{name}={value}") for name, value in settings.items()]
         job = self.ask("schedule", urlencode(fields).encode())["jobid"]
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 60
         while job not in [entry["id"] for entry in self.ask("listjobs", project=project)["finished"]]:
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.1)
@@ -115,7 +115,7 @@ def running_node(folder: Path, python: Path) -> Iterator[Node]:
             stderr=output,
         )
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not answers(port):
             assert process.poll() is None and time.monotonic() < deadline, node.log()
             time.sleep(0.05)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.crawls import CHECKOUT, CrawlResult
+from tests.crawls import CrawlResult, scrapy
 from tests.s3server import Line, weed_binary
 from tests.stores.buckets import eventually, files, uploads_end
 from tests.unit.links.rows import entry
@@ -131,6 +129,5 @@ def test_a_crawl_stores_its_links_in_the_bucket(
     assert [name for name in bucket() if name.startswith("a/links/") and name.endswith(".parquet")]
     assert not [name for name in files(result.data_dir) if name.endswith((".parquet", ".journal"))]
     settings = ["-s", f"DATA_DIR={result.data_dir}", "-s", "STORE_URI=s3://pages/a"]
-    words = [sys.executable, "-m", "scrapy", "links", "--in", f"{home}b", *settings]
-    shown = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, timeout=30)
+    shown = scrapy("links", "--in", f"{home}b", *settings)
     assert shown.stdout == f"{home}  (a)  to b\n", shown.stderr

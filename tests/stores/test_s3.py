@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.crawl.test_replay import check_wacz
-from tests.crawls import CHECKOUT, CrawlResult
+from tests.crawls import CHECKOUT, CrawlResult, scrapy
 from tests.s3server import Line, S3Server, weed_binary
 from tests.stores.buckets import archive, archived, eventually, files, page, uploads_end
 from tests.web import LocalWeb, generated_web
@@ -135,11 +135,10 @@ def test_a_crawl_stores_its_pages_in_the_bucket(
     pages = {url for url in archived(bucket()) if not url.endswith("/robots.txt")}
     assert pages == graph.reachable(home)
     settings = ["-s", f"DATA_DIR={result.data_dir}", "-s", "STORE_URI=s3://pages/a/b"]
-    words = [sys.executable, "-m", "scrapy", "page", home, "--body", *settings]
-    shown = subprocess.run(words, cwd=CHECKOUT, capture_output=True, timeout=30)
-    assert shown.stdout == archived(bucket())[home], shown.stderr
-    words = [sys.executable, "-m", "scrapy", "wacz", "-o", str(tmp_path / "c.wacz"), *settings]
-    subprocess.run(words, cwd=CHECKOUT, check=True, capture_output=True, timeout=30)
+    shown = scrapy("page", home, "--body", *settings)
+    assert shown.stdout.encode() == archived(bucket())[home], shown.stderr
+    packed = scrapy("wacz", "-o", str(tmp_path / "c.wacz"), *settings)
+    assert packed.returncode == 0, packed.stderr
     assert {page["url"] for page in check_wacz(tmp_path / "c.wacz")[0]} == pages
 
 

@@ -12,7 +12,7 @@ from webcrawl.documents.mime.facts import Facts
 from webcrawl.errors import UnreadableDocument
 
 Read = Callable[..., Facts]
-EXAMPLES = 25
+EXAMPLES = 15
 # phrases of errors about a reader that died, hung or sent an invalid answer
 READER_FAILURES = ("its reader", "longer", "more memory", "more time", "no process")
 

@@ -3,7 +3,8 @@
 CrawlError
 ├── ConfigurationError       a setting or an argument is missing, wrong or contradictory
 │   ├── LibraryMissing          an optional library is not installed
-│   └── WrongEntry              an entry of a setting's value is wrong; the message says which one and why
+│   ├── WrongEntry              an entry of a setting's value is wrong; the message says which one and why
+│   └── WrongJob                the definition of a job is wrong
 ├── InvalidURL               not a URL that can be crawled (also a ValueError)
 ├── EngineError              the Valkey or Redis server behind the crawl failed
 │   └── EngineUnavailable       the server cannot be started or reached, or accepts nothing now
@@ -79,6 +80,14 @@ class LibraryMissing(ConfigurationError):
 
 class WrongEntry(ConfigurationError):
     """One entry of a setting's value is wrong; the message says which one and why, the setting adds its name."""
+
+
+class WrongJob(ConfigurationError):
+    """The definition of a job is wrong; `place` has the keys and indexes of the entry, () for the job itself."""
+
+    def __init__(self, reason: str, *place: str | int) -> None:
+        super().__init__(f"{'.'.join(map(str, place))}: {reason}" if place else reason)
+        self.place = place
 
 
 class InvalidURL(CrawlError, ValueError):

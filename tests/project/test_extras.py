@@ -30,6 +30,7 @@ USES = {
         "from webcrawl.metrics.library import prometheus_client; prometheus_client()",
     ),
     "heif": ("pillow_heif", "from webcrawl.documents.mime.image import _heif; _heif()"),
+    "jobs": ("cronsim", "from webcrawl.jobs.schedule import Schedule; Schedule('0 0 * * *')"),
     "impersonate": (
         "curl_cffi",
         "from webcrawl.crawler.download.curl import CurlDownloadHandler as Handler; Handler(None, None)",

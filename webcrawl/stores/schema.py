@@ -1,7 +1,8 @@
 """Creates the tables of the metadata database, or migrates those of an older version.
 
-To change the tables, change columns.py and append a step to `STEPS`. Released steps never change.
-tests/unit/stores/test_schema.py compares a migrated database with a new one.
+To change the tables of pages, change columns.py and append a step to `STEPS`. Released steps never change.
+tests/unit/stores/test_schema.py compares a migrated database with a new one. Other rooms keep tables of their own in
+the same database, each room with a `Schema`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Table, func, select
 
 from webcrawl.errors import StoreError
 from webcrawl.stores.columns import fetches, pages, schema_version
@@ -22,6 +23,18 @@ class Step(NamedTuple):
 
     statements: tuple[str, ...]
     only_postgresql: tuple[str, ...] = ()
+
+
+class Schema(NamedTuple):
+    """Tables that change together; `current` has one column, the version, and a row for each step that was taken."""
+
+    current: Table
+    tables: tuple[Table, ...]
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def version(self) -> int:
+        return 1 + len(self.steps)
 
 
 STEPS: tuple[Step, ...] = (
@@ -61,7 +74,8 @@ STEPS: tuple[Step, ...] = (
     Step(("ALTER TABLE pages ADD COLUMN soft_404 BOOLEAN",)),
 )
 
-SCHEMA_VERSION = 1 + len(STEPS)
+PAGES = Schema(schema_version, (pages, fetches), STEPS)
+SCHEMA_VERSION = PAGES.version
 
 _WORDS = {
     "sqlite": {
@@ -84,48 +98,48 @@ _WORDS = {
 _SCHEMA_LOCK = 0x77656263
 
 
-def prepare(connection: Connection, name: str) -> None:
-    """Create or migrate the tables of the database `name` in the transaction of `connection`.
+def prepare(connection: Connection, name: str, schema: Schema = PAGES) -> None:
+    """Create or migrate tables of the database `name` in the transaction of `connection`.
 
     One process at a time does so. If the tables are up to date, this only needs the privilege to read them. Raises
     StoreError for the tables of a newer version.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
-    schema_version.create(connection, checkfirst=True)
-    found = _version(connection, name)
-    if found is not None and found < SCHEMA_VERSION:
-        _migrate(connection, found)
-        logger.info("%s: migrated the tables from schema %d to %d", name, found, SCHEMA_VERSION)
+    schema.current.create(connection, checkfirst=True)
+    found = _version(connection, name, schema)
+    if found is not None and found < schema.version:
+        _migrate(connection, found, schema)
+        logger.info("%s: migrated the tables from schema %d to %d", name, found, schema.version)
         return
-    for table in (pages, fetches):
+    for table in schema.tables:
         table.create(connection, checkfirst=True)
     if found is None:
-        connection.execute(schema_version.insert().values(version=SCHEMA_VERSION))
+        connection.execute(schema.current.insert().values(version=schema.version))
 
 
 def check(connection: Connection, name: str) -> None:
-    """Raises StoreError unless this version can read the tables as they are."""
-    if (found := _version(connection, name)) != SCHEMA_VERSION:
+    """Raises StoreError unless this version can read the tables of pages as they are."""
+    if (found := _version(connection, name, PAGES)) != SCHEMA_VERSION:
         raise StoreError(
             f"{name} was written by an older webcrawl (schema {found}, now {SCHEMA_VERSION}) and is read-only here. "
             "Run the command once as a user who may write to it: that migrates it"
         )
 
 
-def _version(connection: Connection, name: str) -> int | None:
+def _version(connection: Connection, name: str, schema: Schema) -> int | None:
     """The version of the tables, None for those of no version; raises StoreError if it is newer than this one."""
-    found = connection.execute(select(func.max(schema_version.c.version))).scalar()
-    if found is not None and found > SCHEMA_VERSION:
-        newer = f"its schema is {found}, this version supports {SCHEMA_VERSION}"
+    found = connection.execute(select(func.max(schema.current.c.version))).scalar()
+    if found is not None and found > schema.version:
+        newer = f"its schema is {found}, this version supports {schema.version}"
         raise StoreError(f"{name} was written by a newer webcrawl: {newer}. Upgrade webcrawl.")
     return found
 
 
-def _migrate(connection: Connection, found: int) -> None:
+def _migrate(connection: Connection, found: int, schema: Schema) -> None:
     dialect = connection.dialect.name
-    for version, step in enumerate(STEPS[found - 1 :], found + 1):
+    for version, step in enumerate(schema.steps[found - 1 :], found + 1):
         extra = step.only_postgresql if dialect == "postgresql" else ()
         for statement in (*step.statements, *extra):
             connection.exec_driver_sql(statement.format(**_WORDS[dialect]))
-        connection.execute(schema_version.insert().values(version=version))
+        connection.execute(schema.current.insert().values(version=version))

@@ -15,6 +15,7 @@ from tests.together import together
 from webcrawl.errors import StoreError
 from webcrawl.page import Page
 from webcrawl.stores import schema
+from webcrawl.stores.database import Database
 from webcrawl.stores.metadata import Metadata
 
 THEN = "2026-01-02T03:04:05.000006+00:00"
@@ -112,17 +113,16 @@ def test_upgrade_keeps_rows_that_can_then_be_updated(new_uri: Callable[[], str])
         ]
 
 
-def test_failed_step_leaves_the_database_unchanged(
-    new_uri: Callable[[], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_step_leaves_the_database_unchanged(new_uri: Callable[[], str]) -> None:
     uri = make_old(new_uri())
     before = tables_of(uri)
     broken = schema.Step((*schema.STEPS[-1].statements, "ALTER TABLE pages ADD COLUMN title TEXT"))
-    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS[:-1], broken))
+    changed = schema.PAGES._replace(steps=(*schema.STEPS[:-1], broken))
+    database = Database(uri)
     with pytest.raises(StoreError, match=r"(crawl\d|\.db).*(duplicate column|already exists)"):
-        Metadata(uri)
+        database.write(lambda connection: schema.prepare(connection, database.name, changed))
+    database.close()
     assert tables_of(uri) == before
-    monkeypatch.undo()
     with Metadata(uri) as metadata:
         assert metadata.count() == 1
 

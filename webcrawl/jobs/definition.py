@@ -1,0 +1,268 @@
+"""The definition of a job: what an operator writes in YAML, checked, and as it is stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
+
+from webcrawl.errors import InvalidURL, WrongJob
+from webcrawl.jobs.records import JobState
+from webcrawl.jobs.schedule import Schedule
+from webcrawl.urls.seeds import seed_url
+
+Missed = Literal["late", "skip"]
+Overlap = Literal["wait", "skip", "replace"]
+
+# a crawl ID has at most 64 characters, and ends with the time of its firing
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+_SETTING = re.compile(r"[A-Z][A-Z0-9_]*")
+_OWN_SETTINGS = {
+    "CRAWL_ID": "each iteration has one of its own",
+    "DATA_DIR": "each iteration has a folder of its own, in jobs/ below the DATA_DIR of the scheduler",
+    "SCHEDULER_FLUSH_ON_START": "each iteration begins a new crawl, and goes on with it after a failure",
+}
+_MOST_WORKERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """Where the URLs come from with which an iteration begins: one of three."""
+
+    urls: tuple[str, ...] = ()
+    file: str = ""
+    """Path of a file with a URL a line, read when an iteration starts."""
+    url: str = ""
+    """Address of such a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What retention keeps of a job: its latest iterations, and those of some days. None keeps all."""
+
+    iterations: int | None = None
+    days: int | None = None
+
+    @property
+    def all(self) -> bool:
+        return self.iterations is None and self.days is None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """The frontier of a running iteration is copied to a folder or object store `to`, every `hours`."""
+
+    to: str
+    hours: float = 24.0
+    keep: int = 3
+    """The latest checkpoints of an iteration; older ones are deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A job. `Definition.of` makes one from plain values, and raises WrongJob, which names the entry."""
+
+    name: str
+    spider: str
+    schedule: Schedule
+    seeds: Seeds | None = None
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    state: JobState = JobState.ON
+    owner: str = ""
+    notify: tuple[str, ...] = ()
+    """Apprise URLs."""
+    keep: Keep = Keep()
+    missed: Missed = "late"
+    """What becomes of a firing for which no scheduler ran."""
+    overlap: Overlap = "wait"
+    """What becomes of a firing whose predecessor still runs."""
+    workers: int = 1
+    nodes: tuple[str, ...] = ()
+    """Addresses of scrapyd; without any, workers are processes of the scheduler."""
+    project: str = "webcrawl"
+    """The name of the project on the nodes."""
+    checkpoints: Checkpoints | None = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        known = _keys()
+        for key in values:
+            if key not in known:
+                meant = get_close_matches(str(key), known, 1)
+                raise WrongJob(f"there is no such key; {_did_you_mean(meant, known)}", key)
+        for key in ("name", "cron", "spider"):
+            if values.get(key) is None:
+                raise WrongJob(f"{key} is missing")
+        given = {key: value for key, value in values.items() if value is not None}
+        schedule = Schedule(_text(given.pop("cron"), "cron"), _text(given.pop("timezone", "UTC"), "timezone"))
+        read = {key: _READERS[key](value, key) for key, value in given.items()}
+        made = cls(schedule=schedule, **read)
+        made._check()
+        return made
+
+    def _check(self) -> None:
+        if self.seeds is not None and "seeds" in self.arguments:
+            raise WrongJob("seeds are given twice: write them in seeds alone", "arguments", "seeds")
+        if self.nodes and self.seeds is not None and self.seeds.file:
+            raise WrongJob("a file is not on the nodes: use urls or url", "seeds", "file")
+
+
+def _keys() -> list[str]:
+    return [*(one.name for one in fields(Definition) if one.name != "schedule"), "cron", "timezone"]
+
+
+def _did_you_mean(meant: list[str], known: list[str]) -> str:
+    return f"did you mean {meant[0]!r}?" if meant else f"keys are {', '.join(sorted(known))}"
+
+
+def _text(value: Any, *place: str | int) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise WrongJob(f"must be text, not {value!r}", *place)
+    return value.strip()
+
+
+def _name(value: Any, *place: str | int) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise WrongJob(f"{value!r} must have 1 to 40 small letters, digits, dashes and underscores", *place)
+    return value
+
+
+def _one_of(*allowed: str) -> Callable[..., Any]:
+    def read(value: Any, *place: str | int) -> Any:
+        if value not in allowed:
+            raise WrongJob(f"must be {', '.join(allowed[:-1])} or {allowed[-1]}, not {value!r}", *place)
+        return value
+
+    return read
+
+
+def _whole(least: int, most: int | None = None) -> Callable[..., int]:
+    def read(value: Any, *place: str | int) -> int:
+        if type(value) is not int or value < least or (most is not None and value > most):
+            bound = f"from {least} to {most:,}" if most else f"of at least {least}"
+            raise WrongJob(f"must be a whole number {bound}, not {value!r}", *place)
+        return value
+
+    return read
+
+
+def _mapping(value: Any, *place: str | int) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise WrongJob(f"must have names with values, not {value!r}", *place)
+    return value
+
+
+def _list(value: Any, *place: str | int) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise WrongJob(f"must be a list that is not empty, not {value!r}", *place)
+    return value
+
+
+def _parts(value: Any, known: Mapping[str, Callable[..., Any]], *place: str | int) -> dict[str, Any]:
+    """The entries of a mapping that has only these keys."""
+    read = {}
+    for key, one in _mapping(value, *place).items():
+        if key not in known:
+            raise WrongJob(f"there is no such key; keys are {', '.join(known)}", *place, key)
+        read[key] = known[key](one, *place, key)
+    return read
+
+
+def _seeds(value: Any, *place: str | int) -> Seeds:
+    if isinstance(value, list):
+        return Seeds(urls=_urls(value, *place))
+    if not isinstance(value, Mapping) or len(value) != 1:
+        raise WrongJob("must be a list of URLs, {file: path} or {url: address of a file}", *place)
+    return Seeds(**_parts(value, {"urls": _urls, "file": _text, "url": _web_address}, *place))
+
+
+def _urls(value: Any, *place: str | int) -> tuple[str, ...]:
+    found = []
+    for index, one in enumerate(_list(value, *place)):
+        try:
+            found.append(seed_url(_text(one, *place, index)))
+        except InvalidURL as error:
+            raise WrongJob(str(error), *place, index) from error
+    return tuple(found)
+
+
+def _web_address(value: Any, *place: str | int) -> str:
+    text = _text(value, *place).rstrip("/")
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise WrongJob(f"{text!r} is not an address such as http://localhost:6800", *place)
+    return text
+
+
+def _web_addresses(value: Any, *place: str | int) -> tuple[str, ...]:
+    return tuple(_web_address(one, *place, index) for index, one in enumerate(_list(value, *place)))
+
+
+def _arguments(value: Any, *place: str | int) -> dict[str, str]:
+    found = {}
+    for name, one in _mapping(value, *place).items():
+        if isinstance(one, list | Mapping) or one is None:
+            raise WrongJob(f"must be text or a number, not {one!r}", *place, name)
+        found[str(name)] = str(one)
+    return found
+
+
+def _settings(value: Any, *place: str | int) -> dict[str, Any]:
+    for name in _mapping(value, *place):
+        if why := _OWN_SETTINGS.get(name):
+            raise WrongJob(f"cannot be set: {why}", *place, name)
+        if not _SETTING.fullmatch(name):
+            raise WrongJob(f"{name!r} is not the name of a setting, such as DOWNLOAD_DELAY", *place, name)
+    return dict(value)
+
+
+def _notify(value: Any, *place: str | int) -> tuple[str, ...]:
+    for index, one in enumerate(_list(value, *place)):
+        if "://" not in _text(one, *place, index):
+            # without the address, which may have a password
+            raise WrongJob("is not an Apprise URL such as mailto://user@example.org", *place, index)
+    return tuple(value)
+
+
+def _keep(value: Any, *place: str | int) -> Keep:
+    return Keep(**_parts(value, {"iterations": _whole(1), "days": _whole(1)}, *place))
+
+
+def _hours(value: Any, *place: str | int) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 8760:
+        raise WrongJob(f"must be a number of hours, at most 8,760, not {value!r}", *place)
+    return float(value)
+
+
+def _checkpoints(value: Any, *place: str | int) -> Checkpoints:
+    read = _parts(value, {"to": _text, "hours": _hours, "keep": _whole(1)}, *place)
+    if "to" not in read:
+        raise WrongJob("to is missing: a folder or a URI such as s3://bucket/prefix", *place)
+    return Checkpoints(**read)
+
+
+def _state(value: Any, *place: str | int) -> JobState:
+    return JobState(_one_of(*JobState)(value, *place))
+
+
+_READERS: Mapping[str, Callable[..., Any]] = {
+    "name": _name,
+    "spider": _text,
+    "seeds": _seeds,
+    "arguments": _arguments,
+    "settings": _settings,
+    "state": _state,
+    "owner": _text,
+    "notify": _notify,
+    "keep": _keep,
+    "missed": _one_of("late", "skip"),
+    "overlap": _one_of("wait", "skip", "replace"),
+    "workers": _whole(1, _MOST_WORKERS),
+    "nodes": _web_addresses,
+    "project": _text,
+    "checkpoints": _checkpoints,
+}

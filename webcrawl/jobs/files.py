@@ -1,0 +1,165 @@
+"""Reads definitions of jobs from YAML files. Each error names file, line and entry.
+
+YAML is read by the rules of its version 1.2: only `true` and `false` are booleans, so that ON and no are text, and
+06:30 is not a number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from webcrawl.config.libraries import optional
+from webcrawl.errors import ConfigurationError, WrongJob, brief
+from webcrawl.jobs.definition import Definition
+
+_SUFFIXES = (".yaml", ".yml")
+_LARGEST = 1_000_000
+_DEEPEST = 20
+_YAML = "tag:yaml.org,2002:"
+_SCALARS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    f"{_YAML}null": (r"~|null|Null|NULL|", lambda text: None),
+    f"{_YAML}bool": (r"true|True|TRUE|false|False|FALSE", lambda text: text.lower() == "true"),
+    f"{_YAML}int": (r"[-+]?[0-9]+", int),
+    f"{_YAML}float": (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", float),
+}
+_TEXT, _COLLECTIONS = f"{_YAML}str", {"sequence": f"{_YAML}seq", "mapping": f"{_YAML}map"}
+
+Place = tuple[str | int, ...]
+
+
+class JobFile(NamedTuple):
+    """A job as a file has it: its values, and the line of each entry."""
+
+    path: Path
+    values: dict[str, Any]
+    lines: Mapping[Place, int]
+    definition: Definition
+
+    def wrong(self, reason: str, *place: str | int) -> ConfigurationError:
+        """The error for one of its entries."""
+        return _wrong(self.path, self.lines, WrongJob(reason, *place))
+
+
+def read_jobs(path: Path) -> list[JobFile]:
+    """The jobs of a file, or of the YAML files of a folder; raises ConfigurationError for the first that is wrong."""
+    found: list[JobFile] = []
+    names: dict[str, JobFile] = {}
+    for file in _files(path):
+        for one in _read(file):
+            if same := names.get(one.definition.name):
+                raise one.wrong(f"{one.definition.name!r} is also in {same.path}:{same.lines[()]}", "name")
+            names[one.definition.name] = one
+            found.append(one)
+    if not found:
+        raise ConfigurationError(f"there is no job in {path}")
+    return found
+
+
+def _files(path: Path) -> list[Path]:
+    try:
+        if not path.is_dir():
+            return [path]
+        return sorted(one for one in path.iterdir() if one.suffix in _SUFFIXES and one.is_file())
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _read(path: Path) -> Iterator[JobFile]:
+    """The jobs of a file: one in each of its documents."""
+    yaml = optional("scrapy jobs apply", "PyYAML", "jobs", "yaml")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read {path}: {error}") from error
+    if len(text) > _LARGEST:
+        raise ConfigurationError(f"{path} has more than {_LARGEST:,} characters")
+    try:
+        _check_shape(path, yaml.parse(text))
+        nodes = [node for node in yaml.compose_all(text, _loader(yaml)) if node.value != ""]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise ConfigurationError(
+            f"{path}:{mark.line + 1 if mark else 1}: {error.problem or error.context}"
+        ) from error
+    except yaml.YAMLError as error:  # a character that YAML does not allow
+        raise ConfigurationError(f"{path}: {' '.join(str(error).split())}") from error
+    for node in nodes:
+        lines: dict[Place, int] = {}
+        try:
+            values = _value(node, (), lines)
+            if not isinstance(values, dict):
+                raise WrongJob("must be a job: name, cron, spider and other keys")
+            _complete(values, path)
+            yield JobFile(path, values, lines, Definition.of(values))
+        except WrongJob as error:
+            raise _wrong(path, lines, error) from error
+
+
+def _check_shape(path: Path, events: Any) -> None:
+    """Raises ConfigurationError for references, with which a short file is endless, and for a deep nesting."""
+    depth = 0
+    for event in events:
+        name, line = type(event).__name__, event.start_mark.line + 1
+        depth += name.endswith("StartEvent") - name.endswith("EndEvent")
+        if depth > _DEEPEST:
+            raise ConfigurationError(f"{path}:{line}: entries are nested too deeply")
+        if name == "AliasEvent":
+            raise ConfigurationError(f"{path}:{line}: *{event.anchor}: references are not supported")
+
+
+def _loader(yaml: Any) -> Any:
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        yaml_implicit_resolvers: dict[str, Any] = {}
+
+    for tag, (pattern, _) in _SCALARS.items():
+        Loader.add_implicit_resolver(tag, re.compile(rf"(?:{pattern})\Z"), None)
+    return Loader
+
+
+def _value(node: Any, place: Place, lines: dict[Place, int]) -> Any:
+    """The value of a node; notes the line of each entry."""
+    lines[place] = node.start_mark.line + 1
+    if node.tag != _COLLECTIONS.get(node.id, _TEXT) and not (node.id == "scalar" and node.tag in _SCALARS):
+        raise WrongJob(f"the tag {node.tag!r} is not supported", *place)
+    if node.id == "sequence":
+        return [_value(one, (*place, index), lines) for index, one in enumerate(node.value)]
+    if node.id == "mapping":
+        found: dict[str, Any] = {}
+        for key, one in node.value:
+            name = key.value if key.id == "scalar" else ""
+            lines[(*place, name)] = key.start_mark.line + 1
+            if not name or name in found:
+                raise WrongJob("is there twice" if name else "a key must be text", *place, name)
+            found[name] = _value(one, (*place, name), lines)
+            # the line of a value that begins below its key is less useful
+            lines[(*place, name)] = key.start_mark.line + 1
+        return found
+    return node.value if node.tag == _TEXT else _scalar(node, place)
+
+
+def _scalar(node: Any, place: Place) -> Any:
+    try:
+        return _SCALARS[node.tag][1](node.value)
+    except ValueError as error:  # of a tag that is written, such as !!int x, or a number of 5,000 digits
+        raise WrongJob(f"{brief(node.value)!r} is not of the type {node.tag!r}", *place) from error
+
+
+def _complete(values: dict[str, Any], path: Path) -> None:
+    """Makes the path of a file with seeds absolute: it is relative to the file of the job."""
+    seeds = values.get("seeds")
+    if isinstance(seeds, dict) and isinstance(seeds.get("file"), str):
+        file = (path.parent / seeds["file"]).absolute()
+        if not file.is_file():
+            raise WrongJob(f"there is no file {str(file)!r}", "seeds", "file")
+        seeds["file"] = str(file)
+
+
+def _wrong(path: Path, lines: Mapping[Place, int], error: WrongJob) -> ConfigurationError:
+    """The error with file and line: of the entry, or of the nearest one around it."""
+    place: Place = error.place
+    while place and place not in lines:
+        place = place[:-1]
+    return ConfigurationError(f"{path}:{lines.get(place, 1)}: {error}")

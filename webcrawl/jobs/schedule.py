@@ -1,0 +1,82 @@
+"""When a job is due: a cron expression in a time zone, as Debian's cron reads it, by cronsim.
+
+Where clocks are set forward, a firing in the hour that does not exist is due when that hour is over. Where they are
+set back, a firing in the hour that comes twice is due the first time. An expression whose minutes or hours begin with a
+star means all that pass, so it fires in both hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import dropwhile, islice, takewhile
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from webcrawl.config.libraries import optional
+from webcrawl.errors import WrongJob
+
+MOST_MISSED = 100
+"""Firings of a time without schedulers that are known; earlier ones are forgotten."""
+_FIELDS = 5
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A cron expression of five fields; raises WrongJob unless it can fire."""
+
+    cron: str
+    timezone: str = "UTC"
+    _zone: ZoneInfo = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "_zone", ZoneInfo(self.timezone))
+        except (KeyError, OSError, ValueError) as error:
+            raise WrongJob(
+                f"there is no {self.timezone!r}; write one such as Europe/Paris", "timezone"
+            ) from error
+        self._check()
+
+    def after(self, moment: datetime) -> datetime:
+        """The first firing after a moment, in UTC."""
+        return next(self._firings(moment))
+
+    def between(self, after: datetime, until: datetime) -> list[datetime]:
+        """The latest firings after a moment, until another one and with it, in UTC; at most MOST_MISSED."""
+        if until <= after:
+            return []
+        # a year of minutes would take seconds
+        back = _cronsim().CronSim(self.cron, until.astimezone(self._zone), reverse=True)
+        early = next(islice(back, MOST_MISSED + 1, None), after).astimezone(UTC) - timedelta(days=1)
+        found = takewhile(lambda due: due <= until, self._firings(max(after, min(early, until))))
+        return list(found)[-MOST_MISSED:]
+
+    def _firings(self, after: datetime) -> Iterator[datetime]:
+        """The firings after a moment, in order."""
+        # a day earlier, because cronsim forgets which of two hours of the same name it begins in
+        begin = (after - timedelta(days=1)).astimezone(self._zone)
+        inexact = _cronsim().CronSim(self.cron, begin)
+        return dropwhile(lambda due: due <= after, (due.astimezone(UTC) for due in inexact))
+
+    def _check(self) -> None:
+        library = _cronsim()
+        if len(self.cron.split()) != _FIELDS:
+            raise WrongJob(
+                f"{self.cron!r} must have five fields: minute, hour, day of month, month, day of week", "cron"
+            )
+        try:
+            next(library.CronSim(self.cron, datetime(2000, 1, 1, tzinfo=UTC)))
+        except library.CronSimError as error:
+            raise WrongJob(f"{self.cron!r}: {_lower(str(error))}", "cron") from error
+        except (StopIteration, RuntimeError):
+            raise WrongJob(f"{self.cron!r} never fires", "cron") from None
+
+
+def _cronsim() -> Any:
+    return optional("scrapy jobs", "cronsim", "jobs", "cronsim")
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,232 @@
+"""Jobs and iterations in the metadata database: what commands and pages read, and what operators change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, Row, select
+
+from webcrawl.errors import StoreError
+from webcrawl.jobs.records import ACTIVE, Iteration, Job, JobState, State
+from webcrawl.jobs.tables import JOBS, iterations, jobs
+from webcrawl.stores.database import Database
+from webcrawl.stores.schema import prepare
+
+_OFF = "the job was switched off"
+
+
+class JobStore:
+    """The tables at a database URI. The first process that opens it creates them.
+
+    Methods may be called from any thread; they raise StoreError, and StoreUnavailable when retrying may succeed.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.database = Database(uri)
+        self.name = self.database.name
+        self.database.write(lambda connection: prepare(connection, self.name, JOBS), at_leisure=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        self.database.close()
+
+    def jobs(self) -> list[Job]:
+        """All jobs, by name."""
+        with self.database.reading() as connection:
+            return [_job(row) for row in connection.execute(_JOBS.order_by(jobs.c.name))]
+
+    def job(self, name: str) -> Job:
+        """One job; raises StoreError, which names the others, when there is none."""
+        with self.database.reading() as connection:
+            return _existing(connection, name)
+
+    def iterations(self, job: str | None = None, limit: int = 50) -> list[Iteration]:
+        """The latest iterations of a job or of all, the newest first."""
+        query = select(iterations).order_by(iterations.c.due.desc(), iterations.c.id.desc()).limit(limit)
+        if job is not None:
+            query = query.where(iterations.c.job == job)
+        with self.database.reading() as connection:
+            return [read_iteration(row) for row in connection.execute(query)]
+
+    def iteration(self, id: int) -> Iteration | None:
+        """The iteration with this id."""
+        with self.database.reading() as connection:
+            row = connection.execute(select(iterations).where(iterations.c.id == id)).first()
+            return None if row is None else read_iteration(row)
+
+    def changes(self, definitions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+        """What `apply` would change: name of each new or changed job -> its new or changed keys."""
+        with self.database.reading() as connection:
+            return _changes(connection, definitions)
+
+    def apply(self, definitions: Iterable[Mapping[str, Any]], now: datetime) -> dict[str, list[str]]:
+        """Stores definitions of jobs in one transaction; returns what `changes` does.
+
+        A job whose definition has a state is set to it when the definition is new or has changed. A job that is new,
+        or has another schedule, fires for the first time after `now`.
+        """
+        definitions = list(definitions)
+
+        def work(connection: Connection) -> dict[str, list[str]]:
+            changed = _changes(connection, definitions)
+            for one in definitions:
+                if one["name"] in changed:
+                    _store(connection, one, set(changed[one["name"]]), now)
+            return changed
+
+        return self.database.write(work)
+
+    def set_state(self, name: str, state: JobState, now: datetime) -> Job:
+        """Switches a job; returns it as it was. Firings that were due while it was not on are not missed.
+
+        Iterations of a job that is switched off are stopped by their schedulers. Raises StoreError.
+        """
+
+        def work(connection: Connection) -> Job:
+            before = _existing(connection, name)
+            _set_state(connection, before, state, now)
+            return before
+
+        return self.database.write(work)
+
+    def run(self, name: str, now: datetime) -> Iteration:
+        """Adds an iteration that starts as soon as a scheduler has room, whatever the schedule says.
+
+        Raises StoreError when there is no such job, or one of its iterations waits already.
+        """
+
+        def work(connection: Connection) -> Iteration:
+            job = lock(connection, name)
+            if job is None:
+                job = _existing(connection, name)
+            if any(one.state == State.WAITING for one in active(connection, name)):
+                raise StoreError(
+                    f"an iteration of job {name!r} waits already: see scrapy jobs history {name}"
+                )
+            due = now.replace(microsecond=0)
+            while connection.execute(
+                select(iterations.c.id).where(iterations.c.job == name, iterations.c.due == due)
+            ).first():
+                due += timedelta(seconds=1)
+            return add_iteration(connection, name, due)
+
+        return self.database.write(work)
+
+
+_JOBS = select(*(jobs.c[name] for name in Job.__dataclass_fields__))
+
+
+def lock(connection: Connection, name: str) -> Job | None:
+    """The job, whose firings no other process decides until the transaction ends; None if there is none."""
+    row = connection.execute(_JOBS.where(jobs.c.name == name).with_for_update()).first()
+    return None if row is None else _job(row)
+
+
+def active(connection: Connection, job: str) -> list[Iteration]:
+    """The iterations of a job that have not ended, the oldest first."""
+    query = select(iterations).where(iterations.c.job == job, iterations.c.state.in_(ACTIVE))
+    return [read_iteration(row) for row in connection.execute(query.order_by(iterations.c.number))]
+
+
+def add_iteration(
+    connection: Connection,
+    job: str,
+    due: datetime,
+    *,
+    skipped: str | None = None,
+    ended: datetime | None = None,
+) -> Iteration:
+    """Adds the iteration of a firing, which must be new; `skipped` says why it is not run."""
+    number = connection.execute(
+        jobs.update()
+        .where(jobs.c.name == job)
+        .values(iterations=jobs.c.iterations + 1)
+        .returning(jobs.c.iterations)
+    ).scalar_one()
+    values = {"job": job, "number": number, "crawl": crawl_id(job, due), "due": due}
+    values |= {"state": State.SKIPPED if skipped else State.WAITING, "reason": skipped, "ended": ended}
+    values |= {"fence": 0, "beat": 0}
+    values |= dict.fromkeys(("found", "queued", "crawled", "processed", "stuck"), 0)
+    row = connection.execute(iterations.insert().values(values).returning(*iterations.c)).one()
+    return read_iteration(row)
+
+
+def crawl_id(job: str, due: datetime) -> str:
+    """The CRAWL_ID of a firing. It has the time, so that no later job of the same name continues an old crawl."""
+    return f"{job}-{due:%Y%m%dT%H%M%SZ}"
+
+
+def stop_active(connection: Connection, job: str, reason: str, now: datetime) -> None:
+    """Ends the iterations of a job that wait, and has those that run stopped."""
+    of_job = iterations.c.job == job
+    ended = {"state": State.STOPPED, "reason": reason, "ended": now}
+    connection.execute(iterations.update().where(of_job, iterations.c.state == State.WAITING).values(ended))
+    running = (of_job, iterations.c.state == State.RUNNING, iterations.c.stop.is_(None))
+    connection.execute(iterations.update().where(*running).values(stop=reason))
+
+
+def read_iteration(row: Row[Any]) -> Iteration:
+    """The iteration of a row of the table."""
+    values = dict(row._mapping)
+    return Iteration(**values | {"state": State(values["state"])})
+
+
+def _job(row: Row[Any]) -> Job:
+    values = dict(row._mapping)
+    return Job(**values | {"state": JobState(values["state"])})
+
+
+def _existing(connection: Connection, name: str) -> Job:
+    row = connection.execute(_JOBS.where(jobs.c.name == name)).first()
+    if row is None:
+        names = ", ".join(connection.execute(select(jobs.c.name).order_by(jobs.c.name)).scalars())
+        raise StoreError(
+            f"there is no job {name!r}; " + (f"there are: {names}" if names else "none was applied")
+        )
+    return _job(row)
+
+
+def _changes(connection: Connection, definitions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    known = {job.name: job.definition for job in map(_job, connection.execute(_JOBS))}
+    changed = {}
+    for one in definitions:
+        before = known.get(one["name"], {})
+        keys = [key for key in {**one, **before} if one.get(key) != before.get(key)]
+        if keys:
+            changed[str(one["name"])] = keys
+    return changed
+
+
+def _store(connection: Connection, definition: Mapping[str, Any], changed: set[str], now: datetime) -> None:
+    name, state = definition["name"], JobState(definition.get("state") or JobState.ON)
+    values = {"definition": dict(definition), "owner": definition.get("owner"), "applied": now}
+    before = lock(connection, name)
+    if before is None:
+        new = {"name": name, "state": state, "decided": now, "iterations": 0}
+        connection.execute(jobs.insert().values(values | new))
+        return
+    if changed & {"cron", "timezone"}:
+        values["decided"] = now
+    connection.execute(jobs.update().where(jobs.c.name == name).values(values))
+    if "state" in changed:
+        _set_state(connection, before, state, now)
+
+
+def _set_state(connection: Connection, before: Job, state: JobState, now: datetime) -> None:
+    values: dict[str, Any] = {"state": state}
+    if before.state != JobState.ON and state == JobState.ON:
+        values["decided"] = now
+    connection.execute(jobs.update().where(jobs.c.name == before.name).values(values))
+    if state == JobState.OFF:
+        stop_active(connection, before.name, _OFF, now)

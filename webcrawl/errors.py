@@ -24,6 +24,7 @@ CrawlError
 ├── NameNotResolved          DNS has no address for a host name
 ├── BrokenTransfer           a server broke the protocol or ended amid an answer
 ├── LeaseLost                the lease of a host ran out before its request was sent
+├── ClaimLost                another scheduler has taken the iteration of a job
 ├── LongWait                 the turn of an IP address or a host will not come soon
 ├── Abandoned                the crawl is closing; requests that wait for their turn are not sent
 ├── Unserializable           a request cannot be stored outside its process
@@ -87,6 +88,7 @@ class WrongJob(ConfigurationError):
 
     def __init__(self, reason: str, *place: str | int) -> None:
         super().__init__(f"{'.'.join(map(str, place))}: {reason}" if place else reason)
+        self.reason = reason
         self.place = place
 
 
@@ -169,6 +171,10 @@ class BrokenTransfer(CrawlError):
 
 class LeaseLost(CrawlError):
     """The lease of a host ran out. Another worker may hold it, so its requests must not be sent."""
+
+
+class ClaimLost(CrawlError):
+    """Another scheduler has taken an iteration of a job; this one must change nothing more in it."""
 
 
 class LongWait(CrawlError):

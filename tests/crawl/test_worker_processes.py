@@ -15,7 +15,7 @@ import pytest
 from tests.crawl.conftest import Project
 from tests.crawls import CHECKOUT, Crawl, CrawlResult
 from tests.web import LocalWeb, Reply
-from webcrawl.commands.workers import own_name
+from webcrawl.crawler.worker_files import own_name
 
 RunCrawl = Callable[..., CrawlResult]
 StartCrawl = Callable[..., Crawl]

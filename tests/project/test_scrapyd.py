@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -14,18 +15,29 @@ import urllib.request
 import venv
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 import scrapy
+from scrapy.settings import Settings
 
 from tests.crawls import CHECKOUT
 from tests.ports import free_ports
 from tests.web import LocalWeb, generated_web
+from webcrawl.jobs.claims import Claims
+from webcrawl.jobs.clock import SystemClock
+from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.launching import Starting
+from webcrawl.jobs.records import Iteration, State
+from webcrawl.jobs.retention import Retention
+from webcrawl.jobs.scheduler import Scheduler
+from webcrawl.jobs.store import JobStore
+from webcrawl.jobs.sweeper import Sweeper
 
 BUILT_FROM = (
     *("webcrawl", "spiders", "middlewares", "pipelines", "settings"),
@@ -213,3 +225,53 @@ def test_a_job_crawls_with_a_shared_engine(
     assert crawled(data) == reachable
     assert valkey.dbsize() > 0
     assert not (data / "engine").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_job_runs_on_three_nodes(
+    node: Node,
+    egg: Path,
+    site: tuple[str, set[str]],
+    tmp_path: Path,
+    closed_port: str,
+    redis_url: str,
+) -> None:
+    """A scheduler gives each node a worker, and reads from the engine that all share how the crawl ended."""
+    home, reachable = site
+    with ExitStack() as stack:
+        nodes = [node]
+        for name in ("second", "third"):
+            (tmp_path / name).mkdir()
+            nodes.append(stack.enter_context(running_node(tmp_path / name, node.python)))
+            nodes[-1].ask("addversion", *form(egg, project="webcrawl", version="1"))
+        own = {"DOWNLOAD_DELAY": 0, "DNS_SERVERS": closed_port, "REDIS_URL": redis_url}
+        values = {"name": "news", "cron": "0 6 * * *", "spider": "broad", "seeds": [home], "workers": 3}
+        values |= {"settings": own, "arguments": {"scope": "host"}, "nodes": [one.url for one in nodes]}
+        (one,) = asyncio.run(run_job(values, tmp_path, redis_url))
+        assert (one.state, one.reason, one.data_dir) == (State.FINISHED, "finished", None), node.log()
+        assert (one.processed, one.found, one.queued) == (len(reachable), len(reachable), 0)
+        ran = [
+            [job["id"] for job in place.ask("listjobs", project="webcrawl")["finished"]] for place in nodes
+        ]
+        assert sorted(job for jobs in ran for job in jobs if job.startswith(one.crawl)) == [
+            f"{one.crawl}.{place}.1" for place in range(3)
+        ]
+        assert all(any(job.startswith(one.crawl) for job in jobs) for jobs in ran)
+
+
+async def run_job(values: dict[str, Any], folder: Path, redis_url: str) -> list[Iteration]:
+    """Runs a job once, and returns its iterations."""
+    parts = {"SPIDER_MODULES": ["spiders"], "ADDONS": {"webcrawl.addon.WebcrawlAddon": 100}}
+    crawls = Crawls(Settings({**parts, "DATA_DIR": str(folder / "data"), "REDIS_URL": redis_url}))
+    with JobStore(f"sqlite:///{folder}/metadata.db") as store:
+        store.apply([values], datetime.now(UTC))
+        store.run("news", datetime.now(UTC))
+        claims = Claims(store, shared_engine=True)
+        sweeper = Sweeper(crawls, Retention(store, crawls, claims.machine))
+        scheduler = Scheduler(store, claims, Starting(crawls, 0, 1), SystemClock(), sweeper)
+        async with asyncio.timeout(300):
+            while store.iterations()[0].ended is None:
+                await scheduler.step()
+                await asyncio.sleep(0.2)
+        return store.iterations()

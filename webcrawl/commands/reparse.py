@@ -15,9 +15,10 @@ from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 
-from webcrawl.commands.workers import given, own_options, run_all
+from webcrawl.commands.workers import given, run_all
 from webcrawl.config import read
 from webcrawl.crawler.command import crawl_settings, metadata_if_any
+from webcrawl.crawler.worker_files import own_options
 from webcrawl.documents.values import counted
 from webcrawl.errors import ConfigurationError, CrawlError, StoreError
 

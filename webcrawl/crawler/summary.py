@@ -27,6 +27,7 @@ from webcrawl.crawler.session import Session
 from webcrawl.crawler.written_feeds import WrittenFeeds
 from webcrawl.documents.values import counted, size
 from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.frontier.ends import note_end
 from webcrawl.frontier.figures import FEED, LOST_REQUESTS, Figures, figures
 
 logger = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class Summary:
         await self._feeds.close()
         try:
             await self._count()
+            await note_end(self._session.connection.crawl, reason)
             now = await self._write(reason)
             why = await self._explain(now, reason)
         except UNAVAILABLE as error:

@@ -100,7 +100,8 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
     wc:{c:<crawl>}: ...
       clock                        STR   as above, for these keys
       info                         HASH  format (of these keys), scope (its kind), limits, paused, tails (folder of
-                                         the segments), restoring (the process that restores it, until it is done)
+                                         the segments), restoring (the process that restores it, until it is done),
+                                         ended (why the run of a worker that ended last did so)
       restorer                     STR   the process that restores it, expiring
       totals                       HASH  totals of all workers: pages, bytes, status.<code>, active_ms...,
                                          items.<class>, feed.<URI>, lost.<callback>, and start.<URL> <reason> for

@@ -217,6 +217,8 @@ def _settings(value: Any, *place: str | int) -> dict[str, Any]:
             raise WrongJob(f"cannot be set: {why}", *place, name)
         if not _SETTING.fullmatch(name):
             raise WrongJob(f"{name!r} is not the name of a setting, such as DOWNLOAD_DELAY", *place, name)
+        if value[name] is None:
+            raise WrongJob("has no value", *place, name)
     return dict(value)
 
 

@@ -69,7 +69,7 @@ def _files(path: Path) -> list[Path]:
 
 def _read(path: Path) -> Iterator[JobFile]:
     """The jobs of a file: one in each of its documents."""
-    yaml = optional("scrapy jobs apply", "PyYAML", "jobs", "yaml")
+    yaml = optional("YAML", "PyYAML", "jobs", "yaml")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

@@ -67,6 +67,14 @@ class Counts(NamedTuple):
     stuck: int = 0
 
 
+class Look(NamedTuple):
+    """What a look at the crawl of an iteration has shown."""
+
+    counts: Counts
+    working: int
+    """Workers of which the engine has heard lately."""
+
+
 @dataclass(frozen=True, slots=True)
 class Iteration:
     """One firing of a job, with a crawl of its own; times are UTC. For the numbers see `Counts`."""

@@ -75,7 +75,7 @@ class Schedule:
 
 
 def _cronsim() -> Any:
-    return optional("scrapy jobs", "cronsim", "jobs", "cronsim")
+    return optional("cron", "cronsim", "jobs", "cronsim")
 
 
 def _lower(text: str) -> str:

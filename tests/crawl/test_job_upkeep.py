@@ -1,0 +1,198 @@
+"""Checkpoints of iterations that run, and what is deleted of those that a job no longer keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from scrapy.settings import Settings
+
+from tests.crawls import scrapy
+from webcrawl.engine.keys import CRAWLS
+from webcrawl.errors import StoreError
+from webcrawl.frontier import Candidate
+from webcrawl.frontier.checkpoint.files import load_manifest
+from webcrawl.jobs.checkpoints import CheckpointKeeper, complete
+from webcrawl.jobs.claims import Claims
+from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.definition import Definition, Keep
+from webcrawl.jobs.records import Iteration, State
+from webcrawl.jobs.retention import Retention, expired
+from webcrawl.jobs.store import JobStore
+from webcrawl.jobs.sweeper import Sweeper
+from webcrawl.page import Page
+from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.objects.registry import open_store
+
+NOW = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
+URL = "http://127.0.1.1:8099/"
+
+
+class Upkeep:
+    """A job in a project whose crawls, pages and rows are in stores that all iterations share."""
+
+    def __init__(self, folder: Path, redis_url: str) -> None:
+        self.folder = folder
+        self.values = {
+            "DATA_DIR": str(folder / "data"),
+            "REDIS_URL": redis_url,
+            "STORE_URI": (folder / "pages").as_uri(),
+            "METADATA_URI": f"sqlite:///{folder}/metadata.db",
+        }
+        parts = {"SPIDER_MODULES": ["spiders"], "ADDONS": {"webcrawl.addon.WebcrawlAddon": 100}}
+        self.crawls = Crawls(Settings(self.values | parts))
+        self.store = JobStore(self.values["METADATA_URI"])
+        self.claims = Claims(self.store, shared_engine=True)
+        self.retention = Retention(self.store, self.crawls, self.claims.machine)
+
+    def job(self, **more: Any) -> Definition:
+        values = {"name": "news", "cron": "0 6 * * *", "spider": "broad", **more}
+        self.store.apply([values], NOW)
+        return Definition.of(values)
+
+    def iteration(self, definition: Definition, started: datetime, *, ended: datetime | None) -> Iteration:
+        """An iteration with a crawl, a page, a row, and a folder."""
+        made = self.store.run("news", started)
+        one = self.claims.take(made, str(self.crawls.folder(made)), started)
+        assert one is not None and one.data_dir is not None
+        asyncio.run(self.begin(definition, one))
+        folder = Path(one.data_dir)
+        folder.mkdir(parents=True)
+        (folder / "summary.json").write_text("{}")
+        open_store(f"{self.values['STORE_URI']}/{one.crawl}", "STORE_URI").put("a.warc.gz", b"page")
+        page = Page(url=f"{URL}{one.number}", host=URL[:-1], fetched_at=started, status=200)
+        with Metadata(self.values["METADATA_URI"]) as metadata:
+            metadata.upsert([{**page.row(), "crawl": one.crawl}])
+        return one if ended is None else self.claims.end(one, State.FINISHED, "finished", None, ended)
+
+    async def begin(self, definition: Definition, one: Iteration) -> None:
+        async with self.crawls.connected(definition, one) as session:
+            await session.connection.crawl.begin()
+            await session.connection.frontier.add([Candidate(URL[:-1], "/", 1)])
+
+    def rows(self) -> list[str]:
+        with closing(sqlite3.connect(self.folder / "metadata.db")) as database:
+            return [crawl for (crawl,) in database.execute("SELECT crawl FROM pages ORDER BY crawl")]
+
+    def places(self) -> list[str]:
+        """The crawls whose folders and pages are there."""
+        folders = [path.name for path in self.folder.glob("data/jobs/news/*")]
+        return sorted([*folders, *(path.name.removeprefix("news-") for path in self.folder.glob("pages/*"))])
+
+
+@pytest.fixture
+def upkeep(tmp_path: Path, redis_url: str) -> Upkeep:
+    return Upkeep(tmp_path, redis_url)
+
+
+def test_checkpoints_are_written_on_time_and_the_latest_kept(upkeep: Upkeep) -> None:
+    target = upkeep.folder / "copies"
+    definition = upkeep.job(checkpoints={"to": str(target), "hours": 6, "keep": 2})
+    one = upkeep.iteration(definition, NOW, ended=None)
+    written = []
+    keeper = CheckpointKeeper(upkeep.crawls)
+    for hour in range(0, 30, 2):
+        # another scheduler goes on after the first day
+        keeper = CheckpointKeeper(upkeep.crawls) if hour == 24 else keeper
+        now = NOW + timedelta(hours=hour)
+        if uri := asyncio.run(keeper.look_after(definition, one, now)):
+            written.append((hour, uri))
+    assert [hour for hour, _ in written] == [6, 12, 18, 24]
+    store = open_store((target / one.crawl).as_uri(), "checkpoints")
+    assert complete(store) == ["20260302T000000Z", "20260302T060000Z"]
+    manifest = load_manifest(open_store(written[-1][1], "checkpoints"))
+    assert (manifest.crawl, manifest.counts["open"]) == (one.crawl, 1)
+
+
+def test_a_checkpoint_is_restored_as_another_crawl(upkeep: Upkeep) -> None:
+    definition = upkeep.job(checkpoints={"to": str(upkeep.folder / "copies"), "hours": 1})
+    one = upkeep.iteration(definition, NOW, ended=None)
+    keeper = CheckpointKeeper(upkeep.crawls)
+    uri = asyncio.run(keeper.look_after(definition, one, NOW + timedelta(hours=1)))
+    words = [word for name, value in upkeep.values.items() for word in ("-s", f"{name}={value}")]
+    done = scrapy("restore", str(uri), "again", *words)
+    assert done.returncode == 0, done.stderr
+    done = scrapy("frontier", "again", "--json", *words)
+    assert '"queued": 1' in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("keep", [{"iterations": 2}, {"days": 2}])
+def test_what_a_job_does_not_keep_is_deleted(
+    upkeep: Upkeep, valkey: redis.Redis, keep: dict[str, int]
+) -> None:
+    definition = upkeep.job(keep=keep)
+    begun = [NOW + timedelta(days=day) for day in range(4)]
+    made = [upkeep.iteration(definition, start, ended=start + timedelta(hours=1)) for start in begun]
+    now = begun[-1] + timedelta(hours=2)
+    due = upkeep.retention.due(now)
+    assert [one.number for _, one in due] == [2, 1]
+    told = upkeep.retention.described(*due[0])
+    assert all(part in told for part in (f"crawl {made[1].crawl}", made[1].data_dir, "pages/news-", "rows"))
+    for _ in range(2):  # the second sweep finds nothing left to do
+        asyncio.run(Sweeper(upkeep.crawls, upkeep.retention).sweep([], now))
+        kept = [one.crawl for one in made[2:]]
+        assert sorted(name.decode() for name in valkey.hkeys(CRAWLS)) == kept
+        assert upkeep.rows() == kept
+        assert upkeep.places() == sorted(2 * [crawl.removeprefix("news-") for crawl in kept])
+        assert not [key for key in valkey.scan_iter() if any(one.crawl.encode() in key for one in made[:2])]
+    rows = upkeep.store.iterations()
+    assert [one.deleted for one in rows] == [None, None, now, now]
+    assert upkeep.retention.due(now) == []
+
+
+def test_an_iteration_that_runs_is_kept(upkeep: Upkeep) -> None:
+    definition = upkeep.job(keep={"days": 1})
+    upkeep.iteration(definition, NOW, ended=None)
+    assert upkeep.retention.due(NOW + timedelta(days=30)) == []
+
+
+def test_a_folder_elsewhere_is_not_deleted(upkeep: Upkeep) -> None:
+    """A folder is left to its own machine, and one that is not of the iteration to the operator."""
+    definition = upkeep.job(keep={"days": 1})
+    one = upkeep.iteration(definition, NOW, ended=NOW)
+    later = NOW + timedelta(days=2)
+    assert Retention(upkeep.store, upkeep.crawls, "another machine").due(later) == []
+    precious = upkeep.folder / "precious"
+    precious.mkdir()
+    with pytest.raises(StoreError, match="precious is not the folder of iteration 1 of news: it is kept"):
+        asyncio.run(upkeep.retention.delete(definition, replace(one, data_dir=str(precious)), later))
+    assert precious.exists()
+
+
+def test_the_command_says_what_it_would_delete(upkeep: Upkeep) -> None:
+    definition = upkeep.job(keep={"days": 1})
+    one = upkeep.iteration(definition, NOW - timedelta(days=400), ended=NOW - timedelta(days=400))
+    words = [word for name, value in upkeep.values.items() for word in ("-s", f"{name}={value}")]
+    done = scrapy("jobs", "sweep", "--dry-run", *words)
+    assert done.stdout.startswith(f"Would delete iteration 1 of news: crawl {one.crawl}, "), done.stderr
+    assert upkeep.rows() == [one.crawl]
+    assert scrapy("jobs", "sweep", *words).stdout.startswith("Deleted iteration 1 of news: crawl ")
+    assert upkeep.rows() == upkeep.places() == []
+    assert scrapy("jobs", "sweep", *words).stdout == "There is nothing to delete.\n"
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"),
+    [(Keep(), 5), (Keep(iterations=3), 3), (Keep(days=1), 2), (Keep(3, 1), 2), (Keep(1, 9), 1)],
+)
+def test_number_and_days_both_limit_what_is_kept(
+    keep: Keep, left: int, iteration: Callable[..., Iteration]
+) -> None:
+    ended = [iteration(number, NOW - timedelta(days=5 - number)) for number in range(5, 0, -1)]
+    assert len(ended) - len(expired(ended, keep, NOW)) == left
+
+
+@pytest.fixture
+def iteration(tmp_path: Path) -> Callable[..., Iteration]:
+    store = JobStore(f"sqlite:///{tmp_path}/jobs.db")
+    store.apply([{"name": "news", "cron": "0 6 * * *", "spider": "broad"}], NOW)
+    one = store.run("news", NOW)
+    return lambda number, ended: replace(one, number=number, ended=ended)

@@ -1,0 +1,249 @@
+"""Jobs as an operator runs them: `scrapy jobs`, schedulers as processes, real crawls, a clock that jumps."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.crawls import CHECKOUT, NO_NAMES, scrapy
+from tests.web import LocalWeb, Reply, generated_web
+from webcrawl.jobs.records import Iteration, State
+from webcrawl.jobs.schedule import Schedule
+from webcrawl.jobs.store import JobStore
+
+BEGIN = datetime(2026, 3, 26, 4, 0, tzinfo=UTC)
+PAGES = 8
+SECONDS = 240.0
+"""How long to wait for anything."""
+
+
+@dataclass
+class Operations:
+    """A folder with jobs, a clock, and schedulers that are processes."""
+
+    folder: Path
+    more: dict[str, str] = field(default_factory=dict)
+    """Settings of all."""
+    schedulers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.move_to(BEGIN)
+
+    @property
+    def settings(self) -> list[str]:
+        values = {
+            "DATA_DIR": self.folder / "data",
+            "DNS_SERVERS": NO_NAMES,
+            "SOFT_404": False,
+            "DOWNLOAD_DELAY": 0,
+            **self.more,
+        }
+        return [word for name, value in values.items() for word in ("-s", f"{name}={value}")]
+
+    @property
+    def store(self) -> JobStore:
+        return JobStore(f"sqlite:///{self.folder}/data/metadata.db")
+
+    def jobs(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return scrapy("jobs", *words, *self.settings)
+
+    def move_to(self, now: datetime) -> None:
+        new = self.folder / "clock.new"
+        new.write_text(now.isoformat())
+        new.replace(self.folder / "clock")
+
+    def start(self, name: str) -> None:
+        environment = {key: value for key, value in os.environ.items() if key != "REDIS_URL"}
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.schedulers[name] = subprocess.Popen(
+                [sys.executable, "-m", "tests.moved_scheduler", str(self.folder / "clock"), *self.settings],
+                cwd=CHECKOUT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def kill(self, name: str) -> None:
+        """Kills a scheduler, which cannot say goodbye to anybody."""
+        self.schedulers[name].kill()
+        self.schedulers.pop(name).wait(10)
+
+    def holder(self, one: Iteration) -> str:
+        """The scheduler that has an iteration, by what it has logged."""
+        for name in self.schedulers:
+            if f"Scheduler {one.holder}:" in (self.folder / f"{name}.log").read_text():
+                return name
+        raise AssertionError(f"no scheduler is {one.holder}")
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, self.logs()
+            time.sleep(0.02)
+
+    def until_ended(self, store: JobStore, number: int) -> None:
+        """Waits for the end of an iteration. Time goes on meanwhile: a dead scheduler has to be silent for a while."""
+        began = datetime.fromisoformat((self.folder / "clock").read_text())
+        started = time.monotonic()
+
+        def ended() -> bool:
+            self.move_to(began + timedelta(seconds=3 * (time.monotonic() - started)))
+            states = {one.number: one.state for one in store.iterations("news")}
+            assert len(states) <= number
+            assert states.get(number) not in (State.FAILED, State.SKIPPED, State.STOPPED), self.logs()
+            return states.get(number) == State.FINISHED
+
+        self.until(ended)
+
+    def logs(self) -> str:
+        paths = [*self.folder.glob("*.log"), *self.folder.glob("data/jobs/*/*/logs/*.log")]
+        return "\n".join(f"{path}:\n{path.read_text(errors='replace')[-2000:]}" for path in paths)
+
+    def close(self) -> None:
+        for process in self.schedulers.values():
+            process.send_signal(signal.SIGTERM)
+        for process in self.schedulers.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            process.kill()
+
+
+@pytest.fixture
+def operations(tmp_path: Path) -> Iterator[Operations]:
+    made = Operations(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_week_of_a_daily_job_with_two_schedulers(
+    operations: Operations, local_web: Callable[..., LocalWeb], redis_url: str
+) -> None:
+    """In fast motion, across a change of the clock. One day, the scheduler that runs a crawl is killed in its midst."""
+    operations.more["REDIS_URL"] = redis_url
+    seed = random.randrange(10**6)
+    dice = random.Random(seed)
+    print(f"seed {seed}")
+    site = "127.0.1.1"
+    web = local_web(site)
+    pages = generated_web(3, web, PAGES).reachable(web.url(site))
+    for path, page in list(web.sites[site].items()):
+        web.put(site, path, Reply(str(page), delay=0.02))
+    store = operations.store
+    values = {"name": "news", "cron": "30 6 * * *", "timezone": "Europe/Berlin", "spider": "broad"}
+    store.apply([{**values, "seeds": [web.url(site)], "arguments": {"scope": "host"}}], BEGIN)
+    operations.start("a")
+    operations.start("b")
+    dues = Schedule(values["cron"], values["timezone"]).between(BEGIN, BEGIN + timedelta(days=7))
+    bad_day, bad_page = dice.randrange(7), dice.randrange(1, PAGES - 2)
+    for day, due in enumerate(dues):
+        before = len(web.hits)
+        operations.move_to(due + timedelta(seconds=1))
+        if day == bad_day:
+            operations.until(lambda before=before: len(web.hits) > before + bad_page)
+            operations.kill(operations.holder(store.iterations("news", 1)[0]))
+            operations.start("c")
+            operations.until(lambda: "Scheduler " in (operations.folder / "c.log").read_text())
+        operations.until_ended(store, day + 1)
+        (one,) = store.iterations("news", 1)
+        asked = Counter(hit.path for hit in web.log(site)[before:] if hit.path != "/robots.txt")
+        summary = json.loads((Path(str(one.data_dir)) / "summary.json").read_text())
+        assert one.processed == summary["pages"] == len(asked) == len(pages)
+        assert one.crawled == sum(summary["responses"].values()) == asked.total()
+        assert (one.found, one.queued, one.stuck) == (summary["seen_urls"], 0, 0)
+    found = store.iterations("news")[::-1]
+    assert [(one.number, one.due, one.reason) for one in found] == [
+        (number, due, "finished") for number, due in enumerate(dues, 1)
+    ]
+    assert [f"{due:%d %H:%M}" for due in dues[:4]] == ["26 05:30", "27 05:30", "28 05:30", "29 04:30"]
+    assert len({one.crawl for one in found}) == len({one.data_dir for one in found}) == 7
+    assert [one.number for one in found if one.fence > 1] == [bad_day + 1]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with two jobs."""
+    for name in ("news", "weekly"):
+        (tmp_path / f"{name}.yaml").write_text(f"name: {name}\ncron: 0 6 * * *\nspider: broad\nstate: ON\n")
+    return tmp_path
+
+
+def test_operators_apply_switch_and_look_at_jobs(operations: Operations, folder: Path) -> None:
+    assert operations.jobs("list").stdout.startswith("There are no jobs.")
+    assert (
+        operations.jobs("apply", str(folder), "--dry-run").stdout
+        == "news: would be new\nweekly: would be new\n"
+    )
+    assert operations.store.jobs() == []
+    assert operations.jobs("apply", str(folder)).stdout == "news: new\nweekly: new\n"
+    (folder / "news.yaml").write_text(
+        "name: news\ncron: 0 7 * * *\nspider: broad\nstate: ON\nnotify: [mailto://a:b@c]\n"
+    )
+    told = operations.jobs("apply", str(folder), "--dry-run").stdout
+    assert told == "news: would change: cron, notify\nweekly: unchanged\n"
+    operations.jobs("apply", str(folder))
+    assert operations.jobs("pause", "weekly").stdout == "weekly is PAUSED. It was ON.\n"
+    made = operations.jobs("run", "news").stdout
+    assert made.startswith("Iteration 1 of news waits for a scheduler; its crawl is news-20")
+    assert operations.jobs("off", "news").stdout == "news is OFF. It was ON.\n"
+    assert operations.jobs("resume", "news").stdout == "news is ON. It was OFF.\n"
+    news, weekly = operations.jobs("list").stdout.splitlines()
+    assert re.match(
+        r"news +ON +broad +next 20.* 07:00:00Z; iteration 1 STOPPED \(the job was switched off\)", news
+    )
+    assert re.fullmatch(r"weekly +PAUSED +broad +does not fire", weekly)
+    as_json = operations.jobs("list", "--json").stdout
+    facts = [json.loads(line) for line in as_json.splitlines()]
+    assert [one["state"] for one in facts] == ["ON", "PAUSED"]
+    assert facts[0]["latest"]["state"] == "STOPPED" and facts[1]["next"] is None
+    assert "mailto" not in as_json
+    history = operations.jobs("history", "news").stdout
+    assert re.fullmatch(r" +1  due 20.*Z  STOPPED \(the job was switched off\)\n", history)
+    assert json.loads(operations.jobs("history", "news", "--json").stdout)["number"] == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("spider: bread", "later.yaml:3: spider: there is no spider 'bread'"),
+        (
+            "spider: broad\nsettings:\n  DOWNLOAD_DELAY: soon",
+            "later.yaml:4: settings: DOWNLOAD_DELAY must be",
+        ),
+        ("spider: broad\nsettings: {SEEN_SET: bloom}\nworkers: 2", "later.yaml:5: workers: SEEN_SET"),
+        ("spider: broad\nnodes: [http://localhost:6800]", "later.yaml:4: nodes: .* set REDIS_URL"),
+        ("spider: broad\ncrom: x", "later.yaml:4: crom: there is no such key"),
+    ],
+)
+def test_a_wrong_job_in_a_folder_changes_nothing(
+    operations: Operations, folder: Path, more: str, message: str
+) -> None:
+    (folder / "later.yaml").write_text(f"name: later\ncron: 0 6 * * *\n{more}\n")
+    done = operations.jobs("apply", str(folder))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(rf"ConfigurationError: \S+/{message}.*\n", done.stderr)
+    assert not (folder / "data" / "metadata.db").exists()
+
+
+def test_an_unknown_job_and_wrong_words_are_told(operations: Operations) -> None:
+    for words in (["run", "x"], ["history", "x"], ["off", "x"]):
+        done = operations.jobs(*words)
+        assert (done.returncode, done.stderr) == (1, "StoreError: there is no job 'x'; none was applied\n")
+    for words in ([], ["start"], ["run"], ["list", "x"]):
+        assert "scrapy jobs apply FILE|FOLDER | list" in operations.jobs(*words).stderr

@@ -1,0 +1,201 @@
+"""`scrapy jobs`: defines crawls that run by themselves, and shows what became of them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.crawler.command import SessionCommand
+from webcrawl.documents.values import counted, printable
+from webcrawl.errors import WrongJob
+
+if TYPE_CHECKING:
+    from webcrawl.crawler.session import Session
+    from webcrawl.jobs.files import JobFile
+    from webcrawl.jobs.records import Iteration, Job
+    from webcrawl.jobs.store import JobStore
+
+_SYNTAX = "apply FILE|FOLDER | list | run NAME | pause NAME | resume NAME | off NAME | history NAME | sweep"
+_WITH_NAME = ("run", "pause", "resume", "off", "history")
+_LIMIT = 20
+
+
+class Command(SessionCommand):
+    """Reads and changes the metadata database; `scrapy scheduler` does the rest."""
+
+    needs_engine = False
+
+    def syntax(self) -> str:
+        return f"[options] {_SYNTAX}"
+
+    def short_desc(self) -> str:
+        return "Define crawls that run by themselves, switch them, and show how they ended"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument(
+            "--dry-run", action="store_true", help="of apply and sweep: say what would change"
+        )
+        parser.add_argument(
+            "--limit", type=int, default=_LIMIT, metavar="N", help="of history: iterations, 20 by default"
+        )
+        parser.add_argument("--json", action="store_true", help="of list and history: print JSON lines")
+
+    def crawl_id(self, args: list[str]) -> str | None:
+        return None
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.settings is not None
+        self._project = self.settings.copy()
+        super().run(args, opts)
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.jobs.store import JobStore
+
+        what, named = args[0] if args else "", args[1:]
+        wanted = 0 if what in ("list", "sweep") else 1
+        if what not in ("apply", "list", "sweep", *_WITH_NAME) or len(named) != wanted or opts.limit < 1:
+            raise UsageError(f"scrapy jobs {_SYNTAX}", print_help=False)
+        if what == "apply":
+            found = self._read(Path(named[0]))
+        with JobStore(session.stores.metadata) as store:
+            if what == "apply":
+                _apply(store, found, dry_run=opts.dry_run)
+            elif what == "sweep":
+                await self._sweep(store, dry_run=opts.dry_run)
+            elif what == "list":
+                _list(store, as_json=opts.json)
+            elif what == "history":
+                _history(store, named[0], opts)
+            else:
+                _change(store, what, named[0])
+
+    def _read(self, path: Path) -> list[JobFile]:
+        """The jobs of a file or folder, all of them checked; raises ConfigurationError."""
+        from webcrawl.jobs.crawls import Crawls
+        from webcrawl.jobs.files import read_jobs
+
+        found = read_jobs(path)
+        crawls = Crawls(self._project)
+        for one in found:
+            try:
+                crawls.check(one.definition)
+            except WrongJob as error:
+                raise one.wrong(error.reason, *error.place) from error
+        return found
+
+    async def _sweep(self, store: JobStore, *, dry_run: bool) -> None:
+        """Deletes what jobs no longer keep; a scheduler does the same once a minute."""
+        from webcrawl.jobs.crawls import Crawls
+        from webcrawl.jobs.retention import Retention
+
+        retention, now = Retention(store, Crawls(self._project), socket.gethostname()), datetime.now(UTC)
+        due = retention.due(now)
+        for definition, one in due:
+            what = retention.described(definition, one)
+            if not dry_run:
+                await retention.delete(definition, one, now)
+            print(f"{'Would delete' if dry_run else 'Deleted'} iteration {one.number} of {one.job}: {what}")
+        if not due:
+            print("There is nothing to delete.")
+
+
+def _apply(store: JobStore, found: list[JobFile], *, dry_run: bool) -> None:
+    known = {job.name for job in store.jobs()}
+    definitions = [one.values for one in found]
+    changed = store.changes(definitions) if dry_run else store.apply(definitions, datetime.now(UTC))
+    for one in found:
+        name = one.definition.name
+        if name not in changed:
+            what = "unchanged"
+        elif name in known:
+            what = f"{'would change' if dry_run else 'changed'}: {', '.join(changed[name])}"
+        else:
+            what = "would be new" if dry_run else "new"
+        print(f"{name}: {what}")
+
+
+def _list(store: JobStore, *, as_json: bool) -> None:
+    jobs = store.jobs()
+    for job in jobs:
+        latest = next(iter(store.iterations(job.name, 1)), None)
+        print(json.dumps(_facts(job, latest), default=str) if as_json else printable(_line(job, latest)))
+    if not jobs and not as_json:
+        print("There are no jobs. Write one into a file, and run: scrapy jobs apply FILE")
+
+
+def _history(store: JobStore, name: str, opts: argparse.Namespace) -> None:
+    store.job(name)  # raises StoreError
+    for one in store.iterations(name, opts.limit):
+        print(
+            json.dumps(_iteration_facts(one), default=str) if opts.json else printable(_iteration_line(one))
+        )
+
+
+def _change(store: JobStore, what: str, name: str) -> None:
+    from webcrawl.jobs.records import JobState
+
+    now = datetime.now(UTC)
+    if what == "run":
+        one = store.run(name, now)
+        print(f"Iteration {one.number} of {name} waits for a scheduler; its crawl is {one.crawl}.")
+        return
+    state = {"pause": JobState.PAUSED, "resume": JobState.ON, "off": JobState.OFF}[what]
+    before = store.set_state(name, state, now)
+    was = f" It was {before.state}." if before.state != state else ""
+    print(f"{name} is {state}.{was}")
+
+
+def _next(job: Job) -> datetime | None:
+    """When a job is due next; None while it is not on."""
+    from webcrawl.jobs.definition import Definition
+    from webcrawl.jobs.records import JobState
+
+    if job.state != JobState.ON:
+        return None
+    return Definition.of(job.definition).schedule.after(datetime.now(UTC))
+
+
+def _facts(job: Job, latest: Iteration | None) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "state": job.state,
+        "owner": job.owner,
+        "next": _next(job),
+        # notifications have passwords
+        "definition": {key: value for key, value in job.definition.items() if key != "notify"},
+        "latest": None if latest is None else _iteration_facts(latest),
+    }
+
+
+def _iteration_facts(one: Iteration) -> dict[str, Any]:
+    names = ("job", "number", "crawl", "due", "started", "ended", "state", "reason", "data_dir", "deleted")
+    return {name: getattr(one, name) for name in names} | one.counts._asdict()
+
+
+def _line(job: Job, latest: Iteration | None) -> str:
+    due = _next(job)
+    when = f"next {_time(due)}" if due else "does not fire"
+    last = f"; iteration {latest.number} {_outcome(latest)}" if latest else ""
+    return f"{job.name:<20} {job.state:<7} {job.definition['spider']:<12} {when}{last}"
+
+
+def _iteration_line(one: Iteration) -> str:
+    numbers = f"{one.processed:,} of {counted(one.found, 'URL')}, {one.queued:,} queued, {one.stuck:,} stuck"
+    end = f" to {_time(one.ended)}" if one.ended and one.started else ""
+    begin = f"{_time(one.started)}{end}, {numbers}" if one.started else ""
+    return f"{one.number:>5}  due {_time(one.due)}  {_outcome(one)}{f'  {begin}' if begin else ''}"
+
+
+def _outcome(one: Iteration) -> str:
+    return f"{one.state}{f' ({one.reason})' if one.reason else ''}"
+
+
+def _time(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%SZ}" if moment else ""

@@ -1,0 +1,16 @@
+"""Why a crawl ended, for those who did not see its workers end, such as the scheduler of scrapyd nodes."""
+
+from __future__ import annotations
+
+from webcrawl.frontier.crawl import Crawl
+
+
+async def note_end(crawl: Crawl, reason: str) -> None:
+    """Stores why a run of a worker ended, as in summary.json."""
+    await crawl.engine.change(crawl.keys.own("info"), "HSET", "ended", reason)
+
+
+async def last_end(crawl: Crawl) -> str | None:
+    """Returns why the run of a worker that ended last did so; None if none has."""
+    reason = await crawl.engine.client.hget(crawl.keys.own("info"), "ended")
+    return None if reason is None else str(reason.decode())

@@ -1,0 +1,143 @@
+"""Workers as child processes of the scheduler: `scrapy crawl`, as `scrapy workers` starts it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from webcrawl.config.private_files import given_umask
+from webcrawl.errors import brief
+from webcrawl.jobs.records import State
+from webcrawl.jobs.workers import MOST_RESTARTS, Ended, Restarts, Workers
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE = timedelta(seconds=60)
+"""How long workers may take to stop cleanly before they are killed."""
+_SHUTDOWN = "shutdown"
+_LOG_END = 4096
+
+
+class Children(Workers):
+    """The worker processes of an iteration, one for each command; their output is in `logs` in its folder.
+
+    `lifeline` is the reading end of a pipe that closes when the scheduler ends, which stops the workers too.
+    """
+
+    def __init__(self, commands: Sequence[Sequence[str]], folder: Path, crawl: str, lifeline: int) -> None:
+        self._commands = commands
+        self._folder = folder
+        self._crawl = crawl
+        self._lifeline = lifeline
+        self._restarts = Restarts()
+        self._killed_at: datetime | None = None
+        self._stopping = False
+        self._problem = ""
+        (folder / "logs").mkdir(parents=True, exist_ok=True)
+        # a summary of an earlier run would tell how that one ended
+        self._summary.unlink(missing_ok=True)
+        self._processes = [self._start(place) for place in range(len(commands))]
+
+    async def poll(self, now: datetime) -> Ended | None:
+        codes = [process.poll() for process in self._processes]
+        if self._stopping:
+            return self._poll_stopping(codes, now)
+        died = [place for place, code in enumerate(codes) if code is not None and code < 0]
+        if not died and None not in codes:
+            if any(codes):
+                return Ended(State.FAILED, self._why(next(place for place, code in enumerate(codes) if code)))
+            reason = self._finish_reason()
+            if reason != _SHUTDOWN:
+                return Ended(State.FINISHED, reason)
+            # somebody stopped the workers, and not by way of the job
+            died = list(range(len(codes)))
+        if died and self._restarts.exhausted:
+            return self._give_up(died[0])
+        if died and self._restarts.are_due(now):
+            logger.warning("%s: starting %d dead workers again", self._crawl, len(died))
+            for place in died:
+                self._processes[place] = self._start(place)
+        return None
+
+    async def stop(self) -> None:
+        self._stopping = True
+        self._send(signal.SIGTERM)
+
+    async def kill(self) -> None:
+        self._send(signal.SIGKILL)
+
+    async def abandon(self) -> None:
+        # cleanly: the crawl goes on elsewhere, and knows at once what they gave back
+        await self.stop()
+
+    def _poll_stopping(self, codes: Sequence[int | None], now: datetime) -> Ended | None:
+        if None not in codes:
+            return Ended(State.STOPPED, _SHUTDOWN)
+        self._killed_at = self._killed_at or now + _PATIENCE
+        if now >= self._killed_at:
+            self._send(signal.SIGKILL)
+        return None
+
+    def _give_up(self, place: int) -> Ended | None:
+        """Ends the iteration, when its last worker has."""
+        self._problem = self._problem or self._why(place)
+        self._send(signal.SIGTERM)
+        if any(process.poll() is None for process in self._processes):
+            return None
+        return Ended(State.FAILED, f"workers died {MOST_RESTARTS + 1} times; {self._problem}")
+
+    def _send(self, number: signal.Signals) -> None:
+        for process in self._processes:
+            if process.poll() is None:
+                with suppress(ProcessLookupError):
+                    process.send_signal(number)
+
+    def _start(self, place: int) -> subprocess.Popen[bytes]:
+        with self._log(place).open("ab") as log:
+            return subprocess.Popen(
+                self._commands[place],
+                stdin=self._lifeline,
+                stdout=log,
+                stderr=log,
+                # Ctrl-C in a terminal reaches them through this process
+                process_group=0,
+                umask=given_umask(),
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+
+    @property
+    def _summary(self) -> Path:
+        return self._folder / "summaries" / f"{self._crawl}.json"
+
+    def _finish_reason(self) -> str:
+        summary = read_summary(self._folder, self._crawl)
+        return str(summary["finish_reason"]) if summary else "finished"
+
+    def _log(self, place: int) -> Path:
+        return self._folder / "logs" / f"worker-{place}.log"
+
+    def _why(self, place: int) -> str:
+        """How a worker ended, with the last line of its output."""
+        code = self._processes[place].returncode
+        how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+        with self._log(place).open("rb") as log:
+            log.seek(0, os.SEEK_END)
+            log.seek(max(0, log.tell() - _LOG_END))
+            lines = log.read().decode(errors="replace").strip().splitlines()
+        return brief(f"{how}: {lines[-1]}" if lines else how)
+
+
+def read_summary(folder: Path, crawl: str) -> dict[str, Any] | None:
+    """The summary that the last worker of a crawl has written; None if there is none."""
+    try:
+        return dict(json.loads((folder / "summaries" / f"{crawl}.json").read_text()))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,139 @@
+"""The crawl of an iteration: its settings, the commands of its workers, its figures."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.addons import AddonManager
+from scrapy.spiderloader import get_spider_loader
+
+from webcrawl.config import EngineConfig, data_dir, read
+from webcrawl.crawler.command import check_crawl, crawl_settings
+from webcrawl.crawler.session import Session
+from webcrawl.crawler.worker_files import own_options
+from webcrawl.errors import ConfigurationError, StoreError, WrongJob
+from webcrawl.frontier.figures import figures
+from webcrawl.jobs.children import read_summary
+from webcrawl.jobs.definition import Definition
+from webcrawl.jobs.records import Counts, Iteration, Look
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings, Settings
+
+
+class Crawls:
+    """The crawls of iterations, in a project with these settings; `given` are options of its command line."""
+
+    def __init__(self, settings: Settings, given: Sequence[str] = ()) -> None:
+        AddonManager.load_pre_crawler_settings(settings)
+        self.project = settings
+        self._given = given
+        self._loader = get_spider_loader(settings)
+        self._jobs = data_dir(settings).resolve() / "jobs"
+        self.shared_engine = EngineConfig.from_settings(settings).url is not None
+        """Whether the engine is a server that other machines reach too."""
+
+    def check(self, definition: Definition) -> None:
+        """Raises ConfigurationError, which names the entry, for a job that could not run."""
+        try:
+            settings = self.settings(definition)
+        except ConfigurationError as error:
+            place = "settings" if definition.spider in self._loader.list() else "spider"
+            raise WrongJob(str(error), place) from error
+        if definition.workers > 1 and read(settings, "SEEN_SET") == "bloom":
+            raise WrongJob('SEEN_SET = "bloom" works with a single worker', "workers")
+        if definition.checkpoints and read(settings, "SEEN_SET") == "bloom":
+            raise WrongJob('a crawl with SEEN_SET = "bloom" has no checkpoints', "checkpoints")
+        if definition.nodes and not self.shared_engine:
+            raise WrongJob("nodes need a server that all of them share: set REDIS_URL", "nodes")
+
+    def folder(self, one: Iteration) -> Path:
+        """The folder of an iteration that starts on this machine."""
+        return self._jobs / one.job / one.crawl.removeprefix(f"{one.job}-")
+
+    def settings(self, definition: Definition, one: Iteration | None = None) -> BaseSettings:
+        """The settings of a job's crawl; raises ConfigurationError."""
+        settings = self.project.copy()
+        for name, value in self._own(definition, one):
+            settings.set(name, value, priority="cmdline")
+        return crawl_settings(self._loader, settings, definition.spider)
+
+    def commands(self, definition: Definition, one: Iteration, seeds: Path | None) -> list[list[str]]:
+        """The command of each worker process; raises ConfigurationError."""
+        settings = self.settings(definition, one)
+        words = [sys.executable, "-m", "scrapy", "crawl", definition.spider, "--stop-at-eof", *self._given]
+        arguments = {**definition.arguments, **({"seeds": f"@{seeds}"} if seeds else {})}
+        words += [word for name, value in arguments.items() for word in ("-a", f"{name}={value}")]
+        words += ["-s", "PROGRESS=off"]
+        words += [
+            word for pair in self._own(definition, one) for word in ("-s", "=".join(map(as_text, pair)))
+        ]
+        many = definition.workers > 1
+        return [words + own_options(settings, place if many else None) for place in range(definition.workers)]
+
+    def _own(self, definition: Definition, one: Iteration | None) -> list[tuple[str, Any]]:
+        """The settings in which the crawl differs from the project."""
+        own = list(definition.settings.items())
+        if one is not None:
+            own += self.of_iteration(definition, one)
+        return own
+
+    def of_iteration(self, definition: Definition, one: Iteration) -> list[tuple[str, str]]:
+        """The settings that each iteration has of its own."""
+        own = [("CRAWL_ID", one.crawl)]
+        if one.data_dir:
+            own.append(("DATA_DIR", one.data_dir))
+        if uri := definition.settings.get("STORE_URI") or read(self.project, "STORE_URI"):
+            own.append(("STORE_URI", f"{str(uri).rstrip('/')}/{one.crawl}"))
+        return own
+
+    @asynccontextmanager
+    async def session(self, definition: Definition, one: Iteration) -> AsyncIterator[Session]:
+        """A session that is connected to the crawl; raises StoreError when there is none, EngineError."""
+        async with self.connected(definition, one) as session:
+            await check_crawl(session)
+            yield session
+
+    @asynccontextmanager
+    async def connected(self, definition: Definition, one: Iteration) -> AsyncIterator[Session]:
+        """A session that is connected to the engine of a crawl; raises StoreError when it never ran, EngineError."""
+        settings = self.settings(definition, one)
+        session = Session(settings, definition.spider)
+        try:
+            embedded = session.connection.server.is_embedded
+            if embedded and not (session.stores.data_dir / "engine").exists():
+                raise StoreError(f"crawl {one.crawl!r} has not begun")
+            await session.connection.connect()
+            yield session
+        finally:
+            await session.close()
+
+    async def look(self, definition: Definition, one: Iteration, *, ended: bool) -> Look:
+        """The counts of an iteration, of its summary or from the engine; raises StoreError, EngineError."""
+        if ended and one.data_dir and (summary := read_summary(Path(one.data_dir), one.crawl)):
+            return Look(counts_of(summary), 0)
+        async with self.session(definition, one) as session:
+            crawl = session.connection.crawl
+            found = (await figures(session.connection.frontier, crawl)).as_dict()
+            return Look(counts_of(found), await crawl.workers.count_alive())
+
+
+def counts_of(figures: Mapping[str, Any]) -> Counts:
+    """The counts of an iteration in the figures of its crawl."""
+    return Counts(
+        found=figures["seen_urls"],
+        queued=figures["queued"] + figures["leased"],
+        crawled=sum(figures["responses"].values()),
+        processed=figures["pages"],
+        stuck=figures["dead_letters"],
+    )
+
+
+def as_text(value: Any) -> str:
+    """The value of a setting as the command line has it."""
+    return json.dumps(value) if isinstance(value, dict | list) else str(value)

@@ -1,0 +1,49 @@
+"""Puts a scheduler together from the settings of a project, and runs it until a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from webcrawl.config import StoreConfig
+from webcrawl.crawler.command import completed
+from webcrawl.jobs.claims import Claims
+from webcrawl.jobs.clock import Clock
+from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.launching import Starting
+from webcrawl.jobs.retention import Retention
+from webcrawl.jobs.scheduler import Scheduler
+from webcrawl.jobs.store import JobStore
+from webcrawl.jobs.sweeper import Sweeper
+
+if TYPE_CHECKING:
+    from scrapy.settings import Settings
+
+
+async def serve(settings: Settings, given: Sequence[str], workers: int, clock: Clock) -> None:
+    """Runs a scheduler until SIGINT or SIGTERM; raises ConfigurationError and StoreError when it cannot start.
+
+    `given` are options for `scrapy crawl`, `workers` the most processes at a time.
+    """
+    # each look at a crawl makes its settings
+    logging.getLogger("scrapy.addons").setLevel(logging.WARNING)
+    crawls = Crawls(settings.copy(), given)
+    uri = StoreConfig.from_settings(completed(settings.copy())).metadata
+    # never written to: it closes when this process ends, however it does, which tells the workers to stop
+    lifeline, ours = os.pipe()
+    try:
+        with JobStore(uri) as store:
+            claims = Claims(store, crawls.shared_engine)
+            sweeper = Sweeper(crawls, Retention(store, crawls, claims.machine))
+            scheduler = Scheduler(store, claims, Starting(crawls, lifeline, workers), clock, sweeper)
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, scheduler.stop)
+            await scheduler.run()
+    finally:
+        os.close(lifeline)
+        os.close(ours)

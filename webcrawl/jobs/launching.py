@@ -1,0 +1,74 @@
+"""Starts the workers of iterations as child processes, or on scrapyd nodes."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from pathlib import Path
+
+from redis.exceptions import RedisError
+
+from webcrawl.errors import EngineError, StoreError
+from webcrawl.frontier.ends import last_end
+from webcrawl.jobs.children import Children
+from webcrawl.jobs.crawls import Crawls, as_text
+from webcrawl.jobs.definition import Definition
+from webcrawl.jobs.nodes import NodeJobs, Nodes
+from webcrawl.jobs.records import Iteration, Look
+from webcrawl.jobs.seeds import seeds_argument, seeds_file
+from webcrawl.jobs.workers import Workers
+
+logger = logging.getLogger(__name__)
+
+
+class Starting:
+    """Starts at most `most` worker processes at a time, unless a single job has more.
+
+    `lifeline` is the reading end of a pipe that closes when this process ends.
+    """
+
+    def __init__(self, crawls: Crawls, lifeline: int, most: int) -> None:
+        self._crawls = crawls
+        self._lifeline = lifeline
+        self._most = most
+
+    def folder(self, definition: Definition, one: Iteration) -> Path | None:
+        return None if definition.nodes else self._crawls.folder(one)
+
+    def has_room(self, definition: Definition, running: int) -> bool:
+        return bool(definition.nodes) or not running or running + definition.workers <= self._most
+
+    async def start(self, definition: Definition, one: Iteration) -> Workers:
+        if definition.nodes:
+            return await self._on_nodes(definition, one)
+        assert one.data_dir is not None
+        folder = Path(one.data_dir)
+        seeds = await seeds_file(definition.seeds, folder) if definition.seeds else None
+        commands = self._crawls.commands(definition, one, seeds)
+        return Children(commands, folder, one.crawl, self._lifeline)
+
+    async def look(self, definition: Definition, one: Iteration, *, ended: bool) -> Look:
+        return await self._crawls.look(definition, one, ended=ended)
+
+    async def _on_nodes(self, definition: Definition, one: Iteration) -> Workers:
+        self._crawls.check(definition)
+        arguments = dict(definition.arguments)
+        if definition.seeds:
+            arguments["seeds"] = await seeds_argument(definition.seeds)
+        own = [*definition.settings.items(), *self._crawls.of_iteration(definition, one)]
+        form = [("spider", definition.spider), *arguments.items()]
+        form += [("setting", f"{name}={as_text(value)}") for name, value in own]
+        nodes = Nodes(definition.nodes, definition.project)
+        return NodeJobs(nodes, one.crawl, form, definition.workers, partial(self._outcome, definition, one))
+
+    async def _outcome(self, definition: Definition, one: Iteration) -> str | None:
+        """How the crawl ended, by the engine; None if something is left to do."""
+        try:
+            async with self._crawls.session(definition, one) as session:
+                if await session.connection.frontier.finished():
+                    return "finished"
+                reason = await last_end(session.connection.crawl)
+                return None if reason == "shutdown" else reason
+        except (StoreError, EngineError, RedisError, OSError) as error:
+            logger.warning("Cannot see how %s ended: %s", one.crawl, error)
+            return None

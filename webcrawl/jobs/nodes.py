@@ -1,0 +1,209 @@
+"""Workers as jobs of scrapyd nodes, which have the project as an egg and share an engine with the scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import aiohttp
+
+from webcrawl.errors import CrawlError, StoreUnavailable
+from webcrawl.jobs.records import State
+from webcrawl.jobs.workers import MOST_RESTARTS, Ended, Restarts, Workers
+
+logger = logging.getLogger(__name__)
+
+_SECONDS = 60.0
+"""Timeout for an answer. A node that schedules a project for the first time looks for its spiders."""
+_PATIENCE = timedelta(seconds=60)
+"""How long a node may be silent before its workers count as dead."""
+
+Form = Sequence[tuple[str, str]]
+
+
+class Nodes:
+    """The API of some scrapyd nodes; methods raise StoreUnavailable, with the address of the node."""
+
+    def __init__(self, addresses: Sequence[str], project: str) -> None:
+        self.addresses = addresses
+        self._project = project
+
+    async def best(self) -> str:
+        """The node with the fewest jobs that wait or run."""
+        loads: list[tuple[int, str]] = []
+        for address, answer in zip(self.addresses, await self._all("daemonstatus.json"), strict=True):
+            if not isinstance(answer, BaseException):
+                loads.append((int(answer.get("pending", 0)) + int(answer.get("running", 0)), address))
+        if not loads:
+            raise StoreUnavailable(f"no node answers: {', '.join(self.addresses)}")
+        return min(loads)[1]
+
+    async def schedule(self, address: str, job: str, form: Form) -> None:
+        """Adds a job to a node."""
+        fields = [("project", self._project), ("jobid", job), *form]
+        await self._ask(address, "schedule.json", fields)
+
+    async def cancel(self, address: str, job: str, signal: str = "TERM") -> None:
+        """Sends a signal to a job, by default to stop it cleanly; or removes it from the queue."""
+        await self._ask(
+            address, "cancel.json", [("project", self._project), ("job", job), ("signal", signal)]
+        )
+
+    async def jobs(self) -> dict[str, dict[str, bool] | None]:
+        """Node -> its jobs, and whether each one waits or runs; None for a node that does not answer."""
+        answers = await self._all(f"listjobs.json?project={self._project}")
+        return {
+            address: None if isinstance(answer, BaseException) else _states(answer)
+            for address, answer in zip(self.addresses, answers, strict=True)
+        }
+
+    async def _all(self, path: str) -> list[dict[str, Any] | BaseException]:
+        asked = (self._ask(address, path) for address in self.addresses)
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    async def _ask(self, address: str, path: str, form: Form | None = None) -> dict[str, Any]:
+        timeout = aiohttp.ClientTimeout(total=_SECONDS)
+        try:
+            async with aiohttp.ClientSession(timeout=timeout) as session:
+                method = "GET" if form is None else "POST"
+                data = None if form is None else aiohttp.FormData(list(form))
+                async with session.request(method, f"{address}/{path}", data=data) as reply:
+                    answer = dict(await reply.json(content_type=None))
+        except (aiohttp.ClientError, OSError, ValueError, TypeError) as error:
+            raise StoreUnavailable(f"{address}: {error or 'no answer in time'}") from error
+        if answer.get("status") != "ok":
+            raise StoreUnavailable(f"{address}: {answer.get('message', answer)}")
+        return answer
+
+
+def _states(answer: Mapping[str, Any]) -> dict[str, bool]:
+    alive = {str(job["id"]): True for name in ("pending", "running") for job in answer.get(name, ())}
+    return {str(job["id"]): False for job in answer.get("finished", ())} | alive
+
+
+@dataclass(slots=True)
+class _Place:
+    """One worker: its job, and where it is; `attempts` numbers its jobs."""
+
+    attempts: int = 0
+    address: str | None = None
+    """None: it is not on a node."""
+    seen: datetime | None = None
+    """When its node answered last."""
+
+
+class NodeJobs(Workers):
+    """The workers of an iteration on nodes. A job is named by crawl, place and attempt, so that another scheduler
+    finds it.
+
+    `outcome` returns how the crawl ended by the engine; None if it has not.
+    """
+
+    outlive_scheduler = True
+
+    def __init__(
+        self, nodes: Nodes, crawl: str, form: Form, number: int, outcome: Callable[[], Awaitable[str | None]]
+    ) -> None:
+        self._nodes = nodes
+        self._crawl = crawl
+        self._form = form
+        self._outcome = outcome
+        self._places = [_Place() for _ in range(number)]
+        self._restarts = Restarts()
+        self._stopping = False
+        self._problem = ""
+        self._begun = False
+
+    async def poll(self, now: datetime) -> Ended | None:
+        known = await self._nodes.jobs()
+        if not self._begun:
+            self._adopt(known, now)
+        gone = [place for place in range(len(self._places)) if not self._is_alive(place, known, now)]
+        if self._stopping:
+            return Ended(State.STOPPED, "shutdown") if len(gone) == len(self._places) else None
+        if not self._begun:
+            self._begun = True
+            await self._schedule(gone, now)
+            return None
+        if not gone:
+            return None
+        # scrapyd does not tell how a job ended
+        reason = await self._outcome()
+        if reason is None:
+            return await self._restart(gone, now)
+        return Ended(State.FINISHED, reason) if len(gone) == len(self._places) else None
+
+    async def stop(self) -> None:
+        self._stopping = True
+        await self._cancel("TERM")
+
+    async def kill(self) -> None:
+        await self._cancel("KILL")
+
+    async def abandon(self) -> None:
+        """Leaves the jobs to the scheduler that has taken the iteration: they do not end with this process."""
+
+    async def _cancel(self, signal: str) -> None:
+        for place, one in enumerate(self._places):
+            if one.address is not None:
+                try:
+                    await self._nodes.cancel(one.address, self._job(place), signal)
+                except CrawlError as error:
+                    logger.warning("Cannot stop a worker of %s: %s", self._crawl, error)
+
+    def _job(self, place: int) -> str:
+        return f"{self._crawl}.{place}.{self._places[place].attempts}"
+
+    def _adopt(self, known: Mapping[str, Mapping[str, bool] | None], now: datetime) -> None:
+        """Takes over the jobs that an earlier scheduler has started."""
+        for address, jobs in known.items():
+            for job in jobs or ():
+                crawl, _, rest = job.rpartition(".")[0].rpartition(".")
+                attempt = job.rpartition(".")[2]
+                if (
+                    crawl == self._crawl
+                    and rest.isdigit()
+                    and attempt.isdigit()
+                    and int(rest) < len(self._places)
+                ):
+                    one = self._places[int(rest)]
+                    if int(attempt) >= one.attempts:
+                        one.attempts, one.address, one.seen = int(attempt), address, now
+
+    def _is_alive(self, place: int, known: Mapping[str, Mapping[str, bool] | None], now: datetime) -> bool:
+        one = self._places[place]
+        if one.address is None:
+            return False
+        jobs = known.get(one.address)
+        if jobs is None:
+            return now - (one.seen or now) < _PATIENCE
+        one.seen = now
+        return jobs.get(self._job(place), False)
+
+    async def _restart(self, gone: Sequence[int], now: datetime) -> Ended | None:
+        if self._restarts.exhausted:
+            if len(gone) < len(self._places):
+                await self.stop()
+                return None
+            why = self._problem or "see the logs of the nodes"
+            return Ended(State.FAILED, f"workers ended early {MOST_RESTARTS + 1} times: {why}")
+        if self._restarts.are_due(now):
+            await self._schedule(gone, now)
+        return None
+
+    async def _schedule(self, places: Sequence[int], now: datetime) -> None:
+        for place in places:
+            one = self._places[place]
+            one.attempts += 1
+            one.address = None
+            try:
+                address = await self._nodes.best()
+                await self._nodes.schedule(address, self._job(place), self._form)
+                one.address, one.seen = address, now
+            except CrawlError as error:
+                self._problem = str(error)
+                logger.warning("Cannot start a worker of %s: %s", self._crawl, error)

@@ -1,0 +1,146 @@
+"""Deletes what ended iterations have stored, when their job no longer keeps it: crawl, pages, rows, folder.
+
+The row of the iteration stays, as history. Each step may be repeated: an iteration counts as deleted when all are done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from sqlalchemy import Connection, select
+
+from webcrawl.config import StoreConfig, read
+from webcrawl.documents.values import size
+from webcrawl.errors import StoreError
+from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.definition import Definition, Keep
+from webcrawl.jobs.records import ACTIVE, Iteration
+from webcrawl.jobs.store import JobStore, read_iteration
+from webcrawl.jobs.tables import iterations
+from webcrawl.stores.columns import fetches, pages
+from webcrawl.stores.database import Database
+from webcrawl.stores.objects.registry import location, open_store
+
+_ROWS = 1_000
+
+
+def expired(ended: Sequence[Iteration], keep: Keep, now: datetime) -> list[Iteration]:
+    """Those of the ended iterations, the newest first, that are beyond the number or older than the days of `keep`."""
+    number = len(ended) if keep.iterations is None else keep.iterations
+    oldest = datetime.min.replace(tzinfo=now.tzinfo) if keep.days is None else now - timedelta(days=keep.days)
+    return [one for place, one in enumerate(ended) if place >= number or (one.ended or now) < oldest]
+
+
+class Retention:
+    """Deletes on this machine, and in stores and engines that it reaches."""
+
+    def __init__(self, store: JobStore, crawls: Crawls, machine: str) -> None:
+        self._store = store
+        self._crawls = crawls
+        self._machine = machine
+
+    def due(self, now: datetime) -> list[tuple[Definition, Iteration]]:
+        """What is to be deleted, by jobs; raises StoreError and WrongJob."""
+        found = []
+        for job in self._store.jobs():
+            definition = Definition.of(job.definition)
+            if definition.keep.all:
+                continue
+            for one in expired(self._ended(job.name), definition.keep, now):
+                if one.deleted is None and (one.data_dir is None or one.machine == self._machine):
+                    found.append((definition, one))
+        return found
+
+    async def delete(self, definition: Definition, one: Iteration, now: datetime) -> None:
+        """Deletes what an iteration has stored; raises StoreError, EngineError."""
+        await self._delete_crawl(definition, one)
+        await asyncio.to_thread(self._delete_stored, definition, one)
+        self._store.database.write(
+            lambda connection: connection.execute(
+                iterations.update().where(iterations.c.id == one.id).values(deleted=now)
+            )
+        )
+
+    def described(self, definition: Definition, one: Iteration) -> str:
+        """What `delete` would delete, in a line."""
+        settings = self._crawls.settings(definition, one)
+        places = [f"crawl {one.crawl}"] if self._crawls.shared_engine else []
+        if one.data_dir:
+            places.append(f"{one.data_dir} ({size(_folder_bytes(Path(one.data_dir)))})")
+        if read(settings, "STORE_URI"):
+            places.append(str(read(settings, "STORE_URI")))
+        if read(settings, "METADATA_URI"):
+            places.append("rows")
+        if definition.checkpoints:
+            places.append(f"{definition.checkpoints.to.rstrip('/')}/{one.crawl}")
+        return ", ".join(places)
+
+    def _ended(self, job: str) -> list[Iteration]:
+        """The iterations of a job that began and have ended, the newest first."""
+        begun = (iterations.c.job == job, iterations.c.started.is_not(None), ~iterations.c.state.in_(ACTIVE))
+        with self._store.database.reading() as connection:
+            query = select(iterations).where(*begun).order_by(iterations.c.number.desc())
+            return [read_iteration(row) for row in connection.execute(query)]
+
+    async def _delete_crawl(self, definition: Definition, one: Iteration) -> None:
+        """Deletes the crawl from an engine that it shares with others; its own goes with its folder."""
+        if not self._crawls.shared_engine:
+            return
+        async with self._crawls.connected(definition, one) as session:
+            if not await session.connection.adopt_layout():
+                return
+            if await session.connection.crawl.workers.count_alive():
+                raise StoreError(f"crawl {one.crawl!r} still has workers")
+            await session.connection.clear()
+
+    def _delete_stored(self, definition: Definition, one: Iteration) -> None:
+        settings = self._crawls.settings(definition, one)
+        stores = StoreConfig.from_settings(settings)
+        places = [stores.pages] if read(settings, "STORE_URI") else []
+        if definition.checkpoints:
+            places.append(location(f"{definition.checkpoints.to.rstrip('/')}/{one.crawl}"))
+        for uri in places:
+            # the crawl is the last part of the URI
+            parent, _, crawl = uri.rpartition("/")
+            open_store(parent, "STORE_URI", stores.object_stores, check=False).delete_folder(crawl)
+        if read(settings, "METADATA_URI"):
+            _delete_rows(stores.metadata, one.crawl)
+        if one.data_dir:
+            self._delete_folder(Path(one.data_dir), one)
+
+    def _delete_folder(self, folder: Path, one: Iteration) -> None:
+        if folder.name != one.crawl.removeprefix(f"{one.job}-") or folder.parent.name != one.job:
+            raise StoreError(f"{folder} is not the folder of iteration {one.number} of {one.job}: it is kept")
+        if folder.exists():
+            try:
+                shutil.rmtree(folder)
+            except OSError as error:
+                raise StoreError(f"cannot delete {folder}: {error}") from error
+
+
+def _delete_rows(uri: str, crawl: str) -> None:
+    """Deletes the rows of pages that this crawl has fetched last, with their history, in small transactions."""
+    database = Database(uri)
+    try:
+        while True:
+            with database.reading() as connection:
+                query = select(pages.c.url).where(pages.c.crawl == crawl).limit(_ROWS)
+                urls = list(connection.execute(query).scalars())
+            if not urls:
+                return
+
+            def work(connection: Connection, urls: Sequence[str] = urls) -> None:
+                for table in (fetches, pages):
+                    connection.execute(table.delete().where(table.c.url.in_(urls)))
+
+            database.write(work)
+    finally:
+        database.close()
+
+
+def _folder_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())

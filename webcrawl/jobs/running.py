@@ -1,0 +1,144 @@
+"""An iteration that a scheduler runs: starts its workers, looks at them, and tells what became of them.
+
+A look may wait for servers: for seeds, nodes, an engine. It is a task of its own, so that one that takes long costs
+neither other iterations nor the signs of life of this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from redis.exceptions import RedisError
+
+from webcrawl.errors import CrawlError, EngineError, StoreError, brief
+from webcrawl.jobs.definition import Definition
+from webcrawl.jobs.records import Counts, Iteration, Look, State
+from webcrawl.jobs.workers import Ended, Workers
+
+logger = logging.getLogger(__name__)
+
+HUNG = timedelta(minutes=3)
+"""Workers of which the engine has not heard for so long are ended; they beat every two seconds."""
+_COUNT_EVERY = timedelta(seconds=10)
+_COUNT_TIMEOUT = 20.0
+_NOT_NOW = (EngineError, StoreError, RedisError, OSError)
+"""Why counts cannot be read just now."""
+
+
+class Launcher(Protocol):
+    """Starts the workers of iterations; `webcrawl.jobs.launching.Starting` in production."""
+
+    def folder(self, definition: Definition, one: Iteration) -> Path | None:
+        """The folder of an iteration that starts here; None if it is not on this machine."""
+
+    def has_room(self, definition: Definition, running: int) -> bool:
+        """Whether workers of a job may start beside those of the scheduler that run."""
+
+    async def start(self, definition: Definition, one: Iteration) -> Workers:
+        """Starts the workers; raises CrawlError when they cannot run."""
+
+    async def look(self, definition: Definition, one: Iteration, *, ended: bool) -> Look:
+        """The counts of an iteration, and its workers; raises StoreError or EngineError."""
+
+
+class Report(NamedTuple):
+    """What a look has shown: how the crawl ended, if it has; its counts, if it was time for them."""
+
+    ended: Ended | None = None
+    counts: Counts | None = None
+
+
+@dataclass(slots=True)
+class Run:
+    """An iteration that a scheduler holds since it was `alive` first."""
+
+    iteration: Iteration
+    definition: Definition
+    launcher: Launcher
+    alive: datetime
+    """When the last sign of life was stored."""
+    stopping: str | None = None
+    """Why it is to be stopped."""
+    _workers: Workers | None = field(default=None, init=False)
+    """None: they have not started."""
+    _told_to_stop: bool = field(default=False, init=False)
+    _counted: datetime | None = field(default=None, init=False)
+    _heard: datetime = field(init=False)
+    """When the engine had heard of a worker."""
+    _looking: asyncio.Task[Report] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._heard = self.alive
+
+    @property
+    def local_workers(self) -> int:
+        """The processes on this machine."""
+        return 0 if self.definition.nodes else self.definition.workers
+
+    def look(self, now: datetime) -> asyncio.Task[Report]:
+        """Begins a look, or goes on with the one that has begun."""
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look(now))
+        return self._looking
+
+    def report(self) -> Report:
+        """What the look has shown, if it is done; otherwise nothing."""
+        if self._looking is None or not self._looking.done():
+            return Report()
+        done, self._looking = self._looking, None
+        return done.result()
+
+    async def abandon(self) -> None:
+        """Leaves the iteration: workers that cannot outlive this scheduler stop."""
+        await self._end_look()
+        if self._workers is not None:
+            await self._workers.abandon()
+
+    async def gone(self, now: datetime) -> bool:
+        """After `abandon`: whether the workers that had to stop have."""
+        workers = self._workers
+        return workers is None or workers.outlive_scheduler or await workers.poll(now) is not None
+
+    async def _end_look(self) -> None:
+        if self._looking is not None and not self._looking.done():
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+        self._looking = None
+
+    async def _look(self, now: datetime) -> Report:
+        if self._workers is None:
+            try:
+                self._workers = await self.launcher.start(self.definition, self.iteration)
+            except (CrawlError, OSError) as error:
+                return Report(Ended(State.FAILED, brief(error)))
+        if self.stopping and not self._told_to_stop:
+            self._told_to_stop = True
+            await self._workers.stop()
+        ended = await self._workers.poll(now)
+        if ended and self.stopping:
+            ended = Ended(State.STOPPED, self.stopping)
+        if ended is None and self._counted is not None and now - self._counted < _COUNT_EVERY:
+            return Report()
+        self._counted = now
+        return Report(ended, await self._count(self._workers, now, ended=ended is not None))
+
+    async def _count(self, workers: Workers, now: datetime, *, ended: bool) -> Counts | None:
+        """The counts, if they can be read now. Ends workers that hang."""
+        try:
+            async with asyncio.timeout(_COUNT_TIMEOUT):
+                look = await self.launcher.look(self.definition, self.iteration, ended=ended)
+        except _NOT_NOW as error:
+            logger.debug("No counts of %s: %s", self.iteration.crawl, error)
+            return None
+        if look.working or ended:
+            self._heard = now
+        elif now - self._heard >= HUNG:
+            self._heard = now
+            logger.warning("The workers of %s hang, or have died: they are killed", self.iteration.crawl)
+            await workers.kill()
+        return look.counts

@@ -1,0 +1,201 @@
+"""The scheduler: fires jobs that are due, runs their iterations, and goes on with those of schedulers that died.
+
+Any number may run, on one database. What they share is there alone: see `firing` and `claims`. A step is safe to
+repeat, and is repeated after a second, also after the database was away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from webcrawl.errors import ClaimLost, StoreError, WrongJob
+from webcrawl.jobs.claims import SILENCE, Claims
+from webcrawl.jobs.clock import Clock
+from webcrawl.jobs.definition import Definition
+from webcrawl.jobs.firing import fire
+from webcrawl.jobs.records import Iteration, Job, JobState, State
+from webcrawl.jobs.running import Launcher, Report, Run
+from webcrawl.jobs.store import JobStore
+
+logger = logging.getLogger(__name__)
+
+STEP_SECONDS = 1.0
+_LOOK_SECONDS = 2.0
+"""How long a step waits for looks at iterations; those that take longer go on."""
+_BEAT_EVERY = timedelta(seconds=3)
+_SWEEP_EVERY = timedelta(minutes=1)
+
+
+class Upkeep(Protocol):
+    """What is done once a minute beside; `webcrawl.jobs.sweeper.Sweeper` in production."""
+
+    async def sweep(self, running: Sequence[tuple[Definition, Iteration]], now: datetime) -> None:
+        """Looks after iterations that run here, and after those that have ended; raises nothing."""
+
+
+class _Due(NamedTuple):
+    """When a job is due next, as long as its definition and what is decided stay the same."""
+
+    applied: datetime
+    decided: datetime
+    next: datetime
+
+
+class Scheduler:
+    """One scheduler. `run` works until `stop`; a test calls `step` instead."""
+
+    def __init__(
+        self, store: JobStore, claims: Claims, launcher: Launcher, clock: Clock, upkeep: Upkeep
+    ) -> None:
+        self._store = store
+        self._claims = claims
+        self._launcher = launcher
+        self._clock = clock
+        self._upkeep = upkeep
+        self._swept: datetime | None = None
+        self._sweep: asyncio.Task[None] | None = None
+        self._runs: dict[int, Run] = {}
+        self._due: dict[str, _Due] = {}
+        self._ending = asyncio.Event()
+
+    def stop(self) -> None:
+        """Ends `run`: workers stop cleanly, and another scheduler may go on with their iterations."""
+        self._ending.set()
+
+    async def run(self) -> None:
+        logger.info("Scheduler %s: jobs are in %s", self._claims.scheduler, self._store.name)
+        while not self._ending.is_set():
+            try:
+                await self.step()
+            except StoreError as error:
+                logger.error("The jobs cannot be read now, trying again: %s", error)
+            await self._clock.wait(STEP_SECONDS, self._ending)
+        await self.close()
+
+    async def step(self) -> None:
+        """Fires what is due, looks after the iterations it has, and takes others; raises StoreError."""
+        now = self._clock.now()
+        await self._watch(list(self._runs.values()), now)
+        self._fire(now)
+        await self._take(now)
+        self._start_sweep(now)
+
+    async def close(self) -> None:
+        """Stops the workers cleanly, and gives their iterations up."""
+        if self._sweep is not None and not self._sweep.done():
+            self._sweep.cancel()
+            await asyncio.wait([self._sweep])
+        for run in self._runs.values():
+            await run.abandon()
+        while self._runs:
+            for run in list(self._runs.values()):
+                if await run.gone(self._clock.now()):
+                    del self._runs[run.iteration.id]
+                    self._release(run)
+            if self._runs:
+                await asyncio.sleep(0.1)
+
+    def _release(self, run: Run) -> None:
+        try:
+            self._claims.release(run.iteration)
+        except (StoreError, ClaimLost) as error:
+            logger.warning("%s", error)
+
+    def _start_sweep(self, now: datetime) -> None:
+        """Begins a sweep if it is time, and the last one is done; it may take long."""
+        if self._sweep is not None and not self._sweep.done():
+            return
+        if self._swept is None or now - self._swept >= _SWEEP_EVERY:
+            self._swept = now
+            running = [(run.definition, run.iteration) for run in self._runs.values() if not run.stopping]
+            self._sweep = asyncio.create_task(self._upkeep.sweep(running, now))
+
+    # --- firing ---
+
+    def _fire(self, now: datetime) -> None:
+        jobs = self._store.jobs()
+        self._due = {job.name: self._due[job.name] for job in jobs if job.name in self._due}
+        for job in jobs:
+            try:
+                if job.state == JobState.ON and self._next(job) <= now:
+                    for one in fire(self._store, job.name, now):
+                        logger.info("Job %s is due: iteration %d is %s", one.job, one.number, _told(one))
+            except WrongJob as error:
+                logger.error("Job %s cannot be read: %s", job.name, error)
+
+    def _next(self, job: Job) -> datetime:
+        known = self._due.get(job.name)
+        if known is None or (known.applied, known.decided) != (job.applied, job.decided):
+            schedule = Definition.of(job.definition).schedule
+            known = self._due[job.name] = _Due(job.applied, job.decided, schedule.after(job.decided))
+        return known.next
+
+    # --- iterations of this scheduler ---
+
+    async def _watch(self, runs: Sequence[Run], now: datetime) -> None:
+        """Looks at iterations, all at once, and stores what is known of them by then."""
+        looks = [run.look(now) for run in runs]
+        if waiting := [look for look in looks if not look.done()]:
+            await asyncio.wait(waiting, timeout=_LOOK_SECONDS)
+        for run in runs:
+            try:
+                self._note(run, run.report(), now)
+            except ClaimLost as error:
+                logger.warning("%s: its workers here are stopped", error)
+                await self._abandon(run)
+            except StoreError as error:
+                logger.error("Iteration %d of job %s: %s", run.iteration.number, run.iteration.job, error)
+                if now - run.alive >= SILENCE:
+                    # others may have taken it; nothing is lost by stopping
+                    await self._abandon(run)
+
+    def _note(self, run: Run, report: Report, now: datetime) -> None:
+        if report.ended:
+            one = self._claims.end(run.iteration, *report.ended, report.counts, now)
+            del self._runs[one.id]
+            logger.info("Iteration %d of job %s: %s", one.number, one.job, _told(one))
+        elif report.counts or now - run.alive >= _BEAT_EVERY:
+            run.stopping = self._claims.beat(run.iteration, report.counts)
+            run.alive = now
+
+    async def _abandon(self, run: Run) -> None:
+        del self._runs[run.iteration.id]
+        await run.abandon()
+
+    # --- iterations that wait, and those of schedulers that died ---
+
+    async def _take(self, now: datetime) -> None:
+        open_ones = self._claims.open(now, self._runs)
+        if not open_ones:
+            return
+        jobs = {job.name: job for job in self._store.jobs()}
+        for one in open_ones:
+            try:
+                definition = Definition.of(jobs[one.job].definition)
+            except WrongJob as error:
+                logger.error("Job %s cannot be read: %s", one.job, error)
+                continue
+            running = sum(run.local_workers for run in self._runs.values())
+            if self._launcher.has_room(definition, running):
+                await self._take_one(definition, one, now)
+
+    async def _take_one(self, definition: Definition, one: Iteration, now: datetime) -> None:
+        folder = self._launcher.folder(definition, one)
+        mine = self._claims.take(one, str(folder) if folder else None, now)
+        if mine is None:
+            return
+        if mine.stop:
+            self._claims.end(mine, State.STOPPED, mine.stop, None, now)
+            return
+        if one.state == State.RUNNING:
+            logger.warning("Going on with iteration %d of job %s", one.number, one.job)
+        run = self._runs[mine.id] = Run(mine, definition, self._launcher, now)
+        await self._watch([run], now)
+
+
+def _told(one: Iteration) -> str:
+    return f"{one.state}{f' ({one.reason})' if one.reason else ''}"

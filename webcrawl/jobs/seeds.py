@@ -1,0 +1,73 @@
+"""The seeds of an iteration: read once, so that a worker that is started again begins with the same."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import aiohttp
+
+from webcrawl.errors import ConfigurationError, StoreError
+from webcrawl.jobs.definition import Seeds
+from webcrawl.urls.seeds import read_seeds
+
+_SECONDS = 60.0
+_LARGEST = 100_000_000
+_LONGEST_ARGUMENT = 100_000
+"""Linux passes no longer argument to a process."""
+
+
+async def seeds_file(seeds: Seeds, folder: Path) -> Path:
+    """The file with the seeds in the folder of an iteration, which is written if it does not exist.
+
+    Raises StoreError when there is no seed, or the seeds cannot be read.
+    """
+    path = folder / "seeds.txt"
+    if path.exists():
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".unfinished")
+    if seeds.file:
+        try:
+            shutil.copyfile(seeds.file, unfinished)
+        except OSError as error:
+            raise StoreError(f"cannot read the seeds in {seeds.file}: {error.strerror}") from error
+    else:
+        unfinished.write_bytes(await _fetched(seeds.url) if seeds.url else "\n".join(seeds.urls).encode())
+    try:
+        empty = next(read_seeds(f"@{unfinished}"), None) is None
+    except ConfigurationError as error:  # not text
+        raise StoreError(str(error)) from error
+    if empty:
+        raise StoreError(f"there is no seed in {seeds.file or seeds.url}")
+    unfinished.replace(path)
+    return path
+
+
+async def seeds_argument(seeds: Seeds) -> str:
+    """The seeds as an argument, for spiders on other machines; raises StoreError when they are too many."""
+    text = (await _fetched(seeds.url)).decode("utf-8", "replace") if seeds.url else "\n".join(seeds.urls)
+    lines = (line.strip() for line in text.splitlines())
+    found = ",".join(line.replace(",", "%2C") for line in lines if line and not line.startswith("#"))
+    if not found:
+        raise StoreError(f"there is no seed in {seeds.url}")
+    if len(found.encode()) > _LONGEST_ARGUMENT:
+        raise StoreError(f"seeds for nodes must be less than {_LONGEST_ARGUMENT:,} bytes in all")
+    return found
+
+
+async def _fetched(url: str) -> bytes:
+    """The body of an answer with status 200."""
+    timeout = aiohttp.ClientTimeout(total=_SECONDS)
+    try:
+        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
+            if response.status != 200:
+                raise StoreError(f"cannot read the seeds at {url}: the answer is {response.status}")
+            body = bytearray()
+            async for chunk in response.content.iter_any():
+                body += chunk
+                if len(body) > _LARGEST:
+                    raise StoreError(f"the seeds at {url} have more than {_LARGEST:,} bytes")
+            return bytes(body)
+    except (aiohttp.ClientError, OSError) as error:
+        raise StoreError(f"cannot read the seeds at {url}: {error or 'no answer in time'}") from error

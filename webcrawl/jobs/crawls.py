@@ -83,9 +83,11 @@ class Crawls:
             own += self.of_iteration(definition, one)
         return own
 
-    def of_iteration(self, definition: Definition, one: Iteration) -> list[tuple[str, str]]:
+    def of_iteration(self, definition: Definition, one: Iteration) -> list[tuple[str, Any]]:
         """The settings that each iteration has of its own."""
-        own = [("CRAWL_ID", one.crawl)]
+        own: list[tuple[str, Any]] = [("CRAWL_ID", one.crawl)]
+        if definition.notify:
+            own.append(("NOTIFY", list(definition.notify)))
         if one.data_dir:
             own.append(("DATA_DIR", one.data_dir))
         if uri := definition.settings.get("STORE_URI") or read(self.project, "STORE_URI"):

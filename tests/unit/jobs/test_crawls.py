@@ -1,0 +1,106 @@
+"""The commands of an iteration's workers, and the settings that they have of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings
+
+from webcrawl.errors import WrongJob
+from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.definition import Definition
+from webcrawl.jobs.records import Iteration
+from webcrawl.jobs.store import JobStore
+
+NOW = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
+CRAWL = "news-20260301T060000Z"
+
+
+def crawls(folder: Path, *given: str, **settings: Any) -> Crawls:
+    parts = {"SPIDER_MODULES": ["spiders"], "ADDONS": {"webcrawl.addon.WebcrawlAddon": 100}}
+    return Crawls(Settings({**parts, "DATA_DIR": str(folder), **settings}), given)
+
+
+def job(**more: Any) -> Definition:
+    return Definition.of({"name": "news", "cron": "0 6 * * *", "spider": "broad", **more})
+
+
+@pytest.fixture
+def iteration(tmp_path: Path) -> Iteration:
+    with JobStore(f"sqlite:///{tmp_path}/jobs.db") as store:
+        store.apply([{"name": "news", "cron": "0 6 * * *", "spider": "broad"}], NOW)
+        return replace(store.run("news", NOW), data_dir=str(tmp_path / "one"))
+
+
+def options(command: list[str]) -> dict[str, str]:
+    """The values of -s and -a; the last one of a name counts."""
+    pairs = zip(command, command[1:], strict=False)
+    return dict(value.split("=", 1) for word, value in pairs if word in ("-s", "-a"))
+
+
+def test_a_worker_has_the_settings_of_its_job(tmp_path: Path, iteration: Iteration) -> None:
+    project = crawls(tmp_path, "-s", "DOWNLOAD_DELAY=2", "-s", "USER_AGENT=ours")
+    definition = job(
+        arguments={"scope": "host"},
+        settings={"DOWNLOAD_DELAY": 1.5, "ROBOTSTXT_OBEY": True, "ALLOWED_NETWORKS": ["10.0.0.0/8"]},
+        notify=["mailto://user:secret@mail.example"],
+    )
+    (command,) = project.commands(definition, iteration, tmp_path / "seeds.txt")
+    assert command[2:6] == ["scrapy", "crawl", "broad", "--stop-at-eof"]
+    assert options(command) == {
+        "DOWNLOAD_DELAY": "1.5",
+        "USER_AGENT": "ours",
+        "scope": "host",
+        "seeds": f"@{tmp_path}/seeds.txt",
+        "PROGRESS": "off",
+        "ROBOTSTXT_OBEY": "True",
+        "ALLOWED_NETWORKS": '["10.0.0.0/8"]',
+        "CRAWL_ID": CRAWL,
+        "NOTIFY": '["mailto://user:secret@mail.example"]',
+        "DATA_DIR": str(tmp_path / "one"),
+    }
+
+
+def test_each_worker_has_files_of_its_own(tmp_path: Path, iteration: Iteration) -> None:
+    definition = job(workers=2, settings={"FEEDS": {"items.jsonl": {"format": "jsonl"}}})
+    commands = crawls(tmp_path).commands(definition, iteration, None)
+    feeds = [options(command)["FEEDS"] for command in commands]
+    assert [name in feed for name, feed in zip(("items-0.jsonl", "items-1.jsonl"), feeds, strict=True)] == [
+        True,
+        True,
+    ]
+
+
+def test_pages_of_an_iteration_have_a_folder_of_their_own(tmp_path: Path, iteration: Iteration) -> None:
+    project = crawls(tmp_path, STORE_URI="s3://bucket/pages/")
+    assert dict(project.of_iteration(job(), iteration))["STORE_URI"] == f"s3://bucket/pages/{CRAWL}"
+    own = job(settings={"STORE_URI": "s3://other"})
+    assert dict(project.of_iteration(own, iteration))["STORE_URI"] == f"s3://other/{CRAWL}"
+    on_a_node = replace(iteration, data_dir=None)
+    assert dict(crawls(tmp_path).of_iteration(job(), on_a_node)) == {"CRAWL_ID": CRAWL}
+
+
+def test_the_folder_of_an_iteration_is_below_that_of_its_job(tmp_path: Path, iteration: Iteration) -> None:
+    assert crawls(tmp_path).folder(iteration) == tmp_path / "jobs/news/20260301T060000Z"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"spider": "bread"}, "spider: there is no spider 'bread'"),
+        ({"settings": {"DOWNLOAD_DELAY": "soon"}}, "settings: DOWNLOAD_DELAY must be"),
+        ({"workers": 2, "settings": {"SEEN_SET": "bloom"}}, "workers: SEEN_SET"),
+        (
+            {"checkpoints": {"to": "x"}, "settings": {"SEEN_SET": "bloom"}},
+            "checkpoints: a crawl with SEEN_SET",
+        ),
+        ({"nodes": ["http://localhost:6800"]}, "nodes: .* set REDIS_URL"),
+    ],
+)
+def test_a_job_that_could_not_run_is_refused(tmp_path: Path, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(WrongJob, match=message):
+        crawls(tmp_path).check(job(**more))

@@ -43,8 +43,10 @@ class Crawls:
         try:
             settings = self.settings(definition)
         except ConfigurationError as error:
-            place = "settings" if definition.spider in self._loader.list() else "spider"
-            raise WrongJob(str(error), place) from error
+            if definition.spider not in self._loader.list():
+                raise WrongJob(str(error), "spider") from error
+            named = [name for name in definition.settings if str(error).startswith(name)]
+            raise WrongJob(str(error), "settings", *named[:1]) from error
         if definition.workers > 1 and read(settings, "SEEN_SET") == "bloom":
             raise WrongJob('SEEN_SET = "bloom" works with a single worker', "workers")
         if definition.checkpoints and read(settings, "SEEN_SET") == "bloom":

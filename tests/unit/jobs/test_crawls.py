@@ -92,7 +92,7 @@ def test_the_folder_of_an_iteration_is_below_that_of_its_job(tmp_path: Path, ite
     ("more", "message"),
     [
         ({"spider": "bread"}, "spider: there is no spider 'bread'"),
-        ({"settings": {"DOWNLOAD_DELAY": "soon"}}, "settings: DOWNLOAD_DELAY must be"),
+        ({"settings": {"DOWNLOAD_DELAY": "soon"}}, r"settings\.DOWNLOAD_DELAY: DOWNLOAD_DELAY must be"),
         ({"workers": 2, "settings": {"SEEN_SET": "bloom"}}, "workers: SEEN_SET"),
         (
             {"checkpoints": {"to": "x"}, "settings": {"SEEN_SET": "bloom"}},

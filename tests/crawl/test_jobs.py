@@ -143,8 +143,12 @@ def test_a_week_of_a_daily_job_with_two_schedulers(
     site = "127.0.1.1"
     web = local_web(site)
     pages = generated_web(3, web, PAGES).reachable(web.url(site))
-    for path, page in list(web.sites[site].items()):
-        web.put(site, path, Reply(str(page), delay=0.02))
+    bodies = {path: str(page) for path, page in web.sites[site].items()}
+
+    def answer_after(seconds: float) -> None:
+        for path, body in bodies.items():
+            web.put(site, path, Reply(body, delay=seconds))
+
     store = operations.store
     values = {"name": "news", "cron": "30 6 * * *", "timezone": "Europe/Berlin", "spider": "broad"}
     store.apply([{**values, "seeds": [web.url(site)], "arguments": {"scope": "host"}}], BEGIN)
@@ -154,10 +158,12 @@ def test_a_week_of_a_daily_job_with_two_schedulers(
     bad_day, bad_page = dice.randrange(7), dice.randrange(1, PAGES - 2)
     for day, due in enumerate(dues):
         before = len(web.hits)
+        answer_after(1.0 if day == bad_day else 0.0)
         operations.move_to(due + timedelta(seconds=1))
         if day == bad_day:
             operations.until(lambda before=before: len(web.hits) > before + bad_page)
             operations.kill(operations.holder(store.iterations("news", 1)[0]))
+            answer_after(0.0)
             operations.start("c")
             operations.until(lambda: "Scheduler " in (operations.folder / "c.log").read_text())
         operations.until_ended(store, day + 1)

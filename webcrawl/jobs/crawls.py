@@ -92,7 +92,8 @@ class Crawls:
             own.append(("NOTIFY", list(definition.notify)))
         if one.data_dir:
             own.append(("DATA_DIR", one.data_dir))
-        if uri := definition.settings.get("STORE_URI") or read(self.project, "STORE_URI"):
+        of_job = dict(definition.settings)
+        if uri := of_job.get("STORE_URI") or read(self.project, "STORE_URI"):
             own.append(("STORE_URI", f"{str(uri).rstrip('/')}/{one.crawl}"))
         return own
 

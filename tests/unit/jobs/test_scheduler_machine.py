@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from datetime import UTC, datetime
@@ -67,6 +68,11 @@ class Schedulers(RuleBasedStateMachine):
     def kill(self, name: str) -> None:
         if name in self.world.schedulers:
             self.world.kill(name)
+
+    @rule(name=names)
+    def leave(self, name: str) -> None:
+        if name in self.world.schedulers:
+            asyncio.run(self.world.schedulers.pop(name).close())
 
     @rule(seconds=st.sampled_from([1, 4, 31, 600, 3 * 3600, 10 * 3600, 26 * 3600]))
     def wait(self, seconds: int) -> None:

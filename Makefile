@@ -35,7 +35,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check settings constraints format picture pictures docs bench bench-options bench-micro bench-long bench-frontier bench-metadata bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-mining bench-graph replay chaos structure clean
+.PHONY: help numbers crawl test check settings constraints format picture pictures dashboard screenshots uplot docs bench bench-options bench-micro bench-long bench-frontier bench-metadata bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-mining bench-graph bench-dashboard replay chaos structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -83,6 +83,17 @@ pictures: .venv/.dev ## Draw the plots of the benchmarks, and the panel of a cra
 	@$(BIN)/python docs/site/plots.py
 	@$(BIN)/python docs/site/panel.py
 
+dashboard: .venv/.dev ## Show the crawls of DATA in a browser; ARGS="--port 8781"
+	@$(BIN)/python -m scrapy dashboard $(if $(DATA),-s "DATA_DIR=$$DATA") $(ARGS)
+
+screenshots: .venv/.dev ## Take the pictures of the dashboard beside a crawl of the demo; needs Chromium
+	@$(BIN)/python docs/site/screenshots.py
+
+uplot: ## Fetch the library that draws the plots of the dashboard; needs npm
+	@mkdir -p build/uplot && cd build/uplot && npm pack --silent uplot@$(UPLOT) >/dev/null && tar xzf uplot-$(UPLOT).tgz
+	@cp build/uplot/package/dist/uPlot.iife.min.js build/uplot/package/dist/uPlot.min.css build/uplot/package/LICENSE \
+	webcrawl/web/static/uplot/
+
 docs: .venv/.dev ## Build the documentation as a site in build/site, and check its links
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo build/site/index.html
@@ -126,6 +137,9 @@ bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="
 bench-metadata: .venv/.dev ## Measure the metadata database; ARGS="--uri postgresql://crawler@/empty"
 	@$(BIN)/python -m benchmarks.metadata $(ARGS)
 
+bench-dashboard: .venv/.dev ## Measure what open pages of the dashboard cost a crawl; ARGS="--pages 10"
+	@$(BIN)/python -m benchmarks.dashboard $(ARGS)
+
 replay: .venv/.dev ## Replay a crawl with pywb in a separate environment; validate its WACZ file and index
 	@$(BIN)/python -m benchmarks.replay $(ARGS)
 
@@ -164,6 +178,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # For all platforms and Pythons. What builds the documentation needs 3.11.5.
 UV := 0.13.9
+UPLOT := 1.6.32
 pin = build/uv/bin/uv pip compile --quiet --universal --python-version 3.11.5 --no-annotate \
 	--custom-compile-command "make constraints"
 

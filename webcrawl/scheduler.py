@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self
@@ -20,6 +21,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_redis.scheduler import Scheduler as RedisScheduler
 from twisted.internet.defer import Deferred
 
+from webcrawl.config.shown import shown_settings
 from webcrawl.crawler.components import FailureJudge, Pacer, enabled_pipelines
 from webcrawl.crawler.scheduling.meta import KeyWarnings
 from webcrawl.crawler.scheduling.requests import level_of, to_candidate, to_request
@@ -32,6 +34,7 @@ from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, InvalidURL, StoreError, Unserializable
 from webcrawl.frontier import LeasedURL, Settlement
+from webcrawl.frontier.runs import Run, Runs
 from webcrawl.metrics.totals import DEAD
 from webcrawl.worker.worker import Worker
 
@@ -177,6 +180,9 @@ class FrontierScheduler(RedisScheduler):
         self.crawler.signals.connect(self._tasks.item_failed, signals.item_error)
         self.crawler.signals.connect(self._tasks.callback_failed, signals.spider_error)
         session.scope.starts.watch(self.crawler)
+        with suppress(*UNAVAILABLE):  # it is only shown
+            run = Run(self.spider.name, time.time(), shown_settings(self.crawler.settings))
+            await Runs(session.connection.engine, session.connection.keys).begin(run)
         worker.start()
         if is_fed(self.spider):
             self._feeding = self._feed(worker)
@@ -260,7 +266,7 @@ class FrontierScheduler(RedisScheduler):
         worker = self.worker
         if self._ending:
             return
-        if worker.finished in ("max_pages", "max_bytes", "frontier_error"):
+        if worker.finished in ("max_pages", "max_bytes", "stopped", "frontier_error"):
             self._ending = True
             closing = self.crawler.engine.close_spider_async(reason=worker.finished)
             self._closing = asyncio.ensure_future(closing)

@@ -29,6 +29,7 @@ USES = {
         "prometheus_client",
         "from webcrawl.metrics.library import prometheus_client; prometheus_client()",
     ),
+    "dashboard": ("starlette", "from webcrawl.web.libraries import check_libraries; check_libraries()"),
     "heif": ("pillow_heif", "from webcrawl.documents.mime.image import _heif; _heif()"),
     "jobs": ("cronsim", "from webcrawl.jobs.schedule import Schedule; Schedule('0 0 * * *')"),
     "impersonate": (

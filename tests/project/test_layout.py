@@ -17,7 +17,18 @@ from tests.crawls import CHECKOUT
 
 PACKAGES = {"webcrawl", "spiders", "middlewares", "pipelines", "settings"}
 BUILT_FROM = [*PACKAGES, "pyproject.toml", "setup.py", "README.md", "LICENSE"]
-SHIPPED = (".py", ".lua", ".tmpl", "py.typed")
+SHIPPED = (
+    ".py",
+    ".lua",
+    ".tmpl",
+    "py.typed",
+    ".html",
+    ".css",
+    ".js",
+    ".svg",
+    "uplot/LICENSE",
+    "uplot/README.md",
+)
 
 
 def run(*words: str, folder: Path = CHECKOUT) -> str:
@@ -46,7 +57,7 @@ def built(command: str, folder: Path) -> zipfile.ZipFile:
 def sources(packages: set[str]) -> set[str]:
     """Returns the files that a distribution must contain, relative to the checkout."""
     files = {path for package in packages for path in (CHECKOUT / package).rglob("*") if path.is_file()}
-    return {str(path.relative_to(CHECKOUT)) for path in files if path.name.endswith(SHIPPED)}
+    return {str(path.relative_to(CHECKOUT)) for path in files if str(path).endswith(SHIPPED)}
 
 
 def test_imports_follow_the_contracts() -> None:

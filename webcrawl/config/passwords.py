@@ -27,10 +27,14 @@ def without_secret_options(url: str) -> str:
     return _OPTION.sub(_shown, url)
 
 
+def without_passwords(text: str) -> str:
+    """Returns a text, such as that of a setting, without the passwords in its URLs and dicts."""
+    return _URL.sub(lambda url: without_password(url[0]), _ITEM.sub(r"\1'...'", text))
+
+
 def hide_in_log(record: logging.LogRecord) -> bool:
     """Leaves the passwords out of a record with settings, such as Scrapy's "Overridden settings"."""
-    text = _ITEM.sub(r"\1'...'", record.getMessage())
-    record.msg, record.args = _URL.sub(lambda url: without_password(url[0]), text), ()
+    record.msg, record.args = without_passwords(record.getMessage()), ()
     return True
 
 

@@ -144,12 +144,21 @@ class Connection:
 
         `to_crawl`: keep other processes from starting until `open` has cleared up after dead ones.
         """
-        config, server = self._frontier_config, self.server
-        url = await server.start(to_crawl)
-        self.engine = Engine(url, server.config.parameters, embedded=server.is_embedded)
-        await self.engine.check()
+        url = await self.server.start(to_crawl)
+        engine = Engine(url, self.server.config.parameters, embedded=self.server.is_embedded)
+        await engine.check()
+        self._begin(engine)
+        self.is_open = True
+
+    def share(self, other: Connection) -> None:
+        """Use the engine to which another connection is connected, and which that one closes."""
+        self._begin(other.engine)
+
+    def _begin(self, engine: Engine) -> None:
+        config = self._frontier_config
+        self.engine = engine
         self.frontier = Frontier(
-            self.engine,
+            engine,
             self.keys,
             self.worker,
             lease_seconds=config.lease_seconds,
@@ -159,10 +168,9 @@ class Connection:
             host_limits=HostLimits(config.host_max_pages or None, config.host_max_bytes or None),
             weight=config.weight,
         )
-        self.crawl = Crawl(self.engine, self.keys, self.worker, min(config.lease_seconds, _WORKER_SECONDS))
-        self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri, self._object_stores)
+        self.crawl = Crawl(engine, self.keys, self.worker, min(config.lease_seconds, _WORKER_SECONDS))
+        self.tails = Tails(engine, self.keys, self.crawl, self._spill_uri, self._object_stores)
         self.bloom = self._make_bloom()
-        self.is_open = True
 
     async def adopt_layout(self) -> bool:
         """Use the crawl's own FRONTIER_SHARDS and POLITENESS_UNIT, whatever is set; False when there is no such crawl.

@@ -41,6 +41,7 @@ _NONE_LOST: Mapping[str, int] = {}
 _REASONS = {
     "finished": "finished: there is nothing left to crawl",
     "shutdown": "stopped",
+    "stopped": "stopped by an operator",
     "start_error": "ended, but start() of the spider raised an exception, so start requests may be missing",
     "max_pages": "stopped at CRAWL_MAX_PAGES",
     "closespider_pagecount": "stopped at CLOSESPIDER_PAGECOUNT",

@@ -99,9 +99,10 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
                                          turns; the same for all crawls, because they share the records
     wc:{c:<crawl>}: ...
       clock                        STR   as above, for these keys
-      info                         HASH  format (of these keys), scope (its kind), limits, paused, tails (folder of
-                                         the segments), restoring (the process that restores it, until it is done),
-                                         ended (why the run of a worker that ended last did so)
+      info                         HASH  format (of these keys), scope (its kind), limits, paused, stops (of an
+                                         operator), tails (folder of the segments), restoring (the process that restores
+                                         it, until it is done), ended (why the run of a worker that ended last did so)
+      run                          STR   settings of the latest run, without secrets (JSON); not part of a checkpoint
       restorer                     STR   the process that restores it, expiring
       totals                       HASH  totals of all workers: pages, bytes, status.<code>, active_ms...,
                                          items.<class>, feed.<URI>, lost.<callback>, and start.<URL> <reason> for
@@ -118,6 +119,9 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       costliest                    ZSET  the same names, by weight (webcrawl.hosts.costs); the cheapest are dropped
       charged:<worker>             INT   number of its last batch of costs, expiring
       load:<worker>                STR   what hosts and domains use of it now: connections, places, waits; expiring
+      vitals:<worker>              STR   what the worker tells of itself (webcrawl.frontier.vitals); expiring
+      samples                      HASH  at (of the last sample), whole (of the last in the list), step (ms between)
+      samples:hour, samples:whole  LIST  the history (webcrawl.frontier.history); not part of a checkpoint
       pages                        STREAM  the latest finished pages, for listeners: page (JSON)
       seeds                        SET   "hostname port" of hosts that an operator named
       seed_addresses               HASH  the same -> the inner addresses in its first answer, separated by spaces

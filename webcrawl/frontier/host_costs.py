@@ -51,6 +51,12 @@ class HostCosts:
         found = await self.engine.client.hmget(self.keys.own("costs"), *names)
         return [_cost(text) for text in found]
 
+    async def costliest(self, most: int) -> dict[str, Cost]:
+        """Returns the hosts that have cost most, among the costliest hosts and domains, the costliest first."""
+        names = await self.engine.client.zrevrange(self.keys.own("costliest"), 0, 4 * most)
+        hosts = [name.decode() for name in names if b"://" in name][:most]
+        return dict(zip(hosts, await self.of(*hosts), strict=True))
+
     async def show(self, loads: Mapping[str, Load]) -> None:
         """Stores what hosts and domains use of this worker now: those that wait for their share, then the busiest."""
         busiest = sorted(loads.items(), key=lambda one: (-one[1].waits, -one[1].connections - one[1].places))

@@ -21,6 +21,8 @@ class Beat(NamedTuple):
     seeding: int
     """Workers that still read their seeds."""
     paused: bool
+    stops: int
+    """How often an operator has stopped the crawl."""
 
 
 @dataclass(slots=True)
@@ -73,10 +75,22 @@ class Workers:
         """Returns the registered workers. Any worker's heartbeat removes dead ones."""
         return [name.decode() for name in await self.engine.client.zrange(self.keys.own("workers"), 0, -1)]
 
+    async def alive(self) -> list[str]:
+        """Returns the workers that are alive by the engine's clock."""
+        now = await self.engine.run(Call("time", [self.keys.own()], ()))
+        names = await self.engine.client.zrangebyscore(self.keys.own("workers"), now, "+inf")
+        return sorted(name.decode() for name in names)
+
     async def count_alive(self) -> int:
         """Returns how many workers are alive by the engine's clock."""
-        now = await self.engine.run(Call("time", [self.keys.own()], ()))
-        return int(await self.engine.client.zcount(self.keys.own("workers"), now, "+inf"))
+        return len(await self.alive())
+
+    async def stop(self) -> None:
+        """Ends all workers that are alive: with their next heartbeat they finish their requests and leave.
+
+        Workers that start later are not affected.
+        """
+        await self.engine.change(self.keys.own("info"), "HINCRBY", "stops", 1)
 
     async def forget(self) -> None:
         """Removes all workers and what they reserved: no process uses the engine."""
@@ -100,13 +114,13 @@ class Workers:
     async def _send(self, tally: Call) -> Beat:
         self._unconfirmed.append(tally)
         try:
-            seeding, paused = await self._send_unconfirmed()
+            seeding, paused, stops = await self._send_unconfirmed()
         finally:
             # a tally that counts nothing need not be repeated
             self._unconfirmed = [
                 call for call in self._unconfirmed if call.arguments[3] or len(call.arguments) > 6
             ]
-        return Beat(int(seeding), bool(paused))
+        return Beat(int(seeding), bool(paused), int(stops))
 
     async def _send_unconfirmed(self) -> list[int]:
         """Sends the tallies without a reply; returns the last reply."""

@@ -61,7 +61,6 @@ class HostTurn:
         "_crawl_delay",
         "_delay",
         "_finished",
-        "_latency",
         "_others",
         "_random",
         "_unreachable",
@@ -69,6 +68,7 @@ class HostTurn:
         "failures",
         "gap",
         "in_flight",
+        "latency",
         "started",
     )
 
@@ -94,7 +94,8 @@ class HostTurn:
         self._adaptation = _adaptation_of(config)
         self._crawl_delay = _valid(crawl_delay)
         self._delay = 0.0
-        self._latency = 0.0
+        self.latency = 0.0
+        """Seconds that its last answer took; 0 before the first one."""
         self._unreachable = False
         self._others: dict[str, tuple[int, bool]] | None = None
         self._blocked_until = now + wait
@@ -174,7 +175,7 @@ class HostTurn:
         match outcome:
             case Ok(latency, error):
                 self._adapt(latency, error=error)
-                self._latency = _valid(latency) if math.isfinite(latency) else 0.0
+                self.latency = _valid(latency) if math.isfinite(latency) else 0.0
                 self._update_gap()
                 if now >= self._blocked_until:
                     self.failures = 0
@@ -209,7 +210,7 @@ class HostTurn:
         config, before = self._config, self.gap
         delay = self._adaptation.delay if self._adaptation else config.delay
         crawl_delay = min(self._crawl_delay, config.max_crawl_delay)
-        adaptive = min(config.latency_factor * self._latency, config.max_backoff)
+        adaptive = min(config.latency_factor * self.latency, config.max_backoff)
         self.gap = max(delay, crawl_delay, self._delay, adaptive)
         return self.gap != before
 

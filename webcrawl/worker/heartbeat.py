@@ -11,6 +11,7 @@ from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.cost_reports import CostReports
 from webcrawl.worker.lease_safety import LeaseSafety
 from webcrawl.worker.state import WorkerState
+from webcrawl.worker.vitals import VitalsReports
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,9 @@ class Heartbeat:
         self._safety = safety
         self._backpressure = backpressure
         self._costs = CostReports(state.costs, state.hosts, state.crawl)
+        self._vitals = VitalsReports(state)
+        self._stops: int | None = None
+        """How often the crawl had been stopped when this worker began."""
         self._every = min(_BEAT_SECONDS, state.frontier.lease_seconds / 4)
         self._last = -math.inf
 
@@ -45,7 +49,12 @@ class Heartbeat:
     async def beat(self) -> None:
         """Extends all leases, reclaims those of dead workers, updates membership and pause, and sends costs."""
         state, sent = self._state, time.monotonic()
-        self._set_paused((await state.crawl.workers.beat(seeding=state.seeding)).paused)
+        beat = await state.crawl.workers.beat(seeding=state.seeding)
+        self._set_paused(beat.paused)
+        if self._stops is None:
+            self._stops = beat.stops
+        elif beat.stops > self._stops:
+            state.finish("stopped")
         state.permits.valid_until = sent + state.crawl.worker_seconds
         await self._extend(sent)
         await self._reap(sent)
@@ -53,11 +62,13 @@ class Heartbeat:
             await state.crawl.workers.hold(self._backpressure.reason)
         await state.membership.update()
         await self._costs.send()
+        await self._vitals.send(state.crawl.worker_seconds)
         self._last = sent
 
     async def end(self) -> None:
-        """Sends the last costs."""
+        """Sends the last costs, and takes the last sample."""
         await self._costs.send()
+        await self._vitals.sample()
 
     async def check_engine_age(self) -> None:
         """Leaves hosts to other workers for a while if the engine has just started: it may not know their leases.

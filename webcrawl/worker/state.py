@@ -58,8 +58,10 @@ class WorkerState:
     seeding: bool = True
     closing: bool = False
     finished: str | None = None
-    """Why the crawl is over: "finished", "max_pages", "max_bytes" or "frontier_error"; None until then."""
+    """Why the crawl is over: "finished", "max_pages", "max_bytes", "stopped" or "frontier_error"; else None."""
     failure: Exception | None = None
+    pages: int = 0
+    """Pages that this worker has finished."""
     window: LeaseWindow = field(init=False)
 
     def __post_init__(self) -> None:

@@ -101,7 +101,7 @@ class Worker:
 
     @property
     def finished(self) -> str | None:
-        """Why the crawl is over: "finished", "max_pages", "max_bytes" or "frontier_error"; None until then."""
+        """Why the crawl is over: "finished", "max_pages", "max_bytes", "stopped" or "frontier_error"; else None."""
         return self._state.finished
 
     @property
@@ -184,6 +184,7 @@ class Worker:
         self._state.permits.settle(page=page)
         if page:
             self.counters["pages"] += 1
+            self._state.pages += 1
         links = self.importance.end(url.url) if self.importance else ()
         if host := self.hosts.of(url.host, token):
             after = self.discovered.total

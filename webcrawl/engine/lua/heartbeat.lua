@@ -4,7 +4,7 @@
 -- ARGV    worker, ms until it counts as dead (0 = it leaves now), "seeding" | "working", reserved pages to give back,
 --         longest gap in ms that counts as working time, the tally's number, then pairs: counter, increment.
 --         A tally whose reply was lost is repeated: pages and increments count only once for each number.
--- reply   {number of live workers that still read their seeds, 1 if the crawl is paused}
+-- reply   {number of live workers that still read their seeds, 1 if the crawl is paused, how often it was stopped}
 local C, now = KEYS[1], now_ms()
 local worker, ttl = ARGV[1], tonumber(ARGV[2])
 local TOLD_MS = 86400000 -- longer than the worker stays in `workers`, because it may only be unreachable
@@ -31,4 +31,8 @@ if tonumber(ARGV[6]) > (tonumber(redis.call('GET', told)) or 0) then
   end
   for i = 7, #ARGV, 2 do redis.call('HINCRBY', C .. 'totals', ARGV[i], ARGV[i + 1]) end
 end
-return {redis.call('SCARD', C .. 'seeding'), redis.call('HEXISTS', C .. 'info', 'paused')}
+return {
+  redis.call('SCARD', C .. 'seeding'),
+  redis.call('HEXISTS', C .. 'info', 'paused'),
+  tonumber(redis.call('HGET', C .. 'info', 'stops')) or 0,
+}

@@ -1,0 +1,120 @@
+"""Fixtures of the dashboard's tests: one Chromium, one crawled site with its dashboard, and more dashboards."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawls import Crawl
+from tests.dashboard.site import CLOSED, HOME, OTHER, CrawledSite, Dashboard, hostile_web
+
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+_SERIOUS = ("serious", "critical")
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CrawledSite]:
+    """The hostile web, crawled once, and its dashboard; tests may act on it, but leave the crawl `broad` as it was."""
+    folder = tmp_path_factory.mktemp("site")
+    with hostile_web() as web, ExitStack() as stack:
+        dashboard = Dashboard.start(folder=folder, settings={"DATA_DIR": folder / "data"})
+        stack.callback(dashboard.process.kill)
+        crawl = Crawl.start(
+            "broad",
+            [web.url(HOME), web.url(OTHER), CLOSED],
+            folder=folder,
+            data_dir=folder / "data",
+            arguments={"scope": "host"},
+            DOWNLOAD_DELAY=0,
+            FRONTIER_MAX_ATTEMPTS=1,
+            LINKS=True,
+            USER_AGENT="token=secret (+https://me:password@example.org/)",
+        )
+        stack.callback(crawl.kill)
+        result = crawl.wait()
+        assert result.returncode == 0, result.stderr
+        yield CrawledSite(web, folder / "data", dashboard)
+
+
+@pytest.fixture
+def start_dashboard(tmp_path: Path) -> Iterator[Callable[..., Dashboard]]:
+    """Starts `scrapy dashboard`: `start_dashboard("--read-only", REDIS_URL=redis_url)`."""
+    with ExitStack() as stack:
+
+        def start(*options: str, data_dir: Path = tmp_path / "data", **settings: object) -> Dashboard:
+            folder = tmp_path / f"dashboard{len(list(tmp_path.iterdir()))}"
+            folder.mkdir()
+            dashboard = Dashboard.start(*options, folder=folder, settings={"DATA_DIR": data_dir, **settings})
+            stack.callback(dashboard.process.kill)
+            return dashboard
+
+        yield start
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Any]:
+    """One browser for all tests here; tests open their pages in contexts of their own.
+
+    While it is open the thread has a running event loop: see `CrawledSite.look`.
+    """
+    if CHROMIUM is None or find_spec("playwright") is None:
+        pytest.skip(
+            "needs playwright and Chromium (on Debian and Ubuntu: apt install chromium-headless-shell)"
+        )
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium: Any, site: CrawledSite) -> Iterator[Callable[..., Any]]:
+    """Opens a page: `open_page("/crawls/broad")`, or of another dashboard: `open_page("/", dashboard.url)`.
+
+    At the end of the test fails on each error in the console, such as one of the Content-Security-Policy, and if a
+    script of the hostile web has run.
+    """
+    context = chromium.new_context(color_scheme="light", viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(20_000)
+    problems: list[str] = []
+
+    def note(message: Any) -> None:
+        if message.type == "error" and "(Unauthorized)" not in message.text:  # the answer to a wrong token
+            problems.append(message.text)
+
+    def open_page(path: str, url: str = "", **options: Any) -> Any:
+        page = context.new_page()
+        page.on("console", note)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto((url or site.url) + path, wait_until="load", **options)
+        return page
+
+    yield open_page
+    attacked = [page.url for page in context.pages if page.evaluate("window.attacked")]
+    context.close()
+    assert not problems and not attacked, (problems, attacked)
+
+
+@pytest.fixture
+def check_accessible() -> Callable[[Any], None]:
+    """Runs axe-core on a page; fails on serious and critical findings."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    def check(page: Any) -> None:
+        found = Axe().run(page).response["violations"]
+        serious = [
+            (one["id"], one["help"], [node["html"] for node in one["nodes"]][:3])
+            for one in found
+            if one["impact"] in _SERIOUS
+        ]
+        assert not serious, serious
+
+    return check

@@ -1,0 +1,124 @@
+"""A hostile web, its finished crawl, and the dashboard beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from scrapy.settings import Settings
+from scrapy.utils.project import get_project_settings
+
+from tests.crawls import CHECKOUT, NO_NAMES, Crawl, start_scrapy
+from tests.web import LocalWeb, Reply
+from webcrawl.crawler.command import completed
+from webcrawl.crawler.session import Session
+
+T = TypeVar("T")
+
+HOME, OTHER = "127.0.1.1", "127.0.1.2"
+CLOSED = "http://127.0.1.9:9/never"
+START_SECONDS = 60.0
+ATTACK = "<script>window.attacked = 1</script>\"><img src=x onerror='window.attacked = 2'>{{ 7 * 7 }}"
+"""Text that runs a script wherever it is written without escapes."""
+ATTACK_PATH = "/q?a=%22%3E%3Cscript%3Ewindow.attacked=3%3C/script%3E&b='onmouseover='window.attacked=4"
+STORY = (
+    "The keeper of the harbour reads each letter twice before the morning boat leaves the quiet garden. " * 12
+)
+
+
+def hostile_web() -> LocalWeb:
+    """Pages whose titles, texts, URLs and headers attack whoever shows them; also duplicates and failures."""
+    web = LocalWeb(HOME, OTHER)
+    links = [ATTACK_PATH, "/copy", "/near", "/gone", "/moved", "/private/page", CLOSED, web.url(OTHER)]
+    home = "".join(f'<a href="{link}">{ATTACK}</a>' for link in links)
+    title = ATTACK.replace("<", "&lt;")
+    web.put(HOME, "/", f"<title>{title}</title><p>{home}</p><p>{STORY}</p>")
+    web.put(
+        HOME,
+        "/robots.txt",
+        Reply("User-agent: *\nDisallow: /private/", headers={"Content-Type": "text/plain"}),
+    )
+    script = "<script>window.attacked = 5; parent.attacked = 5; top.location = '/attacked'</script>"
+    web.put(HOME, ATTACK_PATH, f"<title>{title}</title>{script}<p>{STORY}")
+    web.put(HOME, "/q", f"<title>{title}</title>{script}<p>{STORY}")
+    web.put(HOME, "/copy", f"<title>copy</title><p>{STORY}</p>")
+    web.put(OTHER, "/", f"<title>copy</title><p>{STORY}</p>")
+    web.put(HOME, "/near", f"<title>near</title><p>{STORY} And one more word.</p>")
+    web.put(HOME, "/gone", Reply(f"<title>{title}</title>", status=404))
+    web.put(HOME, "/moved", Reply(status=302, headers={"Location": "/copy", "X-Attack": ATTACK}))
+    return web
+
+
+@dataclass
+class Dashboard:
+    """A running `scrapy dashboard`."""
+
+    url: str
+    process: Crawl
+
+    @classmethod
+    def start(cls, *options: str, folder: Path, settings: Mapping[str, object]) -> Self:
+        """Starts it at a free port and waits until it answers."""
+        words = ["dashboard", "--port", "0", *options, "-s", f"DNS_SERVERS={NO_NAMES}"]
+        words += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+        output = folder / "dashboard"
+        with (
+            open("/dev/null", "rb") as null,
+            output.with_suffix(".out").open("wb") as out,
+            output.with_suffix(".err").open("wb") as err,
+        ):
+            environment = {name: value for name, value in os.environ.items() if name != "REDIS_URL"}
+            process = Crawl(start_scrapy(words, CHECKOUT, environment, [null, out, err]), output, folder)
+        until = time.monotonic() + START_SECONDS
+        while "Dashboard: " not in (text := output.with_suffix(".out").read_text()):
+            assert process.process.poll() is None and time.monotonic() < until, process.stderr
+            time.sleep(0.02)
+        return cls(text.split()[1].rstrip("/"), process)
+
+
+@dataclass
+class CrawledSite:
+    """The hostile web, crawled into `data_dir`, and a dashboard of it at `url`."""
+
+    web: LocalWeb
+    data_dir: Path
+    dashboard: Dashboard
+    crawl: str = "broad"
+
+    @property
+    def url(self) -> str:
+        return self.dashboard.url
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return dict(json.loads((self.data_dir / "summary.json").read_text()))
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of a process that looks at the crawl."""
+        settings = get_project_settings()
+        settings.set("DATA_DIR", str(self.data_dir), priority="cmdline")
+        settings.set("DNS_SERVERS", NO_NAMES, priority="cmdline")
+        settings.set("CRAWL_ID", self.crawl, priority="cmdline")
+        return completed(settings)
+
+    def look(self, work: Callable[[Session], Awaitable[T]]) -> T:
+        """The result of `work` with a session of the crawl; in a thread of its own, as this one has a running loop."""
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(asyncio.run, self._look(work)).result(START_SECONDS)
+
+    async def _look(self, work: Callable[[Session], Awaitable[T]]) -> T:
+        session = Session(self.settings, self.crawl)
+        try:
+            await session.connection.connect()
+            assert await session.connection.adopt_layout()
+            return await work(session)
+        finally:
+            await session.close()

@@ -1,0 +1,111 @@
+"""The pages of all crawls and of one crawl, in a browser, beside crawls that run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from redis import Redis
+
+from tests.crawls import Crawl, until
+from tests.dashboard.site import CrawledSite, Dashboard
+from tests.web import LocalWeb, Reply
+
+OpenPage = Callable[..., Any]
+Check = Callable[[Any], None]
+SLOW = "127.0.1.5"
+
+
+def figure(page: Any, name: str) -> str:
+    """The value of one of the figures of a page."""
+    return str(page.locator(f"dl.figures div:has(dt:text-is('{name}')) dd").first.inner_text())
+
+
+def test_a_finished_crawl_and_what_it_says(
+    site: CrawledSite, open_page: OpenPage, check_accessible: Check
+) -> None:
+    page = open_page("/")
+    assert page.title() == "Crawls · webcrawl"
+    assert page.locator("article .badge").first.inner_text() == "finished"
+    page.get_by_role("link", name="broad", exact=True).click()
+    page.wait_for_url("**/crawls/broad")
+    for name in ("pages", "hosts"):
+        assert figure(page, name) == f"{site.summary[name]:,}"
+    assert figure(page, "dead letters") == "1"
+    statuses = page.locator(
+        "section.card:has(h2:text-is('Responses by status')) tr th[scope=row]"
+    ).all_inner_texts()
+    assert statuses == ["200", "302", "404"]
+    types = page.locator("section.card:has(h2:text-is('Pages by type')) tr th[scope=row]").all_inner_texts()
+    assert "text/html" in types
+    settings = page.locator("section.card:has(h2:text-is('Settings of the latest run'))")
+    shown = settings.inner_text()
+    assert "DOWNLOAD_DELAY" in shown and "password" not in shown
+    assert not page.get_by_role("button", name="Pause").is_visible()
+    page.locator(".plot canvas").first.wait_for()
+    check_accessible(page)
+
+
+def test_pages_fit_a_narrow_screen_and_the_dark(
+    site: CrawledSite, open_page: OpenPage, check_accessible: Check
+) -> None:
+    for path in ("/", "/crawls/broad"):
+        page = open_page(path)
+        page.emulate_media(color_scheme="dark")
+        page.set_viewport_size({"width": 340, "height": 700})
+        wide = page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+        assert not wide, path
+        check_accessible(page)
+
+
+def test_a_page_is_used_by_keyboard(open_page: OpenPage) -> None:
+    page = open_page("/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the page"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_a_crawl_appears_is_live_and_obeys(
+    start_dashboard: Callable[..., Dashboard],
+    start_crawl: Callable[..., Crawl],
+    local_web: Callable[..., LocalWeb],
+    open_page: OpenPage,
+    check_accessible: Check,
+    redis_url: str,
+    valkey: Redis,
+) -> None:
+    dashboard = start_dashboard(REDIS_URL=redis_url)
+    page = open_page("/", dashboard.url)
+    assert "No crawl yet" in page.locator("main").inner_text()
+    assert "scrapy crawl broad" in page.locator("pre").inner_text()
+    check_accessible(page)
+
+    web = local_web(SLOW)
+    links = "".join(f"<a href=/{number}>x</a>" for number in range(500))
+    web.put(SLOW, "*", Reply(f"<title>slow</title>{links}", delay=0.05))
+    options = {"CRAWL_ID": "slow", "REDIS_URL": redis_url, "DOWNLOAD_DELAY": 0.2}
+    crawl = start_crawl("broad", [web.url(SLOW)], arguments={"scope": "host"}, **options)
+    until(lambda: page.locator("article h2").count() == 1, crawl)
+    page.get_by_role("link", name="slow", exact=True).click()
+    page.wait_for_url("**/crawls/slow")
+    state = page.locator("#state .badge")
+    until(lambda: state.inner_text() == "running", crawl)
+    before = figure(page, "pages")
+    until(lambda: figure(page, "pages") != before, crawl)
+    until(lambda: page.locator("#workers td").count() > 1, crawl)
+    until(lambda: float(page.locator("#workers td").first.inner_text()) > 0, crawl)
+    check_accessible(page)
+
+    page.get_by_role("button", name="Pause").click()
+    assert "is paused" in page.locator("p.notice:visible").inner_text()
+    assert valkey.hexists("wc:{c:slow}:info", "paused")
+    until(lambda: state.inner_text() == "paused", crawl)
+    page.get_by_role("button", name="Resume").click()
+    until(lambda: state.inner_text() == "running", crawl)
+    assert not valkey.hexists("wc:{c:slow}:info", "paused")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Stop").click()
+    result = crawl.wait()
+    assert result.returncode == 0 and result.summary["finish_reason"] == "stopped"
+    assert result.summary["queued"] > 0, "the queue stays"

@@ -1,0 +1,97 @@
+"""The history of a crawl, what its workers tell of themselves, and a crawl that is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from redis import Redis
+
+from tests.frontier.consumer import Consumer, page_with
+from tests.frontier.pages import page
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.frontier import LEVELS, Frontier
+from webcrawl.frontier.crawl import Crawl
+from webcrawl.frontier.figures import Figures, figures
+from webcrawl.frontier.history import MOST_SAMPLES, SAMPLE_SECONDS, History
+from webcrawl.frontier.ready import ready_hosts
+from webcrawl.frontier.runs import Run, Runs
+from webcrawl.frontier.vitals import AllVitals, Vitals
+
+KEYS = Keys("crawl", 4)
+
+
+async def figures_of(frontier: Frontier, **values: object) -> Figures:
+    crawl = Crawl(frontier.engine, frontier.keys, "w")
+    return replace(await figures(frontier, crawl), **values)  # type: ignore[arg-type]
+
+
+async def test_samples_come_at_their_pace(frontier: Frontier, valkey: Redis) -> None:
+    history = History(frontier.engine, frontier.keys)
+    now = await figures_of(frontier, pages=7, responses={"200": 7, "404": 2}, soft_404=1, hosts=3)
+    assert await history.add(now)
+    assert not await history.add(now), "another worker has just taken one"
+    (sample,) = await history.hour()
+    assert (sample.pages, sample.errors, sample.hosts) == (7, 3, 3)
+    assert await history.whole() == [sample]
+
+
+async def test_a_long_history_gets_thinner_and_keeps_its_start(frontier: Frontier, valkey: Redis) -> None:
+    history = History(frontier.engine, frontier.keys)
+    key, step = frontier.keys.own("samples"), int(SAMPLE_SECONDS * 1000)
+    now = await figures_of(frontier)
+    total = 3 * MOST_SAMPLES
+    for number in range(total):
+        assert await history.add(replace(now, pages=number))
+        # as if the time between two had passed
+        for name in ("at", "whole"):
+            valkey.hincrby(key, name, -step)
+    hour, whole = await history.hour(), await history.whole()
+    assert [one.pages for one in hour] == list(range(total - MOST_SAMPLES, total))
+    assert whole[0].pages == 0 and whole[-1].pages > total - 10
+    assert MOST_SAMPLES // 2 <= len(whole) < MOST_SAMPLES
+    assert [one.pages for one in whole] == sorted({one.pages for one in whole})
+
+
+async def test_workers_tell_of_themselves(engine_at: Callable[..., Engine], redis_url: str) -> None:
+    vitals = AllVitals(engine_at(redis_url), KEYS)
+    told = Vitals(1.0, 2, 3, 4, 5, 6, 7, 8.5, [("http://a.test", 0.25)])
+    await vitals.put("w1", told, 60.0)
+    found = await vitals.of(["w1", "w2"])
+    assert found.keys() == {"w1"}
+    assert replace(found["w1"], slowest=()) == replace(told, slowest=())
+    assert [tuple(one) for one in found["w1"].slowest] == [("http://a.test", 0.25)]
+    assert await vitals.of([]) == {}
+
+
+async def test_a_running_worker_tells_and_is_stopped(frontier: Frontier) -> None:
+    pages = [f"http://h{n % 5}.test/{n}" for n in range(200)]
+    consumer = Consumer(frontier, lambda url: page_with(pages[1:] if url.path == "/0" else ()))
+    crawl = consumer.worker.crawl
+    await crawl.workers.stop()
+    consumer.start(pages[0], seeding=True)
+    while not (await crawl.workers.alive() and await AllVitals(crawl.engine, crawl.keys).of([crawl.worker])):
+        await asyncio.sleep(0.02)
+    await crawl.workers.stop()
+    assert await consumer.end() == "stopped"
+    assert (await History(crawl.engine, crawl.keys).hour())[-1].pages <= len(pages)
+
+
+async def test_a_crawl_remembers_its_latest_run(engine_at: Callable[..., Engine], redis_url: str) -> None:
+    runs = Runs(engine_at(redis_url), KEYS)
+    assert await runs.latest() is None
+    await runs.begin(Run("old", 1.0, {}))
+    await runs.begin(run := Run("broad", 2.0, {"DOWNLOAD_DELAY": "1"}))
+    assert await runs.latest() == run
+
+
+async def test_ready_hosts_are_counted_by_level(frontier: Frontier) -> None:
+    assert await ready_hosts(frontier.engine, frontier.keys) == [0] * LEVELS
+    await frontier.add(
+        [page(f"http://h{number}.test/{path}", level=2) for number in range(3) for path in (1, 2)]
+    )
+    expected = [0] * LEVELS
+    expected[2] = 3
+    assert await ready_hosts(frontier.engine, frontier.keys) == expected

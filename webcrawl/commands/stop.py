@@ -1,0 +1,33 @@
+"""`scrapy stop`: ends all workers of a crawl, on any machine."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from webcrawl.crawler.command import SessionCommand, check_crawl
+from webcrawl.documents.values import counted
+
+if TYPE_CHECKING:
+    from webcrawl.crawler.session import Session
+
+
+class Command(SessionCommand):
+    """Each worker ends as after Ctrl-C. The queue stays: `scrapy crawl` continues the crawl."""
+
+    def syntax(self) -> str:
+        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
+
+    def short_desc(self) -> str:
+        return "Stop the workers of a crawl, which scrapy crawl continues"
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        connection = session.connection
+        await check_crawl(session)
+        workers = await connection.crawl.workers.count_alive()
+        if not workers:
+            print(f"Crawl {connection.keys.crawl!r} is not running.")
+            return
+        await connection.crawl.workers.stop()
+        requests = f"the running requests of {counted(workers, 'worker')} are completed"
+        print(f"Crawl {connection.keys.crawl!r} stops; {requests}.")

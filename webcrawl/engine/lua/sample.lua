@@ -1,0 +1,26 @@
+#!lua flags=allow-oom
+-- Adds a sample of the crawl's figures to its history, unless the last one is recent.
+-- KEYS[1] the crawl's own prefix
+-- ARGV    figures separated by spaces, ms between two samples, most samples of each list
+-- reply   1 if the sample was added
+local C, now, most = KEYS[1], now_ms(), tonumber(ARGV[3])
+local S = C .. 'samples'
+local at, whole, step = unpack(redis.call('HMGET', S, 'at', 'whole', 'step'))
+step = tonumber(step) or tonumber(ARGV[2])
+-- a little early is in time: the workers' clocks tick differently
+if at and now - at < 0.8 * ARGV[2] then return 0 end
+local sample = string.format('%.0f %s', now, ARGV[1])
+redis.call('HSET', S, 'at', now)
+redis.call('RPUSH', S .. ':hour', sample)
+redis.call('LTRIM', S .. ':hour', -most, -1)
+if not whole or now - whole >= 0.8 * step then
+  if redis.call('RPUSH', S .. ':whole', sample) >= most then
+    -- every second sample goes, and from now on half as many come: the list covers the whole crawl in bounded space
+    local samples = redis.call('LRANGE', S .. ':whole', 0, -1)
+    redis.call('DEL', S .. ':whole')
+    for i = 1, #samples, 2 do redis.call('RPUSH', S .. ':whole', samples[i]) end
+    step = 2 * step
+  end
+  redis.call('HSET', S, 'whole', now, 'step', step)
+end
+return 1

@@ -1,0 +1,83 @@
+"""The history of a crawl's figures: samples of the last hour, and thinner ones since its start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
+from webcrawl.frontier.figures import Figures
+
+SAMPLE_SECONDS = 10.0
+"""Between two samples of the last hour."""
+MOST_SAMPLES = 360
+"""Of the last hour; of those since the start there are half as many to as many. Each takes about 70 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Figures at one time, in seconds since 1970; `errors` are responses that are errors, also with status 200."""
+
+    time: float
+    pages: int
+    bytes: int
+    errors: int
+    failed: int
+    retried: int
+    queued: int
+    leased: int
+    hosts: int
+    dead_letters: int
+    workers: int
+
+    @classmethod
+    def of(cls, now: Figures, time: float) -> Sample:
+        """The sample of these figures."""
+        answers = sum(count for status, count in now.responses.items() if status >= "400")
+        return cls(
+            time,
+            now.pages,
+            now.bytes,
+            answers + now.soft_404,
+            now.failed,
+            now.retried,
+            now.queued,
+            now.leased,
+            now.hosts,
+            now.dead_letters,
+            now.workers,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The history of one crawl, which its workers write and which is bounded for a crawl of any length."""
+
+    engine: Engine
+    keys: Keys
+
+    async def add(self, now: Figures) -> bool:
+        """Adds a sample, with the engine's time; returns False if the last one is recent."""
+        _, *figures = astuple(Sample.of(now, 0.0))
+        text = " ".join(str(figure) for figure in figures)
+        arguments = (text, int(SAMPLE_SECONDS * 1000), MOST_SAMPLES)
+        return bool(await self.engine.run(Call("sample", [self.keys.own()], arguments)))
+
+    async def hour(self) -> list[Sample]:
+        """Returns the samples of the last hour of work, the oldest first."""
+        return await self._read("hour")
+
+    async def whole(self) -> list[Sample]:
+        """Returns samples since the start of the crawl, the oldest first; the longer it is, the longer between two."""
+        return await self._read("whole")
+
+    async def _read(self, name: str) -> list[Sample]:
+        raw: Sequence[bytes] = await self.engine.client.lrange(self.keys.own(f"samples:{name}"), 0, -1)
+        return [_sample(text) for text in raw]
+
+
+def _sample(text: bytes) -> Sample:
+    time, *figures = (int(word) for word in text.split())
+    return Sample(time / 1000, *figures)

@@ -1,0 +1,35 @@
+"""What the latest run of a crawl is, for people who look at the crawl."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a crawl: its spider, when it began (seconds since 1970), and its settings as text without secrets."""
+
+    spider: str
+    began: float
+    settings: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of one crawl, of which the engine keeps the latest."""
+
+    engine: Engine
+    keys: Keys
+
+    async def begin(self, run: Run) -> None:
+        """Stores a run that begins."""
+        await self.engine.change(self.keys.own("run"), "SET", json.dumps(asdict(run)))
+
+    async def latest(self) -> Run | None:
+        """Returns the latest run; None if it was of a version that did not tell."""
+        text = await self.engine.client.get(self.keys.own("run"))
+        return None if text is None else Run(**json.loads(text))

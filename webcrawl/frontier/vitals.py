@@ -1,0 +1,56 @@
+"""What each worker tells of itself: its memory, its leases, how fast it is, and which hosts are slow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import msgpack
+
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """A worker at its last heartbeat.
+
+    `started` is in seconds since 1970, `memory` in bytes of its process without children. `hosts` are leased to it,
+    with `urls` not handed out yet; `fetching` requests are under way, and `working` pages are read or stored. `speed`
+    is in pages a second over the last half minute. `slowest`: the hosts whose last answers took longest, in seconds.
+    """
+
+    started: float
+    memory: int
+    hosts: int
+    urls: int
+    fetching: int
+    working: int
+    pages: int
+    speed: float
+    slowest: Sequence[tuple[str, float]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AllVitals:
+    """The vitals of a crawl's workers."""
+
+    engine: Engine
+    keys: Keys
+
+    async def put(self, worker: str, vitals: Vitals, seconds: float) -> None:
+        """Stores what a worker tells, for so many seconds."""
+        packed = msgpack.packb(asdict(vitals))
+        await self.engine.change(self._key(worker), "SET", packed, "PX", max(1, int(seconds * 1000)))
+
+    async def of(self, workers: Sequence[str]) -> dict[str, Vitals]:
+        """Returns the vitals of those workers that have told them lately."""
+        raw = await self.engine.client.mget([self._key(worker) for worker in workers]) if workers else []
+        return {
+            worker: Vitals(**msgpack.unpackb(packed))
+            for worker, packed in zip(workers, raw, strict=True)
+            if packed is not None
+        }
+
+    def _key(self, worker: str) -> str:
+        return self.keys.own(f"vitals:{worker}")

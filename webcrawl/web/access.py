@@ -1,0 +1,165 @@
+"""Who may see the dashboard and act: tokens, roles, and signed cookies."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Self
+
+from webcrawl.errors import ConfigurationError
+
+_HOURS = 12
+_SHORTEST = 16
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
+
+
+class Role(StrEnum):
+    """What a visitor may do: a reader sees everything, an operator also acts."""
+
+    READER = "reader"
+    OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who sent a request."""
+
+    role: Role
+    cookie: str
+    form_token: str
+    """What each form of this visitor carries, so that no other site can send it (CSRF)."""
+
+    @property
+    def is_operator(self) -> bool:
+        return self.role is Role.OPERATOR
+
+
+@dataclass(frozen=True)
+class Access:
+    """The rules of access.
+
+    `tokens`: token -> role; if there are none, everybody is a visitor of the role `role`. `names`: host names by which
+    the dashboard may be asked, besides IP addresses and localhost. A page of another site cannot read the dashboard by
+    pointing its own name at this machine (DNS rebinding), because that name is not among them.
+    """
+
+    tokens: Mapping[str, Role] = field(default_factory=dict)
+    role: Role = Role.OPERATOR
+    names: frozenset[str] = frozenset()
+    _key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    """Signs the cookies. It ends with the process, and the cookies with it."""
+
+    @classmethod
+    def for_address(
+        cls, address: str, tokens: Path | None, names: tuple[str, ...] = (), *, read_only: bool = False
+    ) -> Self:
+        """The access to a dashboard that listens at an address; raises ConfigurationError without a needed token."""
+        known = {} if tokens is None else read_tokens(tokens)
+        if not (known or is_loopback(address)):
+            raise ConfigurationError(
+                f"--bind {address} is reachable from other machines, so it needs --tokens FILE: lines such as "
+                '"operator TOKEN" or "reader TOKEN"'
+            )
+        if read_only:
+            known = dict.fromkeys(known, Role.READER)
+        own = () if is_loopback(address) else (socket.gethostname(),)
+        allowed = frozenset(name.lower().rstrip(".") for name in ("localhost", *own, *names))
+        return cls(known, Role.READER if read_only else Role.OPERATOR, allowed)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no token is needed."""
+        return not self.tokens
+
+    def allows_host(self, host: str) -> bool:
+        """Whether the dashboard may be asked by this Host header."""
+        match = _HOST.fullmatch(host)
+        if match is None:
+            return False
+        name = match[1].lower().rstrip(".")
+        return name in self.names or _is_address(name.strip("[]"))
+
+    def role_of(self, token: str) -> Role | None:
+        """The role of a token; None if it is wrong. Takes as long for every wrong token."""
+        given, found = _digest(token), None
+        for known, role in self.tokens.items():
+            if hmac.compare_digest(_digest(known), given):
+                found = role
+        return found
+
+    def admit(self, role: Role, now: float | None = None) -> Visitor:
+        """A new visitor."""
+        expires = int((time.time() if now is None else now) + _HOURS * 3600)
+        body = f"{role}.{expires}.{secrets.token_urlsafe(12)}"
+        return self._visitor(role, f"{body}.{self._sign('cookie', body)}")
+
+    def visitor(self, cookie: str, now: float | None = None) -> Visitor | None:
+        """The visitor who was given this cookie; None if it is wrong or has expired."""
+        body, _, signature = cookie.rpartition(".")
+        if not hmac.compare_digest(self._sign("cookie", body).encode(), signature.encode()):
+            return None
+        role, expires, _ = body.split(".", 2)
+        if int(expires) <= (time.time() if now is None else now):
+            return None
+        return self._visitor(Role(role), cookie)
+
+    def _visitor(self, role: Role, cookie: str) -> Visitor:
+        return Visitor(role, cookie, self._sign("form", cookie))
+
+    def _sign(self, purpose: str, text: str) -> str:
+        return hmac.new(self._key, f"{purpose} {text}".encode(), hashlib.sha256).hexdigest()
+
+
+def read_tokens(path: Path) -> dict[str, Role]:
+    """Reads a file with a role and a token in each line; raises ConfigurationError."""
+    try:
+        text = path.read_text()
+        private = not path.stat().st_mode & 0o077
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"--tokens {path}: cannot read it ({error})") from error
+    if not private:
+        raise ConfigurationError(f"--tokens {path}: other users may read it; run `chmod 600 {path}`")
+    tokens: dict[str, Role] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) != 2 or words[0] not in list(Role):
+            raise ConfigurationError(
+                f'--tokens {path}, line {number}: write "operator TOKEN" or "reader TOKEN"'
+            )
+        if len(words[1]) < _SHORTEST:
+            raise ConfigurationError(
+                f"--tokens {path}, line {number}: a token has at least {_SHORTEST} characters; "
+                "`openssl rand -hex 24` makes one"
+            )
+        tokens[words[1]] = Role(words[0])
+    if not tokens:
+        raise ConfigurationError(f"--tokens {path}: there is no token in it")
+    return tokens
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address to listen at is reachable from this machine alone."""
+    return address == "localhost" or (_is_address(address) and ip_address(address).is_loopback)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

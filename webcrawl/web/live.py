@@ -1,0 +1,152 @@
+"""Updates of open pages as server-sent events. One sampler reads the figures for all pages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.errors import CrawlError
+from webcrawl.web.access import Role, Visitor
+from webcrawl.web.page import Live, Page, Site, View
+
+logger = logging.getLogger(__name__)
+
+SAMPLE_SECONDS = 2.0
+_MOST_STREAMS = 200
+_READER = Visitor(Role.READER, "", "")
+
+Topic = tuple[str, str]
+"""The name of a live part, and the crawl that it is about."""
+Read = Callable[[Topic], Awaitable[Mapping[str, str]]]
+
+
+@dataclass(eq=False)
+class Stream:
+    """One open page. It misses an update rather than wait for one: only the latest parts count."""
+
+    topic: Topic
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    parts: dict[str, str] = field(default_factory=dict)
+    """What the page does not have yet."""
+
+    def put(self, parts: Mapping[str, str]) -> None:
+        if parts:
+            self.parts |= parts
+            self.changed.set()
+
+
+class Sampler:
+    """Reads what the open pages show, each thing once for all of them, and nothing while no page is open."""
+
+    def __init__(self, read: Read, seconds: float = SAMPLE_SECONDS) -> None:
+        self._read = read
+        self._seconds = seconds
+        self._streams: set[Stream] = set()
+        self._shown: dict[Topic, dict[str, str]] = {}
+        """The latest parts of each topic."""
+        self._task: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._streams) >= _MOST_STREAMS
+
+    async def updates(self, topic: Topic) -> AsyncIterator[dict[str, str]]:
+        """Yields the parts of a page as they change, until the dashboard ends; at first all of them."""
+        stream = Stream(topic)
+        stream.put(self._shown.get(topic, {}))
+        self._streams.add(stream)
+        self._start()
+        try:
+            while not self._ending.is_set():
+                await stream.changed.wait()
+                stream.changed.clear()
+                parts, stream.parts = stream.parts, {}
+                if parts:
+                    yield parts
+        finally:
+            self._streams.discard(stream)
+
+    async def close(self) -> None:
+        """Ends all streams."""
+        self._ending.set()
+        for stream in self._streams:
+            stream.changed.set()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    def _start(self) -> None:
+        if (self._task is None or self._task.done()) and not self._ending.is_set():
+            self._task = asyncio.create_task(self._sample())
+
+    async def _sample(self) -> None:
+        while topics := {stream.topic for stream in self._streams}:
+            self._shown = {topic: self._shown.get(topic, {}) for topic in topics}
+            for topic in topics:
+                await self._look(topic)
+            await asyncio.sleep(self._seconds)
+        self._shown.clear()
+
+    async def _look(self, topic: Topic) -> None:
+        """Sends the parts that have changed to the pages that show them."""
+        try:
+            parts = {"": "", **await self._read(topic)}
+        except (*UNAVAILABLE, CrawlError) as error:
+            parts = {"": str(error) or type(error).__name__}
+        except Exception:
+            logger.exception("The dashboard cannot read %s of crawl %r.", *topic)
+            parts = {"": "an unexpected error; see the dashboard's log"}
+        shown = self._shown[topic]
+        changed = {name: html for name, html in parts.items() if shown.get(name) != html}
+        shown |= changed
+        for stream in list(self._streams):
+            if stream.topic == topic:
+                stream.put(changed)
+
+
+def reader_of(site: Site, parts: Mapping[str, tuple[Page, Live]]) -> Read:
+    """A function that reads the parts of a topic, as a reader sees them."""
+
+    async def read(topic: Topic) -> Mapping[str, str]:
+        name, crawl = topic
+        page, live = parts[name]
+        request = Request({"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""})
+        view = View(request, page, site, _READER, crawl)
+        if crawl:
+            view.found = await site.crawls.session(crawl)
+            if view.found is None:
+                raise CrawlError(f"there is no crawl {crawl!r} any more")
+        return await live(view)
+
+    return read
+
+
+def live_route(sampler: Sampler, names: Mapping[str, object]) -> Route:
+    """The route of the streams: /live/{name}?crawl=..."""
+
+    async def stream(request: Request) -> Response:
+        topic = request.path_params["name"], request.query_params.get("crawl", "")
+        if topic[0] not in names:
+            return PlainTextResponse("There are no updates of that name.", 404)
+        if sampler.is_full:
+            return PlainTextResponse("Too many pages are open.", 503)
+        return StreamingResponse(_events(sampler, topic), media_type="text/event-stream")
+
+    return Route("/live/{name}", stream)
+
+
+async def _events(sampler: Sampler, topic: Topic) -> AsyncIterator[str]:
+    yield "retry: 3000\n\n"
+    async for parts in sampler.updates(topic):
+        yield f"data: {json.dumps(parts)}\n\n"

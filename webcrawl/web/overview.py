@@ -1,0 +1,98 @@
+"""What the dashboard shows of a crawl at a glance: its state, its figures, its workers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+
+from webcrawl.crawler.connection import Connection
+from webcrawl.engine.keys import CRAWLS
+from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.figures import Figures, figures
+from webcrawl.frontier.history import Sample
+from webcrawl.frontier.vitals import AllVitals, Vitals
+
+_IDLE_SECONDS = 60.0
+"""How old the figures of a crawl without workers may be."""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A crawl at one time. `state`: running, holding, paused, stopped, finished, or empty."""
+
+    crawl: str
+    state: str
+    figures: Figures
+    vitals: dict[str, Vitals | None]
+    """Live worker -> what it told of itself lately."""
+
+    @property
+    def speed(self) -> float:
+        """Pages a second of all workers."""
+        return sum(one.speed for one in self.vitals.values() if one)
+
+    @property
+    def errors(self) -> int:
+        """Responses that are errors, also those with status 200, and fetches without a response."""
+        return self.now.errors + self.now.failed
+
+    @property
+    def duplicates(self) -> int:
+        return self.figures.exact_duplicates + self.figures.near_duplicates
+
+    @property
+    def now(self) -> Sample:
+        """The figures as the newest point of the plots."""
+        return Sample.of(self.figures, time.time())
+
+    @property
+    def is_alive(self) -> bool:
+        return bool(self.vitals)
+
+
+async def overview(crawl: Crawl, frontier: Frontier) -> Overview:
+    """Reads a crawl at a glance, in a few lookups for each shard."""
+    now, alive = await asyncio.gather(figures(frontier, crawl), crawl.workers.alive())
+    vitals = await AllVitals(crawl.engine, crawl.keys).of(alive)
+    return Overview(
+        crawl.keys.crawl, _state(now, bool(alive)), now, {name: vitals.get(name) for name in alive}
+    )
+
+
+class Overviews:
+    """Reads all crawls of an engine at a glance; of those without workers once a minute."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._idle: dict[str, tuple[float, Overview]] = {}
+
+    async def all(self) -> list[Overview]:
+        """Returns running crawls first, then by name."""
+        engine, keys = self._connection.engine, self._connection.keys
+        layouts = await engine.client.hgetall(CRAWLS)
+        known = [replace(keys, crawl=name.decode()).with_layout(layout) for name, layout in layouts.items()]
+        found = [await self._one(replace(self._connection.crawl, keys=one)) for one in known]
+        self._idle = {one.crawl: self._idle[one.crawl] for one in found if one.crawl in self._idle}
+        return sorted(found, key=lambda one: (not one.is_alive, one.crawl))
+
+    async def _one(self, crawl: Crawl) -> Overview:
+        name = crawl.keys.crawl
+        read, known = self._idle.pop(name, (0.0, None))
+        if known and time.monotonic() - read < _IDLE_SECONDS and not await crawl.workers.names():
+            self._idle[name] = read, known
+            return known
+        found = await overview(crawl, replace(self._connection.frontier, keys=crawl.keys))
+        if not found.is_alive:
+            self._idle[name] = time.monotonic(), found
+        return found
+
+
+def _state(now: Figures, alive: bool) -> str:
+    if now.paused and (alive or now.queued):
+        return "paused"
+    if alive:
+        return "holding" if now.holding else "running"
+    if now.queued + now.leased:
+        return "stopped"
+    return "finished" if now.seen_urls or now.pages else "empty"

@@ -1,0 +1,237 @@
+"""A page of the dashboard: its address, its entry in the navigation, and the functions that answer."""
+
+from __future__ import annotations
+
+import functools
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from scrapy.settings import Settings
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from webcrawl.crawler.connection import Connection
+from webcrawl.crawler.session import Session
+from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.errors import CrawlError, NotFound, StoreError
+from webcrawl.web.access import Visitor
+from webcrawl.web.crawls import Crawls
+from webcrawl.web.notices import from_page, with_notice
+from webcrawl.web.templates import Templates
+
+logger = logging.getLogger(__name__)
+
+_MOST_BYTES = 65_536
+"""Of a form."""
+
+Values = Mapping[str, str]
+
+
+class Fields(dict[str, str]):
+    """The fields of a form; a missing one is bad input."""
+
+    def __missing__(self, name: str) -> str:
+        raise StoreError(f"the form has no field {name!r}")
+
+
+@dataclass(frozen=True)
+class Site:
+    """What all pages share."""
+
+    crawls: Crawls
+    pages: Sequence[Page]
+    """In the order of the navigation."""
+    templates: Templates
+    is_open: bool
+    """Nobody has to log in."""
+
+
+@dataclass
+class View:
+    """One request of a visitor, and what a page needs to answer it."""
+
+    request: Request
+    page: Page
+    site: Site
+    visitor: Visitor
+    crawl: str = ""
+    """The CRAWL_ID in the address; "" for a page about all crawls."""
+    found: Session | None = None
+    form: Fields = field(default_factory=Fields)
+
+    @property
+    def query(self) -> dict[str, str]:
+        return dict(self.request.query_params)
+
+    @property
+    def crawls(self) -> Crawls:
+        return self.site.crawls
+
+    @property
+    def session(self) -> Session:
+        """The session of the crawl, which is connected to the engine."""
+        if self.found is None:
+            raise NotFound("this page is about no crawl")
+        return self.found
+
+    @property
+    def connection(self) -> Connection:
+        return self.session.connection
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the dashboard, with the CRAWL_ID of the crawl."""
+        return self.crawls.settings_of(self.crawl)
+
+    @property
+    def is_operator(self) -> bool:
+        return self.visitor.is_operator
+
+    @property
+    def own_address(self) -> str:
+        """The path and query of this page."""
+        url = self.request.url
+        return url.path + (f"?{url.query}" if url.query else "")
+
+    @property
+    def navigation(self) -> list[tuple[str, str, bool]]:
+        """(address, title, whether it is this page) of the pages about all crawls, then of those of this crawl."""
+        return [
+            (self.address(page.name) if page.of_crawl else f"/{page.name}", page.title, page is self.page)
+            for page in sorted(self.site.pages, key=lambda one: one.of_crawl)
+            if self.crawl or not page.of_crawl
+        ]
+
+    def render(
+        self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any
+    ) -> Response:
+        """A page made from a template."""
+        return HTMLResponse(self.fragment(template, **values), status, headers)
+
+    def fragment(self, template: str, **values: Any) -> str:
+        """HTML made from a template that is a part of a page."""
+        common = {"view": self, "crawl": self.crawl, "operator": self.is_operator, "url_of": self.address}
+        return self.site.templates.render(template, common | values)
+
+    def address(self, path: str = "", /, **query: Any) -> str:
+        """The address of a page of this crawl: `address("hosts", host=...)`."""
+        place = f"/crawls/{self.crawl}" if self.crawl else ""
+        text = "/".join(part for part in (place, path) if part) or "/"
+        known = {name: value for name, value in query.items() if value not in (None, "")}
+        return text + (f"?{urlencode(known)}" if known else "")
+
+    def done(self, notice: str, to: str | None = None) -> Response:
+        """Sends the browser back to the page with the form, or to another one, which shows the notice."""
+        return RedirectResponse(with_notice(to or from_page(self.form.get("next", "/")), notice), 303)
+
+
+Handler = Callable[[View], Awaitable[Response]]
+Live = Callable[[View], Awaitable[Values]]
+
+
+class Page:
+    """A page. `name` is its path below "/crawls/{crawl}", or below "/" if it is not about a crawl."""
+
+    def __init__(self, name: str, title: str, *, of_crawl: bool = True) -> None:
+        self.name = name
+        self.title = title
+        self.of_crawl = of_crawl
+        self.live_parts: dict[str, Live] = {}
+        self._handlers: list[tuple[str, str, Handler]] = []
+
+    def get(self, path: str = "") -> Callable[[Handler], Handler]:
+        """Registers a function that answers GET."""
+        return self._register("GET", path)
+
+    def post(self, path: str) -> Callable[[Handler], Handler]:
+        """Registers an action of operators: the function gets requests whose form was checked."""
+        return self._register("POST", path)
+
+    def live(self, name: str) -> Callable[[Live], Live]:
+        """Registers a function that returns the parts of an open page that have changed: id of an element -> HTML.
+
+        It is called every two seconds for all open pages of the crawl together, with the view of a reader.
+        """
+
+        def register(function: Live) -> Live:
+            self.live_parts[name] = function
+            return function
+
+        return register
+
+    def routes(self, site: Site) -> list[Route]:
+        """The routes of the page."""
+        base = "/crawls/{crawl}" if self.of_crawl else ""
+        routes = []
+        for method, path, handler in self._handlers:
+            place = "/".join(part for part in (base, self.name, path) if part)
+            answer = functools.partial(_answer, self, site, handler)
+            routes.append(Route("/" + place.lstrip("/"), answer, methods=[method]))
+        return routes
+
+    def _register(self, method: str, path: str) -> Callable[[Handler], Handler]:
+        def register(handler: Handler) -> Handler:
+            self._handlers.append((method, path, handler))
+            return handler
+
+        return register
+
+
+async def _answer(page: Page, site: Site, handler: Handler, request: Request) -> Response:
+    """The response of a page, or the page of the error that it raised."""
+    view = View(request, page, site, request.state.visitor, request.path_params.get("crawl", ""))
+    try:
+        if request.method == "POST":
+            refusal = await _read_form(view)
+            if refusal is not None:
+                return refusal
+        if view.crawl:
+            view.found = await site.crawls.session(view.crawl)
+            if view.found is None:
+                raise NotFound(f"there is no crawl {view.crawl!r} in {site.crawls.server}")
+        return await handler(view)
+    except NotFound as error:
+        return view.render("error.html", 404, title="Not found", reason=str(error))
+    except UNAVAILABLE as error:
+        reason = f"The engine of the crawls does not answer ({error}). Nothing is lost; try again."
+        return view.render("error.html", 503, title="The engine is away", reason=reason)
+    except CrawlError as error:
+        return view.render("error.html", 400, title="That did not work", reason=str(error))
+
+
+async def _read_form(view: View) -> Response | None:
+    """Reads the form of an action; returns the answer to one that is refused."""
+    if not view.is_operator:
+        return view.render("error.html", 403, title="For operators", reason="Your role is that of a reader.")
+    form = await read_form(view.request)
+    if form is None:
+        return PlainTextResponse("The form is too long, or no form.", 413)
+    view.form = form
+    if not hmac.compare_digest(form.get("token", "").encode(), view.visitor.form_token.encode()):
+        return view.render(
+            "error.html",
+            403,
+            title="The form is out of date",
+            reason="Load the page again, then repeat the action.",
+        )
+    return None
+
+
+async def read_form(request: Request) -> Fields | None:
+    """The fields of a form; None if it is too long or is not one."""
+    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        return None
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _MOST_BYTES:
+            return None
+    try:
+        return Fields(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1000))
+    except ValueError:
+        return None

@@ -1,0 +1,140 @@
+"""The page of one crawl: figures, plots, hosts, workers, stores, settings; and pause, resume, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.engine import make_url
+from starlette.responses import Response
+
+from webcrawl.config.passwords import without_password, without_secret_options
+from webcrawl.config.stores import StoreConfig
+from webcrawl.frontier.history import History
+from webcrawl.frontier.ready import ready_hosts
+from webcrawl.frontier.runs import Runs
+from webcrawl.hosts.costs import Cost, Load
+from webcrawl.web.overview import Overview, overview
+from webcrawl.web.page import Page, View
+from webcrawl.web.plots import columns
+
+page = Page("", "Overview")
+_MOST_HOSTS = 10
+_MOST_TYPES = 12
+
+
+@page.get()
+async def show(view: View) -> Response:
+    values = await _values(view)
+    stores = await asyncio.to_thread(stores_of, view.session.stores)
+    run = await Runs(view.connection.engine, view.connection.keys).latest()
+    return view.render("crawl.html", stores=stores, run=run, **values)
+
+
+@page.live("crawl")
+async def parts(view: View) -> Mapping[str, str]:
+    values = await _values(view)
+    names = ("state", "figures", "breakdown", "hosts", "workers")
+    found = {name: view.fragment(f"crawl_{name}.html", **values) for name in names}
+    return found | {"@points": json.dumps({view.crawl: asdict(values["one"].now)})}
+
+
+@page.get("history")
+async def history(view: View) -> Response:
+    """The samples of the last hour, or of the whole crawl."""
+    kept = History(view.connection.engine, view.connection.keys)
+    samples = await (kept.whole() if view.query.get("span") == "whole" else kept.hour())
+    return Response(columns(samples), media_type="application/json")
+
+
+@page.post("pause")
+async def pause(view: View) -> Response:
+    await view.connection.crawl.pause()
+    return view.done(f"Crawl {view.crawl} is paused: its workers complete their running requests, then wait.")
+
+
+@page.post("resume")
+async def resume(view: View) -> Response:
+    await view.connection.crawl.resume()
+    return view.done(f"Crawl {view.crawl} goes on.")
+
+
+@page.post("stop")
+async def stop(view: View) -> Response:
+    workers = await view.connection.crawl.workers.count_alive()
+    if not workers:
+        return view.done(f"Crawl {view.crawl} is not running.")
+    await view.connection.crawl.workers.stop()
+    return view.done(f"Crawl {view.crawl} stops: its workers complete their running requests, then end.")
+
+
+async def _values(view: View) -> dict[str, Any]:
+    crawl = view.connection.crawl
+    one = await overview(crawl, view.connection.frontier)
+    loads, costs = await asyncio.gather(
+        crawl.costs.loads(list(one.vitals)), crawl.costs.costliest(_MOST_HOSTS)
+    )
+    levels = await ready_hosts(crawl.engine, crawl.keys)
+    return {
+        "one": one,
+        "levels": levels,
+        "types": list(one.figures.types.items())[:_MOST_TYPES],
+        "busiest": busiest(loads, costs),
+        "slowest": slowest(one),
+    }
+
+
+def busiest(loads: Mapping[str, Load], costs: Mapping[str, Cost]) -> list[tuple[str, Load, Cost | None]]:
+    """The hosts that use most now; if none does, those that have cost most."""
+    using = [(host, load) for host, load in loads.items() if "://" in host]
+    using.sort(key=lambda one: (-one[1].connections - one[1].places, one[0]))
+    if using:
+        return [(host, load, costs.get(host)) for host, load in using[:_MOST_HOSTS]]
+    return [(host, Load(), cost) for host, cost in costs.items()]
+
+
+def slowest(one: Overview) -> list[tuple[str, float]]:
+    """The hosts whose last answers took longest, in seconds."""
+    found: dict[str, float] = {}
+    for vitals in one.vitals.values():
+        for host, seconds in vitals.slowest if vitals else ():
+            found[host] = max(seconds, found.get(host, 0.0))
+    return sorted(found.items(), key=lambda pair: -pair[1])[:_MOST_HOSTS]
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Where pages go, as this machine sees it: addresses without passwords, and bytes."""
+
+    pages: str
+    metadata: str
+    data_dir: str
+    free: int | None
+    """On the disk of DATA_DIR; None if that is not on this machine."""
+    spooled: int
+    """Bytes that wait to be uploaded from this machine."""
+
+
+def stores_of(config: StoreConfig) -> Stores:
+    """Looks at the stores of the settings."""
+    metadata = make_url(config.metadata).render_as_string(hide_password=True)
+    return Stores(
+        without_password(config.pages),
+        without_secret_options(metadata),
+        str(config.data_dir),
+        shutil.disk_usage(config.data_dir).free if config.data_dir.exists() else None,
+        sum(_sizes(config.data_dir / "spool")),
+    )
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # uploaded and deleted meanwhile
+            if path.is_file():
+                yield path.stat().st_size

@@ -1,0 +1,22 @@
+"""The history of a crawl for the plots of a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import astuple, fields
+
+from webcrawl.frontier.history import Sample
+
+NAMES = tuple(one.name for one in fields(Sample))
+
+
+def columns(samples: Sequence[Sample]) -> str:
+    """Samples as JSON: a list for each figure, by name."""
+    rows = [astuple(one) for one in samples]
+    return json.dumps({name: [row[place] for row in rows] for place, name in enumerate(NAMES)})
+
+
+def point(now: Sample) -> str:
+    """One sample as JSON."""
+    return json.dumps(dict(zip(NAMES, astuple(now), strict=True)))

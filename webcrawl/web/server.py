@@ -1,0 +1,80 @@
+"""The HTTP server of the dashboard, in the event loop of its command."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterator
+
+import uvicorn
+
+from webcrawl.errors import ConfigurationError
+from webcrawl.web.app import Dashboard
+
+_LAST_SECONDS = 3
+_BACKLOG = 128
+
+
+def listening(address: str, port: int) -> socket.socket:
+    """A socket that listens; raises ConfigurationError."""
+    try:
+        ((family, _, _, _, place), *_) = socket.getaddrinfo(
+            address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        listener = socket.create_server(place[:2], family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise ConfigurationError(f"--bind {address} --port {port}: cannot listen ({error})") from error
+    listener.setblocking(False)
+    return listener
+
+
+class Server(uvicorn.Server):
+    """Serves a dashboard until `stop`."""
+
+    def __init__(self, dashboard: Dashboard, certificate: str | None = None, key: str | None = None) -> None:
+        self._dashboard = dashboard
+        config = uvicorn.Config(
+            dashboard,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_LAST_SECONDS,
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
+        )
+        try:
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigurationError(f"--certificate {certificate}: {error}") from error
+        super().__init__(config)
+
+    def url(self, listener: socket.socket) -> str:
+        """The address for a browser."""
+        host, port = listener.getsockname()[:2]
+        if host in ("0.0.0.0", "::"):
+            host = socket.gethostname()
+        scheme = "https" if self.config.is_ssl else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
+
+    async def run(self, listener: socket.socket) -> None:  # type: ignore[override]
+        """Serves until `stop`."""
+        await self.serve([listener])
+
+    def stop(self) -> None:
+        """Lets `run` return, when the open requests are answered; a second call does not wait for them."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._dashboard.close()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves signals to the command."""
+        yield

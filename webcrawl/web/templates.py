@@ -1,0 +1,90 @@
+"""The templates of the pages: Jinja2 with autoescape, and what they use to write numbers, times and addresses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from webcrawl.crawler.waiting import duration
+from webcrawl.documents.values import size
+from webcrawl.web.notices import notice_of
+
+FOLDER = Path(__file__).parent
+_HOUR, _DAY = 3600, 86_400
+
+
+class Templates:
+    """The templates in the folder `templates`."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(FOLDER / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= {
+            "number": number,
+            "bytes": size,
+            "seconds": duration,
+            "ago": ago,
+            "host_path": host_path,
+        }
+        self._environment.globals |= {"static": static, "notice_of": notice_of}
+
+    def render(self, template: str, values: Mapping[str, Any]) -> str:
+        """Makes HTML from a template."""
+        return self._environment.get_template(template).render(values)
+
+
+def static(name: str) -> str:
+    """The address of a file of `static`."""
+    return f"/static/{name}"
+
+
+def number(value: float | None) -> str:
+    """A number with its thousands apart; a fraction has one digit below 100 and none above."""
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.1f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def ago(moment: datetime | float | None, now: float | None = None) -> str:
+    """A time as "5 min ago", with its date in UTC as a title."""
+    if moment is None:
+        return "–"
+    when = moment if isinstance(moment, datetime) else datetime.fromtimestamp(moment, UTC)
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    passed = (time.time() if now is None else now) - when.timestamp()
+    text = _passed(abs(passed))
+    text = f"in {text}" if passed < -1 else f"{text} ago" if text != "now" else text
+    exact = when.astimezone(UTC)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        exact.isoformat(timespec="seconds"), exact.strftime("%Y-%m-%d %H:%M:%S UTC"), text
+    )
+
+
+def host_path(url: str) -> Markup:
+    """A URL whose host stands out."""
+    scheme, mark, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return Markup('<span class="url"><span>{}{}</span><b>{}</b><span>{}{}</span></span>').format(
+        scheme, mark, host, slash, path
+    )
+
+
+def _passed(seconds: float) -> str:
+    if seconds < 5:
+        return "now"
+    if seconds < 2 * _HOUR:
+        return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    return f"{seconds / _HOUR:.0f} h" if seconds < 2 * _DAY else f"{seconds / _DAY:.0f} days"

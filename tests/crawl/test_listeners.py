@@ -11,7 +11,7 @@ from pathlib import Path
 from redis import Redis
 
 from tests.crawl.conftest import Project
-from tests.crawls import CHECKOUT, Crawl, until
+from tests.crawls import CHECKOUT, Crawl, scrapy, until
 from tests.web import LocalWeb, generated_web
 
 SITES = tuple(f"127.0.1.{n}" for n in range(1, 5))
@@ -78,14 +78,9 @@ def test_the_number_of_pages_that_a_group_missed_is_reported(
     # some pages were read but not acknowledged
     valkey.xreadgroup("late", "1", {stream: ">"}, count=7)
     valkey.xtrim(stream, maxlen=5, approximate=False)
-    done = subprocess.run(
-        [sys.executable, "-m", "scrapy", "listen", "-s", f"REDIS_URL={redis_url}"]
-        + ["--group", "late", "--reader", "1", "--once"],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
+    done = scrapy(
+        *("listen", "-s", f"REDIS_URL={redis_url}", "--group", "late", "--reader", "1", "--once"),
     )
+    assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 5
     assert done.stderr == "About 15 pages dropped out of the stream before they were read.\n"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.crawls import CHECKOUT, NO_NAMES
+from tests.crawls import CHECKOUT, NO_NAMES, scrapy
+from tests.frontier.processes import until
 from tests.ports import free_ports
 
 PAGE = CHECKOUT / "docs" / "tutorial.md"
@@ -47,6 +49,14 @@ def write_files(page: str, project: Path) -> None:
         path.write_text(before + text)
 
 
+def listens(page: str) -> bool:
+    """Whether the web server of the tutorial accepts connections."""
+    found = re.search(r"http.server (\d+)", page)
+    assert found
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", int(found[1]))) == 0
+
+
 def test_the_tutorial_works(page: str, background: list[subprocess.Popen[bytes]], tmp_path: Path) -> None:
     bin_folder = Path(sys.executable).parent
     environment = {
@@ -65,13 +75,16 @@ def test_the_tutorial_works(page: str, background: list[subprocess.Popen[bytes]]
             background.append(
                 subprocess.Popen([sys.executable, *words[1:]], cwd=folder, stderr=subprocess.DEVNULL)
             )
-            time.sleep(0.5)
+            assert until(lambda: listens(page))
             continue
         if command.startswith("scrapy crawl"):
             command += f" -s DOWNLOAD_DELAY=0.05 -s DNS_SERVERS={NO_NAMES}"
-        done = subprocess.run(
-            command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=60
-        )
+        if command.startswith("scrapy"):
+            done = scrapy(*shlex.split(command)[1:], cwd=folder, env=environment)
+        else:
+            done = subprocess.run(
+                command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+            )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         printed += done.stdout + done.stderr
         if command.startswith("webcrawl new"):

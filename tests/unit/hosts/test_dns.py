@@ -159,7 +159,7 @@ def test_server_failure_is_temporary_and_retried_soon(nameserver: Nameserver, na
     async def scenario() -> None:
         started = time.monotonic()
         assert not (await refusal(resolver, name)).permanent
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 4
         queries = nameserver.count(name)
         assert not (await refusal(resolver, name)).permanent
         assert nameserver.count(name) == queries, "the failure is cached briefly"

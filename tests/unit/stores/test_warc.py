@@ -332,16 +332,16 @@ def test_records_of_other_writers_are_readable() -> None:
 
 
 def test_old_files_are_closed_with_or_without_further_writes(tmp_path: Path) -> None:
-    writer = WarcWriter(tmp_path, "crawl", "x", roll_seconds=0.05)
+    writer = WarcWriter(tmp_path, "crawl", "x", roll_seconds=0.5)
     first = writer.write(exchange("a"))
     writer.close_old()
     assert warcs(tmp_path) == []
-    time.sleep(0.06)
+    time.sleep(0.51)
     writer.close_old()
     assert [path.name for path in warcs(tmp_path)] == [first.file]
     writer.close_old()
     second = writer.write(exchange("b"))
-    time.sleep(0.06)
+    time.sleep(0.51)
     third = writer.write(exchange("c"))
     assert len({first.file, second.file, third.file}) == 3
     writer.close()

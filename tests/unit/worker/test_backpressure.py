@@ -86,11 +86,11 @@ def test_available_store_does_not_hide_an_unavailable_one() -> None:
 
 
 def test_brief_hold_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webcrawl.worker.backpressure._REFUSED_SECONDS", 0.05)
+    monkeypatch.setattr("webcrawl.worker.backpressure._REFUSED_SECONDS", 0.5)
     backpressure = Backpressure()
     backpressure.hold_briefly("no room for a body")
     assert backpressure.reason == "no room for a body"
-    time.sleep(0.06)
+    time.sleep(0.51)
     assert backpressure.reason == ""
 
 

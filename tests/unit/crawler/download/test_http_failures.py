@@ -103,7 +103,7 @@ def test_slow_response_times_out(answer: Say) -> None:
             began = loop.time()
             with pytest.raises(DownloadTimeoutError, match=r"0\.3 seconds"):
                 await client.get(wire.url())
-            assert loop.time() - began < 3
+            assert loop.time() - began < 9
             with pytest.raises(DownloadTimeoutError, match=r"0\.1 seconds"):
                 await client.get(wire.url(), meta={"download_timeout": 0.1})
 

@@ -8,9 +8,10 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 from urllib.parse import unquote
 
 from selectolax.lexbor import LexborHTMLParser
@@ -199,11 +200,15 @@ class Web:
 
 
 def free_port(address: str, kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """A free port, because two benchmarks may run at the same time."""
-    with socket.socket(type=kind) as one:
-        one.bind((address, 0))
-        port: int = one.getsockname()[1]
-    return port
+    """A free port, because two benchmarks may run at the same time.
+
+    It is below those of outgoing connections, which could take it before a server does.
+    """
+    while True:
+        port = SystemRandom().randrange(15_000, 32_000)
+        with suppress(OSError), socket.socket(type=kind) as one:
+            one.bind((address, port))
+            return port
 
 
 @functools.lru_cache(maxsize=10_000)

@@ -221,7 +221,7 @@ def test_a_restart_keeps_crawl_delay_and_retry_after(start_crawl: StartCrawl, lo
 def test_ctrl_c_stops_gracefully_and_the_crawl_resumes(start_crawl: StartCrawl, local_web: StartWeb) -> None:
     run = Run(start_crawl, local_web(*SITES), pages=60)
     crawl = run.start_and_kill(20, Crawl.interrupt)
-    result = crawl.wait(15)
+    result = crawl.wait()
     assert result.returncode == 0, result.stderr
     assert "Run the same command to continue" in result.stderr
     assert "Traceback" not in result.stderr
@@ -242,7 +242,7 @@ def test_ctrl_c_stops_all_workers_gracefully(start_crawl: StartCrawl, local_web:
     crawl = run.start(command=("workers", "2"))
     until(lambda: len(run.web.hits) >= 20, crawl)
     crawl.interrupt()
-    result = crawl.wait(15)
+    result = crawl.wait()
     assert result.returncode == 0, result.stderr
     assert "Run the same command to continue" in result.stderr
     logs = "".join(path.read_text() for path in (result.data_dir / "logs").iterdir())

@@ -170,14 +170,14 @@ def test_workers_stop_gracefully_when_the_command_is_killed(
     crawl = start_crawl("broad", seeds, command=("workers", "3"), **options)
     workers: list[int] = []
     try:
-        assert wait_until(lambda: len({hit.host for hit in web.log()}) > 1, 20), crawl.stderr
+        assert wait_until(lambda: len({hit.host for hit in web.log()}) > 1, 60), crawl.stderr
         workers = children(crawl.process.pid)
         assert len(workers) == 3
         os.kill(crawl.process.pid, signal.SIGKILL)
-        assert wait_until(lambda: not any(map(is_running, workers)), 20)
+        assert wait_until(lambda: not any(map(is_running, workers)), 60)
     finally:
         for worker in filter(is_running, workers):
             os.kill(worker, signal.SIGKILL)
-    result = crawl.wait(5)
+    result = crawl.wait()
     assert (result.summary["finish_reason"], result.summary["leased"]) == ("shutdown", 0)
     assert result.summary["queued"] > 0

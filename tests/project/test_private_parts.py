@@ -75,7 +75,7 @@ def test_the_engine_keeps_its_slot_and_wakes_by_nextcall() -> None:
         assert engine._slot is None
         engine._slot = _Slot(False, CallLaterOnce(woken.set), BaseScheduler())
         engine._slot.nextcall.schedule()
-        await asyncio.wait_for(woken.wait(), 5)
+        await asyncio.wait_for(woken.wait(), 30)
 
     asyncio.run(run())
 

@@ -73,7 +73,7 @@ def test_hosts_that_never_answered_leave_a_quarter_and_what_others_use() -> None
         await asyncio.sleep(0)
         assert sum(task.done() for task in waiting) == 6
         for _ in range(2):
-            await asyncio.wait_for(connections.take(new=False), 1)
+            await asyncio.wait_for(connections.take(new=False), 30)
         others = [asyncio.ensure_future(connections.take(new=False)) for _ in range(2)]
         await asyncio.sleep(0)
         assert not any(task.done() for task in others)

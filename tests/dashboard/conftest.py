@@ -87,12 +87,18 @@ def open_page(chromium: Any, site: CrawledSite) -> Iterator[Callable[..., Any]]:
     problems: list[str] = []
 
     def note(message: Any) -> None:
-        if message.type == "error" and "(Unauthorized)" not in message.text:  # the answer to a wrong token
+        # pages may answer with an error, but not what they load
+        if message.type == "error" and not message.text.startswith("Failed to load resource"):
             problems.append(message.text)
+
+    def check(answer: Any) -> None:
+        if answer.status >= 400 and answer.request.resource_type != "document":
+            problems.append(f"{answer.url}: {answer.status}")
 
     def open_page(path: str, url: str = "", **options: Any) -> Any:
         page = context.new_page()
         page.on("console", note)
+        page.on("response", check)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.goto((url or site.url) + path, wait_until="load", **options)
         return page

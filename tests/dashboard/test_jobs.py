@@ -1,0 +1,80 @@
+"""The page of jobs: schedules, progress, past results, and what operators switch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import update
+
+from tests.dashboard.site import ATTACK, CrawledSite
+from webcrawl.jobs.records import Job, JobState, State
+from webcrawl.jobs.store import JobStore
+from webcrawl.jobs.tables import iterations
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+MORNING = {
+    "name": "morning",
+    "cron": "0 6 * * *",
+    "timezone": "Europe/Paris",
+    "spider": "broad",
+    "owner": ATTACK,
+}
+
+
+def store_jobs(data_dir: Path) -> JobStore:
+    """A job with a finished iteration, a failed one, and one that waits."""
+    store = JobStore(f"sqlite:///{data_dir}/metadata.db")
+    store.apply([MORNING, {"name": "never", "cron": "0 0 1 1 *", "spider": "broad", "state": "PAUSED"}], NOW)
+    for number, (state, reason) in enumerate([(State.FINISHED, None), (State.FAILED, ATTACK)], 1):
+        one = store.run("morning", NOW - timedelta(days=3 - number))
+        values = {"state": state, "reason": reason, "found": 100, "processed": 90, "stuck": 3}
+        values |= {"started": one.due, "ended": one.due + timedelta(minutes=2), "data_dir": str(data_dir)}
+        statement = update(iterations).where(iterations.c.id == one.id).values(values)
+        store.database.write(lambda connection, statement=statement: connection.execute(statement))
+    return store
+
+
+def test_jobs_show_their_past_and_obey(
+    start_dashboard: Callable[..., Any],
+    open_page: Callable[..., Any],
+    check_accessible: Callable[[Any], None],
+    tmp_path: Path,
+    redis_url: str,
+    site: CrawledSite,
+) -> None:
+    (tmp_path / "data").mkdir()
+    dashboard = start_dashboard(REDIS_URL=redis_url)
+    page = open_page("/jobs", dashboard.url)
+    assert "No job yet" in page.locator("main").inner_text()
+    check_accessible(page)
+    store = store_jobs(tmp_path / "data")
+    page.reload()
+    card = page.locator("article", has=page.get_by_role("heading", name="morning"))
+    assert "0 6 * * *" in card.inner_text() and "Europe/Paris" in card.inner_text()
+    assert card.locator(".strip a").count() == 2
+    check_accessible(page)
+
+    def job() -> Job:
+        return store.job("morning")
+
+    card.get_by_role("button", name="Run now").click()
+    assert store.iterations("morning")[0].state == State.WAITING
+    assert "Iteration 3 waiting" in card.inner_text()
+    card.get_by_role("button", name="Run now").click()
+    assert "waits already" in page.locator("main").inner_text()
+    page.goto(f"{dashboard.url}/jobs")
+    card.get_by_role("button", name="Pause").click()
+    assert job().state == JobState.PAUSED
+    card.get_by_role("button", name="Switch on").click()
+    assert job().state == JobState.ON
+    page.on("dialog", lambda dialog: dialog.accept())
+    card.get_by_role("button", name="Off").click()
+    assert job().state == JobState.OFF and store.iterations("morning")[0].state == State.STOPPED
+
+    page.get_by_role("link", name="morning", exact=True).click()
+    assert page.locator("tbody tr").count() == 3 and ATTACK in page.locator("tbody").inner_text()
+    check_accessible(page)
+    store.close()

@@ -1,0 +1,137 @@
+"""The page of jobs: schedules, iterations with their progress, and past results."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from scrapy.settings import Settings
+from sqlalchemy.engine import make_url
+from starlette.responses import Response
+
+from webcrawl.config import StoreConfig
+from webcrawl.errors import CrawlError, NotFound
+from webcrawl.jobs.definition import Definition
+from webcrawl.jobs.records import ACTIVE, Iteration, Job, JobState
+from webcrawl.jobs.store import JobStore
+from webcrawl.web.page import Page, View
+
+page = Page("jobs", "Jobs", of_crawl=False)
+_STRIP = 30
+_HISTORY = 200
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A job with its latest iterations, the newest first."""
+
+    job: Job
+    iterations: list[Iteration]
+    following: datetime | None
+    """When it fires next; None if it is not on."""
+
+    @property
+    def current(self) -> Iteration | None:
+        """The iteration that waits or runs."""
+        return next((one for one in self.iterations if one.state in ACTIVE), None)
+
+    @property
+    def past(self) -> list[Iteration]:
+        """The iterations that have ended, the oldest first."""
+        return [one for one in reversed(self.iterations) if one.state not in ACTIVE]
+
+
+@page.get()
+async def show(view: View) -> Response:
+    jobs = await asyncio.to_thread(_jobs, _metadata(view.settings))
+    return view.render("jobs.html", jobs=jobs, crawls=await view.crawls.names())
+
+
+@page.live("jobs")
+async def parts(view: View) -> Mapping[str, str]:
+    jobs = await asyncio.to_thread(_jobs, _metadata(view.settings))
+    crawls = await view.crawls.names()
+    return {f"job-{one.job.name}": view.fragment("job_card.html", one=one, crawls=crawls) for one in jobs}
+
+
+@page.get("{job}")
+async def history(view: View) -> Response:
+    one = await asyncio.to_thread(_job, _metadata(view.settings), view.request.path_params["job"])
+    return view.render("job.html", one=one, crawls=await view.crawls.names())
+
+
+@page.post("{job}/run")
+async def run(view: View) -> Response:
+    name = view.request.path_params["job"]
+    await _change(view, lambda store, now: store.run(name, now))
+    return view.done(f"Job {name}: an iteration starts as soon as a scheduler has room.")
+
+
+@page.post("{job}/pause")
+async def pause(view: View) -> Response:
+    return await _switch(view, JobState.PAUSED, "is paused; an iteration that runs goes on")
+
+
+@page.post("{job}/resume")
+async def resume(view: View) -> Response:
+    return await _switch(view, JobState.ON, "is on")
+
+
+@page.post("{job}/off")
+async def off(view: View) -> Response:
+    return await _switch(view, JobState.OFF, "is off; an iteration that runs is stopped")
+
+
+async def _switch(view: View, state: JobState, what: str) -> Response:
+    name = view.request.path_params["job"]
+    await _change(view, lambda store, now: store.set_state(name, state, now))
+    return view.done(f"Job {name} {what}.")
+
+
+async def _change(view: View, work: Any) -> None:
+    uri = _metadata(view.settings)
+    if uri is None:
+        raise NotFound("there is no job yet")
+    await asyncio.to_thread(work, _store(uri), datetime.now(UTC))
+
+
+def _metadata(settings: Settings) -> str | None:
+    """The URI of the metadata database; None if it is a file that does not exist."""
+    uri = StoreConfig.from_settings(settings).metadata
+    url = make_url(uri)
+    missing = url.get_backend_name() == "sqlite" and not (url.database and Path(url.database).exists())
+    return None if missing else uri
+
+
+@cache
+def _store(uri: str) -> JobStore:
+    return JobStore(uri)
+
+
+def _jobs(uri: str | None) -> list[Shown]:
+    if uri is None:
+        return []
+    store = _store(uri)
+    return [Shown(job, store.iterations(job.name, _STRIP), _following(job)) for job in store.jobs()]
+
+
+def _job(uri: str | None, name: str) -> Shown:
+    if uri is None:
+        raise NotFound(f"there is no job {name!r}")
+    store = _store(uri)
+    job = store.job(name)
+    return Shown(job, store.iterations(name, _HISTORY), _following(job))
+
+
+def _following(job: Job) -> datetime | None:
+    if job.state != JobState.ON:
+        return None
+    try:
+        return Definition.of(job.definition).schedule.after(datetime.now(UTC))
+    except CrawlError:  # stored by a version that knew more
+        return None

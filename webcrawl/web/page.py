@@ -107,6 +107,10 @@ class View:
             if self.crawl or not page.of_crawl
         ]
 
+    def has(self, name: str) -> bool:
+        """Whether the dashboard has a page of this name."""
+        return any(page.name == name for page in self.site.pages)
+
     def render(
         self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any
     ) -> Response:

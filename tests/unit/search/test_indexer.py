@@ -44,7 +44,8 @@ def pages(tmp_path: Path) -> Pages:
 @settings(max_examples=12, deadline=None)
 @given(STEPS)
 def test_an_index_has_the_good_pages_in_their_last_version(steps: list[dict[str, tuple[str, int]]]) -> None:
-    with TemporaryDirectory() as folder:
+    # threads of tantivy may still write into it
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         pages = Pages(Path(folder))
         model: dict[str, tuple[str, int]] = {}
         for number, step in enumerate(steps):

@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Dialect, Engine, Table, create_engine, event, text
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
@@ -183,6 +184,15 @@ def _engine(url: URL) -> Engine:
         connection.execute("PRAGMA wal_autocheckpoint = 4096")
 
     return engine
+
+
+def insert_into(dialect: Dialect, table: Table) -> Any:
+    """An INSERT that can say what to do on a conflict."""
+    if dialect.name == "sqlite":
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # takes 0.04 s
+
+    return postgresql.insert(table)
 
 
 def is_read_only(uri: str) -> bool:

@@ -20,7 +20,6 @@ from sqlalchemy import (
     Connection,
     Dialect,
     Select,
-    Table,
     Text,
     and_,
     any_,
@@ -31,13 +30,12 @@ from sqlalchemy import (
     or_,
     select,
 )
-from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql import bindparam
 
 from webcrawl.documents.values import clean, memory_bytes
 from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.compiled import Reading, Writing
-from webcrawl.stores.database import Database, is_read_only
+from webcrawl.stores.database import Database, insert_into, is_read_only
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow
 from webcrawl.stores.schema import check, prepare
 
@@ -90,7 +88,7 @@ class Metadata:
         self._get = Reading(select(pages).where(pages.c.url == bindparam("key")), pages.columns, dialect)
         self._look = Reading(_look_statement(dialect), (pages.c.url, *PAST_COLUMNS), dialect)
         self._remember = Writing(
-            _insert(dialect, fetches).on_conflict_do_nothing(), dict(fetches.columns), dialect
+            insert_into(dialect, fetches).on_conflict_do_nothing(), dict(fetches.columns), dialect
         )
         if read_only:
             with database.reading() as connection:
@@ -259,14 +257,6 @@ class Metadata:
         connection.execute(statement, [{"key": url} for url in urls])
 
 
-def _insert(dialect: Dialect, table: Table) -> Any:
-    if dialect.name == "sqlite":
-        return sqlite.insert(table)
-    from sqlalchemy.dialects import postgresql  # takes 0.04 s
-
-    return postgresql.insert(table)
-
-
 def _look_statement(dialect: Dialect) -> Any:
     """Selects the rows of `urls`: an array in PostgreSQL, a JSON list in SQLite."""
     wanted: ColumnElement[bool]
@@ -287,7 +277,7 @@ def _update(names: Sequence[str], dialect: Dialect) -> Writing:
 
 def _add_statement(dialect: Dialect) -> Any:
     """Adds a row. If another process has just added it, updates it as `follow` would."""
-    insert = _insert(dialect, pages)
+    insert = insert_into(dialect, pages)
     new, old = insert.excluded, pages.c
     replaced: dict[str, Any] = {name: new[name] for name in _OF_THE_TRY}
     # an attempt without contents keeps those of an earlier response

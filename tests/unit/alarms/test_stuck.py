@@ -1,0 +1,74 @@
+"""Table `stuck` in SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from tests.metadata import NOW, at, row
+from webcrawl.alarms.stuck import Kind, RawPage, StuckPage, StuckPages
+from webcrawl.stores.metadata import Metadata
+
+
+@pytest.fixture
+def stuck(uri: str) -> Iterator[StuckPages]:
+    with StuckPages(uri) as pages:
+        yield pages
+
+
+def a_page(number: int, kind: Kind = "SCHEMA", crawl: str = "news", minutes: float = 0) -> StuckPage:
+    then = at(minutes)
+    return StuckPage(crawl, f"https://example.org/{number:03}", kind, f"reason {number}", then, then)
+
+
+def test_pages_are_listed_by_url_and_read_in_batches(stuck: StuckPages) -> None:
+    pages = [a_page(number) for number in range(7)] + [a_page(3, "DOCUMENT")]
+    stuck.add([*reversed(pages), a_page(9, crawl="shop")])
+    expected = sorted(pages, key=lambda page: (page.url, page.kind))
+    found: list[StuckPage] = []
+    while batch := stuck.pages("news", found[-1] if found else None, limit=3):
+        found += batch
+    assert found == expected
+    assert stuck.count("news") == {"SCHEMA": 7, "DOCUMENT": 1}
+    assert stuck.count("other") == {}
+
+
+def test_page_that_is_stuck_again_keeps_when_it_first_was(stuck: StuckPages) -> None:
+    stuck.add([a_page(1)])
+    stuck.mark_notified("news", "SCHEMA", at(1))
+    again = StuckPage("news", a_page(1).url, "SCHEMA", "NUL \0 and \ud800", at(5), at(5))
+    stuck.add([a_page(1), again, again])
+    assert stuck.pages("news") == [
+        StuckPage("news", again.url, "SCHEMA", "NUL \ufffd and ?", NOW, at(5), at(1))
+    ]
+
+
+def test_notifications_tell_of_each_page_once(stuck: StuckPages) -> None:
+    stuck.add([a_page(1), a_page(2), a_page(3, "DOCUMENT"), a_page(4, minutes=9), a_page(5, crawl="shop")])
+    assert stuck.count_untold("news") == {"SCHEMA": 3, "DOCUMENT": 1}
+    assert stuck.untold("news", "DOCUMENT") == [a_page(3, "DOCUMENT")]
+    assert stuck.mark_notified("news", "SCHEMA", at(2), until=at(1)) == 2
+    assert stuck.untold("news", "SCHEMA") == [a_page(4, minutes=9)]
+    assert stuck.mark_notified("news", "SCHEMA", at(3)) == 1
+    assert stuck.mark_notified("news", "SCHEMA", at(3)) == 0
+    assert stuck.count_untold("news") == {"DOCUMENT": 1}
+    assert stuck.count_untold("shop") == {"SCHEMA": 1}
+
+
+def test_pages_are_forgotten_by_crawl_kind_and_url(stuck: StuckPages) -> None:
+    stuck.add([a_page(1), a_page(1, "DOCUMENT"), a_page(2), a_page(3), a_page(3, crawl="shop")])
+    assert stuck.remove("news", "DOCUMENT") == 1
+    assert stuck.remove("news", url=a_page(2).url) == 1
+    assert [page.url for page in stuck.pages("news")] == [a_page(1).url, a_page(3).url]
+    assert stuck.remove("news") == 2
+    assert stuck.count("shop") == {"SCHEMA": 1}
+
+
+def test_place_of_the_raw_page_is_known_when_it_was_archived(uri: str, stuck: StuckPages) -> None:
+    archived, other = a_page(1).url, a_page(2).url
+    with Metadata(uri) as metadata:
+        place = {"warc_file": "a.warc.gz", "warc_offset": 7, "warc_length": 9}
+        metadata.upsert([row(archived, **place), row(other, fetched_at=NOW + timedelta(days=1))])
+    assert stuck.raw([archived, other, "https://example.org/none"]) == {archived: RawPage("a.warc.gz", 7, 9)}

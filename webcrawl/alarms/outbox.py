@@ -1,0 +1,192 @@
+"""Notifications that are to be sent, in table `notices` of the metadata database, where they outlast their process."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, Select, delete, select, update
+
+from webcrawl.alarms.tables import notices, open_database
+from webcrawl.stores.columns import in_utc
+from webcrawl.stores.database import insert_into
+
+MOST_ATTEMPTS = 100
+"""After this many failures a notice is kept, and no longer sent: after almost four days."""
+CLAIM_SECONDS = 120.0
+"""How long a process has to send a notice that `due` gave it before another process gets it."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A notification.
+
+    key      what it tells: of several notices with the same key, only the first is stored and sent
+    kind     FINISHED, STUCK, SCHEMA, STALLED, ERRORS, HOSTS, DISK, WORKER, ENGINE, or what a caller chooses
+    title    one line; `text` has the details as plain text
+    link     the URL of the page of the dashboard about it; "" if none is known
+    """
+
+    key: str
+    kind: str
+    title: str
+    text: str
+    created: datetime
+    crawl: str = ""
+    job: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A notice in the outbox.
+
+    targets    IDs of the targets that are still to get it; None: those of the process that sends it
+    due        when it is to be sent next; None if that is over: it was `sent`, or `attempts` are used up
+    error      why the last attempt failed
+    """
+
+    id: int
+    notice: Notice
+    targets: tuple[str, ...] | None
+    due: datetime | None
+    attempts: int
+    error: str | None
+    sent: datetime | None
+
+
+def pause(attempts: int) -> timedelta:
+    """Returns the time after which a notice is sent again after so many failures: 10 s, doubled, to an hour."""
+    return timedelta(seconds=min(_FIRST_PAUSE * 2 ** min(attempts - 1, 20), _LONGEST_PAUSE))
+
+
+class Outbox:
+    """The outbox in the metadata database at a URI. Methods may be called from any thread.
+
+    Any number of processes may put notices and send them. They raise StoreError with the name of the database,
+    StoreUnavailable when retrying may succeed.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._database = open_database(uri)
+        insert = insert_into(self._database.dialect, notices)
+        self._insert = insert.on_conflict_do_nothing(index_elements=[notices.c.key]).returning(notices.c.id)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def put(self, notice: Notice, targets: Collection[str] | None = None) -> bool:
+        """Stores a notice to be sent to `targets` (IDs); False if its key is known.
+
+        With None, the first process that sends it decides on the targets.
+        """
+        values = {
+            **{column: getattr(notice, column) for column in ("key", "kind", "title", "text", "created")},
+            **{column: getattr(notice, column) or None for column in ("crawl", "job", "link")},
+            "targets": None if targets is None else sorted(targets),
+            "due": notice.created,
+            "attempts": 0,
+        }
+        return self._database.write(
+            lambda connection: connection.execute(self._insert, values).first() is not None
+        )
+
+    def due(self, now: datetime, targets: Collection[str], limit: int = 100) -> list[Stored]:
+        """Returns notices that are to be sent to some of these targets now, the oldest first, and claims them.
+
+        For CLAIM_SECONDS no other process gets them. Those without targets get these.
+        """
+        # most looks find none, and do not lock the database
+        with self._database.reading(at_leisure=False) as connection:
+            if connection.execute(_oldest_first().where(notices.c.due <= now).limit(1)).first() is None:
+                return []
+
+        def work(connection: Connection) -> list[Stored]:
+            query = _oldest_first().where(notices.c.due <= now).with_for_update(skip_locked=True)
+            found = [_stored(row) for row in connection.execute(query).mappings()]
+            mine = [one for one in found if one.targets is None or not set(targets).isdisjoint(one.targets)]
+            del mine[limit:]
+            for one in mine:
+                values: dict[str, Any] = {"due": in_utc(now) + timedelta(seconds=CLAIM_SECONDS)}
+                if one.targets is None:
+                    values["targets"] = sorted(targets)
+                connection.execute(update(notices).where(notices.c.id == one.id).values(values))
+            return [_stored(row) for row in _rows(connection, [one.id for one in mine])]
+
+        return self._database.write(work)
+
+    def sent(self, number: int, target: str, now: datetime) -> None:
+        """Records that a target got a notice."""
+
+        def work(connection: Connection) -> None:
+            for row in _rows(connection, [number]):
+                left = [one for one in row["targets"] or () if one != target]
+                values: dict[str, Any] = {"targets": left}
+                if not left:
+                    values |= {"sent": now, "due": None, "error": None}
+                connection.execute(update(notices).where(notices.c.id == number).values(values))
+
+        self._database.write(work)
+
+    def failed(self, number: int, error: str, now: datetime) -> None:
+        """Records that some targets did not get a notice, which is due again after a pause that grows."""
+
+        def work(connection: Connection) -> None:
+            for row in _rows(connection, [number]):
+                attempts = row["attempts"] + 1
+                again = None if attempts >= MOST_ATTEMPTS else in_utc(now) + pause(attempts)
+                values = {"attempts": attempts, "error": error, "due": again}
+                connection.execute(update(notices).where(notices.c.id == number).values(values))
+
+        self._database.write(work)
+
+    def notices(self, limit: int = 100, *, crawl: str | None = None, unsent: bool = False) -> list[Stored]:
+        """Returns notices, the newest first, optionally only those of a crawl, or those that were not sent."""
+        query = select(notices).order_by(notices.c.id.desc()).limit(limit)
+        if crawl is not None:
+            query = query.where(notices.c.crawl == crawl)
+        if unsent:
+            query = query.where(notices.c.sent.is_(None))
+        with self._database.reading() as connection:
+            return [_stored(row) for row in connection.execute(query).mappings()]
+
+    def retry(self, now: datetime) -> int:
+        """Makes all notices that were not sent due now, also those whose attempts are used up; returns how many."""
+        unsent = update(notices).where(notices.c.sent.is_(None)).values(due=now, attempts=0)
+        return self._database.write(lambda connection: connection.execute(unsent).rowcount)
+
+    def forget(self, before: datetime) -> int:
+        """Deletes the notices that were sent before a time; returns how many."""
+        old = delete(notices).where(notices.c.sent < before)
+        return self._database.write(lambda connection: connection.execute(old).rowcount)
+
+    def close(self) -> None:
+        """Closes the connections; a later call opens new ones."""
+        self._database.close()
+
+
+def _oldest_first() -> Select[Any]:
+    return select(notices).where(notices.c.sent.is_(None)).order_by(notices.c.id)
+
+
+def _rows(connection: Connection, numbers: Sequence[int]) -> Sequence[Any]:
+    """The rows of unsent notices, locked until the transaction ends."""
+    query = _oldest_first().where(notices.c.id.in_(numbers)).with_for_update()
+    return connection.execute(query).mappings().all()
+
+
+def _stored(row: Any) -> Stored:
+    about: dict[str, Any] = {name: row[name] for name in ("key", "kind", "title", "text", "created")}
+    about |= {name: row[name] or "" for name in ("crawl", "job", "link")}
+    targets = None if row["targets"] is None else tuple(row["targets"])
+    state = {name: row[name] for name in ("id", "due", "attempts", "error", "sent")}
+    return Stored(notice=Notice(**about), targets=targets, **state)

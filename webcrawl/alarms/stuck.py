@@ -1,0 +1,148 @@
+"""Pages that were fetched or tried and could not be processed, in table `stuck` of the metadata database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from sqlalchemy import Select, and_, delete, func, select, tuple_, update
+
+from webcrawl.alarms.tables import open_database, stuck
+from webcrawl.documents.values import clean
+from webcrawl.stores.columns import pages as page_rows
+from webcrawl.stores.database import insert_into
+
+Kind = Literal["SCHEMA", "DOCUMENT", "DEAD_LETTER"]
+KINDS: tuple[Kind, ...] = ("SCHEMA", "DOCUMENT", "DEAD_LETTER")
+
+
+@dataclass(frozen=True, slots=True)
+class StuckPage:
+    """A page of a crawl that is stuck. Times are UTC.
+
+    kind       SCHEMA: an item schema refused an item of it. DOCUMENT: no reader could read it. DEAD_LETTER: its fetch
+               failed for good.
+    created    when it got stuck; `updated` is the last time that this happened
+    notified   when a notification told of it; None if none has
+    """
+
+    crawl: str
+    url: str
+    kind: Kind
+    reason: str
+    created: datetime
+    updated: datetime
+    notified: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RawPage:
+    """The place of a page in the archive: a gzip member of a WARC file."""
+
+    warc_file: str
+    warc_offset: int
+    warc_length: int
+
+
+class StuckPages:
+    """The stuck pages in the metadata database at a URI. Methods may be called from any thread.
+
+    They raise StoreError with the name of the database, StoreUnavailable when retrying may succeed.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._database = open_database(uri)
+        insert = insert_into(self._database.dialect, stuck)
+        self._upsert = insert.on_conflict_do_update(
+            index_elements=[stuck.c.crawl, stuck.c.url, stuck.c.kind],
+            set_={"reason": insert.excluded.reason, "updated": insert.excluded.updated},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def add(self, pages: Sequence[StuckPage]) -> None:
+        """Stores pages in one transaction. A page that is stuck already gets the new reason and `updated`."""
+        rows = {(page.crawl, clean(page.url), page.kind): page for page in pages}
+        if rows:
+            # sorted, so that two writers cannot deadlock
+            values = [_values(rows[key]) for key in sorted(rows)]
+            self._database.write(lambda connection: connection.execute(self._upsert, values))
+
+    def pages(self, crawl: str, after: StuckPage | None = None, limit: int = 100) -> list[StuckPage]:
+        """Returns up to `limit` stuck pages of a crawl after the page `after`, sorted by URL and kind."""
+        place = [] if after is None else [tuple_(stuck.c.url, stuck.c.kind) > (after.url, after.kind)]
+        return self._read(
+            select(stuck).where(stuck.c.crawl == crawl, *place).order_by(stuck.c.url, stuck.c.kind), limit
+        )
+
+    def count(self, crawl: str) -> dict[Kind, int]:
+        """Returns kind -> stuck pages of a crawl; kinds without any are left out."""
+        query = (
+            select(stuck.c.kind, func.count().label("number"))
+            .where(stuck.c.crawl == crawl)
+            .group_by(stuck.c.kind)
+        )
+        with self._database.reading() as connection:
+            return {row.kind: row.number for row in connection.execute(query)}
+
+    def count_untold(self, crawl: str) -> dict[Kind, int]:
+        """Returns kind -> stuck pages of a crawl that no notification told of."""
+        query = (
+            select(stuck.c.kind, func.count().label("number")).where(_untold(crawl)).group_by(stuck.c.kind)
+        )
+        with self._database.reading() as connection:
+            return {row.kind: row.number for row in connection.execute(query)}
+
+    def untold(self, crawl: str, kind: Kind, limit: int = 10) -> list[StuckPage]:
+        """Returns some stuck pages of a kind that no notification told of."""
+        return self._read(select(stuck).where(_untold(crawl), stuck.c.kind == kind), limit)
+
+    def mark_notified(self, crawl: str, kind: Kind, now: datetime, until: datetime | None = None) -> int:
+        """Records that a notification told of the pages of a kind; returns of how many.
+
+        With `until`, only of those that got stuck by then.
+        """
+        created = [] if until is None else [stuck.c.created <= until]
+        statement = update(stuck).where(_untold(crawl), stuck.c.kind == kind, *created).values(notified=now)
+        return self._database.write(lambda connection: connection.execute(statement).rowcount)
+
+    def remove(self, crawl: str, kind: Kind | None = None, url: str | None = None) -> int:
+        """Forgets stuck pages of a crawl, optionally only those of a kind or a URL; returns how many."""
+        wanted = [stuck.c.crawl == crawl]
+        wanted += [] if kind is None else [stuck.c.kind == kind]
+        wanted += [] if url is None else [stuck.c.url == url]
+        return self._database.write(
+            lambda connection: connection.execute(delete(stuck).where(and_(*wanted))).rowcount
+        )
+
+    def raw(self, urls: Sequence[str]) -> dict[str, RawPage]:
+        """Returns URL -> where the archive has its latest response, for at most some hundred URLs."""
+        columns = (page_rows.c.warc_file, page_rows.c.warc_offset, page_rows.c.warc_length)
+        query = select(page_rows.c.url, *columns).where(page_rows.c.url.in_(urls), columns[0].is_not(None))
+        with self._database.reading() as connection:
+            return {url: RawPage(*place) for url, *place in connection.execute(query)}
+
+    def close(self) -> None:
+        """Closes the connections; a later call opens new ones."""
+        self._database.close()
+
+    def _read(self, query: Select[Any], limit: int) -> list[StuckPage]:
+        with self._database.reading() as connection:
+            return [StuckPage(**row) for row in connection.execute(query.limit(limit)).mappings()]
+
+
+def _untold(crawl: str) -> Any:
+    return and_(stuck.c.crawl == crawl, stuck.c.notified.is_(None))
+
+
+def _values(page: StuckPage) -> dict[str, Any]:
+    return {column.name: getattr(page, column.name) for column in stuck.columns}

@@ -40,6 +40,7 @@ CrawlError
 ├── RenderingFailed          (DownloadFailedError) the host answered, but the browser produced no page
 ├── ProxyFailed              (DownloadFailedError) the proxy did not pass the request on; the host was not asked
 ├── KeptConnectionClosed     (DownloadFailedError) the server closed a reused connection before it answered
+├── SchemaRefused            (DropItem) an item is not as its schema says
 └── MalformedAnswer          (DownloadFailedError) the answer cannot be parsed as HTTP
     └── OverlongHead         its head is too long, which counts as a failure of the host
 """

@@ -118,6 +118,7 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "unindex_text",
             "confirm_segment",
             "waits",
+            "watch",
         ),
     }
 

@@ -30,6 +30,7 @@ USES = {
         "from webcrawl.metrics.library import prometheus_client; prometheus_client()",
     ),
     "dashboard": ("starlette", "from webcrawl.web.libraries import check_libraries; check_libraries()"),
+    "alarms": ("apprise", "from webcrawl.alarms.targets import Targets; Targets([])"),
     "heif": ("pillow_heif", "from webcrawl.documents.mime.image import _heif; _heif()"),
     "jobs": ("cronsim", "from webcrawl.jobs.schedule import Schedule; Schedule('0 0 * * *')"),
     "impersonate": (

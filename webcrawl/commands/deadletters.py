@@ -54,7 +54,7 @@ class Command(SessionCommand):
             )
             return
         listed = 0
-        async for letter in _all(session, host, opts.reason):
+        async for letter in all_letters(session, host, opts.reason):
             listed += 1
             print(_json(letter) if opts.json else _line(letter))
         print(f"{counted(listed, 'dead letter')}.", file=sys.stderr)
@@ -76,7 +76,7 @@ async def requeue(session: Session, host: str | None, reason: str) -> int:
     return queued + await session.connection.frontier.requeue(batch, reason)
 
 
-async def _all(session: Session, host: str | None, reason: str) -> AsyncIterator[DeadLetter]:
+async def all_letters(session: Session, host: str | None, reason: str) -> AsyncIterator[DeadLetter]:
     """Dead letters in the engine, then those in the store."""
     async for letter in session.connection.frontier.dead_letters(host, reason):
         yield letter

@@ -135,6 +135,17 @@ class Words(Kind):
 
 
 @dataclass(frozen=True)
+class SecretWords(Words):
+    """A list of strings that hold secrets, which no error message quotes."""
+
+    def parse(self, value: Any) -> Any:
+        try:
+            return super().parse(value)
+        except TypeError:
+            raise WrongEntry(f"which holds secrets: it must be {self.allowed}") from None
+
+
+@dataclass(frozen=True)
 class Choices(Kind):
     """Some of a few words, separated by commas or in a list; they become a text with commas."""
 

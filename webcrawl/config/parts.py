@@ -37,6 +37,7 @@ SPIDER_MIDDLEWARES = {
     "webcrawl.middlewares.frames.FramesMiddleware": 960,
 }
 ITEM_PIPELINES = {
+    "webcrawl.pipelines.item_schemas.ItemSchemasPipeline": 50,
     "webcrawl.pipelines.checksum.ChecksumPipeline": 100,
     "webcrawl.pipelines.html.HtmlPipeline": 200,
     "webcrawl.pipelines.pdf.PdfPipeline": 210,
@@ -59,11 +60,13 @@ ITEM_PIPELINES = {
     "webcrawl.pipelines.links.LinksPipeline": 850,
     "webcrawl.pipelines.metadata.MetadataPipeline": 900,
     "webcrawl.pipelines.listeners.ListenersPipeline": 950,
+    "webcrawl.pipelines.stuck.StuckPipeline": 960,
 }
 EXTENSIONS = {
     "webcrawl.crawler.metrics_port.MetricsPort": 0,
     "webcrawl.crawler.progress.Progress": 0,
     "webcrawl.crawler.summary.Summary": 0,
+    "webcrawl.crawler.alarms.Alarms": 0,
     # switched off by settings too; None saves their imports
     "scrapy.extensions.telnet.TelnetConsole": None,
     "scrapy.extensions.remote_control.RemoteControl": None,

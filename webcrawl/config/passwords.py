@@ -14,6 +14,10 @@ _ITEM = re.compile(
     re.IGNORECASE,
 )
 
+_STRING = r"(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
+# of these settings the whole value is secret: the path of a URL may be a token
+_SETTING = re.compile(rf"(['\"]NOTIFY['\"]: )(?:{_STRING}|[\[(](?:{_STRING}|[\s,])*[\])])")
+
 
 def without_password(url: str) -> str:
     """Returns a URL without user and passwords, for messages; what precedes its last @ is left out."""
@@ -29,7 +33,8 @@ def without_secret_options(url: str) -> str:
 
 def without_passwords(text: str) -> str:
     """Returns a text, such as that of a setting, without the passwords in its URLs and dicts."""
-    return _URL.sub(lambda url: without_password(url[0]), _ITEM.sub(r"\1'...'", text))
+    text = _SETTING.sub(r"\1'...'", _ITEM.sub(r"\1'...'", text))
+    return _URL.sub(lambda url: without_password(url[0]), text)
 
 
 def hide_in_log(record: logging.LogRecord) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scrapy.exceptions import DownloadFailedError, IgnoreRequest
+from scrapy.exceptions import DownloadFailedError, DropItem, IgnoreRequest
 
 from webcrawl.errors import CrawlError
 
@@ -49,3 +49,11 @@ class MalformedAnswer(CrawlError, DownloadFailedError):
 
 class OverlongHead(MalformedAnswer):
     """The head of the server's answer has a line that is too long, or too many lines. The host has failed."""
+
+
+class SchemaRefused(CrawlError, DropItem):
+    """An item is not as its schema says; the message says why. It is dropped, and its page becomes stuck."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.log_level = None

@@ -43,6 +43,7 @@ class Fetch:
       pending_links  where the links in the document are handed over
       archived       the stored response that a 304 confirms
       processed      an event that is set when the page has left the pipelines
+      is_page        a page was made of it
     """
 
     __slots__ = (
@@ -50,6 +51,7 @@ class Fetch:
         "check",
         "document",
         "exchange",
+        "is_page",
         "known",
         "pending_links",
         "outline",
@@ -67,6 +69,7 @@ class Fetch:
         self.pending_links: PendingLinks | None = None
         self.archived: Response | None = None
         self.processed: asyncio.Event | None = None
+        self.is_page = False
 
 
 # Read a dozen times a page; a WeakKeyDictionary would take a third longer.

@@ -105,9 +105,11 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       run                          STR   settings of the latest run, without secrets (JSON); not part of a checkpoint
       restorer                     STR   the process that restores it, expiring
       totals                       HASH  totals of all workers: pages, bytes, status.<code>, active_ms...,
-                                         items.<class>, feed.<URI>, lost.<callback>, and start.<URL> <reason> for
-                                         start URLs that brought no page
+                                         items.<class>, feed.<URI>, lost.<callback>, given_up.<host> of some hosts,
+                                         and start.<URL> <reason> for start URLs that brought no page
       workers                      ZSET  worker -> when it counts as dead
+      lost                         HASH  worker that died -> when it counted as dead; a watcher removes it; expiring
+      watcher, watched             STR   the process that watches the crawl, expiring; what it has seen, as JSON
       seeding                      SET   workers that still read their seeds
       holding                      HASH  worker that leases nothing because its stores accept no more -> reason
       permits                      HASH  worker -> pages reserved of CRAWL_MAX_PAGES
@@ -160,11 +162,8 @@ FORMAT = 7
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
 
 READABLE_FORMATS = (3, 4, 5, 6, FORMAT)
-"""The formats that this version continues.
-
-In format 3 all levels are from 0 to 7, and those of a host have turns. Before format 5, `due` has all due hosts.
-Before format 6, each host has turns of its own. Before format 7, no host waits in `sunk`.
-"""
+"""The formats that this version continues. In format 3 all levels are from 0 to 7, and those of a host have turns.
+Before format 5, `due` has all due hosts; before 6, each host has turns of its own; before 7, no host is in `sunk`."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SUM_BUCKETS = 4096
@@ -265,9 +264,7 @@ class Keys:
 
     def patterns(self) -> list[str]:
         """Returns patterns of all keys of this crawl; records of hosts and robots.txt policies are shared."""
-        return [f"wc:{{s{shard}}}:c:{self.crawl}:*" for shard in range(self.shards)] + [
-            f"wc:{{c:{self.crawl}}}:*"
-        ]
+        return [f"wc:{{s{shard}}}:c:{self.crawl}:*" for shard in range(self.shards)] + [self.own("*")]
 
 
 @lru_cache(maxsize=1 << 14)

@@ -103,6 +103,9 @@ _COUNTERS = (
 FAILED_START = "start."
 """Begins the totals that name a failed start URL and the reason, separated by a space."""
 
+GIVEN_UP = "given_up."
+"""Begins the totals that name a host that was given up."""
+
 FEED, LOST_REQUESTS = "feed.", "lost."
 """Begin the totals that count the items in a feed, and the lost requests of a callback."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -92,11 +92,30 @@ class Workers:
         """
         await self.engine.change(self.keys.own("info"), "HINCRBY", "stops", 1)
 
+    async def lost(self) -> tuple[float, dict[str, float]]:
+        """Returns the time, and the workers that died and are not `bury`-ed: worker -> when it counted as dead.
+
+        Times are seconds by the engine's clock.
+        """
+        client, own = self.engine.client, self.keys.own
+        # in this order, because a heartbeat moves dead workers from one to the other
+        expired = await client.zrange(own("workers"), "-inf", "+inf", byscore=True, withscores=True)
+        lost = await client.hgetall(own("lost"))
+        now = int(await self.engine.run(Call("time", [own()], ()))) / 1000
+        dead = {name.decode(): float(when) / 1000 for name, when in [*expired, *lost.items()]}
+        return now, {name: when for name, when in dead.items() if when <= now}
+
+    async def bury(self, lost: Iterable[str]) -> None:
+        """Removes workers from those that died, because a notification tells of them."""
+        if names := list(lost):
+            await self.engine.change(self.keys.own("lost"), "HDEL", *names)
+
     async def forget(self) -> None:
-        """Removes all workers and what they reserved: no process uses the engine."""
-        await self.engine.client.delete(
-            *(self.keys.own(name) for name in ("workers", "seeding", "permits", "holding"))
-        )
+        """Removes all workers and what they reserved: no process uses the engine, so those that did not leave died."""
+        client, own = self.engine.client, self.keys.own
+        for worker, when in await client.zrange(own("workers"), 0, -1, withscores=True):
+            await self.engine.change(own("lost"), "HSET", worker, int(when))
+        await client.delete(*(own(name) for name in ("workers", "seeding", "permits", "holding")))
 
     async def hold(self, reason: str) -> None:
         """Records why this worker leases nothing, to be repeated with each heartbeat; "" ends the hold."""

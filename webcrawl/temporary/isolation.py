@@ -25,6 +25,7 @@ _ISOLATED: dict[str, object] = {
     "FRONTIER_SPILL_URI": "",
     "LISTENERS_MAXLEN": 0,
     "LINKS": False,
+    "NOTIFY": [],
     "PROGRESS": "off",
     "METRICS_PORT": None,
     # one attempt: the user waits for the answer

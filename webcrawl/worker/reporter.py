@@ -64,6 +64,7 @@ class Reporter:
         reason = "the host was given up after too many failures in a row"
         buried = await state.frontier.condemn(name, reason)
         state.given_up.discard(name)
+        state.count_given_up(name)
         if name in self._hosts:
             buried += self._hosts[name].bury_rest(reason)
             state.report(name)

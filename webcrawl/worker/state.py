@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from webcrawl.config import FrontierConfig
 from webcrawl.frontier import Candidate, Crawl, Frontier
+from webcrawl.frontier.figures import GIVEN_UP
 from webcrawl.frontier.ledger import owners
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.turns import Turns
@@ -22,6 +23,9 @@ from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.membership import Membership
 from webcrawl.worker.patterns import Patterns
 from webcrawl.worker.permits import Permits
+
+_MOST_NAMED = 20
+"""Given-up hosts of a worker whose names the totals have."""
 
 
 @dataclass(slots=True)
@@ -53,6 +57,8 @@ class WorkerState:
     """Leased hosts with something to report."""
     given_up: set[str] = field(default_factory=set)
     """Hosts whose queued URLs are to become dead letters."""
+    named_hosts: int = 0
+    """Given-up hosts whose names this worker has added to the totals."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the loop has something to do."""
     seeding: bool = True
@@ -125,6 +131,13 @@ class WorkerState:
         for host in self.hosts:
             if owner in owners(host.lease.host):
                 self.report(host.lease.host)
+
+    def count_given_up(self, host: str) -> None:
+        """Counts a host that was given up, and names it in the totals if it is one of the first."""
+        self.counters["hosts_given_up"] += 1
+        if self.named_hosts < _MOST_NAMED:
+            self.named_hosts += 1
+            self.counters[f"{GIVEN_UP}{host}"] += 1
 
     def finish(self, reason: str) -> None:
         """Ends the crawl for this worker."""

@@ -37,7 +37,7 @@ GROUP = Group(
             "EXTENSIONS",
             IN_PARTS,
             Table(),
-            "The extensions: progress and summary. Scrapy's telnet console, remote control, AutoThrottle and "
+            "The extensions: progress, summary and alarms. Scrapy's telnet console, remote control, AutoThrottle and "
             "log stats are off.",
             example={"scrapy.extensions.memusage.MemoryUsage": 0},
         ),

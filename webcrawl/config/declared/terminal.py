@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choice, Flag, Number, Text, Whole
+from webcrawl.config.kinds import Choice, Flag, Number, SecretWords, Text, Whole
 from webcrawl.config.setting import Group, Setting
 
 GROUP = Group(
@@ -60,6 +60,22 @@ GROUP = Group(
             "Counts requests and responses by method, status and bytes among Scrapy's counters "
             "(`downloader/...`). `summary.json` has the crawl's own counters in any case.",
             example=True,
+        ),
+        Setting(
+            "NOTIFY",
+            [],
+            SecretWords(),
+            "Where notifications about the crawl are sent, as [Apprise URLs](https://github.com/caronc/apprise/wiki): "
+            "mail, chat, webhooks and many more; see [Alarms](alarms.md). They hold secrets, so logs and messages do "
+            'not show them. Needs `pip install "scrapy-webcrawl[alarms]"`.',
+            example=["mailtos://user:password@mail.example.com?to=team@example.com"],
+        ),
+        Setting(
+            "DASHBOARD_URL",
+            "",
+            Text(),
+            "The address of the dashboard, to which notifications link.",
+            example="https://crawls.example.com",
         ),
     ),
 )

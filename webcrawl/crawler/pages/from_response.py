@@ -97,12 +97,18 @@ def hops_of(response: Response) -> int:
     return hops if isinstance(hops, int) else 0
 
 
+def page_url(response: Response) -> str:
+    """Returns the URL of the page of a response: the requested one, without fragment."""
+    return without_fragment(response.request.url if response.request else response.url)
+
+
 def page_of(response: Response) -> Page:
     """Returns the page of a response, for the pipelines to process."""
+    fetch_of(response).is_page = True
     document, exchange = document_of(response), exchange_of(response.request)
     meta, headers = response.meta, response.headers
     page = Page(
-        url=without_fragment(response.request.url if response.request else response.url),
+        url=page_url(response),
         final_url=without_fragment(response.url),
         host=split(normalize(response.url))[0],
         status=response.status,

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Records that a worker is alive, and adds its tally to the crawl's totals.
+-- Records that a worker is alive, and adds its tally to the crawl's totals. Dead workers move to `lost`.
 -- KEYS[1] the crawl's own prefix
 -- ARGV    worker, ms until it counts as dead (0 = it leaves now), "seeding" | "working", reserved pages to give back,
 --         longest gap in ms that counts as working time, the tally's number, then pairs: counter, increment.
@@ -8,14 +8,21 @@
 local C, now = KEYS[1], now_ms()
 local worker, ttl = ARGV[1], tonumber(ARGV[2])
 local TOLD_MS = 86400000 -- longer than the worker stays in `workers`, because it may only be unreachable
-local gone = redis.call('ZRANGEBYSCORE', C .. 'workers', '-inf', now)
-if ttl == 0 then gone[#gone + 1] = worker else redis.call('ZADD', C .. 'workers', now + ttl, worker) end
-for _, name in ipairs(gone) do
-  if name ~= worker or ttl == 0 then
-    redis.call('ZREM', C .. 'workers', name)
-    redis.call('SREM', C .. 'seeding', name)
-    redis.call('HDEL', C .. 'permits', name)
-    redis.call('HDEL', C .. 'holding', name)
+local LOST_MS = 604800000 -- a week
+local function drop(name)
+  redis.call('ZREM', C .. 'workers', name)
+  redis.call('SREM', C .. 'seeding', name)
+  redis.call('HDEL', C .. 'permits', name)
+  redis.call('HDEL', C .. 'holding', name)
+end
+local gone = redis.call('ZRANGEBYSCORE', C .. 'workers', '-inf', now, 'WITHSCORES')
+if ttl == 0 then drop(worker) else redis.call('ZADD', C .. 'workers', now + ttl, worker) end
+redis.call('HDEL', C .. 'lost', worker)
+for i = 1, #gone, 2 do
+  if gone[i] ~= worker then
+    drop(gone[i])
+    redis.call('HSET', C .. 'lost', gone[i], gone[i + 1])
+    redis.call('PEXPIRE', C .. 'lost', LOST_MS)
   end
 end
 if ttl > 0 then redis.call(ARGV[3] == 'seeding' and 'SADD' or 'SREM', C .. 'seeding', worker) end

@@ -1,0 +1,160 @@
+"""Notifications of real crawls, received by a real mail server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawls import Crawl, CrawlResult, scrapy, until
+from tests.mailserver import MailServer
+from tests.web import LocalWeb, Reply
+
+Web = Callable[..., LocalWeb]
+RunCrawl = Callable[..., CrawlResult]
+
+SITE = "127.0.1.1"
+
+
+@pytest.fixture
+def mail() -> Iterator[MailServer]:
+    with MailServer() as server:
+        yield server
+
+
+def small_web(local_web: Web) -> str:
+    web = local_web(SITE)
+    web.put(SITE, "/", '<a href="/two">two</a>')
+    web.put(SITE, "/two", "two")
+    return web.url(SITE, "/")
+
+
+def listed(name: str, data_dir: Path, *options: str) -> list[dict[str, Any]]:
+    """What `scrapy NAME --json` lists."""
+    done = scrapy(name, "--json", *options, "-s", f"DATA_DIR={data_dir}")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_end_of_a_crawl_is_told_with_its_summary(
+    local_web: Web, mail: MailServer, run_crawl: RunCrawl
+) -> None:
+    seed = small_web(local_web)
+    dashboard = "https://crawls.example.com/"
+    result = run_crawl("broad", [seed], NOTIFY=mail.url, DASHBOARD_URL=dashboard, LOG_LEVEL="INFO")
+    assert result.returncode == 0, result.stderr
+    assert mail.subjects == ["broad: crawl finished with 2 pages"]
+    (letter,) = mail.letters
+    assert "  pages       2 from 1 host" in letter.text
+    assert f"{dashboard}crawls/broad" in letter.text
+    (row,) = result.rows("notices")
+    assert row["sent"] and row["kind"] == "FINISHED"
+    assert str(mail.port) not in result.stdout + result.stderr, "the URL may hold secrets"
+
+
+def test_what_the_server_did_not_take_is_sent_once_it_is_back(
+    local_web: Web, mail: MailServer, run_crawl: RunCrawl
+) -> None:
+    mail.stop()
+    result = run_crawl("broad", [small_web(local_web)], NOTIFY=mail.url)
+    assert result.returncode == 0, result.stderr
+    assert "A notification could not be sent, and is tried again later: mailto://127.0.0.1" in result.stderr
+    (waiting,) = listed("alarms", result.data_dir, "--unsent")
+    assert waiting["attempts"] >= 1 and waiting["sent"] is None and "mailto://127.0.0.1: " in waiting["error"]
+    options = ("-s", f"DATA_DIR={result.data_dir}", "-s", f"NOTIFY={mail.url}")
+    failed = scrapy("alarms", "--test", *options)
+    assert failed.returncode == 1 and ": failed: mailto://127.0.0.1: " in failed.stdout
+
+    mail.start()
+    for _ in range(2):
+        sent = scrapy("alarms", "--send", *options)
+        assert (sent.returncode, sent.stdout) == (0, "All notifications are sent.\n")
+        assert mail.subjects == ["broad: crawl finished with 2 pages"]
+    tested = scrapy("alarms", "--test", *options)
+    assert tested.returncode == 0 and tested.stdout.endswith(": sent\n")
+    assert mail.subjects[1:] == ["webcrawl: a test"]
+
+
+def test_a_wrong_url_is_refused_before_the_crawl_begins(run_crawl: RunCrawl) -> None:
+    urls = "json://127.0.0.1,slak://tokenA/tokenB"
+    result = run_crawl("broad", ["http://127.0.1.1:9/"], NOTIFY=urls)
+    assert result.returncode == 2
+    assert "NOTIFY, entry 2 (slak://...): Apprise cannot use it" in result.stderr
+    assert "token" not in result.stdout + result.stderr
+
+
+def test_killed_workers_are_told_within_a_minute(
+    local_web: Web, mail: MailServer, start_crawl: Callable[..., Crawl]
+) -> None:
+    """The first worker watches; another one takes over when it is killed."""
+    web = local_web(SITE)
+    web.put(SITE, "/", "".join(f'<a href="/{number}">{number}</a>' for number in range(300)))
+    for number in range(300):
+        web.put(SITE, f"/{number}", "page")
+    options = {"NOTIFY": mail.url, "DOWNLOAD_DELAY": 0.5}
+    first = start_crawl("broad", [web.url(SITE, "/")], **options)
+    until(lambda: len(web.hits) > 3, first)
+    second = start_crawl("broad", [web.url(SITE, "/")], **options)
+    until(lambda: "Metadata" in second.stderr or len(web.hits) > 12, second)
+    os.killpg(first.process.pid, signal.SIGKILL)
+    killed = time.monotonic()
+    first.process.wait(10)
+    mail.wait(lambda: bool(mail.letters), 90)
+    assert mail.subjects == ["broad: 1 worker lost"]
+    assert f":{first.process.pid}:" in mail.letters[0].text
+    assert mail.letters[0].received - killed < 60
+    second.interrupt()
+    second.wait()
+    assert mail.subjects[1:] == [mail.subjects[-1]] and "ended (shutdown)" in mail.subjects[-1]
+
+
+def test_pages_that_get_stuck_are_kept_and_told(
+    local_web: Web, mail: MailServer, run_crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", '<a href="/a" price="1">good</a><a href="/b" price="?">bad</a>')
+    web.put(SITE, "/a", '<a href="/broken.html" price="2">odd</a>')
+    web.put(SITE, "/b", "nothing")
+    web.put(SITE, "/broken.html", Reply("%PDF-1.4 broken", headers={"Content-Type": "application/pdf"}))
+    result = run_crawl(
+        "shop", web.url(SITE, "/"), NOTIFY=mail.url, SPIDER_MODULES="tests.crawl.schema_spider"
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.summary["items"] == {"Product": 2, "dict": 3}
+    stuck = {row["url"].removeprefix(web.host(SITE)): row for row in listed("stuck", result.data_dir, "shop")}
+    assert {path: (row["kind"], row["reason"]) for path, row in stuck.items()} == {
+        "/": ("SCHEMA", "Product.price: float expected, str found ('?')"),
+        "/a": (
+            "SCHEMA",
+            "dict: Additional properties are not allowed ('surprise' was unexpected)",
+        ),
+    }
+    assert all(row["notified"] and row["warc_length"] for row in stuck.values())
+    (letter,) = mail.letters
+    assert letter.subject == "shop: crawl finished with 4 pages"
+    assert f"{web.url(SITE, '/')}: Product.price: float expected" in letter.text
+    body = scrapy("page", "--body", web.url(SITE, "/a"), "-s", f"DATA_DIR={result.data_dir}")
+    assert "odd" in body.stdout
+    forgotten = scrapy("stuck", "--forget", "shop", "-s", f"DATA_DIR={result.data_dir}")
+    assert forgotten.stdout == "2 pages forgotten.\n"
+
+
+def test_documents_that_cannot_be_read_are_stuck(local_web: Web, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", '<a href="/broken.pdf">broken</a><a href="/gone">gone</a>')
+    web.put(SITE, "/broken.pdf", Reply("%PDF-1.4 broken", headers={"Content-Type": "application/pdf"}))
+    web.put(SITE, "/gone", Reply(abort=True))
+    result = run_crawl("broad", [web.url(SITE, "/")], FRONTIER_MAX_ATTEMPTS=1)
+    rows = listed("stuck", result.data_dir)
+    assert [(row["url"], row["kind"]) for row in rows] == [
+        (web.url(SITE, "/broken.pdf"), "DOCUMENT"),
+        (web.url(SITE, "/gone"), "DEAD_LETTER"),
+    ]
+    assert rows[0]["reason"].startswith("application/pdf ") and rows[0]["warc_file"]
+    assert "disconnected" in rows[1]["reason"]

@@ -1,0 +1,199 @@
+"""Checks items against the schema that their spider declares: a dataclass, or a JSON Schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from webcrawl.config.libraries import optional
+from webcrawl.documents.values import plain
+from webcrawl.errors import ConfigurationError
+
+ItemCheck = Callable[[Mapping[str, Any]], list[str]]
+"""Returns what is wrong with the fields of an item, one text for each; an empty list if nothing is."""
+_Check = Callable[[Any, str], Iterator[str]]
+"""Yields what is wrong with a value; the text is its place in the item."""
+
+_MOST_PROBLEMS = 5
+_CLOSING = ("additionalProperties", "unevaluatedProperties", "patternProperties")
+
+
+def item_check(name: str, schema: object) -> ItemCheck:
+    """The check of the items of a class by its schema; raises ConfigurationError, LibraryMissing.
+
+    A dataclass: an item has no other fields, all that have no default, and values of the annotated types. An int
+    passes as float, and a list as tuple; nothing else is converted. A mapping: a JSON Schema, whose properties are all
+    that an item may have unless `additionalProperties` says otherwise.
+    """
+    if isinstance(schema, type) and dataclasses.is_dataclass(schema):
+        return _bounded(_fields_of(schema, f"item_schemas[{name!r}]"), name)
+    if isinstance(schema, Mapping):
+        return _json_schema(name, schema)
+    raise ConfigurationError(
+        f"item_schemas[{name!r}]: a dataclass or a JSON Schema is needed, not {schema!r}"
+    )
+
+
+def _bounded(check: _Check, name: str) -> ItemCheck:
+    """The first problems of an item, which may have thousands."""
+    return lambda item: [
+        problem for problem, _ in zip(check(item, name), range(_MOST_PROBLEMS), strict=False)
+    ]
+
+
+def _json_schema(name: str, schema: Mapping[str, Any]) -> ItemCheck:
+    jsonschema: Any = optional("item_schemas", "jsonschema", "alarms", "jsonschema")
+    referencing: Any = optional("item_schemas", "jsonschema", "alarms", "referencing")
+    whole = dict(schema)
+    if "properties" in whole and not any(word in whole for word in _CLOSING):
+        whole["additionalProperties"] = False
+    kind = jsonschema.validators.validator_for(whole, jsonschema.Draft202012Validator)
+    try:
+        kind.check_schema(whole)
+    except jsonschema.exceptions.SchemaError as error:
+        where = "/".join(map(str, error.absolute_path))
+        raise ConfigurationError(
+            f"item_schemas[{name!r}] is not a JSON Schema: {where and where + ': '}{error.message}"
+        ) from error
+    # an empty registry: without one, a $ref to another server would be fetched
+    validator = kind(whole, registry=referencing.Registry())
+
+    def check(item: Any, place: str) -> Iterator[str]:
+        for error in validator.iter_errors(plain(dict(item))):
+            yield f"{'.'.join([place, *map(str, error.absolute_path)])}: {error.message}"
+
+    return _bounded(check, name)
+
+
+def _fields_of(schema: type[Any], place: str) -> _Check:
+    """The check of a mapping by the fields of a dataclass."""
+    try:
+        hints = get_type_hints(schema, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise ConfigurationError(
+            f"{place}: the types of {schema.__qualname__} cannot be read: {error}"
+        ) from error
+    known = [one for one in dataclasses.fields(schema) if one.init]
+    checks = {one.name: _type(hints[one.name], f"{place}.{one.name}") for one in known}
+    needed = [
+        one.name
+        for one in known
+        if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+    ]
+
+    def check(item: Any, here: str) -> Iterator[str]:
+        if not isinstance(item, Mapping):
+            yield _expected(here, schema.__name__, item)
+            return
+        yield from (f"{here}.{name} is missing" for name in needed if name not in item)
+        for name, value in item.items():
+            if name in checks:
+                yield from checks[name](value, f"{here}.{name}")
+            else:
+                yield f"{here}.{name} is not in the schema"
+
+    return check
+
+
+def _type(hint: Any, place: str) -> _Check:
+    """The check of a value by its annotation; raises ConfigurationError for one that cannot be checked."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any or hint is object:
+        return lambda value, here: iter(())
+    if origin is Annotated:
+        return _type(arguments[0], place)
+    if origin in (Union, types.UnionType):
+        return _one_of([_type(one, place) for one in arguments], " or ".join(map(_name, arguments)))
+    if origin is Literal:
+        return _when(
+            lambda value: any(
+                value is one or (value == one and type(value) is type(one)) for one in arguments
+            ),
+            _name(hint),
+        )
+    if hint is None or hint is type(None):
+        return _when(lambda value: value is None, "None")
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return _fields_of(hint, place)
+    base = origin or hint
+    if not isinstance(base, type):
+        raise ConfigurationError(f"{place}: values of type {_name(hint)} cannot be checked")
+    if issubclass(base, Mapping):
+        return _mapping(*(_type(one, place) for one in arguments or (Any, Any)))
+    if base in (list, tuple, set, frozenset) or getattr(base, "__module__", "") == "collections.abc":
+        inner = [one for one in arguments if one is not Ellipsis]
+        if base is tuple and len(inner) > 1:
+            return _tuple([_type(one, place) for one in inner], _name(hint))
+        return _sequence(_type(inner[0] if inner else Any, place), _name(hint))
+    return _when(lambda value: _is_a(value, base), _name(hint))
+
+
+def _is_a(value: object, kind: type[Any]) -> bool:
+    if isinstance(value, bool):
+        return issubclass(bool, kind) and kind is not int
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _when(holds: Callable[[Any], bool], name: str) -> _Check:
+    def check(value: Any, here: str) -> Iterator[str]:
+        if not holds(value):
+            yield _expected(here, name, value)
+
+    return check
+
+
+def _one_of(checks: list[_Check], name: str) -> _Check:
+    return _when(lambda value: any(next(check(value, ""), None) is None for check in checks), name)
+
+
+def _mapping(key: _Check, value: _Check) -> _Check:
+    def check(found: Any, here: str) -> Iterator[str]:
+        if not isinstance(found, Mapping):
+            yield _expected(here, "dict", found)
+            return
+        for name, one in found.items():
+            yield from key(name, f"key of {here}")
+            yield from value(one, f"{here}.{name}")
+
+    return check
+
+
+def _sequence(inner: _Check, name: str) -> _Check:
+    def check(found: Any, here: str) -> Iterator[str]:
+        if not isinstance(found, list | tuple | set | frozenset):
+            yield _expected(here, name, found)
+            return
+        for number, one in enumerate(found):
+            yield from inner(one, f"{here}[{number}]")
+
+    return check
+
+
+def _tuple(inner: list[_Check], name: str) -> _Check:
+    def check(found: Any, here: str) -> Iterator[str]:
+        if not isinstance(found, list | tuple) or len(found) != len(inner):
+            yield _expected(here, name, found)
+            return
+        for number, (one, checked) in enumerate(zip(found, inner, strict=True)):
+            yield from checked(one, f"{here}[{number}]")
+
+    return check
+
+
+def _expected(place: str, name: str, value: object) -> str:
+    return f"{place}: {name} expected, {type(value).__name__} found ({_short(value)})"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _name(hint: Any) -> str:
+    if hint is type(None):
+        return "None"
+    if isinstance(hint, type) and get_origin(hint) is None:
+        return hint.__name__
+    return str(hint).replace("typing.", "")

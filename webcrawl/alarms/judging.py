@@ -1,0 +1,192 @@
+"""Decides what is told when: from what a watcher remembers and a reading to alarms. Without clock, network or disk.
+
+Each thing is told once, and what belongs together in one alarm:
+
+- Workers that died within the same ten seconds are told together, ten seconds after the last of them.
+- Hosts that were given up, and stuck pages of a kind, are told when there are twice as many as were told before; the
+  first ones after 30 seconds, more after ten minutes at the earliest. So n of them take at most log2(n) + 1 alarms.
+- A crawl without a fetch is told once until the next fetch; an error surge, and workers that hold, once until it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from webcrawl.alarms.reading import Reading
+from webcrawl.alarms.state import Growth, Holding, Progress, State
+from webcrawl.alarms.surge import Surge, judge_errors
+from webcrawl.documents.values import counted
+
+STALLED_SECONDS = 600.0
+"""A crawl that has URLs to fetch and fetches nothing for so long is stalled."""
+LOST_SECONDS = 10.0
+"""Workers that died in the same period of this length are told together. For as long they may still come back."""
+HOLDING_SECONDS = 30.0
+FIRST_SECONDS, NEXT_SECONDS = 30.0, 600.0
+"""When a growing number is told first, and then at the earliest."""
+UNSEEN_SECONDS = 60.0
+"""After a longer time without a reading, it is not known whether the crawl stood still meanwhile."""
+_MOST_NAMED = 10
+TOLD = 0.0
+"""Takes the place of the first reading in `State.lost` once a worker was told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Something to tell; with the kind and the crawl, `mark` tells it from others.
+
+    lost     the workers that it tells of
+    about    the kind of the stuck pages that it tells of
+    """
+
+    kind: str
+    mark: str
+    title: str
+    text: str
+    lost: tuple[str, ...] = ()
+    about: str = ""
+
+
+def judge(state: State, reading: Reading) -> tuple[State, list[Alarm]]:
+    """Returns what to remember after a reading, and the alarms that are due."""
+    unseen = reading.now - state.seen > UNSEEN_SECONDS
+    progress, stalled = _judge_progress(
+        replace(state.progress, since=reading.now) if unseen else state.progress, reading
+    )
+    errors, surge = judge_errors(state.errors, reading)
+    hosts, given_up = _judge_hosts(state.hosts, reading)
+    holding, stores = _judge_holding(state.holding, reading)
+    stuck, refused = _judge_stuck(state.stuck, reading)
+    first_seen = {} if unseen else state.lost
+    lost = {worker: first_seen.get(worker, reading.now) for worker in reading.lost}
+    died = _lost_workers(lost, reading)
+    lost |= {worker: TOLD for alarm in died for worker in alarm.lost}
+    alarms = [
+        *died,
+        stalled,
+        surge and _surge_alarm(surge),
+        given_up,
+        stores,
+        *refused,
+    ]
+    after = State(reading.now, progress, errors, hosts, holding, stuck, lost)
+    return after, [alarm for alarm in alarms if alarm]
+
+
+def _judge_progress(progress: Progress, reading: Reading) -> tuple[Progress, Alarm | None]:
+    may_rest = reading.paused or not reading.open or not reading.workers or reading.holding
+    if may_rest or reading.fetched != progress.fetched:
+        return Progress(reading.fetched, reading.now), None
+    seconds = reading.now - progress.since
+    if progress.told or seconds < STALLED_SECONDS:
+        return progress, None
+    text = (
+        f"Nothing was fetched for {seconds / 60:.0f} minutes. {counted(reading.open, 'URL')} to fetch, "
+        f"{counted(reading.workers, 'worker')} alive. The hosts may back off or have long delays: the progress line of "
+        "the crawl says what it waits for."
+    )
+    alarm = Alarm("STALLED", f"{progress.fetched} {progress.since:.0f}", "no progress", text)
+    return replace(progress, told=True), alarm
+
+
+def _surge_alarm(surge: Surge) -> Alarm:
+    share, usual = surge.bad / surge.fetches, surge.mean
+    text = (
+        f"{surge.bad:,} of {counted(surge.fetches, 'fetch', 'fetches')} failed or were answered with an error within "
+        f"{surge.seconds:.0f} seconds: {share:.0%}, and usually {usual:.0%} in this crawl."
+    )
+    return Alarm("ERRORS", f"{surge.began:.0f}", f"error surge: {share:.0%} instead of {usual:.0%}", text)
+
+
+def _judge_hosts(hosts: Growth, reading: Reading) -> tuple[Growth, Alarm | None]:
+    # the totals of a crawl that was cleared begin at zero again
+    told = min(hosts.told, reading.given_up)
+    after, is_due = _grown(replace(hosts, told=told), reading.given_up - told, reading.now)
+    if not is_due:
+        return after, None
+    number = counted(reading.given_up, "host")
+    text = (
+        f"{number} were given up after too many failures in a row, {reading.given_up - told:,} of them since the last "
+        "notification. Their URLs are dead letters: `scrapy deadletters` lists them."
+    )
+    return after, Alarm("HOSTS", str(reading.given_up), f"{number} given up", text)
+
+
+def _judge_holding(holding: Holding, reading: Reading) -> tuple[Holding, Alarm | None]:
+    if not reading.holding:
+        return Holding(), None
+    since = holding.since or reading.now
+    if holding.told or reading.now - since < HOLDING_SECONDS:
+        return Holding(since, holding.told), None
+    workers = f"{len(reading.holding)} of {counted(max(reading.workers, len(reading.holding)), 'worker')}"
+    reasons = sorted(set(reading.holding.values()))[:_MOST_NAMED]
+    text = "\n".join(
+        [f"{workers} fetch nothing, because their stores accept no more. Nothing is lost.", *reasons]
+    )
+    return Holding(since, True), Alarm("STORES", f"holding {since:.0f}", f"{workers} hold", text)
+
+
+def _judge_stuck(stuck: Mapping[str, Growth], reading: Reading) -> tuple[dict[str, Growth], Sequence[Alarm]]:
+    after, alarms = dict(stuck), []
+    for kind, untold in sorted(reading.untold.items()):
+        growth = stuck.get(kind, Growth())
+        after[kind], is_due = _grown(growth, untold, reading.now)
+        if is_due:
+            alarms.append(_stuck_alarm(kind, growth.told, untold))
+    return after, alarms
+
+
+def _stuck_alarm(kind: str, told: int, untold: int) -> Alarm:
+    pages = counted(untold, "more page" if told else "page")
+    what = {
+        "SCHEMA": "whose items are not as their schema says",
+        "DOCUMENT": "that no reader can read",
+        "DEAD_LETTER": "whose fetch failed for good",
+    }.get(kind, "that are stuck")
+    title = f"{pages} {what}" + (f" ({told + untold:,} in all)" if told else "")
+    name = "SCHEMA" if kind == "SCHEMA" else "STUCK"
+    return Alarm(name, f"{kind} {told + untold}", title, "`scrapy stuck` lists them.", about=kind)
+
+
+def _grown(growth: Growth, more: int, now: float) -> tuple[Growth, bool]:
+    """Whether so many more are to be told now, and the growth after that."""
+    if not more:
+        # `since` stays after something was told, so that the next alarm keeps its distance
+        return (growth if growth.told else Growth()), False
+    since = growth.since or now
+    if now < since:
+        since = now
+    wait = NEXT_SECONDS if growth.told else FIRST_SECONDS
+    if more < growth.told or now - since < wait:
+        return Growth(growth.told, since), False
+    return Growth(growth.told + more, now), True
+
+
+def _lost_workers(first_seen: Mapping[str, float], reading: Reading) -> list[Alarm]:
+    """An alarm for each period in which workers died, once none of them can be missing."""
+    periods: dict[int, list[str]] = {}
+    for worker, when in sorted(reading.lost.items()):
+        periods.setdefault(int(when // LOST_SECONDS), []).append(worker)
+    alarms = []
+    for period, workers in sorted(periods.items()):
+        untold = [worker for worker in workers if first_seen[worker] != TOLD]
+        is_over = reading.engine_now >= (period + 2) * LOST_SECONDS
+        is_sure = all(reading.now - first_seen[worker] >= LOST_SECONDS for worker in untold)
+        if untold and is_over and is_sure:
+            later = f" and {len(workers) - len(untold)}" if len(untold) < len(workers) else ""
+            alarms.append(_lost_alarm(f"{period}{later}", untold, reading.workers))
+    return alarms
+
+
+def _lost_alarm(mark: str, workers: Sequence[str], left: int) -> Alarm:
+    number = counted(len(workers), "worker")
+    rest = (
+        f"The URLs that they had leased go to {counted(left, 'other worker')}."
+        if left
+        else "No worker is left: run the same command to continue."
+    )
+    lines = [f"{number} ended without signing off: killed, or cut off from the engine. {rest}"]
+    lines += workers[:_MOST_NAMED]
+    lines += [f"and {len(workers) - _MOST_NAMED} more"] if len(workers) > _MOST_NAMED else []
+    return Alarm("WORKER", mark, f"{number} lost", "\n".join(lines), lost=tuple(workers))

@@ -1,0 +1,51 @@
+"""Disks and spools of this machine that are nearly full."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from webcrawl.alarms.delivery import utc_now
+from webcrawl.alarms.outbox import Notice
+from webcrawl.alarms.watcher import About
+from webcrawl.config import StoreConfig
+from webcrawl.documents.disk import occupied
+from webcrawl.documents.values import size
+
+NEARLY = 5
+"""A disk is nearly full while it has less than this multiple of STORE_MIN_FREE_BYTES, at which workers pause."""
+SPOOL_SHARE = 0.8
+"""A spool is nearly full above this share of STORE_SPOOL_MAX_BYTES."""
+
+
+def shortages(stores: StoreConfig, machine: str, about: About) -> list[Notice]:
+    """Returns a notice for each disk and spool of this machine that is nearly full; the same ones all day (UTC)."""
+    now = utc_now()
+    return [
+        about.notice("STORES", f"{machine} {what} {now:%Y-%m-%d}", f"{what} on {machine}", text, now)
+        for what, text in _short(stores)
+    ]
+
+
+def _short(stores: StoreConfig) -> Iterator[tuple[str, str]]:
+    folders = {stores.data_dir}
+    if (parts := urlsplit(stores.pages)).scheme == "file":
+        folders.add(Path(unquote(parts.path)))
+    free = {folder: _free(folder) for folder in folders if folder.exists()}
+    for folder, left in sorted(free.items()):
+        if left < NEARLY * stores.min_free:
+            pause = f"Below {size(stores.min_free)} (STORE_MIN_FREE_BYTES), workers pause."
+            yield f"the disk of {folder} is nearly full", f"{size(left)} are free. {pause}"
+    spool = stores.data_dir / "spool"
+    if stores.spool_max and spool.exists():
+        waiting = sum(occupied(Path(folder)) for folder, _, _ in os.walk(spool))
+        if waiting > SPOOL_SHARE * stores.spool_max:
+            most = f"At {size(stores.spool_max)} (STORE_SPOOL_MAX_BYTES), workers pause."
+            yield f"the spool {spool} is nearly full", f"{size(waiting)} wait to be uploaded. {most}"
+
+
+def _free(folder: Path) -> int:
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize

@@ -1,0 +1,90 @@
+"""What a watcher remembers of a crawl, so that it tells each thing once; another watcher continues with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
+
+from webcrawl.alarms.surge import Errors, Past
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The fetches so far, since when their number is the same, and whether a notification told of that."""
+
+    fetched: int = 0
+    since: float = 0.0
+    told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A number that grows: how much of it was told, and since when there is more, or when it was told last."""
+
+    told: int = 0
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Since when workers hold, 0 if none does; and whether a notification told of that."""
+
+    since: float = 0.0
+    told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Times are those of `Reading.now`.
+
+    seen     the time of the last reading
+    lost     worker that died -> the first reading that had it; 0 once it was told
+    stuck    kind -> stuck pages
+    """
+
+    seen: float = 0.0
+    progress: Progress = Progress()
+    errors: Errors = Errors()
+    hosts: Growth = Growth()
+    holding: Holding = Holding()
+    stuck: Mapping[str, Growth] = field(default_factory=dict)
+    lost: Mapping[str, float] = field(default_factory=dict)
+
+    def encoded(self) -> str:
+        """The state as JSON."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def decoded(cls, text: str) -> State:
+        """The state in JSON; a new one for a text that another version wrote, or that is damaged."""
+        try:
+            found = json.loads(text)
+            errors = found["errors"]
+            return cls(
+                seen=float(found["seen"]),
+                progress=_record(Progress, found["progress"]),
+                errors=Errors(
+                    _record(Past, errors["past"]),
+                    **{each.name: _like(each.default, errors[each.name]) for each in fields(Errors)[1:]},
+                ),
+                hosts=_record(Growth, found["hosts"]),
+                holding=_record(Holding, found["holding"]),
+                stuck={str(kind): _record(Growth, growth) for kind, growth in found["stuck"].items()},
+                lost={str(worker): float(when) for worker, when in found["lost"].items()},
+            )
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return cls()
+
+
+def _record(kind: type[T], found: Mapping[str, Any]) -> T:
+    """A record of numbers; each has the type of its default."""
+    numbers: Any = fields(kind)  # type: ignore[arg-type]
+    return kind(**{each.name: _like(each.default, found[each.name]) for each in numbers})
+
+
+def _like(default: Any, number: Any) -> Any:
+    return type(default)(number)

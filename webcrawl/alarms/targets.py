@@ -1,0 +1,150 @@
+"""Where notifications go: the Apprise URLs of NOTIFY."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from webcrawl.alarms.outbox import Notice
+from webcrawl.config.libraries import optional
+from webcrawl.errors import ConfigurationError, brief
+
+_LOGGER, _SILENCE = logging.getLogger("apprise"), logging.NullHandler()
+_ID_LENGTH = 12
+_SECRET_LENGTH = 4
+_SIGNS = re.compile(r"[/:@?&=#;,]+")
+
+
+class Targets:
+    """The targets of some Apprise URLs. A target's ID is its scheme and a hash of the URL: "mailtos-9f86d081884c".
+
+    Raises ConfigurationError for a URL that Apprise cannot use, LibraryMissing without Apprise. Error messages never
+    have more of a URL than its scheme and host.
+    """
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self._apprise: Any = optional("NOTIFY", "apprise", "alarms", "apprise")
+        # their messages quote URLs
+        _LOGGER.propagate = False
+        _LOGGER.addHandler(_SILENCE)
+        logging.getLogger("urllib3").setLevel(logging.INFO)
+        self._asset = self._apprise.AppriseAsset(
+            app_id="webcrawl", app_desc="webcrawl", app_url="", async_mode=False, secure_logging=True
+        )
+        self._urls: dict[str, str] = {}
+        for number, url in enumerate(urls, 1):
+            self._plugin(url, f"NOTIFY, entry {number}")
+            self._urls[id_of(url)] = url
+
+    @property
+    def ids(self) -> list[str]:
+        """The IDs of all targets."""
+        return list(self._urls)
+
+    def send(self, target: str, notice: Notice) -> str:
+        """Sends a notice to a target of these and waits until it is sent; returns why that failed, or ""."""
+        url = self._urls[target]
+        with _warnings() as warnings:
+            try:
+                plugin = self._plugin(url, target)
+                body = f"{notice.text}\n\n{notice.link}" if notice.link else notice.text
+                # text: what hosts and pages sent must not become markup
+                words = {"title": notice.title, "body": body, "body_format": "text"}
+                if plugin.notify(**words, notify_type=_type(notice.kind)):
+                    return ""
+            except Exception as error:  # a plugin may raise what its libraries do
+                warnings.append(f"{type(error).__name__}: {error}")
+        why = "; ".join(dict.fromkeys(warnings)) or "it was refused"
+        return f"{shown(url)}: {brief(without_secrets(why, url))}"
+
+    def _plugin(self, url: str, name: str) -> Any:
+        """Apprise's object for a URL; it is not shared, because a plugin may not be used by several threads."""
+        with _warnings() as warnings:
+            try:
+                plugin = self._apprise.Apprise.instantiate(url, asset=self._asset)
+            except Exception as error:
+                warnings.append(str(error))
+                plugin = None
+        if plugin is None:
+            why = brief(without_secrets("; ".join(warnings), url)) or "no service has such a URL"
+            raise ConfigurationError(f"{name} ({shown(url)}): Apprise cannot use it: {why}")
+        return plugin
+
+
+def id_of(url: str) -> str:
+    """The ID of the target with this URL, which does not tell the URL."""
+    digest = hashlib.sha256(url.encode()).hexdigest()
+    return f"{_scheme(url)}-{digest[:_ID_LENGTH]}"
+
+
+def shown(url: str) -> str:
+    """A URL for messages: its scheme and, where the host is none of the secrets, its host."""
+    scheme = _scheme(url)
+    host = _host(url) if scheme in _WITH_HOST else ""
+    return f"{scheme}://{host or '...'}"
+
+
+def without_secrets(text: str, url: str) -> str:
+    """A message of Apprise without the parts of a URL: tokens, passwords, addresses."""
+    host = _host(url) if _scheme(url) in _WITH_HOST else ""
+    rest = url.partition("://")[2] or url
+    parts = {part for words in (rest, unquote(rest)) for part in _SIGNS.split(words)}
+    text = text.replace(url, shown(url))
+    for part in sorted(parts - {host}, key=len, reverse=True):
+        if len(part) >= _SECRET_LENGTH:
+            text = text.replace(part, "...")
+    return text
+
+
+_WITH_HOST = frozenset(
+    {"json", "jsons", "xml", "xmls", "form", "forms", "mailto", "mailtos", "apprise", "apprises"}
+)
+"""Schemes in whose URLs the host is a server's name; elsewhere it is often a token."""
+
+
+def _scheme(url: str) -> str:
+    scheme, mark, _ = url.lower().partition("://")
+    return scheme if mark and re.fullmatch(r"[a-z][a-z0-9+.-]{0,30}", scheme) else "?"
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _type(kind: str) -> str:
+    """Apprise's type of a notification, which sets its colour or icon."""
+    if kind in ("FINISHED", "TEST"):
+        return "info"
+    return "failure" if kind in ("WORKER", "ENGINE", "STALLED") else "warning"
+
+
+@contextmanager
+def _warnings() -> Iterator[list[str]]:
+    """Collects what Apprise logs in this thread; it returns no reasons."""
+    found: list[str] = []
+    collector = _Collector(found)
+    _LOGGER.addHandler(collector)
+    try:
+        yield found
+    finally:
+        _LOGGER.removeHandler(collector)
+
+
+class _Collector(logging.Handler):
+    def __init__(self, found: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._found = found
+        self._thread = threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.thread == self._thread:
+            self._found.append(record.getMessage())

@@ -1,0 +1,256 @@
+"""Watches a crawl: reads its figures every few seconds, and puts what is to be told into the outbox."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from webcrawl.alarms.delivery import deliver, utc_now
+from webcrawl.alarms.judging import TOLD, Alarm, judge
+from webcrawl.alarms.outbox import Notice, Outbox
+from webcrawl.alarms.reading import Reading
+from webcrawl.alarms.state import State
+from webcrawl.alarms.stuck import Kind, StuckPages
+from webcrawl.alarms.targets import Targets
+from webcrawl.documents.values import counted
+from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.errors import StoreError
+from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.figures import GIVEN_UP, Figures, figures
+from webcrawl.frontier.watch import Watch
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 3.0
+ENGINE_SECONDS = 30.0
+"""An engine that does not answer for so long is told."""
+KEPT_DAYS = 90
+"""How long notifications that were sent are kept."""
+_EXAMPLES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What notifications are about: a crawl, its job, and the page of the dashboard about it; "" if not known."""
+
+    crawl: str
+    job: str = ""
+    link: str = ""
+
+    @classmethod
+    def of(cls, crawl: str, dashboard: str, job: str = "") -> About:
+        """What notifications about a crawl link to, with the address of the dashboard, or "" if there is none."""
+        return cls(crawl, job, f"{dashboard.rstrip('/')}/crawls/{crawl}" if dashboard else "")
+
+    def notice(self, kind: str, mark: str, title: str, text: str, now: datetime) -> Notice:
+        """A notification. Of those of a crawl with the same kind and mark, only the first is sent."""
+        key = f"{self.crawl} {kind} {mark}"
+        title = f"{self.job or self.crawl}: {title}"
+        return Notice(key, kind, title, text, now, self.crawl, self.job, self.link)
+
+
+class Post:
+    """The outbox and the stuck pages of a metadata database, for coroutines: their calls block, and run in threads."""
+
+    def __init__(self, uri: str, urls: list[str]) -> None:
+        """Raises ConfigurationError for an Apprise URL that cannot be used, StoreError."""
+        self.targets = Targets(urls)
+        self.outbox = Outbox(uri)
+        self.outbox.forget(utc_now() - timedelta(days=KEPT_DAYS))
+        self.stuck = StuckPages(uri)
+        self._sending: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    async def put(self, notice: Notice) -> bool:
+        """Stores a notification to be sent; False if it was stored before."""
+        return await asyncio.to_thread(self.outbox.put, notice, self.targets.ids)
+
+    def send_soon(self) -> None:
+        """Begins to send what is due, unless that goes on."""
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
+
+    async def close(self, seconds: float = 0.0) -> None:
+        """Sends what is due for so many seconds at most, and closes the connections. The rest stays in the outbox."""
+        self.send_soon()
+        assert self._sending is not None
+        await asyncio.wait([self._sending], timeout=seconds)
+        self._is_closed = True
+        await asyncio.to_thread(self.outbox.close)
+        await asyncio.to_thread(self.stuck.close)
+
+    async def _send(self) -> None:
+        try:
+            await asyncio.to_thread(deliver, self.outbox, self.targets, is_over=lambda: self._is_closed)
+        except StoreError as error:
+            logger.warning("Notifications wait for the metadata database: %s", error)
+
+
+class Watcher:
+    """Watches one crawl while no other process does.
+
+    The engine holds the lock and what was told so far, so another process continues when this one dies. All methods
+    may be called again after they raise.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        crawl: Crawl,
+        post: Post,
+        about: About,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._frontier = frontier
+        self._crawl = crawl
+        self._post = post
+        self._about = about
+        self._clock = clock
+        self._watch = Watch(crawl.engine, crawl.keys, crawl.worker)
+        self._state: State | None = None
+        """None while another process watches."""
+        self._answered = 0.0
+        """When the engine last answered; 0 before that."""
+
+    async def look(self) -> bool:
+        """Reads the figures once, and puts what is to be told into the outbox; False if another process watches.
+
+        Raises StoreError while the database is unavailable. What was to be told is told by a later call then.
+        """
+        try:
+            return await self._look()
+        except UNAVAILABLE as error:
+            await self._tell_of_engine(error)
+            return self._state is not None
+
+    async def finish(self, reason: str, text: str) -> None:
+        """Tells that the crawl has ended, with its summary, and what was not told before.
+
+        `reason` is that of Scrapy, such as "finished". Of workers that end at the same time, one tells.
+        """
+        now = await figures(self._frontier, self._crawl)
+        ended = "finished" if reason == "finished" else f"ended ({reason})"
+        title = f"crawl {ended} with {counted(now.pages, 'page')}"
+        lost = await self._untold_workers()
+        lines = [text, *([f"Workers that ended without signing off: {', '.join(lost)}"] if lost else [])]
+        untold = await asyncio.to_thread(self._post.stuck.count_untold, self._about.crawl)
+        for kind, number in sorted(untold.items()):
+            lines.append(f"Stuck pages of kind {kind} that were not told yet: {number:,}")
+            lines += await self._examples(kind)
+        # a run that fetched nothing more than the one before has nothing new to tell
+        mark = f"{reason} {sum(now.responses.values())} {now.failed} {now.retried} {now.dead_letters}"
+        await self._put("FINISHED", mark, title, "\n".join(lines))
+        for kind in untold:
+            await self._mark(kind)
+        await self._crawl.workers.bury(lost)
+
+    async def leave(self) -> None:
+        """Lets another process watch."""
+        if self._state is not None:
+            await self._watch.leave(self._state.encoded())
+            self._state = None
+
+    async def _look(self) -> bool:
+        notes = await self._watch.claim()
+        if notes is None:
+            self._state = None
+            return False
+        if self._state is None:
+            self._state = State.decoded(notes)
+        reading = await self._read()
+        self._answered = reading.now
+        state, alarms = judge(self._state, reading)
+        for alarm in alarms:
+            await self._tell(alarm)
+        # last: what was not stored is told again
+        self._state = state
+        await self._watch.claim(state.encoded())
+        return True
+
+    async def _read(self) -> Reading:
+        workers = self._crawl.workers
+        now, totals = await figures(self._frontier, self._crawl), await self._crawl.totals()
+        engine_now, lost = await workers.lost()
+        untold = await asyncio.to_thread(self._post.stuck.count_untold, self._about.crawl)
+        return reading_of(
+            now, totals, now_seconds=self._clock(), engine_now=engine_now, lost=lost, untold=untold
+        )
+
+    async def _tell(self, alarm: Alarm) -> None:
+        lines = [alarm.text]
+        if alarm.kind == "HOSTS":
+            lines += await self._hosts()
+        kind: Any = alarm.about
+        if kind:
+            lines += await self._examples(kind)
+        await self._put(alarm.kind, alarm.mark, alarm.title, "\n".join(lines))
+        if kind:
+            await self._mark(kind)
+        await self._crawl.workers.bury(alarm.lost)
+
+    async def _tell_of_engine(self, error: BaseException) -> None:
+        """Tells that the engine is lost, if this process watched until then."""
+        silent = self._clock() - self._answered
+        if self._state is None or not self._answered or silent < ENGINE_SECONDS:
+            return
+        text = (
+            f"The engine has not answered for {silent:.0f} seconds: {error}. Workers wait for it; nothing is lost. "
+            "Without it no other alarm can be told."
+        )
+        await self._put("ENGINE", f"{self._answered:.0f}", "the engine does not answer", text)
+
+    async def _put(self, kind: str, mark: str, title: str, text: str) -> None:
+        now = datetime.fromtimestamp(self._clock(), UTC)
+        await self._post.put(self._about.notice(kind, mark, title, text, now))
+
+    async def _untold_workers(self) -> list[str]:
+        """The workers that died too shortly ago to be told."""
+        _, lost = await self._crawl.workers.lost()
+        known = {} if self._state is None else self._state.lost
+        return sorted(worker for worker in lost if known.get(worker) != TOLD)
+
+    async def _mark(self, kind: Kind) -> None:
+        await asyncio.to_thread(self._post.stuck.mark_notified, self._about.crawl, kind, utc_now())
+
+    async def _hosts(self) -> list[str]:
+        """Some of the hosts that were given up."""
+        names = sorted(name for name in await self._crawl.totals() if name.startswith(GIVEN_UP))
+        return [name.removeprefix(GIVEN_UP) for name in names[:_EXAMPLES]]
+
+    async def _examples(self, kind: Kind) -> list[str]:
+        """Some stuck pages of a kind that were not told."""
+        pages = await asyncio.to_thread(self._post.stuck.untold, self._about.crawl, kind, _EXAMPLES)
+        return [f"{page.url}: {page.reason}" for page in pages]
+
+
+def reading_of(
+    now: Figures,
+    totals: Mapping[str, int],
+    *,
+    now_seconds: float,
+    engine_now: float = 0.0,
+    lost: Mapping[str, float],
+    untold: Mapping[Any, int],
+) -> Reading:
+    """What the figures and totals of a crawl tell at a time, in seconds since 1970; for the rest see `Reading`."""
+    error_answers = sum(number for status, number in now.responses.items() if status >= "400")
+    return Reading(
+        now=now_seconds,
+        fine=sum(now.responses.values()) - error_answers - now.soft_404,
+        bad=error_answers + now.soft_404 + now.failed,
+        retried=now.retried,
+        open=max(0, now.queued + now.leased - now.parked),
+        workers=max(0, now.workers - sum(1 for worker in lost)),
+        paused=now.paused,
+        given_up=totals.get("hosts_given_up", 0),
+        engine_now=engine_now,
+        holding=now.holding,
+        lost=lost,
+        untold=untold,
+    )

@@ -1,0 +1,153 @@
+"""`scrapy alarms`: lists notifications, sends a test, sends what could not be sent, or watches crawls."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.config import read
+from webcrawl.crawler.command import SessionCommand
+from webcrawl.documents.values import counted, printable
+from webcrawl.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from webcrawl.alarms.outbox import Stored
+    from webcrawl.alarms.watcher import Post
+    from webcrawl.crawler.session import Session
+
+
+class Command(SessionCommand):
+    """Reads the metadata database; only --watch needs the engine."""
+
+    needs_engine = False
+
+    def syntax(self) -> str:
+        return "[options] [crawl id]"
+
+    def short_desc(self) -> str:
+        return "List the notifications of crawls, send a test, or watch crawls"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        one = parser.add_mutually_exclusive_group()
+        one.add_argument("--test", action="store_true", help="send a test to each target of NOTIFY now")
+        one.add_argument("--send", action="store_true", help="send again now what could not be sent")
+        one.add_argument(
+            "--watch", action="store_true", help="watch the crawls of the engine, or one, until Ctrl-C"
+        )
+        parser.add_argument("--unsent", action="store_true", help="list only what was not sent")
+        parser.add_argument(
+            "--limit", type=int, default=50, help="the most notifications to list (default: 50)"
+        )
+        parser.add_argument("--json", action="store_true", help="print JSON lines")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        self.needs_engine = opts.watch
+        if args and (opts.test or opts.send):
+            raise UsageError("--test and --send are not about one crawl", print_help=False)
+        super().run(args, opts)
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.alarms.outbox import Outbox
+
+        if opts.test or opts.send or opts.watch:
+            post = self._post(session)
+            if opts.test:
+                self.exitcode = await _test(post)
+            elif opts.send:
+                self.exitcode = await asyncio.to_thread(_send, post)
+            else:
+                await self._watch(session, post, args[0] if args else None)
+            return
+        with Outbox(session.stores.metadata) as outbox:
+            crawl = args[0] if args else None
+            for stored in outbox.notices(max(1, opts.limit), crawl=crawl, unsent=opts.unsent):
+                print(json.dumps(_fields(stored)) if opts.json else _line(stored))
+
+    def _post(self, session: Session) -> Post:
+        """The outbox and the targets; raises ConfigurationError."""
+        from webcrawl.alarms.watcher import Post
+
+        assert self.settings is not None
+        if not (urls := read(self.settings, "NOTIFY")):
+            raise ConfigurationError("NOTIFY is empty: set it to a list of Apprise URLs (docs/alarms.md)")
+        return Post(session.stores.metadata, urls)
+
+    async def _watch(self, session: Session, post: Post, only: str | None) -> None:
+        from webcrawl.alarms.all_crawls import AllCrawls
+        from webcrawl.alarms.watcher import About
+
+        assert self.settings is not None
+        dashboard, connection = read(self.settings, "DASHBOARD_URL"), session.connection
+        ending, loop = asyncio.Event(), asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, ending.set)
+        print(f"Watching {f'crawl {only!r}' if only else 'all crawls'} of {connection.server}.", flush=True)
+        crawls = AllCrawls(
+            connection.frontier, connection.crawl, post, lambda name: About.of(name, dashboard), only=only
+        )
+        await crawls.run(ending)
+        await post.close(15.0)
+
+
+async def _test(post: Post) -> int:
+    """Sends a test notice to each target and prints what became of it; returns the exit status."""
+    from webcrawl.alarms.delivery import utc_now
+    from webcrawl.alarms.outbox import Notice
+
+    text = "This is a test: notifications of crawls will look like this."
+    notice = Notice("test", "TEST", "webcrawl: a test", text, utc_now())
+    status = 0
+    for target in post.targets.ids:
+        error = await asyncio.to_thread(post.targets.send, target, notice)
+        print(printable(f"{target}: {f'failed: {error}' if error else 'sent'}"), flush=True)
+        status = 1 if error else status
+    return status
+
+
+def _send(post: Post) -> int:
+    """Sends what was not sent, whatever its pause; returns the exit status."""
+    from webcrawl.alarms.delivery import deliver, utc_now
+
+    post.outbox.retry(utc_now())
+    deliver(post.outbox, post.targets)
+    left = post.outbox.notices(1000, unsent=True)
+    for stored in left:
+        print(_line(stored))
+    print(f"{counted(len(left), 'notification')} not sent." if left else "All notifications are sent.")
+    return 1 if left else 0
+
+
+def _fields(stored: Stored) -> dict[str, Any]:
+    notice = stored.notice
+    return {
+        "id": stored.id,
+        "kind": notice.kind,
+        "crawl": notice.crawl,
+        "job": notice.job,
+        "title": notice.title,
+        "text": notice.text,
+        "link": notice.link,
+        "created": notice.created.isoformat(),
+        "sent": stored.sent and stored.sent.isoformat(),
+        "due": stored.due and stored.due.isoformat(),
+        "attempts": stored.attempts,
+        "error": stored.error,
+        "targets": list(stored.targets or ()),
+    }
+
+
+def _line(stored: Stored) -> str:
+    notice = stored.notice
+    if stored.sent:
+        state = "sent"
+    elif stored.error:
+        state = f"not sent after {counted(stored.attempts, 'attempt')}: {stored.error}"
+    else:
+        state = "not sent yet"
+    return printable(f"{notice.created:%Y-%m-%dT%H:%M:%SZ}  {notice.kind:<8}  {notice.title} ({state})")

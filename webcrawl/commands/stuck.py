@@ -1,0 +1,99 @@
+"""`scrapy stuck`: lists the pages of a crawl that could not be processed, and where their raw pages are."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from webcrawl.commands.deadletters import all_letters
+from webcrawl.crawler.command import SessionCommand
+from webcrawl.documents.values import counted, printable
+
+if TYPE_CHECKING:
+    from webcrawl.alarms.stuck import Kind, StuckPage, StuckPages
+    from webcrawl.crawler.session import Session
+
+_KINDS: tuple[Kind, ...] = ("SCHEMA", "DOCUMENT", "DEAD_LETTER")
+_BATCH = 100
+
+
+class Command(SessionCommand):
+    """Reads the metadata database, and the dead letters in the engine; the total goes to stderr."""
+
+    def syntax(self) -> str:
+        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
+
+    def short_desc(self) -> str:
+        return "List the pages of a crawl that could not be processed, with reasons"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--kind", choices=_KINDS, help="only those of one kind")
+        one = parser.add_mutually_exclusive_group()
+        one.add_argument("--json", action="store_true", help="print JSON lines")
+        one.add_argument(
+            "--forget",
+            action="store_true",
+            help="forget those that a schema or reader refused, for example because the spider was repaired",
+        )
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.alarms.stuck import StuckPages
+
+        known = await session.connection.adopt_layout()
+        crawl = session.connection.keys.crawl
+        with StuckPages(session.stores.metadata) as stuck:
+            if opts.forget:
+                forgotten = 0
+                for kind in _KINDS:
+                    if kind == opts.kind or (opts.kind is None and kind != "DEAD_LETTER"):
+                        forgotten += stuck.remove(crawl, kind)
+                print(f"{counted(forgotten, 'page')} forgotten.")
+                return
+            listed = 0
+            async for row in _rows(session, stuck, opts.kind, known=known):
+                listed += 1
+                print(json.dumps(row) if opts.json else _line(row))
+        print(f"{counted(listed, 'stuck page')}.", file=sys.stderr)
+
+
+async def _rows(
+    session: Session, stuck: StuckPages, wanted: Kind | None, *, known: bool
+) -> AsyncIterator[dict[str, Any]]:
+    """Stuck pages with the places of their raw pages. Dead letters are those of the engine, if it has the crawl."""
+    crawl = session.connection.keys.crawl
+    told: dict[str, StuckPage] = {}
+    pages = stuck.pages(crawl, limit=_BATCH)
+    while pages:
+        raw = stuck.raw([page.url for page in pages])
+        for page in pages:
+            if known and page.kind == "DEAD_LETTER":
+                told[page.url] = page
+            elif wanted in (None, page.kind):
+                place = raw.get(page.url)
+                yield _fields(page) | (dataclasses.asdict(place) if place else {})
+        pages = stuck.pages(crawl, after=pages[-1], limit=_BATCH)
+    if known and wanted in (None, "DEAD_LETTER"):
+        async for letter in all_letters(session, None, ""):
+            row = _fields(told[letter.url]) if letter.url in told else {"notified": None}
+            when = datetime.fromtimestamp(letter.time, UTC).isoformat()
+            about = {"crawl": crawl, "url": letter.url, "kind": "DEAD_LETTER", "reason": letter.reason}
+            yield {**about, "created": when, "updated": when, **row}
+
+
+def _fields(page: StuckPage) -> dict[str, Any]:
+    times = {name: getattr(page, name) for name in ("created", "updated", "notified")}
+    return {
+        **{name: getattr(page, name) for name in ("crawl", "url", "kind", "reason")},
+        **{name: time and time.isoformat() for name, time in times.items()},
+    }
+
+
+def _line(row: dict[str, Any]) -> str:
+    place = f"  [{row['warc_file']} at {row['warc_offset']}]" if row.get("warc_file") else ""
+    return printable(f"{row['updated'][:19]}Z  {row['kind']:<11}  {row['url']}  {row['reason']}{place}")

@@ -1,0 +1,116 @@
+"""Sends notifications about a crawl while it runs, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+from scrapy import Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+
+from webcrawl.config import read
+from webcrawl.crawler.session import Session
+from webcrawl.crawler.summary import results, text
+from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.errors import StoreError
+from webcrawl.frontier.figures import figures
+
+if TYPE_CHECKING:
+    from webcrawl.alarms.watcher import About, Post, Watcher
+
+logger = logging.getLogger(__name__)
+
+_END_SECONDS = 15.0
+"""How long the last notifications may take; what is not sent by then stays in the outbox."""
+_POLL_SECONDS = 0.5
+_NEVER_BEGAN = ("cannot_start", "no_seeds")
+
+
+class Alarms:
+    """Extension that watches the crawl; off unless NOTIFY is set.
+
+    The reading of figures is a task of the event loop; the database and the sending have threads of their own.
+    """
+
+    def __init__(self, session: Session, post: Post, about: About) -> None:
+        self._session = session
+        self._post = post
+        self._about = about
+        self._watcher: Watcher | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        if not (urls := read(settings, "NOTIFY")):
+            raise NotConfigured
+        # imported here: SQLAlchemy and Apprise take 0.3 s
+        from webcrawl.alarms.watcher import About, Post
+
+        session = Session.of(crawler)
+        crawl = session.connection.keys.crawl
+        session.stores.data_dir.mkdir(parents=True, exist_ok=True)
+        post = Post(session.stores.metadata, urls)
+        extension = cls(session, post, About.of(crawl, read(settings, "DASHBOARD_URL")))
+        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
+        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
+        return extension
+
+    def spider_opened(self) -> None:
+        connection = self._session.connection
+        if connection.is_open:
+            from webcrawl.alarms.watcher import Watcher
+
+            self._watcher = Watcher(connection.frontier, connection.crawl, self._post, self._about)
+            self._task = asyncio.create_task(self._watch(self._watcher))
+
+    async def spider_closed(self, spider: Spider, reason: str) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        try:
+            if self._watcher is not None and self._session.connection.is_open and reason not in _NEVER_BEGAN:
+                await self._finish(self._watcher, reason)
+        except (*UNAVAILABLE, StoreError) as error:
+            logger.warning("The end of the crawl could not be told: %s", error)
+        await self._post.close(_END_SECONDS)
+
+    async def _watch(self, watcher: Watcher) -> None:
+        from webcrawl.alarms.shortages import shortages
+        from webcrawl.alarms.watcher import LOOK_SECONDS
+
+        stores, machine = self._session.stores, socket.gethostname()
+        while True:
+            with suppress(*UNAVAILABLE):
+                try:
+                    await watcher.look()
+                    for notice in await asyncio.to_thread(shortages, stores, machine, self._about):
+                        await self._post.put(notice)
+                except StoreError as error:
+                    logger.warning("Notifications wait for the metadata database: %s", error)
+            self._post.send_soon()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _finish(self, watcher: Watcher, reason: str) -> None:
+        """Tells of the end if no other worker of the crawl is left."""
+        connection = self._session.connection
+        await watcher.look()
+        if await self._is_last(reason):
+            now = await figures(connection.frontier, connection.crawl)
+            await watcher.finish(reason, text(now, reason, results(self._session.stores, now)))
+        await watcher.leave()
+
+    async def _is_last(self, reason: str) -> bool:
+        """Whether no worker is left, after a while in which others end too, or are found to have died."""
+        crawl = self._session.connection.crawl
+        deadline = time.monotonic() + (0.0 if reason == "shutdown" else crawl.worker_seconds + 1.0)
+        while await crawl.workers.count_alive():
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(_POLL_SECONDS)
+        return True

@@ -1,0 +1,37 @@
+"""The lock and the notes of the process that watches a crawl."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
+
+WATCHER_SECONDS = 15.0
+"""After this time without a sign of the watcher, another process may watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """At most one process at a time watches a crawl, by the engine's clock; it finds the notes of the one before."""
+
+    engine: Engine
+    keys: Keys
+    process: str
+
+    async def claim(self, notes: str = "") -> str | None:
+        """Watches for WATCHER_SECONDS more; returns the latest notes, or None while another process watches.
+
+        `notes` replace those that are stored, unless they are empty or another process watches.
+        """
+        return await self._run(int(WATCHER_SECONDS * 1000), notes)
+
+    async def leave(self, notes: str = "") -> None:
+        """Lets another process watch, and leaves it notes."""
+        await self._run(0, notes)
+
+    async def _run(self, milliseconds: int, notes: str) -> str | None:
+        call = Call("watch", [self.keys.own()], (self.process, milliseconds, notes))
+        watches, stored = await self.engine.run(call)
+        return str(stored.decode()) if watches else None

@@ -1,0 +1,95 @@
+"""Records pages that cannot be processed."""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+from typing import Any, Self
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from webcrawl.alarms.delivery import utc_now
+from webcrawl.alarms.stuck import Kind, StuckPage, StuckPages
+from webcrawl.crawler.errors import SchemaRefused
+from webcrawl.crawler.fetch import fetch_of
+from webcrawl.crawler.pages.from_response import page_of, page_url
+from webcrawl.crawler.session import Session
+from webcrawl.errors import StoreError, StoreUnavailable, brief
+from webcrawl.page import Page
+from webcrawl.stores.group_commit import Batches
+
+logger = logging.getLogger(__name__)
+
+
+class StuckPipeline:
+    """Stores a row for each page with an item that its schema refuses, or with a document that no reader can read.
+
+    The row is stored before the page is acknowledged. While the database is unavailable, pages wait here. For a page
+    that nothing is wrong with, this costs a look at one attribute.
+    """
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        pipeline = cls(crawler, Session.of(crawler))
+        crawler.signals.connect(pipeline.item_dropped, signals.item_dropped)
+        return pipeline
+
+    def process_item(self, item: Any) -> Any:
+        if isinstance(item, Page) and item.processing_error:
+            return self._add_document(item)
+        return item
+
+    async def item_dropped(self, exception: BaseException, response: Response | None) -> None:
+        if not isinstance(exception, SchemaRefused) or response is None:
+            return
+        if not fetch_of(response).is_page:
+            # the spider yields no pages: archive this one nevertheless
+            scraper: Any = self._crawler.engine.scraper
+            await scraper.start_itemproc_async(page_of(response), response=response)
+        await self._add(page_url(response), "SCHEMA", str(exception))
+
+    async def close_spider(self) -> None:
+        if "_batches" in self.__dict__:
+            await self._batches.close(self._pages.close)
+
+    async def _add_document(self, page: Page) -> Page:
+        await self._add(page.url, "DOCUMENT", str(page.processing_error))
+        return page
+
+    async def _add(self, url: str, kind: Kind, reason: str) -> None:
+        now, crawl = utc_now(), self._session.connection.keys.crawl
+        page = StuckPage(crawl, url, kind, brief(reason), now, now)
+        try:
+            await self._session.backpressure.retry_until_available(
+                lambda: self._batches.put(page), self._session.turns.ending
+            )
+        except StoreUnavailable as error:
+            logger.error("%s is stuck (%s), and that could not be stored: %s", url, page.reason, error)
+
+    @cached_property
+    def _pages(self) -> StuckPages:
+        return StuckPages(self._session.stores.metadata)
+
+    @cached_property
+    def _batches(self) -> Batches[StuckPage, None]:
+        return Batches(self._write)
+
+    def _write(self, pages: list[StuckPage]) -> list[None | Exception]:
+        try:
+            self._pages.add(pages)
+        except StoreUnavailable:
+            raise
+        except StoreError as error:
+            if len(pages) > 1:
+                return [result for page in pages for result in self._write([page])]
+            # its page is stored, and must not fail for this
+            logger.error(
+                "%s is stuck (%s), and that could not be stored: %s", pages[0].url, pages[0].reason, error
+            )
+        return [None] * len(pages)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from scrapy.settings import Settings
 
-from webcrawl.commands.workers import own_options
 from webcrawl.config import read
+from webcrawl.crawler.worker_files import own_options
 from webcrawl.errors import ConfigurationError
 from webcrawl.metrics.server import listen
 

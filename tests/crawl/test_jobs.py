@@ -251,3 +251,13 @@ def test_an_unknown_job_and_wrong_words_are_told(operations: Operations) -> None
         assert (done.returncode, done.stderr) == (1, "StoreError: there is no job 'x'; none was applied\n")
     for words in ([], ["start"], ["run"], ["list", "x"]):
         assert "scrapy jobs apply FILE|FOLDER | list" in operations.jobs(*words).stderr
+
+
+def test_the_command_runs_a_scheduler_until_a_signal(operations: Operations, tmp_path: Path) -> None:
+    assert "at least one worker" in scrapy("scheduler", "--workers", "0", *operations.settings).stderr
+    log = tmp_path / "scheduler.log"
+    words = [sys.executable, "-m", "scrapy", "scheduler", *operations.settings, "--logfile", str(log)]
+    process = operations.schedulers["real"] = subprocess.Popen(words, cwd=CHECKOUT, stdin=subprocess.DEVNULL)
+    operations.until(lambda: log.exists() and "jobs are in sqlite" in log.read_text())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0

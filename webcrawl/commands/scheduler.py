@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from webcrawl.errors import CrawlError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
 
 
 class Command(ScrapyCommand):
@@ -37,16 +42,28 @@ class Command(ScrapyCommand):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if args or opts.workers < 1:
             raise UsageError("give no argument, and at least one worker", print_help=False)
-        from scrapy.utils.log import configure_logging
-
         from webcrawl.jobs.clock import SystemClock
         from webcrawl.jobs.daemon import serve
 
         assert self.settings is not None
-        configure_logging(self.settings)
+        _begin_log(self.settings)
         given = [word for one in opts.set for word in ("-s", one)]
         try:
             asyncio.run(serve(self.settings, given, opts.workers, SystemClock()))
         except CrawlError as error:
             print(f"scrapy scheduler: {error}", file=sys.stderr)
             self.exitcode = 2
+
+
+def _begin_log(settings: BaseSettings) -> None:
+    """Logs by the settings LOG_... of the project, at level INFO if it sets none.
+
+    Not by Scrapy's handler, which takes over the level of each crawl whose settings are looked at.
+    """
+    if settings.getbool("LOG_ENABLED"):
+        logging.basicConfig(
+            level=settings.get("LOG_LEVEL") if settings.getpriority("LOG_LEVEL") else "INFO",
+            filename=settings.get("LOG_FILE"),
+            format=settings.get("LOG_FORMAT"),
+            datefmt=settings.get("LOG_DATEFORMAT"),
+        )

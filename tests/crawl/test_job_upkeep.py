@@ -159,7 +159,11 @@ def test_a_folder_elsewhere_is_not_deleted(upkeep: Upkeep) -> None:
     definition = upkeep.job(keep={"days": 1})
     one = upkeep.iteration(definition, NOW, ended=NOW)
     later = NOW + timedelta(days=2)
-    assert Retention(upkeep.store, upkeep.crawls, "another machine").due(later) == []
+    elsewhere = Retention(upkeep.store, upkeep.crawls, "another machine")
+    # a container whose name has changed has the folder
+    assert [found.id for _, found in elsewhere.due(later)] == [one.id]
+    Path(str(one.data_dir)).rename(upkeep.folder / "elsewhere")
+    assert elsewhere.due(later) == []
     precious = upkeep.folder / "precious"
     precious.mkdir()
     with pytest.raises(StoreError, match="precious is not the folder of iteration 1 of news: it is kept"):

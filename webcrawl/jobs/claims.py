@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -56,7 +57,7 @@ class Claims:
     def _is_open(self, one: Iteration, found: list[Iteration], now: datetime) -> bool:
         if one.state == State.WAITING:
             return not any(other.job == one.job and other.state == State.RUNNING for other in found)
-        reachable = one.machine in (None, self.machine) or self.shared_engine or one.stop is not None
+        reachable = self.shared_engine or is_here(one, self.machine) or one.stop is not None
         silent = now - self._seen[one.id][1] >= SILENCE
         return reachable and (one.holder is None or silent)
 
@@ -115,3 +116,8 @@ class Claims:
             return read_iteration(row)
 
         return self.store.database.write(work)
+
+
+def is_here(one: Iteration, machine: str) -> bool:
+    """Whether the files of an iteration are on this machine, also if it had another name, as containers have."""
+    return one.data_dir is None or one.machine in (None, machine) or Path(one.data_dir).exists()

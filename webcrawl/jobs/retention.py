@@ -16,6 +16,7 @@ from sqlalchemy import Connection, select
 from webcrawl.config import StoreConfig, read
 from webcrawl.documents.values import size
 from webcrawl.errors import StoreError
+from webcrawl.jobs.claims import is_here
 from webcrawl.jobs.crawls import Crawls
 from webcrawl.jobs.definition import Definition, Keep
 from webcrawl.jobs.records import ACTIVE, Iteration
@@ -51,7 +52,7 @@ class Retention:
             if definition.keep.all:
                 continue
             for one in expired(self._ended(job.name), definition.keep, now):
-                if one.deleted is None and (one.data_dir is None or one.machine == self._machine):
+                if one.deleted is None and is_here(one, self._machine):
                     found.append((definition, one))
         return found
 

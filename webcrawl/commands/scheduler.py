@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from webcrawl.config import read
 from webcrawl.errors import CrawlError
 
 if TYPE_CHECKING:
@@ -60,9 +61,10 @@ def _begin_log(settings: BaseSettings) -> None:
 
     Not by Scrapy's handler, which takes over the level of each crawl whose settings are looked at.
     """
+    level = "LOG_LEVEL"
     if settings.getbool("LOG_ENABLED"):
         logging.basicConfig(
-            level=settings.get("LOG_LEVEL") if settings.getpriority("LOG_LEVEL") else "INFO",
+            level=read(settings, level) if settings.getpriority(level) else "INFO",
             filename=settings.get("LOG_FILE"),
             format=settings.get("LOG_FORMAT"),
             datefmt=settings.get("LOG_DATEFORMAT"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -16,6 +17,8 @@ import redis
 from scrapy.settings import Settings
 
 from tests.crawls import scrapy
+from tests.web import LocalWeb, Reply
+from webcrawl.alarms.stuck import StuckPages
 from webcrawl.engine.keys import CRAWLS
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Candidate
@@ -24,10 +27,11 @@ from webcrawl.jobs.checkpoints import CheckpointKeeper, complete
 from webcrawl.jobs.claims import Claims
 from webcrawl.jobs.crawls import Crawls
 from webcrawl.jobs.definition import Definition, Keep
-from webcrawl.jobs.records import Iteration, State
+from webcrawl.jobs.records import Counts, Iteration, State
 from webcrawl.jobs.retention import Retention, expired
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.sweeper import Sweeper
+from webcrawl.jobs.telling import Telling
 from webcrawl.page import Page
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.objects.registry import open_store
@@ -47,11 +51,17 @@ class Upkeep:
             "STORE_URI": (folder / "pages").as_uri(),
             "METADATA_URI": f"sqlite:///{folder}/metadata.db",
         }
-        parts = {"SPIDER_MODULES": ["spiders"], "ADDONS": {"webcrawl.addon.WebcrawlAddon": 100}}
-        self.crawls = Crawls(Settings(self.values | parts))
+        self.crawls = self.again()
         self.store = JobStore(self.values["METADATA_URI"])
         self.claims = Claims(self.store, shared_engine=True)
         self.retention = Retention(self.store, self.crawls, self.claims.machine)
+        telling = Telling(self.store, self.values["METADATA_URI"])
+        self.sweeper = Sweeper(self.crawls, self.retention, telling)
+
+    def again(self) -> Crawls:
+        """The crawls as another process sees them."""
+        parts = {"SPIDER_MODULES": ["spiders"], "ADDONS": {"webcrawl.addon.WebcrawlAddon": 100}}
+        return Crawls(Settings(self.values | parts))
 
     def job(self, **more: Any) -> Definition:
         values = {"name": "news", "cron": "0 6 * * *", "spider": "broad", **more}
@@ -137,7 +147,7 @@ def test_what_a_job_does_not_keep_is_deleted(
     told = upkeep.retention.described(*due[0])
     assert all(part in told for part in (f"crawl {made[1].crawl}", made[1].data_dir, "pages/news-", "rows"))
     for _ in range(2):  # the second sweep finds nothing left to do
-        asyncio.run(Sweeper(upkeep.crawls, upkeep.retention).sweep([], now))
+        asyncio.run(upkeep.sweeper.sweep([], now))
         kept = [one.crawl for one in made[2:]]
         assert sorted(name.decode() for name in valkey.hkeys(CRAWLS)) == kept
         assert upkeep.rows() == kept
@@ -200,3 +210,56 @@ def iteration(tmp_path: Path) -> Callable[..., Iteration]:
     store.apply([{"name": "news", "cron": "0 6 * * *", "spider": "broad"}], NOW)
     one = store.run("news", NOW)
     return lambda number, ended: replace(one, number=number, ended=ended)
+
+
+def test_dead_letters_are_stuck_until_they_are_queued_again(upkeep: Upkeep) -> None:
+    definition = upkeep.job()
+    one = upkeep.iteration(definition, NOW, ended=None)
+    host = URL[:-1]
+
+    async def change(*, requeue: bool) -> None:
+        async with upkeep.crawls.session(definition, one) as session:
+            frontier = session.connection.frontier
+            if requeue:
+                assert await frontier.requeue({(host, URL)}, "") == 1
+            else:
+                assert await frontier.condemn(host, "no route to host") == 1
+
+    def look() -> Counts:
+        return asyncio.run(upkeep.crawls.look(definition, one, ended=False)).counts
+
+    with StuckPages(upkeep.values["METADATA_URI"]) as stuck:
+        assert (look().queued, look().stuck) == (1, 0)
+        asyncio.run(change(requeue=False))
+        for _ in range(2):
+            assert (look().queued, look().stuck) == (0, 1)
+        (page,) = stuck.pages(one.crawl)
+        assert (page.url, page.kind, page.reason) == (URL, "DEAD_LETTER", "no route to host")
+        stuck.mark_notified(one.crawl, "DEAD_LETTER", NOW)
+        # another scheduler goes on
+        upkeep.crawls = upkeep.again()
+        assert look().stuck == 1
+        assert [page.notified for page in stuck.pages(one.crawl)] == [NOW]
+        asyncio.run(change(requeue=True))
+        assert (look().queued, look().stuck) == (1, 0)
+        assert stuck.pages(one.crawl) == []
+
+
+def test_people_are_told_once_of_an_iteration_that_failed(
+    upkeep: Upkeep, local_web: Callable[..., LocalWeb]
+) -> None:
+    """Also when their server was away at first."""
+    web = local_web("127.0.1.1")
+    web.put("127.0.1.1", "/tell", Reply(status=503))
+    definition = upkeep.job(notify=[web.url("127.0.1.1", "/tell").replace("http", "json")])
+    one = upkeep.iteration(definition, NOW, ended=None)
+    upkeep.claims.end(one, State.FAILED, "there is no seed in seeds.txt", None, NOW)
+    asyncio.run(upkeep.sweeper.sweep([], NOW))
+    assert len(web.hits) == 1
+    web.put("127.0.1.1", "/tell", "thanks")
+    for hour in range(1, 4):
+        asyncio.run(upkeep.sweeper.sweep([], NOW + timedelta(hours=hour)))
+    assert len(web.hits) == 2
+    told = json.loads(web.hits[-1].body)
+    assert told["title"] == "news: iteration 1 failed"
+    assert "there is no seed in seeds.txt" in told["message"]

@@ -38,6 +38,7 @@ from webcrawl.jobs.retention import Retention
 from webcrawl.jobs.scheduler import Scheduler
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.sweeper import Sweeper
+from webcrawl.jobs.telling import Telling
 
 BUILT_FROM = (
     *("webcrawl", "spiders", "middlewares", "pipelines", "settings"),
@@ -268,7 +269,11 @@ async def run_job(values: dict[str, Any], folder: Path, redis_url: str) -> list[
         store.apply([values], datetime.now(UTC))
         store.run("news", datetime.now(UTC))
         claims = Claims(store, shared_engine=True)
-        sweeper = Sweeper(crawls, Retention(store, crawls, claims.machine))
+        sweeper = Sweeper(
+            crawls,
+            Retention(store, crawls, claims.machine),
+            Telling(store, f"sqlite:///{folder}/metadata.db"),
+        )
         scheduler = Scheduler(store, claims, Starting(crawls, 0, 1), SystemClock(), sweeper)
         async with asyncio.timeout(300):
             while store.iterations()[0].ended is None:

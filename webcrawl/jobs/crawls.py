@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from scrapy.addons import AddonManager
 from scrapy.spiderloader import get_spider_loader
 
-from webcrawl.config import EngineConfig, data_dir, read
+from webcrawl.config import EngineConfig, StoreConfig, data_dir, read
 from webcrawl.crawler.command import check_crawl, crawl_settings
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.worker_files import own_options
 from webcrawl.errors import ConfigurationError, StoreError, WrongJob
 from webcrawl.frontier.figures import figures
 from webcrawl.jobs.children import read_summary
+from webcrawl.jobs.dead_letters import DeadLetters, count_stuck
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Counts, Iteration, Look
 
@@ -37,6 +39,7 @@ class Crawls:
         self._jobs = data_dir(settings).resolve() / "jobs"
         self.shared_engine = EngineConfig.from_settings(settings).url is not None
         """Whether the engine is a server that other machines reach too."""
+        self._dead_letters = DeadLetters()
 
     def check(self, definition: Definition) -> None:
         """Raises ConfigurationError, which names the entry, for a job that could not run."""
@@ -120,22 +123,28 @@ class Crawls:
 
     async def look(self, definition: Definition, one: Iteration, *, ended: bool) -> Look:
         """The counts of an iteration, of its summary or from the engine; raises StoreError, EngineError."""
-        if ended and one.data_dir and (summary := read_summary(Path(one.data_dir), one.crawl)):
-            return Look(counts_of(summary), 0)
+        summary = read_summary(Path(one.data_dir), one.crawl) if ended and one.data_dir else None
+        if summary and self._dead_letters.are_copied(one.crawl, summary["dead_letters"]):
+            stuck = await asyncio.to_thread(count_stuck, self._metadata(definition, one), one.crawl)
+            return Look(counts_of(summary, stuck), 0)
         async with self.session(definition, one) as session:
             crawl = session.connection.crawl
             found = (await figures(session.connection.frontier, crawl)).as_dict()
-            return Look(counts_of(found), await crawl.workers.count_alive())
+            stuck = await self._dead_letters.copy(session, found["dead_letters"])
+            return Look(counts_of(summary or found, stuck), await crawl.workers.count_alive())
+
+    def _metadata(self, definition: Definition, one: Iteration) -> str:
+        return StoreConfig.from_settings(self.settings(definition, one)).metadata
 
 
-def counts_of(figures: Mapping[str, Any]) -> Counts:
-    """The counts of an iteration in the figures of its crawl."""
+def counts_of(figures: Mapping[str, Any], stuck: int) -> Counts:
+    """The counts of an iteration in the figures of its crawl, which has so many pages that are stuck."""
     return Counts(
         found=figures["seen_urls"],
         queued=figures["queued"] + figures["leased"],
         crawled=sum(figures["responses"].values()),
         processed=figures["pages"],
-        stuck=figures["dead_letters"],
+        stuck=stuck,
     )
 
 

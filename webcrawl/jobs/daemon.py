@@ -19,6 +19,7 @@ from webcrawl.jobs.retention import Retention
 from webcrawl.jobs.scheduler import Scheduler
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.sweeper import Sweeper
+from webcrawl.jobs.telling import Telling
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings
@@ -38,7 +39,7 @@ async def serve(settings: Settings, given: Sequence[str], workers: int, clock: C
     try:
         with JobStore(uri) as store:
             claims = Claims(store, crawls.shared_engine)
-            sweeper = Sweeper(crawls, Retention(store, crawls, claims.machine))
+            sweeper = Sweeper(crawls, Retention(store, crawls, claims.machine), Telling(store, uri))
             scheduler = Scheduler(store, claims, Starting(crawls, lifeline, workers), clock, sweeper)
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, select
 
+from webcrawl.alarms.stuck import StuckPages
 from webcrawl.config import StoreConfig, read
 from webcrawl.documents.values import size
 from webcrawl.errors import StoreError
@@ -110,6 +111,8 @@ class Retention:
             open_store(parent, "STORE_URI", stores.object_stores, check=False).delete_folder(crawl)
         if read(settings, "METADATA_URI"):
             _delete_rows(stores.metadata, one.crawl)
+            with StuckPages(stores.metadata) as stuck:
+                stuck.remove(one.crawl)
         if one.data_dir:
             self._delete_folder(Path(one.data_dir), one)
 

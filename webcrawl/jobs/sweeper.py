@@ -14,16 +14,18 @@ from webcrawl.jobs.crawls import Crawls
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Iteration
 from webcrawl.jobs.retention import Retention
+from webcrawl.jobs.telling import Telling
 
 logger = logging.getLogger(__name__)
 
 
 class Sweeper:
-    """Writes checkpoints of iterations that run, and deletes what jobs no longer keep."""
+    """Writes checkpoints of iterations that run, deletes what jobs no longer keep, and tells of failures."""
 
-    def __init__(self, crawls: Crawls, retention: Retention) -> None:
+    def __init__(self, crawls: Crawls, retention: Retention, telling: Telling) -> None:
         self._crawls = crawls
         self._retention = retention
+        self._telling = telling
         self._checkpoints = CheckpointKeeper(crawls)
 
     async def sweep(self, running: Sequence[tuple[Definition, Iteration]], now: datetime) -> None:
@@ -31,6 +33,7 @@ class Sweeper:
         for definition, one in running:
             await self._try(f"checkpoint of {one.crawl}", self._checkpoint(definition, one, now))
         await self._try("retention", self._retain(now))
+        await self._try("notifications", self._telling.tell(now))
 
     async def _checkpoint(self, definition: Definition, one: Iteration, now: datetime) -> None:
         if uri := await self._checkpoints.look_after(definition, one, now):

@@ -1,0 +1,77 @@
+"""Lists the dead letters of running crawls among the pages that are stuck, where notifications and pages read them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from webcrawl.alarms.stuck import StuckPage, StuckPages
+from webcrawl.crawler.session import Session
+from webcrawl.frontier.spilled_dead_letters import SpilledDeadLetters
+
+_BATCH = 1_000
+
+
+class DeadLetters:
+    """Copies the dead letters of a crawl when their number has changed."""
+
+    def __init__(self) -> None:
+        self._copied: dict[str, int] = {}
+        """Crawl -> its dead letters when they were copied last."""
+
+    def are_copied(self, crawl: str, number: int) -> bool:
+        """Whether so many were there at the last copy."""
+        return self._copied.get(crawl, 0) == number
+
+    async def copy(self, session: Session, number: int) -> int:
+        """Adds new dead letters to the stuck pages, and removes those that were queued again.
+
+        `number` is their number by the engine. Returns the number of stuck pages of all kinds; raises StoreError.
+        """
+        connection = session.connection
+        crawl, left = connection.keys.crawl, set[str]()
+        stuck = await asyncio.to_thread(StuckPages, session.stores.metadata)
+        try:
+            if self.are_copied(crawl, number):
+                return await asyncio.to_thread(_count, stuck, crawl)
+            batch: list[StuckPage] = []
+            spilled = SpilledDeadLetters(connection.frontier, connection.tails)
+            for letters in (connection.frontier.dead_letters(), spilled.letters(None, "")):
+                async for letter in letters:
+                    then = datetime.fromtimestamp(letter.time, UTC)
+                    batch.append(StuckPage(crawl, letter.url, "DEAD_LETTER", letter.reason, then, then))
+                    left.add(letter.url)
+                    if len(batch) == _BATCH:
+                        await asyncio.to_thread(stuck.add, batch)
+                        batch = []
+            await asyncio.to_thread(stuck.add, batch)
+            await asyncio.to_thread(_forget, stuck, crawl, left)
+            self._copied[crawl] = number
+            return await asyncio.to_thread(_count, stuck, crawl)
+        finally:
+            stuck.close()
+
+
+def count_stuck(uri: str, crawl: str) -> int:
+    """The number of stuck pages of a crawl, of all kinds, in the metadata database at a URI."""
+    with StuckPages(uri) as stuck:
+        return _count(stuck, crawl)
+
+
+def _count(stuck: StuckPages, crawl: str) -> int:
+    return sum(stuck.count(crawl).values())
+
+
+def _forget(stuck: StuckPages, crawl: str, left: set[str]) -> None:
+    """Removes dead letters that are none any more."""
+    for page in _all(stuck, crawl):
+        if page.kind == "DEAD_LETTER" and page.url not in left:
+            stuck.remove(crawl, "DEAD_LETTER", page.url)
+
+
+def _all(stuck: StuckPages, crawl: str) -> Sequence[StuckPage]:
+    found: list[StuckPage] = []
+    while batch := stuck.pages(crawl, found[-1] if found else None, _BATCH):
+        found += batch
+    return found

@@ -1,4 +1,4 @@
-"""The page of jobs: schedules, progress, past results, and what operators switch."""
+"""The page of jobs: schedules, progress, past results, stuck pages, and what operators switch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import update
 
 from tests.dashboard.site import ATTACK, CrawledSite
+from webcrawl.alarms.stuck import StuckPage, StuckPages
 from webcrawl.jobs.records import Job, JobState, State
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.tables import iterations
@@ -22,6 +23,7 @@ MORNING = {
     "spider": "broad",
     "owner": ATTACK,
 }
+HOSTILE_URL = f"https://a.test/{ATTACK}"
 
 
 def store_jobs(data_dir: Path) -> JobStore:
@@ -34,6 +36,9 @@ def store_jobs(data_dir: Path) -> JobStore:
         values |= {"started": one.due, "ended": one.due + timedelta(minutes=2), "data_dir": str(data_dir)}
         statement = update(iterations).where(iterations.c.id == one.id).values(values)
         store.database.write(lambda connection, statement=statement: connection.execute(statement))
+    first = store.iterations("morning")[-1]
+    with StuckPages(f"sqlite:///{data_dir}/metadata.db") as stuck:
+        stuck.add([StuckPage(first.crawl, HOSTILE_URL, "DOCUMENT", ATTACK, NOW, NOW)])
     return store
 
 
@@ -76,5 +81,8 @@ def test_jobs_show_their_past_and_obey(
 
     page.get_by_role("link", name="morning", exact=True).click()
     assert page.locator("tbody tr").count() == 3 and ATTACK in page.locator("tbody").inner_text()
+    check_accessible(page)
+    page.locator("#iteration-1").get_by_role("link", name="3", exact=True).click()
+    assert HOSTILE_URL in page.locator("tbody th").inner_text()
     check_accessible(page)
     store.close()

@@ -1,4 +1,4 @@
-"""The page of jobs: schedules, iterations with their progress, and past results."""
+"""The page of jobs: schedules, iterations with their progress, past results, and stuck pages."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from scrapy.settings import Settings
 from sqlalchemy.engine import make_url
 from starlette.responses import Response
 
+from webcrawl.alarms.stuck import StuckPage, StuckPages
 from webcrawl.config import StoreConfig
 from webcrawl.errors import CrawlError, NotFound
 from webcrawl.jobs.definition import Definition
@@ -24,6 +25,7 @@ from webcrawl.web.page import Page, View
 page = Page("jobs", "Jobs", of_crawl=False)
 _STRIP = 30
 _HISTORY = 200
+_STUCK = 100
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,22 @@ async def parts(view: View) -> Mapping[str, str]:
 async def history(view: View) -> Response:
     one = await asyncio.to_thread(_job, _metadata(view.settings), view.request.path_params["job"])
     return view.render("job.html", one=one, crawls=await view.crawls.names())
+
+
+@page.get("{job}/stuck")
+async def stuck(view: View) -> Response:
+    """The stuck pages of one iteration."""
+    one = await asyncio.to_thread(_job, _metadata(view.settings), view.request.path_params["job"])
+    number = view.query.get("iteration", "")
+    iteration = next((each for each in one.iterations if str(each.number) == number), None)
+    if iteration is None:
+        raise NotFound(f"job {one.job.name!r} has no iteration {number!r} among its latest {_HISTORY}")
+    uri = _metadata(_settings_of(view, one.job, iteration))
+    pages = await asyncio.to_thread(_stuck, uri, iteration.crawl, view.query)
+    known = iteration.crawl in await view.crawls.names()
+    return view.render(
+        "job_stuck.html", one=one, iteration=iteration, pages=pages, known=known, more=len(pages) == _STUCK
+    )
 
 
 @page.post("{job}/run")
@@ -108,6 +126,16 @@ def _metadata(settings: Settings) -> str | None:
     return None if missing else uri
 
 
+def _settings_of(view: View, job: Job, one: Iteration) -> Settings:
+    """The settings by which the stores of an iteration are found."""
+    settings = view.crawls.settings_of(one.crawl)
+    for name, value in dict(job.definition.get("settings") or {}).items():
+        settings.set(name, value, priority="cmdline")
+    if one.data_dir:
+        settings.set("DATA_DIR", one.data_dir, priority="cmdline")
+    return settings
+
+
 @cache
 def _store(uri: str) -> JobStore:
     return JobStore(uri)
@@ -135,3 +163,14 @@ def _following(job: Job) -> datetime | None:
         return Definition.of(job.definition).schedule.after(datetime.now(UTC))
     except CrawlError:  # stored by a version that knew more
         return None
+
+
+def _stuck(uri: str | None, crawl: str, query: Mapping[str, str]) -> list[StuckPage]:
+    if uri is None:
+        return []
+    with StuckPages(uri) as found:
+        after = None
+        if "after" in query:
+            now = datetime.now(UTC)
+            after = StuckPage(crawl, query["after"], query.get("kind", "DOCUMENT"), "", now, now)  # type: ignore[arg-type]
+        return found.pages(crawl, after, _STUCK)

@@ -76,7 +76,7 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture
-def open_page(chromium: Any, site: CrawledSite) -> Iterator[Callable[..., Any]]:
+def open_page(chromium: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     """Opens a page: `open_page("/crawls/broad")`, or of another dashboard: `open_page("/", dashboard.url)`.
 
     At the end of the test fails on each error in the console, such as one of the Content-Security-Policy, and if a
@@ -100,7 +100,9 @@ def open_page(chromium: Any, site: CrawledSite) -> Iterator[Callable[..., Any]]:
         page.on("console", note)
         page.on("response", check)
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto((url or site.url) + path, wait_until="load", **options)
+        # made only for tests that open it
+        url = url or request.getfixturevalue("site").url
+        page.goto(url + path, wait_until="load", **options)
         return page
 
     yield open_page

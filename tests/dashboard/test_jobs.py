@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import update
 
-from tests.dashboard.site import ATTACK, CrawledSite
+from tests.dashboard.site import ATTACK
 from webcrawl.alarms.stuck import StuckPage, StuckPages
 from webcrawl.jobs.records import Job, JobState, State
 from webcrawl.jobs.store import JobStore
@@ -48,7 +48,6 @@ def test_jobs_show_their_past_and_obey(
     check_accessible: Callable[[Any], None],
     tmp_path: Path,
     redis_url: str,
-    site: CrawledSite,
 ) -> None:
     (tmp_path / "data").mkdir()
     dashboard = start_dashboard(REDIS_URL=redis_url)

@@ -27,8 +27,12 @@ def test_a_budget_is_spent_by_its_last_page() -> None:
 
 
 def test_an_important_page_costs_less() -> None:
-    assert [cost(importance) for importance in (None, 0.0, 0.3, 1.0)] == [COST] * 4
-    assert [cost(importance) for importance in (2.0, 4.0, 8.0, 1000.0)] == [COST // 2, COST // 4, 1, 1]
+    assert [cost(importance, MOST_DOMAINS) for importance in (None, 0.0, 0.3, 1.0)] == [COST] * 4
+    important = (2.0, 4.0, 8.0, 1000.0)
+    assert [cost(importance, MOST_DOMAINS) for importance in important] == [COST // 2, COST // 4, 1, 1]
+    # what an owner's own pages give each other is no merit
+    assert [cost(importance, 0) for importance in important] == [COST] * 4
+    assert [cost(importance, 1) for importance in important] == [COST // 2] * 4
 
 
 def test_a_few_that_sank_beside_many_others_are_slowed_down_most() -> None:

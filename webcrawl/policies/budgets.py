@@ -4,7 +4,8 @@ After BEAST, the budget enforcement of IRLbot (Lee, Leonard, Wang, Loguinov, "IR
 Beyond", WWW 2008). Anybody can make any number of pages and of names under a domain, but not links from other people's
 domains. So a budget grows with the number of other registered domains that link to its owner.
 
-A page costs less if it is important (webcrawl.policies.importance), so that a budget grows with credit too. A host over
+A page costs less if it is important (webcrawl.policies.importance) and other domains link to its owner, so that a budget
+grows with credit from others, and not with what an owner's pages give each other. A host over
 its budget loses nothing: it sinks to the lowest level, and is asked less often while other hosts have better URLs. How
 much less depends on how many have them: a crawl in which most hosts are over their budgets is not slowed down.
 """
@@ -25,7 +26,8 @@ MOST_DOMAINS = 64
 """Linking domains that are counted."""
 
 COST = 8
-"""What a page costs that has mean importance, or less, or none. Others cost at least 1."""
+"""What a page costs that has mean importance, or less, or none, and all pages of an owner to whom no other domain
+links. Others cost at least 1."""
 
 NEW_HOST = COST
 """What a name costs its registered domain before its first page: its robots.txt is fetched."""
@@ -93,9 +95,15 @@ class Spending(NamedTuple):
         return f"{self.spent / COST:,.0f} of {self.pages:,} pages; {links} to it"
 
 
-def cost(importance: float | None) -> int:
-    """Returns what a page costs; `importance` is a multiple of the mean, None if it is not known."""
-    return COST if importance is None or importance <= 1 else max(1, round(COST / importance))
+def cost(importance: float | None, domains: int) -> int:
+    """Returns what a page costs its owner, to whom so many other registered domains link.
+
+    `importance` is a multiple of the mean, None if it is not known. Each linking domain makes room for as much as the
+    mean: seeds that nobody links to may be important by their own links alone.
+    """
+    if importance is None or importance <= 1:
+        return COST
+    return max(1, round(COST / min(importance, 1 + domains)))
 
 
 def slowdown(better: int, sunk: float, wide: float) -> Slowdown:

@@ -55,7 +55,8 @@ class Budgets:
     def spend(self, host: str, importance: float | None) -> None:
         """Counts a URL that is handed out; `importance` is a multiple of the mean, None if it is not known."""
         for owner in owners(host):
-            self._entry(owner).spent += cost(importance)
+            domains = self._known.get(owner, Spending()).domains
+            self._entry(owner).spent += cost(importance, domains)
 
     def waste(self, host: str) -> None:
         """Counts that a page of a host gave nothing new, if somebody is over a budget."""

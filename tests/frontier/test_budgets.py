@@ -89,6 +89,24 @@ async def test_the_hosts_of_a_domain_that_sank_take_turns(frontier: Frontier) ->
     assert set(await leased(frontier)) == {TRAP, OTHER}
 
 
+async def test_workers_count_the_hosts_of_all_shards(
+    frontier_of: Callable[..., Frontier], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webcrawl.frontier.ledger._TELL_SECONDS", 0.0)
+    frontier = frontier_of(shards=4)
+    await sink(frontier, TRAP, HONEST)
+    await leased(frontier)
+    whole = await slow_down(frontier, 4.0, delay=1.0)
+    assert whole[:2] == (1, 1)
+    workers = [Ledger(frontier.engine, frontier.keys) for _ in range(2)]
+    for _ in range(2):
+        found = [
+            await worker.slow_down(shards, Slowdown(2.0, 1.0), 1.0)
+            for worker, shards in zip(workers, ([0, 1], [2, 3]), strict=True)
+        ]
+    assert found == [whole, whole]
+
+
 async def test_the_hosts_of_a_domain_take_turns_when_all_hosts_have_sunk(
     frontier_of: Callable[..., Frontier],
 ) -> None:

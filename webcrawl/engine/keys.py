@@ -124,6 +124,8 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       vitals:<worker>              STR   what the worker tells of itself (webcrawl.frontier.vitals); expiring
       samples                      HASH  at (of the last sample), whole (of the last in the list), step (ms between)
       samples:hour, samples:whole  LIST  the history (webcrawl.frontier.history); not part of a checkpoint
+      standings                    HASH  shard -> better, sunk and wide: how many hosts and owners of budgets have
+                                         better URLs or have sunk, as its worker counted last; expiring
       pages                        STREAM  the latest finished pages, for listeners: page (JSON)
       seeds                        SET   "hostname port" of hosts that an operator named
       seed_addresses               HASH  the same -> the inner addresses in its first answer, separated by spaces

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ from webcrawl.urls.canonical import hostname, registered_domain
 _SOON_SECONDS = 10.0
 """A host counts as one that could be asked if it may be asked within this time, or within _SOON_GAPS usual gaps."""
 _SOON_GAPS = 10
+_TELL_SECONDS = 2.0
+"""Workers tell each other what they count in their shards so often."""
+_TOLD_SECONDS = 60
 _MOST_READ = 5_000
 """Names and domains over their budgets that are read of each shard to tell of them."""
 
@@ -59,6 +63,9 @@ class Ledger:
 
     engine: Engine
     keys: Keys
+    _others: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False)
+    """Shard -> what its worker has counted last; see `slow_down`."""
+    _tell_at: float = field(default=0.0, init=False)
 
     async def add(self, entries: Mapping[str, Entry]) -> dict[str, Spending]:
         """Adds entries; returns what each owner has now. An empty entry only asks.
@@ -87,15 +94,32 @@ class Ledger:
     ) -> tuple[int, int, float]:
         """Sets in some shards by how much gaps are longer over a budget, for a minute.
 
-        `delay`: the usual seconds between two requests. Returns the arguments of webcrawl.policies.budgets.slowdown.
+        `delay`: the usual seconds between two requests. Returns the arguments of webcrawl.policies.budgets.slowdown for
+        the whole crawl: of other shards, as their workers have counted last.
         """
         soon = milliseconds(max(_SOON_SECONDS, _SOON_GAPS * delay))
         factors = [f"{one:.4f}" for one in slowdown]
         arguments: list[str | int] = [*factors, milliseconds(delay), self.keys.shards, LONGEST, soon]
         calls = [Call("slow", self.keys.queue(shard), arguments) for shard in shards]
         replies = await self.engine.run_all(calls)
-        better, sunk, wide = (sum(one[place] for one in replies) for place in range(3))
+        counted = {shard: (*reply,) for shard, reply in zip(shards, replies, strict=True)}
+        if len(counted) < self.keys.shards:
+            counted = await self._of_others(counted) | counted
+        better, sunk, wide = (sum(one[place] for one in counted.values()) for place in range(3))
         return better, sunk, wide / self.keys.shards
+
+    async def _of_others(self, counted: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, ...]]:
+        """Tells the other workers what was counted in some shards; returns what they have told, now and then anew."""
+        if (now := time.monotonic()) >= self._tell_at:
+            self._tell_at = now + _TELL_SECONDS
+            key = self.keys.own("standings")
+            told = [text for shard, row in counted.items() for text in (shard, " ".join(map(str, row)))]
+            if told:
+                await self.engine.change(key, "HSET", *told)
+                await self.engine.change(key, "EXPIRE", _TOLD_SECONDS)
+            found = await self.engine.client.hgetall(key)
+            self._others = {int(shard): tuple(map(int, row.split())) for shard, row in found.items()}
+        return self._others
 
     async def over(self, most: int) -> OverBudget:
         """Returns who is over its budget, with the `most` that have spent most."""

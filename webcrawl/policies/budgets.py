@@ -4,10 +4,10 @@ After BEAST, the budget enforcement of IRLbot (Lee, Leonard, Wang, Loguinov, "IR
 Beyond", WWW 2008). Anybody can make any number of pages and of names under a domain, but not links from other people's
 domains. So a budget grows with the number of other registered domains that link to its owner.
 
-A page costs less if it is important (webcrawl.policies.importance) and other domains link to its owner, so that a budget
-grows with credit from others, and not with what an owner's pages give each other. A host over
-its budget loses nothing: it sinks to the lowest level, and is asked less often while other hosts have better URLs. How
-much less depends on how many have them: a crawl in which most hosts are over their budgets is not slowed down.
+A page costs less if it is important (webcrawl.policies.importance) and other domains link to its owner. So a budget
+grows with credit from others, and not with what an owner's pages give each other. A host over its budget loses nothing:
+it sinks to the lowest level, and is asked less often while other hosts have better URLs. How much less depends on how
+many have them: a crawl in which most hosts are over their budgets is not slowed down.
 """
 
 from __future__ import annotations

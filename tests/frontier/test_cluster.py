@@ -35,10 +35,12 @@ from webcrawl.engine.scripts import Call, script_source
 from webcrawl.errors import EngineError, EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, Lease, LeasedURL, Settlement
 from webcrawl.frontier.figures import figures
+from webcrawl.frontier.gauges import gauges
 from webcrawl.frontier.history import History
 from webcrawl.frontier.host_costs import HostCosts
 from webcrawl.frontier.records import HostLimits, Report
 from webcrawl.frontier.waits import next_waits
+from webcrawl.frontier.watch import Watch
 from webcrawl.hosts.costs import Cost
 from webcrawl.stores.duplicate_index import DuplicateIndex
 from webcrawl.stores.listeners import Publisher
@@ -129,6 +131,8 @@ async def use_leases(frontier: Frontier) -> list[Lease]:
 
 async def use_operator_commands(frontier: Frontier, crawl: Crawl, leases: list[Lease]) -> None:
     assert await History(frontier.engine, frontier.keys).add(await figures(frontier, crawl))
+    assert (await gauges(frontier)).ready == len(leases)
+    assert await Watch(frontier.engine, frontier.keys, "w1").claim() == ""
     await frontier.block_until(leases[0].host, 60.0)
     await frontier.set_delay(leases[0].host, 2.0)
     assert await frontier.condemn(leases[1].host, "gone") == 2

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import msgpack
 
 from tests.frontier.pages import page, urls_of
+from tests.frontier.spilling import spilling
 from webcrawl.frontier import DeadLetter, Frontier, Settlement
+from webcrawl.frontier.dead_letters import DeadLetters
 
 HOST = "http://a.test"
 OTHER = "http://b.test"
@@ -114,3 +117,19 @@ async def test_reaping_blames_as_many_urls_as_may_have_been_started(frontier_of:
     await frontier.acknowledge(lease, [Settlement(1)])
     assert await frontier.reap(everything=True) == (1, 2)
     assert [letter.url for letter in await letters_of(frontier)] == [f"{HOST}/1", f"{HOST}/2"]
+
+
+async def test_dead_letters_are_grouped_by_reason_in_bounded_work(frontier: Frontier, tmp_path: Path) -> None:
+    await frontier.add([page(f"{HOST}/{n}") for n in range(7)])
+    await fail_all(frontier, "gone")
+    await frontier.add([page(f"{OTHER}/1")])
+    await fail_all(frontier, "status 500")
+    letters = DeadLetters(frontier, await spilling(frontier, tmp_path))
+    found = await letters.by_reason()
+    assert [(one.text, one.letters) for one in found.reasons] == [("gone", 7), ("status 500", 1)]
+    assert [len(one.samples) for one in found.reasons] == [5, 1]
+    assert (found.read, found.complete) == (8, True)
+    some = await letters.by_reason(most=3)
+    assert (some.read, some.complete, sum(one.letters for one in some.reasons)) == (3, False, 3)
+    assert [one.text for one in (await letters.by_reason(OTHER)).reasons] == ["status 500"]
+    assert (await letters.by_reason(reason="nothing like it")).reasons == []

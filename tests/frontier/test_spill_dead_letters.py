@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 from redis import Redis
 
 from tests.frontier.pages import page, urls_of
 from tests.frontier.spilling import HOST, OTHER, fetch, numbered, serve, spilling
-from webcrawl.commands.deadletters import requeue
-from webcrawl.crawler.session import Session
 from webcrawl.frontier import Frontier
+from webcrawl.frontier.dead_letters import DeadLetters
 from webcrawl.frontier.spilled_dead_letters import SpilledDeadLetters
 
 
@@ -69,7 +66,7 @@ async def test_most_dead_letters_of_a_long_queue_stay_in_the_store(
     assert (await frontier.counts()).spilled == 0
 
 
-async def test_the_requeue_command_finds_dead_letters_in_engine_and_store(
+async def test_dead_letters_in_engine_and_store_are_counted_and_requeued_together(
     frontier: Frontier, tmp_path: Path
 ) -> None:
     tails = await spilling(frontier, tmp_path, hot=100)
@@ -78,9 +75,12 @@ async def test_the_requeue_command_finds_dead_letters_in_engine_and_store(
         await serve(tails, frontier)
     assert await frontier.condemn(HOST, "no answer") == 4000
     await serve(tails, frontier)
-    session = cast("Session", SimpleNamespace(connection=SimpleNamespace(frontier=frontier, tails=tails)))
-    assert await requeue(session, OTHER, "") == await requeue(session, HOST, "something else") == 0
-    assert await requeue(session, HOST, "answer") == 4000
+    letters = DeadLetters(frontier, tails)
+    known = await letters.by_reason()
+    assert (known.read, known.complete) == (4000, True)
+    assert [(one.text, one.letters, len(one.samples)) for one in known.reasons] == [("no answer", 4000, 5)]
+    assert await letters.requeue(OTHER) == await letters.requeue(HOST, "something else") == 0
+    assert await letters.requeue(HOST, "answer") == 4000
     counts = await frontier.counts()
     assert (counts.queued, counts.dead) == (4000, 0)
     assert set(await fetch(frontier, tails, urls=100)) == {*numbered(4000)}

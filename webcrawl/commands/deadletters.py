@@ -6,20 +6,16 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from webcrawl.crawler.command import SessionCommand, check_crawl, host_named
 from webcrawl.documents.values import counted, printable
-from webcrawl.urls.canonical import split
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
     from webcrawl.frontier import DeadLetter
-    from webcrawl.frontier.spilled_dead_letters import SpilledDeadLetters
-
-_BATCH = 1000
+    from webcrawl.frontier.dead_letters import DeadLetters
 
 
 class Command(SessionCommand):
@@ -47,49 +43,23 @@ class Command(SessionCommand):
         host = host_named(opts.host) if opts.host else None
         await check_crawl(session)
         if opts.requeue:
-            queued = await requeue(session, host, opts.reason)
+            queued = await _letters(session).requeue(host, opts.reason)
             print(
                 f"{counted(queued, 'dead letter')} queued again."
                 + (" They need a running worker." if queued else "")
             )
             return
         listed = 0
-        async for letter in all_letters(session, host, opts.reason):
+        async for letter in _letters(session).letters(host, opts.reason):
             listed += 1
             print(_json(letter) if opts.json else _line(letter))
         print(f"{counted(listed, 'dead letter')}.", file=sys.stderr)
 
 
-async def requeue(session: Session, host: str | None, reason: str) -> int:
-    """Queues dead letters again, optionally only those of one host, whose reason contains `reason`; returns how many.
+def _letters(session: Session) -> DeadLetters:
+    from webcrawl.frontier.dead_letters import DeadLetters  # no other command needs what it imports
 
-    Raises StoreError while the store of some of them is unavailable.
-    """
-    # before the engine: workers may move letters from the store to the engine meanwhile
-    queued = await _spilled(session).requeue(host, reason)
-    batch = set[tuple[str, str]]()
-    async for letter in session.connection.frontier.dead_letters(host, reason):
-        batch.add((split(letter.url)[0], letter.url))
-        if len(batch) >= _BATCH:
-            queued += await session.connection.frontier.requeue(batch, reason)
-            batch.clear()
-    return queued + await session.connection.frontier.requeue(batch, reason)
-
-
-async def all_letters(session: Session, host: str | None, reason: str) -> AsyncIterator[DeadLetter]:
-    """Dead letters in the engine, then those in the store."""
-    async for letter in session.connection.frontier.dead_letters(host, reason):
-        yield letter
-    async for letter in _spilled(session).letters(host, reason):
-        yield letter
-
-
-def _spilled(session: Session) -> SpilledDeadLetters:
-    from webcrawl.frontier.spilled_dead_letters import (
-        SpilledDeadLetters,  # no other command needs what it imports
-    )
-
-    return SpilledDeadLetters(session.connection.frontier, session.connection.tails)
+    return DeadLetters(session.connection.frontier, session.connection.tails)
 
 
 def _json(letter: DeadLetter) -> str:

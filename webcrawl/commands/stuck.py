@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.commands.deadletters import all_letters
 from webcrawl.crawler.command import SessionCommand
 from webcrawl.documents.values import counted, printable
 
@@ -79,7 +78,10 @@ async def _rows(
                 yield _fields(page) | (dataclasses.asdict(place) if place else {})
         pages = stuck.pages(crawl, after=pages[-1], limit=_BATCH)
     if known and wanted in (None, "DEAD_LETTER"):
-        async for letter in all_letters(session, None, ""):
+        # imported late: no other command needs what it imports
+        from webcrawl.frontier.dead_letters import DeadLetters
+
+        async for letter in DeadLetters(session.connection.frontier, session.connection.tails).letters():
             row = _fields(told[letter.url]) if letter.url in told else {"notified": None}
             when = datetime.fromtimestamp(letter.time, UTC).isoformat()
             about = {"crawl": crawl, "url": letter.url, "kind": "DEAD_LETTER", "reason": letter.reason}

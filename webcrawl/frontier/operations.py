@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 
 import msgpack
@@ -132,14 +132,15 @@ class Operations:
 
         They are read in pieces, so letters that are added or requeued meanwhile may be missing.
         """
-        text = reason.encode()
         for shard in range(self.keys.shards) if host is None else [self.keys.shard(host)]:
-            async for url, value in self.engine.client.hscan_iter(self.keys.dead(shard), count=BATCH):
-                if host is not None and not url.startswith(host.encode() + b"/"):
-                    continue
-                for why, time, entry in msgpack.unpackb(value, raw=True):
-                    if text in why:
-                        yield DeadLetter(url.decode(), why.decode(errors="replace"), time / 1000, entry[1])
+            async for url, value in self.packed_letters(shard):
+                for letter in unpacked_letters(url, value, host, reason):
+                    yield letter
+
+    async def packed_letters(self, shard: int) -> AsyncIterator[tuple[bytes, bytes]]:
+        """Yields the URLs with dead letters in a shard, with what `unpacked_letters` reads."""
+        async for url, value in self.engine.client.hscan_iter(self.keys.dead(shard), count=BATCH):
+            yield url, value
 
     async def reason_of_death(self, host: str, url: str) -> str | None:
         """Returns the reason of a URL's last dead letter; None if it has none."""
@@ -205,6 +206,17 @@ class Operations:
 
     async def _call(self, script: str, *arguments: str | int) -> None:
         await self.engine.run(Call(script, self.keys.queue(self.keys.shard(str(arguments[0]))), arguments))
+
+
+def unpacked_letters(
+    url: bytes, value: bytes, host: str | None = None, reason: str = ""
+) -> Iterator[DeadLetter]:
+    """Yields the dead letters of a URL, if it is one of `host`, whose reason contains a text."""
+    if host is not None and not url.startswith(host.encode() + b"/"):
+        return
+    for why, time, entry in msgpack.unpackb(value, raw=True):
+        if reason.encode() in why:
+            yield DeadLetter(url.decode(), why.decode(errors="replace"), time / 1000, entry[1])
 
 
 def milliseconds(seconds: float) -> int:

@@ -1,0 +1,92 @@
+"""The dead letters of a crawl, wherever they are: in the engine, and in the store of long queues."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from webcrawl.frontier.operations import BATCH, Operations, unpacked_letters
+from webcrawl.frontier.records import DeadLetter
+from webcrawl.frontier.spilled_dead_letters import SpilledDeadLetters
+from webcrawl.frontier.tails import Tails
+from webcrawl.urls.canonical import split
+
+_MOST_READ = 20_000
+_MOST_SAMPLES = 5
+
+
+@dataclass(slots=True)
+class Reason:
+    """The dead letters with one reason, of those that were read; `samples`: the first of them."""
+
+    text: str
+    letters: int = 0
+    samples: list[DeadLetter] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """The reasons of dead letters, the commonest first, after `read` URLs. `complete`: there are no more."""
+
+    reasons: list[Reason]
+    read: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Reads dead letters and queues them again. Methods raise StoreError while the store is unavailable."""
+
+    operations: Operations
+    tails: Tails
+
+    async def letters(self, host: str | None = None, reason: str = "") -> AsyncIterator[DeadLetter]:
+        """Yields those of one host or of all, whose reason contains a text: first those in the engine."""
+        async for letter in self.operations.dead_letters(host, reason):
+            yield letter
+        async for letter in self._spilled.letters(host, reason):
+            yield letter
+
+    async def by_reason(self, host: str | None = None, reason: str = "", most: int = _MOST_READ) -> Reasons:
+        """Returns the reasons of those among the first `most` dead letters, with samples."""
+        found: dict[str, Reason] = {}
+        read = 0
+        async for letters in self._looked_at(host, reason):
+            if read >= most:
+                return Reasons(_commonest_first(found), read, complete=False)
+            read += 1
+            for letter in letters:
+                one = found.setdefault(letter.reason, Reason(letter.reason))
+                one.letters += 1
+                if len(one.samples) < _MOST_SAMPLES:
+                    one.samples.append(letter)
+        return Reasons(_commonest_first(found), read, complete=True)
+
+    async def _looked_at(self, host: str | None, reason: str) -> AsyncIterator[list[DeadLetter]]:
+        """Yields the wanted letters of each URL with dead letters; none for another host."""
+        keys = self.operations.keys
+        for shard in range(keys.shards) if host is None else [keys.shard(host)]:
+            async for url, value in self.operations.packed_letters(shard):
+                yield list(unpacked_letters(url, value, host, reason))
+        async for letter in self._spilled.letters(host, reason):
+            yield [letter]
+
+    async def requeue(self, host: str | None = None, reason: str = "") -> int:
+        """Queues them again, with no attempts counted; returns how many."""
+        # before the engine: workers may move letters from the store to the engine meanwhile
+        queued = await self._spilled.requeue(host, reason)
+        batch = set[tuple[str, str]]()
+        async for letter in self.operations.dead_letters(host, reason):
+            batch.add((split(letter.url)[0], letter.url))
+            if len(batch) >= BATCH:
+                queued += await self.operations.requeue(batch, reason)
+                batch.clear()
+        return queued + await self.operations.requeue(batch, reason)
+
+    @property
+    def _spilled(self) -> SpilledDeadLetters:
+        return SpilledDeadLetters(self.operations, self.tails)
+
+
+def _commonest_first(found: dict[str, Reason]) -> list[Reason]:
+    return sorted(found.values(), key=lambda one: (-one.letters, one.text))

@@ -13,16 +13,11 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import SessionCommand, check_crawl, host_named
 from webcrawl.documents.values import size
-from webcrawl.errors import StoreError
-from webcrawl.hosts.costs import ALL, Cost, Load
-from webcrawl.policies.budgets import COST
-from webcrawl.policies.dust import SiteDust
-from webcrawl.policies.pattern_records import HostPatterns
-from webcrawl.urls.canonical import hostname, registered_domain
+from webcrawl.urls.canonical import hostname
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
-    from webcrawl.frontier import Crawl
+    from webcrawl.frontier.host_report import HostReport, Share
     from webcrawl.frontier.records import HostState
 
 _PARKED = {"blocked": "no: blocked by an operator", "budget": "no: its limit of pages or bytes is reached"}
@@ -71,6 +66,9 @@ class Command(SessionCommand):
         return super().crawl_id(args[1:])
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        # imported late: the engine's client is slow to import
+        from webcrawl.frontier.host_report import host_report, switch_rules
+
         host = host_named(args[0])
         await check_crawl(session)
         frontier = session.connection.frontier
@@ -83,53 +81,15 @@ class Command(SessionCommand):
         told = {name: getattr(opts, f"max_{name}") for name in ("pages", "bytes", "depth")}
         if changes := {name: None if most < 0 else most for name, most in told.items() if most is not None}:
             await frontier.limit(host, dataclasses.replace((await frontier.host(host)).limits, **changes))
-        dust = await _dust(session, host, off=opts.rule_off, on=opts.rule_on)
-        state, shares = await frontier.host(host), await _shares(session.connection.crawl, host)
-        rule, records = _rule(session, host), HostPatterns.unpack(await frontier.patterns(host))
-        budgets = await _budgets(session, host)
+        await switch_rules(session.connection.crawl, host, off=opts.rule_off, on=opts.rule_on)
+        report, rule = await host_report(frontier, session.connection.crawl, host), _rule(session, host)
         if opts.json:
-            costs = {kind: dataclasses.asdict(share) for kind, share in shares.items()}
-            more = {
-                "rule": rule,
-                "budgets": budgets,
-                "patterns": _rows(records),
-                "dust": _dust_rows(dust),
-                "costs": costs,
-            }
-            print(json.dumps({**dataclasses.asdict(state), **more}, indent=2))
+            print(json.dumps({**report.as_dict(), "rule": rule}, indent=2))
         else:
-            _print(state, rule, shares)
-            _print_budgets(budgets)
-            _print_patterns(records)
-            _print_dust(dust)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Share:
-    """What a host, a registered domain or all hosts have cost, and what they use now."""
-
-    name: str
-    cost: Cost
-    load: Load
-
-
-async def _dust(session: Session, host: str, *, off: list[str], on: list[str]) -> SiteDust:
-    """Switches DUST rules off and on, and returns what is known of them; raises StoreError for an unknown rule."""
-    # imported late: the engine's client is slow to import
-    from webcrawl.frontier.dust import DustRules
-
-    rules = DustRules(session.connection.engine, session.connection.keys)
-    packed, switched_off = await rules.of(host)
-    dust = SiteDust.unpack(packed)
-    dust.switch_off(switched_off)
-    for rule in (*off, *on):
-        if rule not in dust.states():
-            known = ", ".join(dust.states()) or "none"
-            raise StoreError(f"{rule!r} is no DUST rule of {host}; known are: {known}")
-    if off or on:
-        dust.switch_off((switched_off | set(off)) - set(on))
-        await rules.switch_off(host, dust.off)
-    return dust
+            _print(report.state, rule, report.shares)
+            _print_budgets(report.budgets)
+            _print_patterns(report)
+            _print_dust(report)
 
 
 def _rule(session: Session, host: str) -> str | None:
@@ -138,37 +98,7 @@ def _rule(session: Session, host: str) -> str | None:
     return str(rule) if rules and (rule := rules.of(hostname(host))).match else None
 
 
-async def _budgets(session: Session, host: str) -> dict[str, dict[str, object]]:
-    """The budgets of the host's name and of its registered domain."""
-    from webcrawl.frontier.ledger import Entry, Ledger, owners
-
-    connection = session.connection
-    known = await Ledger(connection.engine, connection.keys).add({one: Entry() for one in owners(host)})
-    return {
-        owner: {
-            "spent": one.spent / COST,
-            "pages": one.pages,
-            "linking_domains": one.domains,
-            "is_over": one.is_over,
-        }
-        for owner, one in known.items()
-    }
-
-
-async def _shares(crawl: Crawl, host: str) -> dict[str, _Share]:
-    names = {"host": host, "domain": registered_domain(hostname(host)), "all": ALL}
-    loads = await crawl.costs.loads(await crawl.workers.names())
-    costs = await crawl.costs.of(*names.values())
-    loads[ALL] = Load()
-    for load in [load for name, load in loads.items() if "://" in name]:
-        loads[ALL].add(load)
-    return {
-        kind: _Share(name, cost, loads.get(name, Load()))
-        for (kind, name), cost in zip(names.items(), costs, strict=True)
-    }
-
-
-def _print(state: HostState, rule: str | None, shares: Mapping[str, _Share]) -> None:
+def _print(state: HostState, rule: str | None, shares: Mapping[str, Share]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -213,37 +143,14 @@ def _print_budgets(budgets: dict[str, dict[str, object]]) -> None:
         )
 
 
-def _rows(patterns: HostPatterns) -> dict[str, dict[str, int | str]]:
-    """The records of patterns, by pattern; with the levels by which it sinks, and why."""
-    rows: dict[str, dict[str, int | str]] = {}
-    for name, record in patterns.records.items():
-        levels = patterns.levels_of(name)
-        rows[name] = {**dataclasses.asdict(record), "sinks_by": levels, "why": record.why if levels else ""}
-    return rows
-
-
-def _print_patterns(patterns: HostPatterns) -> None:
-    rows = _rows(patterns)
-    for pattern in sorted(rows, key=lambda name: -patterns.records[name].fetched):
-        record, row = patterns.records[pattern], rows[pattern]
+def _print_patterns(report: HostReport) -> None:
+    for pattern, row in report.pattern_rows().items():
         why = f"; sank by {row['sinks_by']} levels: {row['why']}" if row["why"] else ""
-        print(f"{pattern}: {record.fetched:,} pages, {record.new:,} new, {record.links:,} new links{why}")
+        print(f"{pattern}: {row['fetched']:,} pages, {row['new']:,} new, {row['links']:,} new links{why}")
 
 
-def _dust_rows(dust: SiteDust) -> dict[str, dict[str, int | str]]:
-    """How each DUST rule is used, and the pairs of pages for and against it, by rule."""
-    rows: dict[str, dict[str, int | str]] = {}
-    for rule, state in dust.states().items():
-        known = dust.evidence.get(rule)
-        pairs = {"same": known.same, "other": known.other, "texts": len(known.texts)} if known else {}
-        rows[rule] = {"state": state, **pairs}
-    return rows
-
-
-def _print_dust(dust: SiteDust) -> None:
-    rows = _dust_rows(dust)
-    for rule in sorted(rows, key=lambda name: (rows[name]["state"] == "not used", name)):
-        row = rows[rule]
+def _print_dust(report: HostReport) -> None:
+    for rule, row in report.dust_rows().items():
         pairs = f": {row['same']:,} pairs alike, {row['other']:,} different" if "same" in row else ""
         print(f"DUST rule {rule} ({row['state']}){pairs}")
 

@@ -1,0 +1,152 @@
+"""All that the engine knows of one host: its state, politeness and robots.txt, and what it costs and teaches."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from webcrawl.errors import StoreError
+from webcrawl.frontier.crawl import Crawl
+from webcrawl.frontier.dust import DustRules
+from webcrawl.frontier.ledger import Entry, Ledger, owners
+from webcrawl.frontier.operations import Operations
+from webcrawl.frontier.records import HostState
+from webcrawl.hosts.costs import ALL, Cost, Load
+from webcrawl.hosts.robots import RobotsPolicy
+from webcrawl.policies.budgets import COST
+from webcrawl.policies.dust import SiteDust
+from webcrawl.policies.pattern_records import HostPatterns
+from webcrawl.urls.canonical import hostname, registered_domain
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a host, a registered domain or all hosts have cost, and what they use now."""
+
+    name: str
+    cost: Cost
+    load: Load
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRobots:
+    """The robots.txt of a host as the engine has it, for `seconds` more."""
+
+    policy: RobotsPolicy
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostReport:
+    """What is known of one host.
+
+    shares    of the host, its registered domain and all hosts: "host", "domain" and "all"
+    budgets   owner -> what it has spent
+    patterns  the records of its URL patterns
+    dust      its DUST rules
+    """
+
+    state: HostState
+    shares: dict[str, Share]
+    budgets: dict[str, dict[str, object]]
+    patterns: HostPatterns
+    dust: SiteDust
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns all of it as JSON has it."""
+        return {
+            **dataclasses.asdict(self.state),
+            "budgets": self.budgets,
+            "patterns": self.pattern_rows(),
+            "dust": self.dust_rows(),
+            "costs": {kind: dataclasses.asdict(share) for kind, share in self.shares.items()},
+        }
+
+    def pattern_rows(self) -> dict[str, dict[str, int | str]]:
+        """The records of patterns, the most fetched first; with the levels by which each sinks, and why."""
+        records = self.patterns.records
+        rows: dict[str, dict[str, int | str]] = {}
+        for name in sorted(records, key=lambda name: -records[name].fetched):
+            levels, record = self.patterns.levels_of(name), records[name]
+            why = record.why if levels else ""
+            rows[name] = {**dataclasses.asdict(record), "sinks_by": levels, "why": why}
+        return rows
+
+    def dust_rows(self) -> dict[str, dict[str, int | str]]:
+        """How each DUST rule is used, and the pairs of pages for and against it, by rule; those in use first."""
+        states = self.dust.states()
+        rows: dict[str, dict[str, int | str]] = {}
+        for rule in sorted(states, key=lambda name: (states[name] == "not used", name)):
+            known = self.dust.evidence.get(rule)
+            pairs = {"same": known.same, "other": known.other, "texts": len(known.texts)} if known else {}
+            rows[rule] = {"state": states[rule], **pairs}
+        return rows
+
+
+async def host_report(operations: Operations, crawl: Crawl, host: str) -> HostReport:
+    """Reads what is known of a host; a host that is not known has empty values."""
+    engine, keys = crawl.engine, crawl.keys
+    packed, off = await DustRules(engine, keys).of(host)
+    dust = SiteDust.unpack(packed)
+    dust.switch_off(off)
+    return HostReport(
+        await operations.host(host),
+        await _shares(crawl, host),
+        await _budgets(crawl, host),
+        HostPatterns.unpack(await operations.patterns(host)),
+        dust,
+    )
+
+
+async def switch_rules(crawl: Crawl, host: str, *, off: list[str], on: list[str]) -> None:
+    """Switches DUST rules of a host off and on; raises StoreError for an unknown rule."""
+    rules = DustRules(crawl.engine, crawl.keys)
+    packed, switched_off = await rules.of(host)
+    dust = SiteDust.unpack(packed)
+    dust.switch_off(switched_off)
+    for rule in (*off, *on):
+        if rule not in dust.states():
+            known = ", ".join(dust.states()) or "none"
+            raise StoreError(f"{rule!r} is no DUST rule of {host}; known are: {known}")
+    if off or on:
+        await rules.switch_off(host, (switched_off | set(off)) - set(on))
+
+
+async def stored_robots(operations: Operations, host: str) -> StoredRobots | None:
+    """Returns the robots.txt of a host; None if it was not read, or its copy has expired.
+
+    Raises StoreError for a damaged copy.
+    """
+    client, key = operations.engine.client, operations.keys.robots(host)
+    known = await client.get(key)
+    if known is None:
+        return None
+    return StoredRobots(RobotsPolicy.from_bytes(known), max(0, await client.pttl(key)) / 1000)
+
+
+async def _budgets(crawl: Crawl, host: str) -> dict[str, dict[str, object]]:
+    """The budgets of the host's name and of its registered domain."""
+    known = await Ledger(crawl.engine, crawl.keys).add({one: Entry() for one in owners(host)})
+    return {
+        owner: {
+            "spent": one.spent / COST,
+            "pages": one.pages,
+            "linking_domains": one.domains,
+            "is_over": one.is_over,
+        }
+        for owner, one in known.items()
+    }
+
+
+async def _shares(crawl: Crawl, host: str) -> dict[str, Share]:
+    names = {"host": host, "domain": registered_domain(hostname(host)), "all": ALL}
+    loads = await crawl.costs.loads(await crawl.workers.names())
+    costs = await crawl.costs.of(*names.values())
+    loads[ALL] = Load()
+    for load in [load for name, load in loads.items() if "://" in name]:
+        loads[ALL].add(load)
+    return {
+        kind: Share(name, cost, loads.get(name, Load()))
+        for (kind, name), cost in zip(names.items(), costs, strict=True)
+    }

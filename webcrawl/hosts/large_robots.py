@@ -176,6 +176,43 @@ class _Rules:
         return -1, True
 
 
+def deciding_line(text: str, url: str, agent: str) -> str:
+    """Returns the line of normalized ones that decides about a normalized URL; empty if none does."""
+    path, best, decides = _path(url), (-1, False), ""
+    for line in _lines_for(text, agent):
+        field, value = _directive(line)
+        for pattern, allowed in _patterns(value, field == "allow"):
+            if (len(pattern), allowed) > best and _covers(pattern, path):
+                best, decides = (len(pattern), allowed), line
+    return decides
+
+
+def _lines_for(text: str, agent: str) -> list[str]:
+    """Returns the lines with rules of an agent, or those for all agents."""
+    groups: dict[str, list[str]] = {}
+    current: set[str] = set()
+    has_rules = False
+    for line in text.split("\n"):
+        field, value = _directive(line)
+        if field == "user-agent":
+            current, has_rules = set() if has_rules else current, False
+            if value:
+                current.add(value.lower())
+                groups.setdefault(value.lower(), [])
+        elif field not in _SITEMAP:
+            has_rules = has_rules or bool(field)
+            if value and (field == "allow" or field in _DISALLOW):
+                for name in current & {agent, "*"}:
+                    groups[name].append(line)
+    return groups.get(agent, groups.get("*", []))
+
+
+def _covers(pattern: str, path: str) -> bool:
+    if "*" in pattern:
+        return _matches(pattern, path)
+    return path == pattern[:-1] if pattern.endswith("$") else path.startswith(pattern)
+
+
 def _directive(line: str) -> tuple[str, str]:
     """Returns the field of a line in lower case and its value; ("", "") if it has no known field.
 

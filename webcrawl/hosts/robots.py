@@ -19,7 +19,7 @@ import msgpack
 from protego import Protego
 
 from webcrawl.errors import StoreError
-from webcrawl.hosts.large_robots import LargeRobots
+from webcrawl.hosts.large_robots import LargeRobots, deciding_line
 
 Verdict = Literal["parsed", "allow-all", "disallow-all"]
 
@@ -100,6 +100,15 @@ class RobotsPolicy:
         if self.verdict == "parsed":
             return self._parsed.can_fetch(url, product_token(user_agent) + _END)
         return self.verdict == "allow-all" or urlsplit(url).path == "/robots.txt"
+
+    def deciding_line(self, url: str, user_agent: str) -> str:
+        """Returns the line that allows or disallows a URL; empty if no line says anything about it.
+
+        Compares the URL with each rule, so it is for people who ask about one URL.
+        """
+        if urlsplit(url).path == "/robots.txt":
+            return ""
+        return deciding_line(self.rules, url, product_token(user_agent) + _END)
 
     def crawl_delay(self, user_agent: str) -> float | None:
         """Returns the seconds between two requests: the larger of Crawl-delay and Request-rate; None without either."""

@@ -11,7 +11,7 @@ from hypothesis import example, given, strategies as st
 from protego import Protego
 
 from webcrawl.hosts.duty_cycle import DutyCycle
-from webcrawl.hosts.large_robots import MOST_CHECKS, LargeRobots, _Rules
+from webcrawl.hosts.large_robots import MOST_CHECKS, LargeRobots, _Rules, deciding_line
 from webcrawl.hosts.robots import LARGE, MAX_BYTES, RobotsPolicy, _normalized
 
 HOST = "http://example.org"
@@ -70,6 +70,10 @@ def test_verdicts_delays_and_sitemaps_are_protegos(robots: list[str], urls: list
         for path in [*urls, "robots.txt"]:
             url = f"{HOST}/{path}".replace("é", "%C3%A9")
             assert large.can_fetch(url, agent) == protego.can_fetch(url, agent), url
+            # without a line that decides, all is allowed; the folder of an allowed index.html is allowed too
+            line = deciding_line(text, url, agent)
+            if path != "robots.txt":
+                assert large.can_fetch(url, agent) == (not line or line.lower().startswith("allow")), line
         assert large.crawl_delay(agent) == protego.crawl_delay(agent)
         assert large.request_rate(agent) == protego.request_rate(agent)
     assert large.sitemaps == list(protego.sitemaps)
@@ -87,6 +91,22 @@ def test_large_and_small_files_have_the_same_policy(large: bool) -> None:
     assert not policy.allows(f"{HOST}/private/a", "webcrawl")
     assert not policy.allows(f"{HOST}/7/yx", "webcrawl")
     assert policy.allows(f"{HOST}/7/xy", "webcrawl")
+
+
+def test_the_line_that_decides_is_told() -> None:
+    rules = b"User-agent: *\nDisallow: /\nUser-agent: webcrawl\nDisallow: /private\nAllow: /private/*.html$"
+    policy = RobotsPolicy.from_response(200, rules, url=f"{HOST}/robots.txt")
+    told = {
+        path: policy.deciding_line(f"{HOST}{path}", "webcrawl/1.0")
+        for path in ("/private/x", "/private/x.html", "/open", "/robots.txt")
+    }
+    assert told == {
+        "/private/x": "Disallow: /private",
+        "/private/x.html": "Allow: /private/*.html$",
+        "/open": "",
+        "/robots.txt": "",
+    }
+    assert policy.deciding_line(f"{HOST}/open", "other") == "Disallow: /"
 
 
 def test_a_url_is_compared_with_few_of_many_patterns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,73 @@
+"""What is stored about a page: its row, and its archived headers, body and text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from webcrawl.crawler.pages.stored_texts import StoredTexts, Text
+from webcrawl.errors import StoreError, UnreadableDocument
+from webcrawl.stores.archive import archive_to_read
+from webcrawl.stores.bodies import Bodies
+from webcrawl.stores.locations import Row, own_place, place_of, place_with_body
+from webcrawl.stores.warc.files import WarcPlace
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.crawler.session import Session
+    from webcrawl.stores.metadata import Metadata
+
+
+class ArchivedBody(NamedTuple):
+    """A decoded body in chunks. A fetch would keep `most` bytes of it, infinity for one without content coding."""
+
+    chunks: Iterator[bytes]
+    most: float
+
+
+class ArchivedPage:
+    """A page of the archive. Methods raise StoreError when a part is missing or damaged, and may take long."""
+
+    def __init__(self, session: Session, metadata: Metadata, row: Row) -> None:
+        self.row = row
+        self._session = session
+        self._metadata = metadata
+        self._bodies = Bodies(archive_to_read(session.stores), session.fetch)
+
+    def http_head(self) -> list[str]:
+        """The lines of the archived HTTP response head, the status line first."""
+        record = self._bodies.head(self._archived(own_place(self.row)))
+        return record.http_head.decode("latin-1").strip().split("\r\n")
+
+    def body(self) -> ArchivedBody:
+        """The body; of a duplicate, that of the first page."""
+        own = self._archived(place_of(self.row, self._metadata.get))
+        place = place_with_body(own, self._bodies.head, self._metadata.history)
+        if place is None:
+            raise StoreError(
+                f"the body of {self.row['url']} is not in the archive: the page is a duplicate of "
+                f"{self.row['duplicate_of']}"
+            )
+        _, chunks, most = self._bodies.chunks(place)
+        return ArchivedBody(chunks, most)
+
+    async def text(self, settings: BaseSettings, *, markdown: bool = False) -> Text:
+        """The text of the page, with `markdown` also that; reads the archive in this thread."""
+        texts = StoredTexts(self._session, settings, self._metadata)
+        document = texts.document(self.row)
+        if document is None:
+            raise StoreError(f"the body of {self.row['url']} is not in the archive")
+        try:
+            found = await texts.text(document, markdown=markdown)
+        except UnreadableDocument as error:
+            raise StoreError(f"{self.row['url']} {error}") from error
+        if not (found.markdown if markdown else found.text):
+            kind = "Markdown" if markdown else "text"
+            raise StoreError(f"{self.row['url']} ({document.mime_type}) has no {kind}")
+        return found
+
+    def _archived(self, place: WarcPlace | None) -> WarcPlace:
+        if place is None:
+            raise StoreError(f"{self.row['url']} is not in the archive")
+        return place

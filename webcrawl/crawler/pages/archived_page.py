@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,9 +54,9 @@ class ArchivedPage:
         return ArchivedBody(chunks, most)
 
     async def text(self, settings: BaseSettings, *, markdown: bool = False) -> Text:
-        """The text of the page, with `markdown` also that; reads the archive in this thread."""
+        """The text of the page, with `markdown` also that."""
         texts = StoredTexts(self._session, settings, self._metadata)
-        document = texts.document(self.row)
+        document = await asyncio.to_thread(texts.document, self.row)
         if document is None:
             raise StoreError(f"the body of {self.row['url']} is not in the archive")
         try:

@@ -1,0 +1,199 @@
+"""A table of the hosts of a crawl, read window by window: each takes bounded work, whatever number of hosts there is.
+
+The engine has its lists of hosts in no order but its own, so rows are sorted within a window only. The exception is
+the list of the costliest hosts, which the engine keeps in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webcrawl.engine.keys import failures_field, host_of
+from webcrawl.engine.scripts import Call
+from webcrawl.errors import StoreError
+from webcrawl.frontier.crawl import Crawl
+from webcrawl.frontier.operations import BATCH
+from webcrawl.hosts.costs import Cost
+
+LISTS: Mapping[str, str] = {
+    "queued": "hosts with queued URLs",
+    "fetched": "hosts that have sent pages",
+    "leased": "hosts that a worker fetches from now",
+    "retrying": "hosts with URLs that wait for another try",
+    "held": "hosts that are blocked, or at their limit of pages or bytes",
+    "limited": "hosts with limits of their own",
+    "costliest": "the hosts that cost most, in order",
+}
+"""The lists of hosts that can be read, and what each is."""
+
+WINDOW = 1_000
+"""Rows of a window."""
+_MOST_READ = 20_000
+_MOST_CALLS = 100
+_HASHES = {"queued": "queued", "fetched": "spent", "held": "parked", "limited": "limits"}
+_SORTED_SETS = {"leased": "leases", "retrying": "later"}
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """A host in the table; times are in seconds.
+
+    queued    URLs in its queue     leased  a worker has it       held     "blocked", "budget" or None
+    waits     until it may be asked again: its delay, a back-off or a Retry-After
+    failures  in a row              delay   set by an operator    gap      between requests of the last worker
+    cost      what it has cost; nothing if it is not among the costliest
+    """
+
+    host: str
+    queued: int
+    leased: bool
+    held: str | None
+    pages: int
+    bytes: int
+    waits: float
+    failures: int
+    delay: float | None
+    gap: float
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class HostWindow:
+    """The rows of a window in the engine's order. `after`: where the next one begins; empty after the last one.
+
+    `read`: how many hosts of the list were looked at.
+    """
+
+    rows: list[HostRow]
+    read: int
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place in a list: a shard, and the cursor there."""
+
+    shard: int = 0
+    cursor: int = 0
+
+    @classmethod
+    def parse(cls, text: str, shards: int) -> _Place:
+        parts = text.split(".")
+        if not text:
+            return cls()
+        if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):
+            raise StoreError(f"{text!r} is no place in a list of hosts: begin at its first page")
+        place = cls(*map(int, parts))
+        if place.shard >= shards or place.cursor >= 1 << 64:
+            raise StoreError(f"{text!r} is no place in a list of hosts: begin at its first page")
+        return place
+
+    def __str__(self) -> str:
+        return f"{self.shard}.{self.cursor}"
+
+
+@dataclass(frozen=True, slots=True)
+class HostTable:
+    """The hosts of one crawl. A host that comes or goes meanwhile may be missing, or come twice."""
+
+    crawl: Crawl
+
+    async def window(
+        self, name: str = "queued", after: str = "", text: str = "", most: int = WINDOW
+    ) -> HostWindow:
+        """Returns the next hosts of a list of LISTS whose URL contains a text; about `most`, or fewer.
+
+        At most 20,000 hosts are looked at; if they do not have the text, `after` is where to look on. Raises StoreError
+        for another list, and for an `after` that no window had.
+        """
+        if name not in LISTS:
+            raise StoreError(f"{name!r} is no list of hosts: choose one of {', '.join(LISTS)}")
+        place: _Place | None = _Place.parse(after, self.crawl.keys.shards)
+        hosts: dict[str, None] = {}
+        read = calls = 0
+        while place and len(hosts) < most and read < _MOST_READ and calls < _MOST_CALLS:
+            found, place = await self._piece(name, place, min(most, BATCH))
+            read, calls = read + len(found), calls + 1
+            hosts |= dict.fromkeys(host for host in found if text.lower() in host.lower())
+        return HostWindow(await self.rows(list(hosts)), read, str(place or ""))
+
+    async def rows(self, hosts: Sequence[str]) -> list[HostRow]:
+        """Returns the rows of these hosts, known or not, in their order."""
+        keys, by_shard = self.crawl.keys, dict[int, list[str]]()
+        for host in hosts:
+            by_shard.setdefault(keys.shard(host), []).append(host)
+        costs = dict(zip(hosts, await self.crawl.costs.of(*hosts), strict=True))
+        found: dict[str, HostRow] = {}
+        for shard, some in by_shard.items():
+            for start in range(0, len(some), BATCH):
+                for row in await self._rows_of(shard, some[start : start + BATCH], costs):
+                    found[row.host] = row
+        return [found[host] for host in hosts]
+
+    async def _piece(self, name: str, place: _Place, count: int) -> tuple[list[str], _Place | None]:
+        """Reads hosts at a place; also returns the place behind them, None at the end."""
+        client = self.crawl.engine.client
+        if name == "costliest":
+            return await self._costliest(place.cursor, count)
+        prefix = self.crawl.keys.queue(place.shard)[0]
+        hosts: list[str]
+        if name in _HASHES:
+            key = prefix + _HASHES[name]
+            cursor, found = await client.hscan(key, cursor=place.cursor, count=count)
+            hosts = [(host_of(one) if name == "queued" else one).decode() for one in found]
+        else:
+            cursor, members = await client.zscan(
+                prefix + _SORTED_SETS[name], cursor=place.cursor, count=count
+            )
+            hosts = [_host_of_member(one) if name == "retrying" else one.decode() for one, _ in members]
+        if cursor:
+            return hosts, _Place(place.shard, cursor)
+        return hosts, _Place(place.shard + 1) if place.shard + 1 < self.crawl.keys.shards else None
+
+    async def _costliest(self, start: int, count: int) -> tuple[list[str], _Place | None]:
+        key = self.crawl.keys.own("costliest")
+        names = await self.crawl.engine.client.zrevrange(key, start, start + count - 1)
+        hosts = [name.decode() for name in names if b"://" in name]
+        return hosts, _Place(0, start + count) if len(names) == count else None
+
+    async def _rows_of(self, shard: int, hosts: Sequence[str], costs: Mapping[str, Cost]) -> list[HostRow]:
+        engine, keys = self.crawl.engine, self.crawl.keys
+        prefix = keys.queue(shard)[0]
+        lengths, now = await engine.run_all(
+            [Call("lengths", keys.queue(shard), hosts), Call("time", [prefix], ())]
+        )
+        leases = await engine.client.zmscore(prefix + "leases", hosts)
+        spent, held = [await engine.client.hmget(prefix + name, hosts) for name in ("spent", "parked")]
+        records = await engine.hashes(keys.host(host) for host in hosts)
+        rows = []
+        for place, (host, record) in enumerate(zip(hosts, records, strict=True)):
+            pages, size = (int(part) for part in (spent[place] or b"0 0").split())
+            rows.append(
+                HostRow(
+                    host,
+                    lengths[place],
+                    leases[place] is not None,
+                    held[place].decode() if held[place] else None,
+                    pages,
+                    size,
+                    cost=costs[host],
+                    **_politeness(record, failures_field(keys, host), now),
+                )
+            )
+        return rows
+
+
+def _politeness(record: Mapping[bytes, bytes], failures: str, now: int) -> dict[str, Any]:
+    """Reads the politeness record of a host."""
+    return {
+        "waits": max(0, int(record.get(b"until", 0)) - now) / 1000,
+        "failures": int(record.get(failures.encode(), 0)),
+        "delay": int(record[b"delay"]) / 1000 if b"delay" in record else None,
+        "gap": int(record.get(b"gap", 0)) / 1000,
+    }
+
+
+def _host_of_member(member: bytes) -> str:
+    return member.partition(b"\n")[0].partition(b" ")[2].decode()

@@ -1,0 +1,102 @@
+"""Where one URL is in the engine, found in bounded work beside running workers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from webcrawl.engine.scripts import Call
+from webcrawl.frontier.entry import LeasedURL
+from webcrawl.frontier.operations import BATCH, Operations
+
+_MOST_QUEUED = 10_000
+_MOST_SCANS = 20
+_GLOB = re.compile(r"([\\*?\[\]])")
+
+
+@dataclass(frozen=True, slots=True)
+class URLState:
+    """The state of a URL. Times are seconds since 1970 by the clock of the engine's server.
+
+    state     queued, waiting (for another try), scheduled, leased, dead or dropped; None if it is in none of these
+    complete  False if queues are so long that it may wait in a part of them that was not read
+    due       when a waiting or scheduled URL is queued again
+    time      when a dead or dropped URL was given up or dropped
+    """
+
+    state: str | None
+    complete: bool = True
+    level: int | None = None
+    depth: int | None = None
+    referrer: str | None = None
+    attempts: int | None = None
+    worker: str | None = None
+    due: float | None = None
+    time: float | None = None
+    reason: str | None = None
+
+
+async def url_state(operations: Operations, host: str, path: str) -> URLState:
+    """Returns where a URL is; of several requests for it, the one that is found first."""
+    shard = operations.keys.shard(host)
+    prefix, url = operations.keys.queue(shard)[0], host + path
+    if (found := await _leased(operations, prefix, host, path)) is not None:
+        return found
+    client = operations.engine.client
+    entry, complete = await operations.engine.run(Call("find_url", [prefix], (host, path, _MOST_QUEUED)))
+    if entry is not None:
+        return _of_entry("queued", host, entry)
+    for name, state in (("later", "waiting"), ("scheduled", "scheduled")):
+        found, is_all = await _delayed(operations, prefix + name, state, host, path)
+        if found is not None:
+            return found
+        complete = complete and is_all
+    if dead := await client.hget(prefix + "dead", url):
+        reason, time, entry = msgpack.unpackb(dead, raw=True)[-1]
+        why = reason.decode(errors="replace")
+        return _of_entry("dead", host, entry, time=int(time) / 1000, reason=why)
+    if dropped := await client.hget(prefix + "dropped", url):
+        return URLState("dropped", time=int(dropped) / 1000)
+    return URLState(None, complete=bool(complete))
+
+
+async def _leased(operations: Operations, prefix: str, host: str, path: str) -> URLState | None:
+    lease = await operations.engine.client.hgetall(f"{prefix}lease:{host}")
+    for index, entry in lease.items():
+        if index.isdigit() and LeasedURL.decode(0, host, entry).path == path:
+            return _of_entry("leased", host, entry, worker=lease.get(b"worker", b"").decode())
+    return None
+
+
+async def _delayed(
+    operations: Operations, key: str, state: str, host: str, path: str
+) -> tuple[URLState | None, bool]:
+    """Looks for a URL among those with a date; also returns whether all of them were read."""
+    client, cursor = operations.engine.client, 0
+    escaped = _GLOB.sub(r"\\\1", host)
+    for _ in range(_MOST_SCANS):
+        cursor, members = await client.zscan(key, cursor=cursor, match=f"* {escaped}\n*", count=BATCH)
+        for member, due in members:
+            entry = member.partition(b"\n")[2]
+            if LeasedURL.decode(0, host, entry).path == path:
+                ahead = await _ahead(operations, host)
+                return _of_entry(state, host, entry, due=(int(due) - ahead) / 1000), True
+        if not cursor:
+            return None, True
+    return None, False
+
+
+async def _ahead(operations: Operations, host: str) -> int:
+    """Returns by how many ms the clock of the host's shard is ahead of its server's."""
+    noted = await operations.engine.client.get(operations.keys.clock(operations.keys.shard(host)))
+    return int(noted.split()[1]) if noted else 0
+
+
+def _of_entry(state: str, host: str, entry: bytes, **more: Any) -> URLState:
+    one = LeasedURL.decode(0, host, entry)
+    return URLState(
+        state, level=one.level, depth=one.depth, referrer=one.referrer, attempts=one.attempts, **more
+    )

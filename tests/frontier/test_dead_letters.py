@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgpack
+import pytest
 
 from tests.frontier.pages import page, urls_of
 from tests.frontier.spilling import spilling
 from webcrawl.frontier import DeadLetter, Frontier, Settlement
-from webcrawl.frontier.dead_letters import DeadLetters
+from webcrawl.frontier.dead_letters import DeadLetters, kind_of
 
 HOST = "http://a.test"
 OTHER = "http://b.test"
@@ -126,10 +127,48 @@ async def test_dead_letters_are_grouped_by_reason_in_bounded_work(frontier: Fron
     await fail_all(frontier, "status 500")
     letters = DeadLetters(frontier, await spilling(frontier, tmp_path))
     found = await letters.by_reason()
-    assert [(one.text, one.letters) for one in found.reasons] == [("gone", 7), ("status 500", 1)]
+    assert [(one.kind, one.letters) for one in found.reasons] == [("gone", 7), ("status 500", 1)]
     assert [len(one.samples) for one in found.reasons] == [5, 1]
     assert (found.read, found.complete) == (8, True)
     some = await letters.by_reason(most=3)
     assert (some.read, some.complete, sum(one.letters for one in some.reasons)) == (3, False, 3)
-    assert [one.text for one in (await letters.by_reason(OTHER)).reasons] == ["status 500"]
+    assert [one.kind for one in (await letters.by_reason(OTHER)).reasons] == ["status 500"]
     assert (await letters.by_reason(reason="nothing like it")).reasons == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        (
+            "RobotsUnreachable: http://a.test:8/robots.txt is unreachable: cannot connect to 10.0.0.1:9: refused",
+            "RobotsUnreachable: … is unreachable: cannot connect to …: refused",
+        ),
+        ("cannot connect to [::1]:80: refused", "cannot connect to …: refused"),
+        ("NameNotResolved: www.a.test: NXDOMAIN", "NameNotResolved: …: NXDOMAIN"),
+        ("the host bad.example.org, was given up", "the host …, was given up"),
+        (
+            "[<twisted.internet.error.ConnectionDone: closed>]",
+            "[<twisted.internet.error.ConnectionDone: closed>]",
+        ),
+        ("status 500", "status 500"),
+    ],
+)
+def test_reasons_without_their_addresses_are_of_a_kind(reason: str, kind: str) -> None:
+    assert kind_of(reason) == kind
+
+
+async def test_all_of_a_kind_are_requeued_and_no_others(frontier: Frontier, tmp_path: Path) -> None:
+    for number in range(5):
+        host = f"http://h{number}.test"
+        await frontier.add([page(f"{host}/1")])
+        await fail_all(frontier, f"cannot connect to {host}: refused" if number else f"{host}: refused")
+    letters = DeadLetters(frontier, await spilling(frontier, tmp_path))
+    kind = "cannot connect to …: refused"
+    assert [(one.kind, one.letters) for one in (await letters.by_reason()).reasons] == [
+        (kind, 4),
+        ("…: refused", 1),
+    ]
+    assert await letters.requeue("http://h1.test", kind=kind) == 1
+    assert await letters.requeue(reason="h2.test", kind=kind) == 1
+    assert await letters.requeue(kind=kind) == 2
+    assert [letter.url for letter in await letters_of(frontier)] == ["http://h0.test/1"]

@@ -78,7 +78,7 @@ async def test_dead_letters_in_engine_and_store_are_counted_and_requeued_togethe
     letters = DeadLetters(frontier, tails)
     known = await letters.by_reason()
     assert (known.read, known.complete) == (4000, True)
-    assert [(one.text, one.letters, len(one.samples)) for one in known.reasons] == [("no answer", 4000, 5)]
+    assert [(one.kind, one.letters, len(one.samples)) for one in known.reasons] == [("no answer", 4000, 5)]
     assert await letters.requeue(OTHER) == await letters.requeue(HOST, "something else") == 0
     assert await letters.requeue(HOST, "answer") == 4000
     counts = await frontier.counts()

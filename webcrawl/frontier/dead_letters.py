@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -13,13 +14,18 @@ from webcrawl.urls.canonical import split
 
 _MOST_READ = 20_000
 _MOST_SAMPLES = 5
+_ADDRESS = re.compile(
+    r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>]*[^\s'\"<>:;,.)]|\[[0-9a-fA-F:.]+\](?::\d+)?|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"
+    r"|\b(?:[\w-]+\.)+[a-z][a-z0-9-]+(?::\d+)?\b(?!\.\w|\()"
+)
+_ELLIPSIS = "…"
 
 
 @dataclass(slots=True)
 class Reason:
-    """The dead letters with one reason, of those that were read; `samples`: the first of them."""
+    """The dead letters with reasons of one kind, of those that were read; `samples`: the first of them."""
 
-    text: str
+    kind: str
     letters: int = 0
     samples: list[DeadLetter] = field(default_factory=list)
 
@@ -56,7 +62,8 @@ class DeadLetters:
                 return Reasons(_commonest_first(found), read, complete=False)
             read += 1
             for letter in letters:
-                one = found.setdefault(letter.reason, Reason(letter.reason))
+                kind = kind_of(letter.reason)
+                one = found.setdefault(kind, Reason(kind))
                 one.letters += 1
                 if len(one.samples) < _MOST_SAMPLES:
                     one.samples.append(letter)
@@ -71,22 +78,36 @@ class DeadLetters:
         async for letter in self._spilled.letters(host, reason):
             yield [letter]
 
-    async def requeue(self, host: str | None = None, reason: str = "") -> int:
-        """Queues them again, with no attempts counted; returns how many."""
+    async def requeue(self, host: str | None = None, reason: str = "", kind: str = "") -> int:
+        """Queues them again, with no attempts counted; returns how many.
+
+        With `kind`, only those whose reason is of this kind.
+        """
+        part = max(kind.split(_ELLIPSIS), key=len) if kind else reason
+
+        def is_wanted(text: str) -> bool:
+            return reason in text and kind in ("", kind_of(text))
+
         # before the engine: workers may move letters from the store to the engine meanwhile
-        queued = await self._spilled.requeue(host, reason)
+        queued = await self._spilled.requeue(host, part, is_wanted)
         batch = set[tuple[str, str]]()
-        async for letter in self.operations.dead_letters(host, reason):
-            batch.add((split(letter.url)[0], letter.url))
+        async for letter in self.operations.dead_letters(host, part):
+            if is_wanted(letter.reason):
+                batch.add((split(letter.url)[0], letter.url))
             if len(batch) >= BATCH:
-                queued += await self.operations.requeue(batch, reason)
+                queued += await self.operations.requeue(batch, part)
                 batch.clear()
-        return queued + await self.operations.requeue(batch, reason)
+        return queued + await self.operations.requeue(batch, part)
 
     @property
     def _spilled(self) -> SpilledDeadLetters:
         return SpilledDeadLetters(self.operations, self.tails)
 
 
+def kind_of(reason: str) -> str:
+    """A reason without the addresses in it, so that those of many hosts are the same."""
+    return _ADDRESS.sub(_ELLIPSIS, reason)
+
+
 def _commonest_first(found: dict[str, Reason]) -> list[Reason]:
-    return sorted(found.values(), key=lambda one: (-one.letters, one.text))
+    return sorted(found.values(), key=lambda one: (-one.letters, one.kind))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 import msgpack
@@ -43,10 +43,14 @@ class SpilledDeadLetters:
             for url in (LeasedURL.decode(0, part.host, entry) for entry in entries):
                 yield DeadLetter(url.url, part.reason, part.time, url.attempts)
 
-    async def requeue(self, host: str | None = None, reason: str = "") -> int:
-        """Queues dead letters again, part by part; returns how many."""
+    async def requeue(
+        self, host: str | None = None, reason: str = "", is_wanted: Callable[[str], bool] = lambda _: True
+    ) -> int:
+        """Queues dead letters with wanted reasons again, part by part; returns how many."""
         queued = 0
         async for part in self._parts(host, reason):
+            if not is_wanted(part.reason):
+                continue
             entries = await self.tails.bury(part.shard, part.letter, part.descriptor)
             urls = {LeasedURL.decode(0, part.host, entry).url for entry in entries}
             queued += await self.operations.requeue(((part.host, url) for url in urls), part.reason)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 
-from webcrawl.stores.columns import pages
 from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Metadata
 
-_MOST_READ = 10_000
+_MOST_READ = 5_000
 _MOST_COPIES = 100
 
 
@@ -46,10 +46,12 @@ def clusters(
 
     The rows are sorted by URL, so a cluster within a host is in one window or in adjacent ones. Raises StoreError.
     """
-    read, last = metadata.stretch(most, host, after=after)
-    wanted = pages.c.duplicate_of.is_not(None) if first is None else pages.c.duplicate_of == first
     found: dict[str, Cluster] = {}
-    for row in metadata.scan(host, after=after, where=[pages.c.url <= last, wanted]):
+    read, last = 0, ""
+    for row in islice(metadata.scan(host, after=after), most):
+        read, last = read + 1, row["url"]
+        if row["duplicate_of"] is None or first not in (None, row["duplicate_of"]):
+            continue
         cluster = found.setdefault(row["duplicate_of"], Cluster(row["duplicate_of"]))
         if row["duplicate_kind"] == "exact":
             cluster.exact += 1

@@ -37,4 +37,3 @@ def test_windows_follow_each_other_and_end(metadata: Metadata) -> None:
         if not (after := window.after):
             break
     assert sizes == [(3, 3), (3, 3), (1, 1)]
-    assert metadata.stretch(3, after="https://z.test/") == (0, "")

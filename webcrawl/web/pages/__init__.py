@@ -1,6 +1,6 @@
 """The pages of the dashboard, each in a module of its own."""
 
-from webcrawl.web.pages import crawl, crawls, jobs
+from webcrawl.web.pages import crawl, crawls, dead_letters, duplicates, hosts, jobs, url
 
-PAGES = (crawls.page, jobs.page, crawl.page)
+PAGES = (crawls.page, jobs.page, crawl.page, hosts.page, url.page, dead_letters.page, duplicates.page)
 """In the order of the navigation."""

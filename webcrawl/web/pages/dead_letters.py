@@ -1,0 +1,60 @@
+"""Dead letters by reason, with samples, and queued again."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from webcrawl.crawler.command import host_named
+from webcrawl.documents.values import counted
+from webcrawl.frontier.dead_letters import DeadLetters
+from webcrawl.urls.canonical import normalize, split
+from webcrawl.web.page import Page, View
+
+page = Page("dead-letters", "Dead letters")
+
+_MOST_REASONS = 100
+
+
+@page.get()
+async def reasons(view: View) -> Response:
+    host, reason = view.query.get("host", "").strip(), view.query.get("reason", "").strip()
+    host = host_named(host) if host else ""
+    found = await _letters(view).by_reason(host or None, reason)
+    counts = await view.connection.frontier.counts()
+    return view.render(
+        "dead-letters.html",
+        found=found,
+        shown=found.reasons[:_MOST_REASONS],
+        total=counts.dead,
+        chosen={"host": host, "reason": reason},
+    )
+
+
+@page.post("requeue")
+async def requeue(view: View) -> Response:
+    """Queues all whose reason is of a kind again, of those that the page was asked for."""
+    host = host_named(view.form["host"]) if view.form["host"] else None
+    queued = await _letters(view).requeue(host, view.form["reason"], view.form["kind"])
+    return view.done(_told(queued))
+
+
+@page.post("requeue-one")
+async def requeue_one(view: View) -> Response:
+    url = normalize(view.form["url"])
+    queued = await view.connection.frontier.requeue([(split(url)[0], url)])
+    if not queued:
+        return view.done(
+            f"{url} was not queued again: it is no dead letter any more, or it is in the store of long queues. "
+            "Queue all of its reason again to reach it there."
+        )
+    return view.done(_told(queued))
+
+
+def _letters(view: View) -> DeadLetters:
+    return DeadLetters(view.connection.frontier, view.connection.tails)
+
+
+def _told(queued: int) -> str:
+    return f"{counted(queued, 'dead letter')} queued again." + (
+        " They need a running worker." if queued else ""
+    )

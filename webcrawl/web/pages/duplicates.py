@@ -1,0 +1,34 @@
+"""Clusters of duplicates: a first page, and the pages that are like it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from starlette.responses import Response
+
+from webcrawl.crawler.command import host_named
+from webcrawl.stores.clusters import clusters
+from webcrawl.urls.seeds import seed_url
+from webcrawl.web.page import Page, View
+from webcrawl.web.stored import in_metadata
+
+page = Page("duplicates", "Duplicates")
+
+_MOST_CLUSTERS = 50
+_MOST_SHOWN = 5
+
+
+@page.get()
+async def table(view: View) -> Response:
+    query = view.query
+    host, first = query.get("host", "").strip(), query.get("first", "").strip()
+    host, first = host_named(host) if host else "", seed_url(first) if first else ""
+    read = partial(clusters, after=query.get("after", ""), host=host or None, first=first or None)
+    window = await in_metadata(view.session, read)
+    return view.render(
+        "duplicates.html",
+        window=window,
+        shown=window.clusters[:_MOST_CLUSTERS] if window else [],
+        most_copies=100 if first else _MOST_SHOWN,
+        chosen={"host": host, "first": first, "after": query.get("after", "")},
+    )

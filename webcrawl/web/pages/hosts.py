@@ -1,0 +1,193 @@
+"""Hosts: a table that is read window by window, and one host with all that is known of it, and what operators do."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from starlette.responses import Response
+
+from webcrawl.crawler.command import host_named
+from webcrawl.errors import CrawlError, StoreError
+from webcrawl.frontier.dead_letters import DeadLetters, Reasons
+from webcrawl.frontier.host_report import StoredRobots, host_report, stored_robots, switch_rules
+from webcrawl.frontier.host_table import LISTS, HostRow, HostTable
+from webcrawl.stores.metadata import Metadata
+from webcrawl.urls.canonical import hostname
+from webcrawl.web.page import Page, View
+from webcrawl.web.stored import in_metadata
+
+page = Page("hosts", "Hosts")
+
+_ROWS = 100
+_MOST_STORED = 1_000
+_MOST_LETTERS = 5_000
+_MOST_DELAY = 86_400
+
+ORDERS: Mapping[str, tuple[str, Callable[[HostRow], Any]]] = {
+    "queued": ("queued URLs", lambda row: -row.queued),
+    "pages": ("pages", lambda row: -row.pages),
+    "bytes": ("bytes", lambda row: -row.bytes),
+    "failures": ("failures in a row", lambda row: -row.failures),
+    "waits": ("time until the next request", lambda row: -row.waits),
+    "cost": ("cost", lambda row: -row.cost.weight),
+    "name": ("name", lambda row: hostname(row.host).split(".")[::-1]),
+}
+"""Order -> what it is, and the key to sort rows by."""
+
+
+@page.get()
+async def table(view: View) -> Response:
+    query = view.query
+    name, text, after = query.get("list", ""), query.get("text", "").strip(), query.get("after", "")
+    if not name:  # after a crawl, no host has a queue
+        name = "queued" if (await view.connection.frontier.counts()).queued else "fetched"
+    order = query.get("order", "cost" if name == "costliest" else "queued")
+    if order not in ORDERS:
+        raise StoreError(f"{order!r} is no order: choose one of {', '.join(ORDERS)}")
+    start = _whole(query.get("start", "0"), "start")
+    window = await HostTable(view.connection.crawl).window(name, after, text)
+    rows = window.rows
+    if not (name == "costliest" and order == "cost"):
+        rows = sorted(rows, key=lambda row: (ORDERS[order][1](row), row.host))
+    return view.render(
+        "hosts.html",
+        rows=rows[start : start + _ROWS],
+        window=window,
+        start=start,
+        following=start + _ROWS if start + _ROWS < len(rows) else 0,
+        lists=LISTS,
+        orders={key: what for key, (what, _) in ORDERS.items()},
+        chosen={"list": name, "text": text, "order": order, "after": after},
+        named=_host_in(text),
+    )
+
+
+@page.get("host")
+async def one(view: View) -> Response:
+    host = host_named(view.query.get("host", ""))
+    frontier, session = view.connection.frontier, view.session
+    report = await host_report(frontier, view.connection.crawl, host)
+    row = (await HostTable(view.connection.crawl).rows([host]))[0]
+    robots, robots_problem = await _robots(view, host)
+    agent = session.robots_agents.of(host)
+    rules = session.turns.rules
+    return view.render(
+        "host.html",
+        host=host,
+        report=report,
+        row=row,
+        robots=robots,
+        robots_problem=robots_problem,
+        agent=agent,
+        crawl_delay=robots.policy.crawl_delay(agent) if robots else None,
+        rule=str(rule) if rules and (rule := rules.of(hostname(host))).match else "",
+        most_crawl_delay=session.turns.config.max_crawl_delay,
+        stored=await in_metadata(session, lambda metadata: _stored(metadata, host)),
+        most_stored=_MOST_STORED,
+        letters=await _letters(view, host),
+    )
+
+
+@page.post("block")
+async def block(view: View) -> Response:
+    host = host_named(view.form["host"])
+    await view.connection.frontier.block(host)
+    return view.done(f"{host} is blocked: its URLs stay queued, and no worker asks it until it is unblocked.")
+
+
+@page.post("unblock")
+async def unblock(view: View) -> Response:
+    host = host_named(view.form["host"])
+    await view.connection.frontier.unblock(host)
+    return view.done(f"{host} is fetched again.")
+
+
+@page.post("delay")
+async def delay(view: View) -> Response:
+    host, text = host_named(view.form["host"]), view.form["seconds"].strip()
+    seconds = _seconds(text) if text else None
+    await view.connection.frontier.set_delay(host, seconds)
+    if seconds is None:
+        return view.done(f"{host} has no delay of its own any more, in no crawl.")
+    return view.done(f"At least {seconds:g} s are between two requests to {host}, in all crawls.")
+
+
+@page.post("limit")
+async def limit(view: View) -> Response:
+    host, frontier = host_named(view.form["host"]), view.connection.frontier
+    changes = {name: _limit(view.form[name], name) for name in ("pages", "bytes", "depth")}
+    await frontier.limit(host, replace((await frontier.host(host)).limits, **changes))
+    told = ", ".join(f"{name} {most:,}" for name, most in changes.items() if most is not None)
+    return view.done(f"The limits of {host} are: {told}." if told else f"{host} has no limits of its own.")
+
+
+@page.post("rule")
+async def rule(view: View) -> Response:
+    host, name, turn = host_named(view.form["host"]), view.form["rule"], view.form["turn"]
+    if turn not in ("on", "off"):
+        raise StoreError(f"{turn!r} is neither on nor off")
+    chosen = {"on": [name] if turn == "on" else [], "off": [name] if turn == "off" else []}
+    await switch_rules(view.connection.crawl, host, **chosen)
+    return view.done(f"The rule {name} is switched {turn} for {host}.")
+
+
+async def _robots(view: View, host: str) -> tuple[StoredRobots | None, str]:
+    """The robots.txt of a host, and why it cannot be read if it is damaged."""
+    try:
+        return await stored_robots(view.connection.frontier, host), ""
+    except StoreError as error:
+        return None, str(error)
+
+
+async def _letters(view: View, host: str) -> Reasons | None:
+    """The dead letters of a host by reason; None while the store of some is unavailable."""
+    connection = view.connection
+    try:
+        return await DeadLetters(connection.frontier, connection.tails).by_reason(host, most=_MOST_LETTERS)
+    except StoreError:
+        return None
+
+
+def _stored(metadata: Metadata, host: str) -> dict[str, int]:
+    """Outcome of the latest attempt -> how many of the first stored pages of a host had it."""
+    rows = islice(metadata.scan(host), _MOST_STORED)
+    found = Counter(
+        f"{row['status']}" if row["status"] and not row["error"] else (row["error"] or "no answer")
+        for row in rows
+    )
+    return dict(found.most_common())
+
+
+def _host_in(text: str) -> str:
+    """The host that a text names, such as a URL; "" if it names none."""
+    try:
+        return host_named(text) if "://" in text else ""
+    except CrawlError:
+        return ""
+
+
+def _whole(text: str, name: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise StoreError(f"{name}: {text!r} is not a whole number of 0 or more")
+    return int(text)
+
+
+def _limit(text: str, name: str) -> int | None:
+    return _whole(text.strip().replace(",", ""), name) if text.strip() else None
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= _MOST_DELAY:
+        raise StoreError(
+            f"{text!r} must be a number of seconds from 0 to {_MOST_DELAY:,}; leave it empty to remove it"
+        )
+    return seconds

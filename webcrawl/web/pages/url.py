@@ -1,0 +1,223 @@
+"""A URL: why it is or is not fetched, its state, its fetches, what is archived of it, and the links to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+from urllib.parse import urljoin
+
+from starlette.responses import PlainTextResponse, Response
+
+from webcrawl.crawler.command import existing_metadata
+from webcrawl.crawler.pages.archived_page import ArchivedPage
+from webcrawl.crawler.session import Session
+from webcrawl.crawler.url_report import Link, url_report
+from webcrawl.documents.values import printable
+from webcrawl.errors import LibraryMissing, NotFound, StoreError
+from webcrawl.frontier.url_state import URLState, url_state
+from webcrawl.stores.clusters import Cluster, clusters
+from webcrawl.stores.locations import Row
+from webcrawl.stores.metadata import Fetch, Metadata
+from webcrawl.urls.canonical import normalize, split
+from webcrawl.urls.scope import Scope, ScopeKind
+from webcrawl.urls.seeds import seed_url
+from webcrawl.web.archived_response import archived_response
+from webcrawl.web.page import Page, View
+from webcrawl.web.stored import in_metadata
+from webcrawl.web.url_facts import conclude, verdicts
+
+T = TypeVar("T")
+
+page = Page("url", "URL")
+
+_MOST_LINKS = 200
+_MOST_TEXT = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What the stores have of a URL. `first`: the page that it is a copy of; `copies`: pages of its host like it."""
+
+    row: Row
+    history: list[Fetch]
+    first: Row | None
+    copies: Cluster | None
+    chain: list[str]
+
+
+@page.get()
+async def one(view: View) -> Response:
+    query = view.query
+    if not query.get("url", "").strip():
+        return view.render("url.html", url="", asked=Link(""))
+    asked = Link(seed_url(query["url"].strip()), query.get("from", "").strip(), text=query.get("text", ""))
+    url, connection = asked.url, view.connection
+    host, path = split(url)
+    await _use_scope(view.session)
+    report = await url_report(view.session, asked, exists=True)
+    state = await url_state(connection.frontier, host, path)
+    stored = await in_metadata(view.session, lambda metadata: _stored(metadata, view.session, url))
+    host_state = await connection.frontier.host(host)
+    row = stored.row if stored else None
+    return view.render(
+        "url.html",
+        url=url,
+        asked=asked,
+        host=host,
+        conclusion=conclude(report, state, row, host_state, await connection.crawl.paused()),
+        verdicts=list(verdicts(report)),
+        report=report,
+        state=state,
+        places=_places(state),
+        stored=stored,
+        row=row,
+    )
+
+
+@page.get("archive")
+async def archive(view: View) -> Response:
+    """The archived headers, and a frame with the body."""
+    row, head, problem = None, list[str](), ""
+    try:
+        row, head = await _in_archive(view, lambda found: found.http_head())
+    except StoreError as error:
+        problem = str(error)
+    return view.render(
+        "url_archive.html", url=_url(view), row=row, head=[printable(line) for line in head], problem=problem
+    )
+
+
+@page.get("body")
+async def body(view: View) -> Response:
+    """The archived body alone, for the frame."""
+
+    def shown(found: ArchivedPage) -> Response:
+        chunks, most = found.body()
+        return archived_response(chunks, most, found.row["mime_type"] or "", found.row["charset"])
+
+    try:
+        return (await _in_archive(view, shown))[1]
+    except StoreError as error:
+        headers = {"X-Frame-Options": "SAMEORIGIN"}
+        headers["Content-Security-Policy"] = "sandbox; default-src 'none'; frame-ancestors 'self'"
+        return PlainTextResponse(str(error), 404, headers)
+
+
+@page.get("text")
+async def text(view: View) -> Response:
+    """The main part of the text."""
+    found, problem = "", ""
+    try:
+        with await asyncio.to_thread(existing_metadata, view.session) as metadata:
+            row = await asyncio.to_thread(_known_row, metadata, view.session, _url(view))
+            found = (await ArchivedPage(view.session, metadata, row).text(view.settings)).text
+    except StoreError as error:
+        problem = str(error)
+    lines = [printable(line) for line in found[:_MOST_TEXT].split("\n")]
+    return view.render(
+        "url_text.html", url=_url(view), lines=lines, problem=problem, cut=len(found) > _MOST_TEXT
+    )
+
+
+@page.get("links")
+async def links(view: View) -> Response:
+    """The links to the URL, where LINKS stored them."""
+    url, problem, found = _url(view), "", _Links()
+    try:
+        found = await asyncio.to_thread(_links_to, view.session, url)
+    except (StoreError, LibraryMissing) as error:
+        problem = str(error)
+    return view.render("url_links.html", url=url, found=found, most=_MOST_LINKS, problem=problem)
+
+
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """The first links to a URL, and how many there are. `unfinished`: crawls are writing more."""
+
+    rows: list[dict[str, Any]] | None = None
+    total: int = 0
+    unfinished: int = 0
+
+
+def _links_to(session: Session, url: str) -> _Links:
+    # imported late: reads need pyarrow, which may not be installed
+    from webcrawl.links.questions import links_to
+    from webcrawl.links.sources import link_files_if_any
+
+    files = link_files_if_any(session.stores)
+    if files is None:
+        return _Links()
+    found = links_to(files.openers, sorted({url, session.canonicalizer.canonical(url)}))
+    return _Links(found.slice(0, _MOST_LINKS).to_pylist(), len(found), files.unfinished)
+
+
+def _url(view: View) -> str:
+    if not view.query.get("url"):
+        raise NotFound("the address names no URL: ?url=https://example.org/")
+    return seed_url(view.query["url"])
+
+
+async def _use_scope(session: Session) -> None:
+    """Judges links by the crawl's own scope, as it is now."""
+    kind = await session.connection.crawl.scope_kind()
+    if kind is not None:
+        await session.scope.set(Scope.from_keys(cast("ScopeKind", kind), ()), remember=False)
+
+
+async def _in_archive(view: View, read: Callable[[ArchivedPage], T]) -> tuple[Row, T]:
+    """The row of the URL, and what `read` returns for its archived page; raises StoreError."""
+    url = _url(view)
+
+    def work() -> tuple[Row, T]:
+        with existing_metadata(view.session) as metadata:
+            row = _known_row(metadata, view.session, url)
+            return row, read(ArchivedPage(view.session, metadata, row))
+
+    return await asyncio.to_thread(work)
+
+
+def _known_row(metadata: Metadata, session: Session, url: str) -> Row:
+    row = _row(metadata, session, url)
+    if row is None:
+        raise StoreError(f"nothing is stored about {url}")
+    return row
+
+
+def _row(metadata: Metadata, session: Session, url: str) -> Row | None:
+    return metadata.get(url) or metadata.get(session.canonicalizer.canonical(url))
+
+
+def _stored(metadata: Metadata, session: Session, url: str) -> _Stored | None:
+    row = _row(metadata, session, url)
+    if row is None:
+        return None
+    found = clusters(metadata, host=split(row["url"])[0], first=row["url"]).clusters
+    return _Stored(
+        row,
+        metadata.history(row["url"])[::-1],
+        metadata.get(row["duplicate_of"]) if row["duplicate_of"] else None,
+        found[0] if found else None,
+        _chain(session, metadata, row),
+    )
+
+
+def _chain(session: Session, metadata: Metadata, row: Row) -> list[str]:
+    """The URLs of a chain of redirects, as far as the row tells: those that led to it, itself, and its target."""
+    target = row["final_url"]
+    if row["status"] is not None and 300 <= row["status"] < 400:
+        with suppress(StoreError):
+            head = ArchivedPage(session, metadata, row).http_head()
+            fields = (line.partition(":") for line in head)
+            location = next((value.strip() for name, _, value in fields if name.lower() == "location"), "")
+            target = normalize(urljoin(row["url"], location)) if location else target
+    chain = list(dict.fromkeys([*(row["redirects"] or ()), row["url"], target]))
+    return chain if len(chain) > 1 else []
+
+
+def _places(state: URLState) -> dict[str, Any]:
+    """What the engine has of a URL, by name."""
+    names = ("level", "depth", "attempts", "worker", "reason")
+    return {name: value for name in names if (value := getattr(state, name)) not in (None, "")}

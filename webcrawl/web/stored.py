@@ -1,0 +1,26 @@
+"""Reads the metadata database for pages, in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from webcrawl.crawler.command import metadata_if_any
+from webcrawl.crawler.session import Session
+from webcrawl.stores.metadata import Metadata
+
+T = TypeVar("T")
+
+
+async def in_metadata(session: Session, read: Callable[[Metadata], T]) -> T | None:
+    """Returns what `read` returns; None if nothing was stored yet. Raises StoreError."""
+
+    def work() -> T | None:
+        metadata = metadata_if_any(session)
+        if metadata is None:
+            return None
+        with metadata:
+            return read(metadata)
+
+    return await asyncio.to_thread(work)

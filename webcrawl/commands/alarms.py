@@ -42,7 +42,7 @@ class Command(SessionCommand):
         )
         parser.add_argument("--unsent", action="store_true", help="list only what was not sent")
         parser.add_argument(
-            "--limit", type=int, default=50, help="the most notifications to list (default: 50)"
+            "--limit", type=int, default=50, help="the most notifications to list, by default 50"
         )
         parser.add_argument("--json", action="store_true", help="print JSON lines")
 

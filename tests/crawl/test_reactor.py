@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.crawls import CHECKOUT, CrawlResult
+from tests.crawls import CHECKOUT, CrawlResult, inherited
 from tests.web import LocalWeb
 
 SITE = "127.0.1.1"
@@ -64,7 +63,7 @@ def test_a_crawl_of_a_runner_forbids_the_reactor_until_it_ends(
     done = subprocess.run(
         [sys.executable, "-c", RUNNER, web.url(SITE), str(tmp_path / "data")],
         cwd=CHECKOUT,
-        env={name: value for name, value in os.environ.items() if name != "REDIS_URL"},
+        env=inherited(),
         capture_output=True,
         text=True,
         timeout=60,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from tests.crawls import CHECKOUT, NO_NAMES
+from tests.crawls import CHECKOUT, NO_NAMES, inherited
 from tests.web import LocalWeb
 
 EXAMPLES = CHECKOUT / "examples" / "scripts"
@@ -70,7 +70,7 @@ def run(folder: Path, *words: str) -> str:
         [sys.executable, *words],
         cwd=folder,
         env={
-            **{name: value for name, value in os.environ.items() if name != "REDIS_URL"},
+            **inherited(),
             "SCRAPY_SETTINGS_MODULE": "quick_settings",
             "PYTHONPATH": f"{folder}{os.pathsep}{CHECKOUT}",
         },

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ from typing import Any, Self, TypeVar
 from scrapy.settings import Settings
 from scrapy.utils.project import get_project_settings
 
-from tests.crawls import CHECKOUT, NO_NAMES, Crawl, start_scrapy
+from tests.crawls import CHECKOUT, NO_NAMES, Crawl, inherited, start_scrapy
 from tests.web import LocalWeb, Reply
 from webcrawl.crawler.command import completed
 from webcrawl.crawler.session import Session
@@ -74,7 +73,7 @@ class Dashboard:
             output.with_suffix(".out").open("wb") as out,
             output.with_suffix(".err").open("wb") as err,
         ):
-            environment = {name: value for name, value in os.environ.items() if name != "REDIS_URL"}
+            environment = inherited()
             process = Crawl(start_scrapy(words, CHECKOUT, environment, [null, out, err]), output, folder)
         until = time.monotonic() + START_SECONDS
         while "Dashboard: " not in (text := output.with_suffix(".out").read_text()):

@@ -121,6 +121,7 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "watch",
             "gauges",
             "sample",
+            "note_end",
         ),
     }
 

@@ -48,7 +48,10 @@ def test_a_started_crawl_can_be_killed(
     assert crawl.wait(10).returncode == -signal.SIGKILL
 
 
-def test_a_command_gets_a_folder_an_environment_and_a_status_of_its_own(tmp_path: Path) -> None:
+def test_a_command_gets_a_folder_an_environment_and_a_status_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "settings.of.this.process")
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = local\n")
     (tmp_path / "local.py").write_text(
         "import json, os, sys\nTOLD = json.dumps([os.getcwd(), os.environ.get('TOLD'), sys.stdin.read()])\n"

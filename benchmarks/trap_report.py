@@ -67,6 +67,8 @@ class Site:
     pages: int
     distinct: int
     robots: int
+    again: int = 0
+    """Requests for a page that had been asked for before."""
     told: str = ""
     """What `scrapy host` says of the pattern that has sunk with most pages."""
 
@@ -99,32 +101,32 @@ class Outcome:
         ]
 
 
-def counted(asked: Sequence[str], web: TrapWeb) -> list[tuple[str, int, int, int]]:
-    """Returns name, requests but for robots.txt, different pages, and requests for robots.txt of each site.
+def counted(asked: Sequence[str]) -> list[Site]:
+    """Counts requests by site; the honest hosts are one. A request is a host with port, a path and a status.
 
-    The honest hosts are one. A page is different from others and exists: a crawl also asks for paths that cannot exist.
+    Distinct pages are those that exist: a crawl also asks for paths that cannot exist.
     """
     pages, robots, distinct = Counter[str](), Counter[str](), Counter[str]()
-    for url in asked:
+    again = Counter[str]()
+    for request, times in Counter(asked).items():
+        url, _, status = request.rpartition(" ")
         site = site_of(url)
-        (robots if url.endswith("/robots.txt") else pages)[site] += 1
-    distinct.update(
-        site_of(url) for url in set(asked) if not url.endswith("/robots.txt") and exists(web, url)
-    )
+        if url.endswith(" /robots.txt"):
+            robots[site] += times
+            continue
+        pages[site] += times
+        again[site] += times - 1
+        distinct[site] += status == "200"
     order = ["honest hosts", *TRAPS, *WHOLE]
     return [
-        (site, pages[site], distinct[site], robots[site]) for site in order if pages[site] or robots[site]
+        Site(site, pages[site], distinct[site], robots[site], again[site])
+        for site in order
+        if pages[site] or robots[site]
     ]
 
 
-def exists(web: TrapWeb, url: str) -> bool:
-    """Whether a host with port and path, separated by a space, is a page."""
-    host, _, path = url.partition(" ")
-    return web.page(host.partition(":")[0], path) is not None
-
-
 def site_of(url: str) -> str:
-    """Returns the name of the site of a host with port and path."""
+    """Returns the name of the site of a request or host, with port."""
     domain = registered_domain(url.partition(":")[0]).removesuffix(".test")
     return "honest hosts" if domain.startswith("example") else domain
 
@@ -132,9 +134,11 @@ def site_of(url: str) -> str:
 def table(outcome: Outcome) -> str:
     """Returns the figures of a crawl as Markdown."""
     pace = outcome.pages / outcome.seconds if outcome.seconds else 0.0
+    again = sum(site.again for site in outcome.sites)
     lines = [
         f"{outcome.crawl.title}: {outcome.pages:,} pages in {outcome.seconds:.0f} s, {pace:.0f} a second, "
-        f"with a delay of {outcome.crawl.delay:g} s.",
+        f"with a delay of {outcome.crawl.delay:g} s."
+        + (f" {again:,} of them had been asked for before." if again else ""),
         "",
         "| site | what | pages fetched | share | with robots.txt | what has sunk |  |",
         "|---|---|---:|---:|---:|---|---|",

@@ -2,7 +2,8 @@
 
     python -m benchmarks.trap_servers --port 18490 --names 18491 --log FILE --pages 20000
 
-A line of the log is a request: time (monotonic), host with port, and path.
+A line of the log is a request: time (monotonic), host with port, path, and status. Only this process knows which pages
+exist: their paths have words of the documentation, which may be edited during a crawl.
 """
 
 from __future__ import annotations
@@ -38,18 +39,18 @@ class Connection(asyncio.Protocol):
             head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
             path = head.split(b" ", 2)[1].decode("latin-1")
             authority = head.partition(b"\r\nHost: ")[2].partition(b"\r\n")[0].decode("latin-1")
-            self._log.write(f"{self._time()} {authority} {path}\n")
-            self._transport.write(self._answer(authority.partition(":")[0], path))
+            status, body, kind = self._answer(authority.partition(":")[0], path)
+            self._log.write(f"{self._time()} {authority} {path} {status[:3]}\n")
+            self._transport.write(answer(status, body, kind))
 
-    def _answer(self, host: str, path: str) -> bytes:
+    def _answer(self, host: str, path: str) -> tuple[str, bytes, str]:
+        """Returns status, body and content type."""
         if path == "/robots.txt":
-            return answer("200 OK", RULES, "text/plain")
+            return "200 OK", RULES, "text/plain"
         page = self._web.page(host, path)
-        return (
-            answer("404 Not Found", b"There is no such page")
-            if page is None
-            else answer("200 OK", page.encode())
-        )
+        if page is None:
+            return "404 Not Found", b"There is no such page", "text/html"
+        return "200 OK", page.encode(), "text/html; charset=utf-8"
 
 
 async def serve(web: TrapWeb, names: int, file: Path) -> None:

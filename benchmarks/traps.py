@@ -12,6 +12,7 @@ status is 1 if a trap takes a hundredth of the fetches or more, or if a page of 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import json
 import socket
@@ -28,7 +29,7 @@ from benchmarks.contender import ROOT, options
 from benchmarks.hostile import end, requests
 from benchmarks.report import page_with
 from benchmarks.served import free_port
-from benchmarks.trap_report import BEGIN, DELAY, SEEDS, Crawl, Outcome, Site, counted, table, write
+from benchmarks.trap_report import BEGIN, DELAY, SEEDS, Crawl, Outcome, counted, table, write
 from benchmarks.trap_sites import TRAPS
 from benchmarks.trap_web import HOSTS, OUTWARD, WHOLE, TrapWeb
 
@@ -83,13 +84,13 @@ def measure(crawl: Crawl, settings: dict[str, object], seconds: float) -> Outcom
             begun = time.monotonic()
             run(home, own, crawl.workers, seconds)
         asked = requests(log)
-        sites = counted([url for _, url in asked], web)
+        sites = counted([request for _, request in asked])
         told = {} if crawl.whole else {site: sunk(home, web.start(site)) for site in crawl.sites}
         return Outcome(
             crawl,
             web.whole(crawl.sites[0]) if crawl.whole else web.honest_pages,
             round(asked[-1][0] - begun, 1) if asked else 0.0,
-            [Site(*site, told.get(site[0], "")) for site in sites],
+            [dataclasses.replace(site, told=told.get(site.name, "")) for site in sites],
         )
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.hostile import requests
 from benchmarks.served import free_port
-from benchmarks.trap_report import counted, site_of
+from benchmarks.trap_report import counted
 from benchmarks.trap_sites import TRAPS
 from benchmarks.trap_web import WHOLE, TrapWeb
 from benchmarks.traps import served
@@ -62,14 +62,14 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Beside:
             CRAWL_MAX_PAGES=1_600,
         )
     assert result.returncode == 0, result.stderr
-    pages = Counter(site_of(url) for _, url in requests(log) if not url.endswith("/robots.txt"))
+    pages = Counter({site.name: site.pages for site in counted([asked for _, asked in requests(log)])})
     return Beside(web, pages, pages["honest hosts"] / HONEST, result.data_dir)
 
 
 def fetched(
     web: TrapWeb, seeds: list[str], crawl: RunCrawl, folder: Path, **settings: object
 ) -> dict[str, int]:
-    """Crawls the whole web from some seeds; returns the pages of each site that were asked for."""
+    """Crawls the whole web from some seeds; returns how many requests for pages each site had."""
     names, log = free_port("127.0.0.1", socket.SOCK_DGRAM), folder / "requests"
     with served(web, names, log):
         result = crawl(
@@ -80,7 +80,9 @@ def fetched(
             **settings,
         )
     assert result.returncode == 0, result.stderr
-    return {name: pages for name, _, pages, _ in counted([url for _, url in requests(log)], web)}
+    sites = counted([asked for _, asked in requests(log)])
+    assert not any(site.again for site in sites), "a page was fetched twice"
+    return {site.name: site.distinct for site in sites}
 
 
 def test_a_forum_of_one_pattern_and_a_deep_site_are_fetched_whole(crawl: RunCrawl, tmp_path: Path) -> None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+import socket
+from functools import cache
+from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import pytest
 
-from benchmarks import trap_report
+from benchmarks import trap_report, trap_sites
+from benchmarks.hostile import requests
+from benchmarks.served import free_port
 from benchmarks.trap_report import Crawl, Outcome, Site
 from benchmarks.trap_sites import TRAPS
 from benchmarks.trap_web import LEVELS, TrapWeb
+from benchmarks.traps import served
 
 PORT = 80
 
@@ -84,7 +90,10 @@ def test_names_have_addresses_of_which_some_are_shared() -> None:
 
 
 def outcome(traps: int, workers: int = 1) -> Outcome:
-    sites = [Site("honest hosts", 1_000 - traps, 990, 50), Site("calendar", traps, traps, 1, "`/#`: copies")]
+    sites = [
+        Site("honest hosts", 1_000 - traps, 990, 50),
+        Site("calendar", traps, traps, 1, told="`/#`: copies"),
+    ]
     return Outcome(Crawl(("calendar",), 1_000, workers=workers), 1_600, 10.0, sites)
 
 
@@ -97,12 +106,32 @@ def test_a_trap_is_missed_from_a_hundredth_of_the_fetches_on() -> None:
 
 
 def test_requests_are_counted_by_site() -> None:
-    asked = ["host1.example1.test:80 /", "n1.subdomains.test:80 /", "n2.subdomains.test:80 /robots.txt"]
-    asked += [asked[0], "host2.example2.test:80 /robots.txt", "host2.example2.test:80 /no/such/page"]
-    assert trap_report.counted(asked, TrapWeb(PORT)) == [
-        ("honest hosts", 3, 1, 1),
-        ("subdomains", 1, 1, 1),
-    ]
+    asked = ["host1.example1.test:80 / 200", "n1.subdomains.test:80 / 200"]
+    asked += [asked[0], "host2.example2.test:80 /robots.txt 200", "host2.example2.test:80 /no/such/page 404"]
+    asked += ["n2.subdomains.test:80 /robots.txt 200"]
+    found = trap_report.counted(asked)
+    assert found == [Site("honest hosts", 3, 1, 1, again=1), Site("subdomains", 1, 1, 1)]
+    crawl = Crawl(("subdomains",), 1_000)
+    assert ". 1 of them had been asked for before.\n" in trap_report.table(Outcome(crawl, 1_600, 1.0, found))
+
+
+def test_pages_count_that_existed_when_they_were_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paths of honest pages have words of the documentation, which somebody may edit during a crawl."""
+    web = TrapWeb(free_port("0.0.0.0"), 2_000, hosts=4)
+    page = links(web, web.start(1))[0]
+    with served(web, free_port("127.0.0.1", socket.SOCK_DGRAM), tmp_path / "log"):
+        for path, status in ((urlsplit(page).path, 200), ("/no/such/page", 404)):
+            connection = HTTPConnection("127.0.0.1", web.port, timeout=10)
+            connection.request("GET", path, headers={"Host": urlsplit(page).netloc})
+            assert connection.getresponse().status == status
+            connection.close()
+    (tmp_path / "edited.md").write_text("other words " * 50)
+    monkeypatch.setattr(trap_sites, "DOCS", tmp_path)
+    monkeypatch.setattr(trap_sites, "prose", cache(trap_sites.Prose))
+    asked = [request for _, request in requests(tmp_path / "log")]
+    assert trap_report.counted(asked) == [Site("honest hosts", 2, 1, 0)]
 
 
 def test_a_file_and_a_page_keep_the_crawls_of_earlier_runs(tmp_path: Path) -> None:

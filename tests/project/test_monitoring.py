@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterable
+from string import ascii_uppercase
 
 import pytest
 import yaml
@@ -67,6 +70,30 @@ def test_each_metric_that_is_named_exists_and_has_these_labels(where: object) ->
             assert set(re.findall(r"(\w+)\s*=~?", matchers)) <= KNOWN[name]
         for group in re.findall(r"by \(([^)]*)\)", text):
             assert set(group.split(", ")) <= set.union(*(KNOWN[name] for name in KNOWN if name in text))
+
+
+def test_the_dashboard_follows_the_model_of_grafana() -> None:
+    panels = DASHBOARD["panels"]
+    assert DASHBOARD["id"] is None and [panel["id"] for panel in panels] == sorted(
+        {panel["id"] for panel in panels}
+    )
+    taken = Counter(place for panel in panels for place in places(**panel["gridPos"]))
+    assert max(taken.values()) == 1 and max(x for x, _ in taken) < 24
+    for panel in panels:
+        letters = [target["refId"] for target in panel.get("targets", [])]
+        assert letters == [*ascii_uppercase[: len(letters)]] and bool(letters) == (panel["type"] != "row")
+        for target in panel.get("targets", []):
+            assert (
+                target["datasource"] == panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+            )
+            names = re.findall(r"\bwebcrawl_\w+", target["expr"])
+            assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= set.union(
+                *(KNOWN[name] for name in names)
+            )
+
+
+def places(h: int, w: int, x: int, y: int) -> Iterable[tuple[int, int]]:
+    return itertools.product(range(x, x + w), range(y, y + h))
 
 
 def test_each_alert_is_tested_and_says_what_to_do() -> None:

@@ -84,7 +84,13 @@ COUNTED = (
         prefix="status.",
         known=_STATUSES,
     ),
-    _one("received_bytes", "bytes of the bodies of these responses, as they were sent", "bytes"),
+    Counted(
+        "received_bytes",
+        "bytes of the bodies of these responses, as they were sent",
+        label="status",
+        prefix="status_bytes.",
+        known=_STATUSES,
+    ),
     Counted(
         "documents",
         "documents that reached the item pipelines, by MIME type",

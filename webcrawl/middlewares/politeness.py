@@ -171,6 +171,7 @@ class PolitenessMiddleware(Pacer):
             if not is_question(request):
                 tasks.count(f"status.{response.status}")
                 tasks.count("bytes", size)
+                tasks.count(f"status_bytes.{response.status}", size)
                 tasks.answered(request, host, size)
             self._give(request, self.outcome(request, response))
         tasks.finish_fetch(request)

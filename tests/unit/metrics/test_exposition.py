@@ -50,6 +50,8 @@ def test_totals_become_counters() -> None:
             "status.200": 4,
             "status.799": 1,
             "status.999": 2,
+            "status_bytes.200": 5000,
+            "status_bytes.999": 10,
             "type_pages.text/html": 3,
             "type_bytes.text/html": 5000,
             "exact_duplicates": 1,
@@ -65,6 +67,10 @@ def test_totals_become_counters() -> None:
     assert found["webcrawl_pages_total"] == 3
     # a server may send any number as a status
     assert (found["webcrawl_responses_total", "200"], found["webcrawl_responses_total", "other"]) == (4, 3)
+    received = {
+        key[1]: number for key, number in found.values.items() if key[0] == "webcrawl_received_bytes_total"
+    }
+    assert received == {"200": 5000, "other": 10}
     assert found["webcrawl_document_bytes_total", "text/html"] == 5000
     assert (found["webcrawl_duplicates_total", "exact"], found["webcrawl_duplicates_total", "near"]) == (1, 0)
     assert (found["webcrawl_dead_letters_total", "dns"], found["webcrawl_dead_letters_total", "other"]) == (

@@ -35,6 +35,8 @@ class Crawl:
     is_linked: bool = True
     delay: float = DELAY
     workers: int = 1
+    beside: int = 0
+    """Pages of all honest hosts beside a site that is to be fetched whole."""
 
     @property
     def whole(self) -> bool:
@@ -44,7 +46,7 @@ class Crawl:
     @property
     def title(self) -> str:
         """A sentence, by which the figures are kept, too."""
-        beside = f"{self.hosts} honest hosts" if self.hosts else "nothing"
+        beside = f"{self.hosts} honest hosts of {self.beside:,} pages" if self.hosts else "nothing"
         workers = f", {self.workers} workers" if self.workers > 1 else ""
         if self.whole:
             return f"The {self.sites[0]} beside {beside}{workers}"

@@ -74,6 +74,7 @@ def main() -> None:
         "--pages", type=int, default=20_000, help="of the crawl; sizes of sites follow from it"
     )
     parser.add_argument("--hosts", type=int, default=HOSTS, help="number of honest hosts")
+    parser.add_argument("--honest", type=int, default=0, help="pages of all honest hosts, 0: as --pages says")
     parser.add_argument("--traps", nargs="*", default=list(TRAPS), help="those that honest pages link to")
     parser.add_argument(
         "--outward",
@@ -82,7 +83,14 @@ def main() -> None:
         help="share of honest pages with a link to another honest site",
     )
     said = parser.parse_args()
-    web = TrapWeb(said.port, said.pages, hosts=said.hosts, traps=said.traps, outward=said.outward)
+    web = TrapWeb(
+        said.port,
+        said.pages,
+        hosts=said.hosts,
+        honest=said.honest,
+        traps=said.traps,
+        outward=said.outward,
+    )
     uvloop.run(serve(web, said.names, said.log))
 
 

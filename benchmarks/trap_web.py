@@ -30,7 +30,8 @@ WHOLE = {
 class TrapWeb:
     """All sites. `pages` is the number of pages that the crawl may have; the sizes of the sites follow from it.
 
-    `hosts` honest sites link to each of `traps` on two pages, and to each other on a share `outward` of all pages.
+    `hosts` honest sites link to each of `traps` on two pages, and to each other on a share `outward` of all pages. With
+    `honest` they have about so many pages together.
     """
 
     def __init__(
@@ -39,16 +40,19 @@ class TrapWeb:
         pages: int = 20_000,
         *,
         hosts: int = HOSTS,
+        honest: int = 0,
         traps: Sequence[str] = tuple(TRAPS),
         outward: float = OUTWARD,
     ) -> None:
         self.port = port
         self.pages = pages
         self.hosts = hosts
+        self.honest = honest
         self.traps = traps
         self.outward = outward
-        least, ratio = pages * HOSTS / max(hosts, 1) / SMALLEST, SMALLEST / LARGEST
-        self.sizes = [max(4, round(least * ratio ** ((place + 0.5) / hosts))) for place in range(hosts)]
+        shares = [(SMALLEST / LARGEST) ** ((place + 0.5) / hosts) for place in range(hosts)]
+        least = honest / sum(shares) if honest else pages * HOSTS / max(hosts, 1) / SMALLEST
+        self.sizes = [max(4, round(least * one)) for one in shares]
         self._spam: dict[tuple[int, int], str] = {}
         """Honest site and page -> the start page of the trap that it links to."""
         for place, trap in enumerate(traps if hosts else ()):

@@ -4,7 +4,7 @@
     make bench-traps ARGS="--json FILE --page docs/benchmarks.md"
 
 The six traps are crawled together, until the crawl has its pages. `forum` and `chain` are honest sites that are crawled
-whole, one at a time and without a delay, with nothing or with the honest hosts beside them. Settings are the default
+whole, one at a time and without a delay, with nothing or with honest hosts beside them. Settings are the default
 ones, but for those that loopback needs and the delay. A page or file of an earlier run keeps its other crawls. The exit
 status is 1 if a trap takes a hundredth of the fetches or more, or if a page of an honest site is missing.
 """
@@ -47,6 +47,7 @@ def served(web: TrapWeb, names: int, log: Path) -> Iterator[None]:
         str(names),
     ]
     command += ["--log", str(log), "--pages", str(web.pages), "--hosts", str(web.hosts)]
+    command += ["--honest", str(web.honest)]
     command += ["--outward", str(web.outward), "--traps", *web.traps]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
     try:
@@ -65,6 +66,7 @@ def measure(crawl: Crawl, settings: dict[str, object], seconds: float) -> Outcom
         free_port("0.0.0.0"),
         crawl.pages,
         hosts=crawl.hosts,
+        honest=crawl.beside,
         traps=() if crawl.whole else crawl.sites,
         outward=OUTWARD if crawl.is_linked else 0.0,
     )
@@ -132,9 +134,9 @@ def crawls(said: argparse.Namespace) -> list[Crawl]:
     found = [
         Crawl(traps, said.pages, HOSTS, said.seeds, said.honest_links == "some", said.delay, said.workers)
     ]
-    beside = HOSTS if said.beside else 0
+    hosts = HOSTS if said.beside else 0
     whole = [
-        Crawl((name,), said.pages, beside, delay=0.0, workers=said.workers)
+        Crawl((name,), said.pages, hosts, delay=0.0, workers=said.workers, beside=said.beside)
         for name in said.only
         if name in WHOLE
     ]
@@ -168,7 +170,9 @@ def arguments() -> argparse.Namespace:
         default="some",
         help="whether honest sites link to each other",
     )
-    parser.add_argument("--beside", action="store_true", help="crawl the honest hosts beside forum and chain")
+    parser.add_argument(
+        "--beside", type=int, default=0, metavar="PAGES", help="of honest hosts beside forum and chain"
+    )
     parser.add_argument(
         "--pages", type=int, default=20_000, help="of the crawl; sizes of sites follow from it"
     )

@@ -61,6 +61,9 @@ def test_all_pages_of_honest_sites_are_linked_and_two_of_them_link_to_each_trap(
         assert len(found) == size
         outside += others
     assert web.honest_pages > 3_000
+    fewer = TrapWeb(PORT, 2_000, honest=900)
+    assert abs(fewer.honest_pages - 900) < 30
+    assert fewer.whole("forum") == web.whole("forum")
     assert [outside.count(web.start(name)) for name in TRAPS] == [2] * 6
     alone, kept = TrapWeb(PORT, 2_000, outward=0.0), set[str]()
     for host in range(alone.hosts):
@@ -103,6 +106,9 @@ def test_a_trap_is_missed_from_a_hundredth_of_the_fetches_on() -> None:
     whole = Outcome(Crawl(("forum",), 1_000, hosts=0), 100, 10.0, [Site("forum", 100, 99, 1)])
     assert whole.missed() == ["forum"]
     assert "| 99 of 100 |" in trap_report.table(whole)
+    assert (
+        Crawl(("forum",), 1_000, hosts=5, beside=400).title == "The forum beside 5 honest hosts of 400 pages"
+    )
 
 
 def test_requests_are_counted_by_site() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis
 
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb, Reply
@@ -28,7 +29,7 @@ def pages(web: LocalWeb, label: str) -> list[str]:
 
 
 def test_a_site_of_channels_and_articles_is_crawled_with_three_lines_of_settings(
-    local_web: StartWeb, crawl: RunCrawl, tmp_path: Path
+    local_web: StartWeb, crawl: RunCrawl, redis_url: str, valkey: Redis, tmp_path: Path
 ) -> None:
     web = local_web(SITE, OTHER)
     channels = ["/world/", "/sport/", "/money/"]
@@ -50,12 +51,14 @@ def test_a_site_of_channels_and_articles_is_crawled_with_three_lines_of_settings
         f'DENIED_DOMAINS = ["{OTHER}"]\n'
     )
     env = {"SCRAPY_SETTINGS_MODULE": "news", "PYTHONPATH": str(tmp_path)}
-    result = crawl([web.url(SITE)], env=env, scope="web")
+    result = crawl([web.url(SITE)], env=env, scope="web", REDIS_URL=redis_url)
     assert result.returncode == 0, result.stderr
     order = pages(web, SITE)
     assert order[:4] == ["/", *channels], "channels before the articles of the first one"
     assert sorted(order[4:]) == sorted(article for each in articles.values() for article in each)
     assert not pages(web, OTHER)
+    budgets = [owner for key in valkey.scan_iter("*:budgets") for owner in valkey.hkeys(key)]
+    assert budgets == [SITE.encode()], "hosts that are not crawled need no budget"
 
 
 def test_short_and_shallow_urls_come_before_deep_and_long_ones(local_web: StartWeb, crawl: RunCrawl) -> None:

@@ -15,7 +15,9 @@ from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import script_source
 from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, Settlement
+from webcrawl.frontier.ledger import Ledger
 from webcrawl.stores.duplicate_index import DuplicateIndex
+from webcrawl.worker.budgets import Budgets
 
 HOST = "http://a.test"
 
@@ -67,6 +69,9 @@ async def test_a_full_server_refuses_only_new_data(frontier_of: Frontiers, valke
         await past(frontier.engine)
         assert await frontier.reap() == (1, 0)
         assert await frontier.condemn(dead.host, "given up") == 3
+        budgets = Budgets(Ledger(frontier.engine, frontier.keys), 1.0)
+        budgets.spend(leases[0].host, None)
+        await budgets.send_if_due([0])  # a worker does so before it leases
         assert await frontier.lease(9, 1) != []
         await crawl.workers.leave()
     finally:
@@ -85,6 +90,7 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "acknowledge",
             "address",
             "borrow",
+            "budgets",
             "bury_part",
             "charge",
             "close_purse",
@@ -107,6 +113,7 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "set_waiting",
             "slow",
             "spend",
+            "standings",
         ),
         *(
             "copy_piece",

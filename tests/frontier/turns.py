@@ -25,3 +25,5 @@ async def use_turns_and_budgets(frontier: Frontier) -> None:
     assert await ledger.add({"a.test": Entry(8, {"b.test"})}) == {"a.test": Spending(8, 1)}
     # hosts that never answered do not count
     assert await ledger.slow_down(range(frontier.keys.shards), Slowdown(), 1.0) == (0, 0, 0)
+    # not all shards: what other workers have counted is asked for
+    assert await ledger.slow_down([0], Slowdown(), 1.0) == (0, 0, 0)

@@ -23,7 +23,7 @@ _SOON_SECONDS = 10.0
 _SOON_GAPS = 10
 _TELL_SECONDS = 2.0
 """Workers tell each other what they count in their shards so often."""
-_TOLD_SECONDS = 60
+_TOLD_SECONDS = 60.0
 _MOST_READ = 5_000
 """Names and domains over their budgets that are read of each shard to tell of them."""
 
@@ -112,13 +112,13 @@ class Ledger:
         """Tells the other workers what was counted in some shards; returns what they have told, now and then anew."""
         if (now := time.monotonic()) >= self._tell_at:
             self._tell_at = now + _TELL_SECONDS
-            key = self.keys.own("standings")
             told = [text for shard, row in counted.items() for text in (shard, " ".join(map(str, row)))]
-            if told:
-                await self.engine.change(key, "HSET", *told)
-                await self.engine.change(key, "EXPIRE", _TOLD_SECONDS)
-            found = await self.engine.client.hgetall(key)
-            self._others = {int(shard): tuple(map(int, row.split())) for shard, row in found.items()}
+            call = Call("standings", [self.keys.own()], (milliseconds(_TOLD_SECONDS), *told))
+            found = await self.engine.run(call)
+            self._others = {
+                int(shard): (*map(int, row.split()),)
+                for shard, row in zip(found[::2], found[1::2], strict=True)
+            }
         return self._others
 
     async def over(self, most: int) -> OverBudget:

@@ -117,6 +117,11 @@ class Budgets:
         for _ in range(1 + bool(changed)):  # hosts that are over now wait from now on
             self._slowdown = slowdown(*await self._ledger.slow_down(shards, self._slowdown, self._delay))
 
+    async def send_last(self) -> None:
+        """Sends what has been counted since, when the worker ends."""
+        entries, self._entries = self._entries, {}
+        await self._ledger.add(entries)
+
     def _entry(self, owner: str) -> Entry:
         return self._entries.setdefault(owner, Entry())
 

@@ -55,6 +55,8 @@ class Reporter:
         await state.frontier.settle_all([self.last_report(host) for host in self._hosts], self._on_last_reply)
         if state.importance:
             await state.importance.pay(state.membership.served())
+        if state.budgets:
+            await state.budgets.send_last()
         await state.crawl.workers.leave(state.take_counters())
         state.discovered.save()
 

@@ -191,7 +191,9 @@ class Outlinks:
         if len(new) > len(refused):
             tasks.worker.patterns.add_links(host, path, len(new) - len(refused))
         if tasks.worker.budgets:
-            tasks.worker.budgets.link(host, links)
+            # hosts out of scope need no budget, and there may be millions of them
+            followed = [link for link in links if link not in refused] if refused else links
+            tasks.worker.budgets.link(host, followed)
         if self._ascends:
             self._ascend([link for link in new if link not in refused], source)
         tasks.count("filtered", len(refused))

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Adds to what names and registered domains have spent, and to the domains that link to them.
 -- KEYS[1] the crawl's prefix in this shard
 -- ARGV    most domains that are counted; for each owner of a budget: owner, what it spent, hashes of domains that link to it (4 bytes each)

@@ -194,13 +194,14 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     said = arguments()
-    outcomes = []
+    missed = False
     for crawl in crawls(said):
-        outcomes.append(measure(crawl, dict(said.set), said.seconds))
-        print(table(outcomes[-1]), end="\n\n", flush=True)
-    if said.json:
-        write(outcomes, datetime.date.today().isoformat(), said.json, said.page)
-    return any(outcome.missed() for outcome in outcomes)
+        outcome = measure(crawl, dict(said.set), said.seconds)
+        print(table(outcome), end="\n\n", flush=True)
+        if said.json:
+            write([outcome], datetime.date.today().isoformat(), said.json, said.page)
+        missed |= bool(outcome.missed())
+    return missed
 
 
 if __name__ == "__main__":

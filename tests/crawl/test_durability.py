@@ -172,6 +172,24 @@ def test_a_worker_paused_beyond_its_leases_sends_no_request(
     run.assert_polite()
 
 
+def test_a_robots_txt_that_waited_beyond_its_lease_is_asked_for(
+    start_crawl: StartCrawl, local_web: StartWeb
+) -> None:
+    """The worker stands still while the second request for robots.txt waits for its turn."""
+    web, site = local_web(SITES[0]), SITES[0]
+    web.put(site, "/robots.txt", Reply(status=301, headers={"Location": "/rules"}))
+    web.put(site, "/rules", "User-agent: *\nDisallow: /no")
+    web.put(site, "/", "home")
+    crawl = start_crawl("broad", web.url(site), DOWNLOAD_DELAY=1, FRONTIER_LEASE_SECONDS=1)
+    until(lambda: bool(web.hits), crawl)
+    os.killpg(crawl.process.pid, signal.SIGSTOP)
+    time.sleep(1.2)
+    os.killpg(crawl.process.pid, signal.SIGCONT)
+    result = crawl.wait()
+    assert result.returncode == 0, result.stderr
+    assert web.paths(site) == ["/robots.txt", "/rules", "/"]
+
+
 def test_a_request_delayed_beyond_its_lease_is_not_sent(start_crawl: StartCrawl, local_web: StartWeb) -> None:
     """The request waits for a DNS answer while its worker is paused and another takes over the host."""
     web = local_web("shop.example")

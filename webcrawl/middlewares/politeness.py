@@ -37,6 +37,7 @@ from webcrawl.hosts.turns import is_open
 from webcrawl.urls.canonical import hostname, normalize
 
 _THROTTLING = (429, 503)
+_LOOK_AGAIN_SECONDS = 0.05
 # These errors do not count as failures of the host: the request was refused or cancelled on this side, a kept
 # connection ended, or the host sent an invalid answer.
 _NOT_THE_HOST = (
@@ -117,6 +118,8 @@ class PolitenessMiddleware(Pacer):
                 # a robots.txt waited for the turn of this worker's lease, which ended without it
                 if not is_robots(request) or self._turns.ending.is_set():
                     raise
+                # until a heartbeat has extended the lease, or found that it is lost and closed the host
+                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
             else:
                 return turn, borrowed
 

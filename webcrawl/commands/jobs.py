@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import SessionCommand
-from webcrawl.documents.values import counted, printable
+from webcrawl.documents.values import printable
 from webcrawl.errors import WrongJob
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _line(job: Job, latest: Iteration | None) -> str:
 
 
 def _iteration_line(one: Iteration) -> str:
-    numbers = f"{one.processed:,} of {counted(one.found, 'URL')}, {one.queued:,} queued, {one.stuck:,} stuck"
+    numbers = ", ".join(f"{number:,} {name}" for name, number in one.counts._asdict().items())
     end = f" to {_time(one.ended)}" if one.ended and one.started else ""
     begin = f"{_time(one.started)}{end}, {numbers}" if one.started else ""
     return f"{one.number:>5}  due {_time(one.due)}  {_outcome(one)}{f'  {begin}' if begin else ''}"

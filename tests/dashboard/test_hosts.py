@@ -11,7 +11,7 @@ import pytest
 from tests.dashboard.engine import bury, in_engine
 from tests.dashboard.site import ATTACK, ATTACK_PATH, HOME, CrawledSite
 from webcrawl.crawler.session import Session
-from webcrawl.frontier import Candidate, Counts
+from webcrawl.frontier import Candidate, Counts, Report
 from webcrawl.frontier.records import HostState
 
 OpenPage = Callable[..., Any]
@@ -43,16 +43,51 @@ def test_the_table_is_sorted_filtered_and_turned_page_by_page(open_page: OpenPag
     assert rows.count() == 30
     assert rows.last.inner_text().startswith("https://www.h0.test")
     page.get_by_label("Name contains").fill("H11")
-    page.get_by_label("Sort by").select_option("name")
     page.get_by_role("button", name="Show").click()
+    assert "11 of 130 hosts that were looked at" in page.locator("#read").inner_text()
+    page.get_by_role("link", name="Host", exact=True).click()
+    assert page.locator("thead th[aria-sort=ascending]").inner_text().startswith("Host")
     assert [text.split()[0] for text in rows.all_inner_texts()] == [
         f"https://www.h{number}.test" for number in (11, *range(110, 120))
     ]
     assert page.get_by_role("link", name="First hosts").count() == 0
+    page.get_by_role("link", name="Queued", exact=True).click()
+    page.locator("thead th[aria-sort=descending]", has_text="Queued").wait_for()
+    page.get_by_role("link", name="Queued", exact=True).click()
+    page.locator("thead th[aria-sort=ascending]", has_text="Queued").wait_for()
+    assert rows.first.inner_text().startswith("https://www.h11.test")
     page.get_by_label("Name contains").fill(ATTACK)
     page.get_by_role("button", name="Show").click()
     page.get_by_text("No host of this list has that in its name").wait_for()
     assert ATTACK in page.locator("#read").inner_text()
+
+
+def test_the_politeness_of_hosts_is_told_with_its_reason(open_page: OpenPage, site: CrawledSite) -> None:
+    asked, failed = "http://asked.test", "http://failed.test"
+
+    async def refuse(session: Session) -> None:
+        frontier = session.connection.frontier
+        await frontier.add([Candidate(host, "/", None) for host in (asked, failed)])
+        for lease in await frontier.lease(2, 1):
+            lease.failures = 1
+            pause = 900.0 if lease.host == asked else 300.0
+            await frontier.settle_all([Report(lease, (), pause=pause, asked=lease.host == asked)])
+        await frontier.set_delay(failed, 7.5)
+
+    in_engine(site, "polite", refuse)
+    page = open_page("/crawls/polite")
+    waiting = page.locator("section.card", has=page.get_by_role("heading", name="Hosts that wait longest"))
+    first, second = waiting.locator("tbody tr").all_inner_texts()
+    assert asked in first and "by Retry-After" in first and " UTC" in first
+    assert failed in second and "backs off" in second
+    page.goto(f"{site.url}/crawls/polite/hosts?list=waiting")
+    assert "in order over the whole crawl" in page.locator("#read").inner_text()
+    first, second = page.locator("tbody tr").all_inner_texts()
+    assert "asked to wait" in first and "7.5 s by an operator" in second
+    page.get_by_role("link", name=asked).click()
+    page.locator("tr", has_text="Next request").get_by_text("by Retry-After").wait_for()
+    page.goto(f"{site.url}/crawls/polite/hosts?list=waiting&order=name")
+    assert "sorted among themselves only" in page.locator("#read").inner_text()
 
 
 @pytest.mark.parametrize(
@@ -173,6 +208,14 @@ def test_dead_letters_are_shown_by_reason_and_queued_again(open_page: OpenPage, 
     page.get_by_role("button", name="Queue all of them again").click()
     page.get_by_text("No dead letters", exact=True).wait_for()
     assert counts_of(site).queued == 8
+
+    async def bury_again(session: Session) -> None:
+        await bury(session.connection.frontier, letters)
+
+    in_engine(site, "buried", bury_again)
+    page.get_by_text("8 dead letters more since this page was read").wait_for()
+    page.get_by_role("link", name="Read it again").click()
+    page.get_by_text("8 URLs of this crawl were given up").wait_for()
 
 
 def counts_of(site: CrawledSite) -> Counts:

@@ -79,6 +79,7 @@ def test_jobs_show_their_past_and_obey(
     assert job().state == JobState.OFF and store.iterations("morning")[0].state == State.STOPPED
 
     page.get_by_role("link", name="morning", exact=True).click()
+    page.locator("#iteration-3").wait_for()
     assert page.locator("tbody tr").count() == 3 and ATTACK in page.locator("tbody").inner_text()
     check_accessible(page)
     page.locator("#iteration-1").get_by_role("link", name="3", exact=True).click()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+import msgpack
 from redis import Redis
 
 from tests.frontier.consumer import Consumer, page_with
@@ -19,6 +20,7 @@ from webcrawl.frontier.history import MOST_SAMPLES, SAMPLE_SECONDS, History
 from webcrawl.frontier.ready import ready_hosts
 from webcrawl.frontier.runs import Run, Runs
 from webcrawl.frontier.vitals import AllVitals, Vitals
+from webcrawl.hosts.pace import Pace
 
 KEYS = Keys("crawl", 4)
 
@@ -55,15 +57,22 @@ async def test_a_long_history_gets_thinner_and_keeps_its_start(frontier: Frontie
     assert [one.pages for one in whole] == sorted({one.pages for one in whole})
 
 
-async def test_workers_tell_of_themselves(engine_at: Callable[..., Engine], redis_url: str) -> None:
+async def test_workers_tell_of_themselves(
+    engine_at: Callable[..., Engine], redis_url: str, valkey: Redis
+) -> None:
     vitals = AllVitals(engine_at(redis_url), KEYS)
-    told = Vitals(1.0, 2, 3, 4, 5, 6, 7, 8.5, [("http://a.test", 0.25)])
+    paces = {"http://a.test": Pace(1.5, "Crawl-delay", 60.0, "Retry-After", 1)}
+    told = Vitals(1.0, 2, 3, 4, 5, 6, 7, 8.5, [("http://a.test", 0.25)], paces)
     await vitals.put("w1", told, 60.0)
     found = await vitals.of(["w1", "w2"])
     assert found.keys() == {"w1"}
     assert replace(found["w1"], slowest=()) == replace(told, slowest=())
     assert [tuple(one) for one in found["w1"].slowest] == [("http://a.test", 0.25)]
     assert await vitals.of([]) == {}
+    (key,) = valkey.keys("*vitals:w1")
+    later = msgpack.unpackb(valkey.get(key)) | {"of_a_later_version": 1}
+    valkey.set(key, msgpack.packb(later))
+    assert (await vitals.of(["w1"]))["w1"] == found["w1"]
 
 
 async def test_a_running_worker_tells_and_is_stopped(frontier: Frontier) -> None:

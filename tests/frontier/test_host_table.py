@@ -11,7 +11,7 @@ from redis import Redis
 from tests.frontier.pages import page
 from tests.frontier.spilling import HOST as LONG, numbered, serve, spilling
 from webcrawl.errors import StoreError
-from webcrawl.frontier import Candidate, Crawl, Frontier, HostLimits, Settlement
+from webcrawl.frontier import Candidate, Crawl, Frontier, HostLimits, Report, Settlement
 from webcrawl.frontier.host_report import host_report, stored_robots, switch_rules
 from webcrawl.frontier.host_table import LISTS, HostTable, HostWindow
 from webcrawl.frontier.url_state import url_state
@@ -61,10 +61,13 @@ async def test_a_search_stops_after_20_000_hosts_and_can_be_continued(
 
 async def test_lists_show_hosts_by_what_happened_to_them(frontier: Frontier) -> None:
     await frontier.add([page(f"http://h{n}.test/{m}") for n in range(4) for m in range(3)])
+    paused: list[str] = []
     for lease in await frontier.lease(2, 1):
         retry = Settlement(lease.urls[0].index, "retry", delay=1000)
         lease.failures = 4
-        assert await frontier.release(lease, [retry], pause=100.0)
+        report = Report(lease, [retry], pause=100.0 + len(paused), asked=not paused)
+        await frontier.settle_all([report])
+        paused.append(lease.host)
     (kept,) = await frontier.lease(1, 1)
     done = Settlement(kept.urls[0].index, pages=1, bytes=500)
     assert await frontier.acknowledge(kept, [done]) == []
@@ -80,7 +83,13 @@ async def test_lists_show_hosts_by_what_happened_to_them(frontier: Frontier) -> 
     assert (rows[kept.host].leased, rows[kept.host].pages, rows[kept.host].bytes) == (True, 1, 500)
     assert (rows[blocked].held, rows[blocked].delay, rows[blocked].queued) == ("blocked", 2.5, 3)
     waiting = [row for row in rows.values() if row.failures]
-    assert len(waiting) == 2 and all(90 < row.waits <= 100 for row in waiting)
+    assert len(waiting) == 2 and all(90 < row.waits <= 101 for row in waiting)
+    window = await table_of(frontier).window("waiting")
+    assert [(row.host, row.asked) for row in window.rows] == [(paused[1], False), (paused[0], True)]
+    assert (await frontier.host(paused[0])).asked and window.after == ""
+    await frontier.block_until(paused[0], 300.0)
+    window = await table_of(frontier).window("waiting")
+    assert [(row.host, row.asked) for row in window.rows] == [(paused[0], False), (paused[1], False)]
 
 
 async def hosts_in(frontier: Frontier, name: str) -> set[str]:

@@ -5,7 +5,8 @@ that number mod FRONTIER_SHARDS. The braces are a cluster's hash tag: all keys o
 script uses one slot. Times are milliseconds of the server's clock, which the scripts keep from going back
 (lua/common/entries.lua).
 
-    wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), held (not
+    wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), asked (by the
+                                         host itself, with Retry-After), held (not
                                          leased to others before; the lease expires then, or would have if the
                                          host were not blocked), holder (of that lease, or of a turn that was
                                          borrowed for one request), failures (in a row),

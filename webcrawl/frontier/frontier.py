@@ -245,6 +245,7 @@ class Frontier(Operations):
         arguments += [int(lease.answered), self.purse]
         for known in (report.patterns, report.dust, report.over):
             arguments.append("" if known is None else known or "-")
+        arguments.append(int(report.asked))
         for one in report.settled:
             arguments += [one.index, one.verdict, milliseconds(one.delay), one.reason, one.pages, one.bytes]
             arguments.append(int(bool(one.links)))

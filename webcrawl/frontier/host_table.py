@@ -1,19 +1,21 @@
 """A table of the hosts of a crawl, read window by window: each takes bounded work, whatever number of hosts there is.
 
-The engine has its lists of hosts in no order but its own, so rows are sorted within a window only. The exception is
-the list of the costliest hosts, which the engine keeps in order.
+The engine has its lists of hosts in no order but its own, so rows are sorted within a window only. The exceptions are
+the costliest hosts and those that wait longest, which the engine keeps in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from typing import Any
 
 from webcrawl.engine.keys import failures_field, host_of
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import StoreError
 from webcrawl.frontier.crawl import Crawl
+from webcrawl.frontier.entry import LEVELS
 from webcrawl.frontier.operations import BATCH
 from webcrawl.hosts.costs import Cost
 
@@ -24,12 +26,15 @@ LISTS: Mapping[str, str] = {
     "retrying": "hosts with URLs that wait for another try",
     "held": "hosts that are blocked, or at their limit of pages or bytes",
     "limited": "hosts with limits of their own",
-    "costliest": "the hosts that cost most, in order",
+    "waiting": "the hosts that wait longest for their next request",
+    "costliest": "the hosts that cost most",
 }
 """The lists of hosts that can be read, and what each is."""
 
 WINDOW = 1_000
 """Rows of a window."""
+MOST_WAITING = 100
+"""Rows of the list of waiting hosts."""
 _MOST_READ = 20_000
 _MOST_CALLS = 100
 _HASHES = {"queued": "queued", "fetched": "spent", "held": "parked", "limited": "limits"}
@@ -43,6 +48,7 @@ class HostRow:
     queued    URLs in its queue     leased  a worker has it       held     "blocked", "budget" or None
     waits     until it may be asked again: its delay, a back-off or a Retry-After
     failures  in a row              delay   set by an operator    gap      between requests of the last worker
+    asked     it asked for `waits` itself, by Retry-After
     cost      what it has cost; nothing if it is not among the costliest
     """
 
@@ -56,6 +62,7 @@ class HostRow:
     failures: int
     delay: float | None
     gap: float
+    asked: bool
     cost: Cost
 
 
@@ -137,6 +144,8 @@ class HostTable:
         client = self.crawl.engine.client
         if name == "costliest":
             return await self._costliest(place.cursor, count)
+        if name == "waiting":
+            return await self.waiting(MOST_WAITING), None
         prefix = self.crawl.keys.queue(place.shard)[0]
         hosts: list[str]
         if name in _HASHES:
@@ -157,6 +166,18 @@ class HostTable:
         names = await self.crawl.engine.client.zrevrange(key, start, start + count - 1)
         hosts = [name.decode() for name in names if b"://" in name]
         return hosts, _Place(0, start + count) if len(names) == count else None
+
+    async def waiting(self, most: int) -> list[str]:
+        """Returns the hosts with queued URLs and without a lease that wait longest, in order over the whole crawl."""
+        client, keys = self.crawl.engine.client, self.crawl.keys
+        prefixes = [keys.queue(shard)[0] for shard in range(keys.shards)]
+        times = await self.crawl.engine.run_all([Call("time", [prefix], ()) for prefix in prefixes])
+        pipe = client.pipeline(transaction=False)
+        for prefix, now in zip(prefixes, times, strict=True):
+            for level in range(LEVELS):
+                pipe.zrevrangebyscore(f"{prefix}ready:{level}", "+inf", f"({now}", 0, most, withscores=True)
+        found = [one for some in await pipe.execute() for one in some]
+        return [host_of(name).decode() for name, _ in nlargest(most, found, key=lambda one: one[1])]
 
     async def _rows_of(self, shard: int, hosts: Sequence[str], costs: Mapping[str, Cost]) -> list[HostRow]:
         engine, keys = self.crawl.engine, self.crawl.keys
@@ -192,6 +213,7 @@ def _politeness(record: Mapping[bytes, bytes], failures: str, now: int) -> dict[
         "failures": int(record.get(failures.encode(), 0)),
         "delay": int(record[b"delay"]) / 1000 if b"delay" in record else None,
         "gap": int(record.get(b"gap", 0)) / 1000,
+        "asked": b"asked" in record,
     }
 
 

@@ -92,6 +92,7 @@ class Operations:
             delay=int(record["delay"]) / 1000 if "delay" in record else None,
             waits=max(0, int(record.get("until", 0)) - now) / 1000,
             failures=int(record.get(failures_field(self.keys, host), 0)),
+            asked="asked" in record,
         )
 
     async def queue_lengths(self, hosts: Iterable[str]) -> dict[str, int]:

@@ -75,10 +75,10 @@ class Report:
     """A worker's report on one lease: settled URLs, and how many `more` it wants or that it releases the host.
 
     With `better_than`, further URLs must be of a better level. `pause`: seconds until the released host may be asked
-    again, or -1 to keep it. `quiet`: seconds after which the engine may forget the host's failures. `patterns`: the
-    packed records of its URL patterns, empty if there are none; None if they are as the engine has them. `dust`: the
-    same for the evidence for its DUST rules. `over`: who is over its budget, empty if nobody is; None if that is as the
-    engine has it.
+    again, or -1 to keep it; `asked`: the host asked for them by Retry-After. `quiet`: seconds after which the engine
+    may forget the host's failures. `patterns`: the packed records of its URL patterns, empty if there are none; None if
+    they are as the engine has them. `dust`: the same for the evidence for its DUST rules. `over`: who is over its
+    budget, empty if nobody is; None if that is as the engine has it.
     """
 
     lease: Lease
@@ -90,6 +90,7 @@ class Report:
     patterns: bytes | None = None
     dust: bytes | None = None
     over: str | None = None
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,8 @@ class HostState:
     failures: int
     unknown_paths: str | None = None
     """What it answers to paths that cannot exist; None if it was not asked."""
+    asked: bool = False
+    """It asked for `waits` itself, by Retry-After."""
 
 
 @dataclass(frozen=True, slots=True)

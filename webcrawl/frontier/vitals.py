@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field, fields
 
 import msgpack
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
+from webcrawl.hosts.pace import Pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class Vitals:
     `started` is in seconds since 1970, `memory` in bytes of its process without children. `hosts` are leased to it,
     with `urls` not handed out yet; `fetching` requests are under way, and `working` pages are read or stored. `speed`
     is in pages a second over the last half minute. `slowest`: the hosts whose last answers took longest, in seconds.
+    `paces`: how fast these are asked, and the leased hosts with most open requests or the longest waits.
     """
 
     started: float
@@ -29,6 +31,10 @@ class Vitals:
     pages: int
     speed: float
     slowest: Sequence[tuple[str, float]] = ()
+    paces: Mapping[str, Pace] = field(default_factory=dict)
+
+
+_NAMES = frozenset(one.name for one in fields(Vitals))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +46,25 @@ class AllVitals:
 
     async def put(self, worker: str, vitals: Vitals, seconds: float) -> None:
         """Stores what a worker tells, for so many seconds."""
-        packed = msgpack.packb(asdict(vitals))
+        paces = {host: astuple(pace) for host, pace in vitals.paces.items()}
+        packed = msgpack.packb({**asdict(vitals), "paces": paces})
         await self.engine.change(self._key(worker), "SET", packed, "PX", max(1, int(seconds * 1000)))
 
     async def of(self, workers: Sequence[str]) -> dict[str, Vitals]:
         """Returns the vitals of those workers that have told them lately."""
         raw = await self.engine.client.mget([self._key(worker) for worker in workers]) if workers else []
         return {
-            worker: Vitals(**msgpack.unpackb(packed))
+            worker: _decoded(packed)
             for worker, packed in zip(workers, raw, strict=True)
             if packed is not None
         }
 
     def _key(self, worker: str) -> str:
         return self.keys.own(f"vitals:{worker}")
+
+
+def _decoded(packed: bytes) -> Vitals:
+    """Reads vitals; a worker of a later version may tell more."""
+    told = {name: value for name, value in msgpack.unpackb(packed).items() if name in _NAMES}
+    paces = {host: Pace(*pace) for host, pace in told.pop("paces", {}).items()}
+    return Vitals(**told, paces=paces)

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 
 from webcrawl.config import PolitenessConfig
+from webcrawl.hosts.pace import Pace
 from webcrawl.policies.adaptation import Adaptation
 
 _TEN_YEARS = 10 * 365 * 86400.0
@@ -44,6 +46,13 @@ class Failed:
 Outcome = Ok | Throttled | Failed
 
 
+class _Block(NamedTuple):
+    """Before `until` the host is not asked; `asked`: because of its Retry-After."""
+
+    until: float
+    asked: bool = False
+
+
 class HostTurn:
     """The state of one host. It tells when the host may be asked again; each outcome updates it.
 
@@ -56,7 +65,7 @@ class HostTurn:
 
     __slots__ = (
         "_adaptation",
-        "_blocked_until",
+        "_block",
         "_config",
         "_crawl_delay",
         "_delay",
@@ -98,7 +107,7 @@ class HostTurn:
         """Seconds that its last answer took; 0 before the first one."""
         self._unreachable = False
         self._others: dict[str, tuple[int, bool]] | None = None
-        self._blocked_until = now + wait
+        self._block = _Block(now + wait)
         self.started = -math.inf
         """When the last request was sent; it may be set to a later time."""
         self._finished = -math.inf
@@ -177,14 +186,15 @@ class HostTurn:
                 self._adapt(latency, error=error)
                 self.latency = _valid(latency) if math.isfinite(latency) else 0.0
                 self._update_gap()
-                if now >= self._blocked_until:
+                if now >= self._block.until:
                     self.failures = 0
             case Throttled(None):
                 self._back_off(now, self._config.backoff)
             case Throttled(retry_after):
                 self._count_failure(now)
                 until = now + min(_valid(retry_after), self._config.max_backoff)
-                self._blocked_until = max(self._blocked_until, until)
+                if until > self._block.until:
+                    self._block = _Block(until, asked=True)
             case Failed():
                 self._back_off(now, self._config.connect_backoff)
 
@@ -201,28 +211,36 @@ class HostTurn:
         """Returns the seconds until the host may be asked, as if all requests in flight ended at `now`."""
         return max(self._free_at - now, self.gap if self.in_flight else 0.0, 0.0)
 
+    def pace(self, now: float) -> Pace:
+        """Returns how fast the host is asked, and why."""
+        wait, reasons = self.wait(now), ("settings", "Crawl-delay", "operator", "answer time")
+        delays = _delays(self._config, self._adaptation, self._crawl_delay, self._delay, self.latency)
+        gap, reason = max(zip(delays, reasons, strict=True), key=lambda one: one[0])
+        if self._block.until < max(self._free_at, now + self.gap if self.in_flight else -math.inf):
+            wait_by = "gap"
+        else:  # without a failure, it is what an earlier lease left of the gap
+            wait_by = "Retry-After" if self._block.asked else "back-off" if self.failures else "gap"
+        return Pace(gap, reason, wait, wait_by if wait > 0 else "", self.failures)
+
     @property
     def _free_at(self) -> float:
         last = max(self._finished, self.started if self._config.concurrency > 1 else -math.inf)
-        return max(self._blocked_until, last + self.gap)
+        return max(self._block.until, last + self.gap)
 
     def _update_gap(self) -> bool:
-        config, before = self._config, self.gap
-        delay = self._adaptation.delay if self._adaptation else config.delay
-        crawl_delay = min(self._crawl_delay, config.max_crawl_delay)
-        adaptive = min(config.latency_factor * self.latency, config.max_backoff)
-        self.gap = max(delay, crawl_delay, self._delay, adaptive)
+        before = self.gap
+        self.gap = max(_delays(self._config, self._adaptation, self._crawl_delay, self._delay, self.latency))
         return self.gap != before
 
     def _back_off(self, now: float, base: float) -> None:
         """Blocks the host for `base` seconds, doubled with each further failure, plus a random share up to `jitter`."""
-        if now >= self._blocked_until:
+        if now >= self._block.until:
             self._count_failure(now)
             seconds = base * 2.0 ** min(self.failures - 1, 64) * (1 + self._config.jitter * self._random())
-            self._blocked_until = now + min(seconds, self._config.max_backoff)
+            self._block = _Block(now + min(seconds, self._config.max_backoff))
 
     def _count_failure(self, now: float) -> None:
-        if now >= self._blocked_until:
+        if now >= self._block.until:
             self._forgive(now)
             self.failures += 1
             self._adapt(0.0, error=True)
@@ -237,8 +255,17 @@ class HostTurn:
 
     def _forgive(self, now: float) -> None:
         """Resets `failures` when the last back-off ended `forgive_after` seconds ago or earlier."""
-        if now - self._blocked_until >= self._config.forgive_after:
+        if now - self._block.until >= self._config.forgive_after:
             self.failures = 0
+
+
+def _delays(
+    config: PolitenessConfig, adaptation: Adaptation | None, crawl: float, operator: float, latency: float
+) -> tuple[float, float, float, float]:
+    """The delays of the settings, of robots.txt, of an operator, and by the time of the last answer."""
+    delay = adaptation.delay if adaptation else config.delay
+    adaptive = min(config.latency_factor * latency, config.max_backoff)
+    return delay, min(crawl, config.max_crawl_delay), operator, adaptive
 
 
 def _adaptation_of(config: PolitenessConfig) -> Adaptation | None:

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from webcrawl.crawler.waiting import duration
-from webcrawl.documents.values import size
+from webcrawl.documents.values import counted, size
 from webcrawl.web.notices import notice_of
 
 FOLDER = Path(__file__).parent
@@ -33,8 +33,11 @@ class Templates:
         self._environment.filters |= {
             "number": number,
             "bytes": size,
+            "counted": counted,
             "seconds": duration,
+            "took": took,
             "ago": ago,
+            "until": until,
             "host_path": host_path,
         }
         self._environment.globals |= {"static": static, "notice_of": notice_of}
@@ -56,6 +59,23 @@ def number(value: float | None) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.1f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def took(seconds: float) -> str:
+    """A measured duration: "12 ms", "2.5 s", "3 min 50 s"."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
+
+
+def until(seconds: float) -> Markup:
+    """A time to come as "in 14 min", with the clock in UTC if it is a minute away or more."""
+    when = datetime.fromtimestamp(time.time() + seconds, UTC)
+    text = f"in {_passed(seconds)}" if seconds >= 120 else f"in {max(1.0, seconds):.0f} s"
+    clock = f", {when:%H:%M:%S} UTC" if seconds >= 60 else ""
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        when.isoformat(timespec="seconds"), when.strftime("%Y-%m-%d %H:%M:%S UTC"), text + clock
+    )
 
 
 def ago(moment: datetime | float | None, now: float | None = None) -> str:

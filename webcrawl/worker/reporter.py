@@ -98,10 +98,12 @@ class Reporter:
         """The report that releases a host, with its failures and the pause before its next request."""
         host.lease.failures = host.turn.failures
         now = time.monotonic()
-        pause = max(host.turn.wait(now), host.resumes - now)
+        wait = host.turn.wait(now)
+        pause = max(wait, host.resumes - now)
+        asked = pause == wait and host.turn.pace(now).wait_by == "Retry-After"
         quiet = self._state.turns.config.forgive_after
         report = host.report(self._state.discovered.sent)
-        return self._with_records(replace(report, pause=pause, quiet=quiet), last=True)
+        return self._with_records(replace(report, pause=pause, quiet=quiet, asked=asked), last=True)
 
     def _with_records(self, report: Report, *, last: bool) -> Report:
         """Adds what the engine is to know of the host and its URLs. `last`: the host is released."""

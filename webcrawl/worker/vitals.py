@@ -18,7 +18,7 @@ from webcrawl.frontier.vitals import AllVitals, Vitals
 from webcrawl.worker.state import WorkerState
 
 _SPEED_BEATS = 15
-_MOST_SLOW = 10
+_MOST_HOSTS = 10
 _STATM = Path("/proc/self/statm")
 
 
@@ -50,7 +50,9 @@ class VitalsReports:
         hosts, pages = list(self._state.hosts), self._state.pages
         self._pages.append((now := time.monotonic(), pages))
         since, before = self._pages[0]
-        answers = [(host.lease.host, host.turn.latency) for host in hosts if host.turn.latency]
+        slowest = nlargest(_MOST_HOSTS, hosts, key=lambda host: host.turn.latency)
+        busiest = nlargest(_MOST_HOSTS, hosts, key=lambda host: host.turn.in_flight)
+        waiting = nlargest(_MOST_HOSTS, hosts, key=lambda host: host.turn.wait(now))
         return Vitals(
             self._started,
             memory_bytes(),
@@ -60,7 +62,8 @@ class VitalsReports:
             max(0, sum(host.unsettled - len(host.urls) - host.in_flight for host in hosts)),
             pages,
             (pages - before) / (now - since) if now > since else 0.0,
-            nlargest(_MOST_SLOW, answers, key=lambda one: one[1]),
+            [(host.lease.host, host.turn.latency) for host in slowest if host.turn.latency],
+            {host.lease.host: host.turn.pace(now) for host in (*slowest, *busiest, *waiting)},
         )
 
 

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from webcrawl.config import PolitenessConfig
 from webcrawl.errors import ConfigurationError
+from webcrawl.hosts.pace import Pace
 from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
 
 EXACT = PolitenessConfig(jitter=0.0)
@@ -60,6 +61,25 @@ def test_largest_gap_applies(
 ) -> None:
     turn = HostTurn(config, crawl_delay, now=0.0)
     assert ready_after(turn, 0.0, Ok(latency), took=9.0) == 9.0 + gap
+
+
+def test_a_turn_tells_how_fast_its_host_is_asked_and_why() -> None:
+    turn = HostTurn(EXACT, None, now=0.0)
+    assert turn.pace(0.0) == Pace(1.0, "settings", 0.0, "", 0)
+    turn.set_crawl_delay(5.0)
+    ready_after(turn, 0.0, Ok())
+    assert turn.pace(1.0) == Pace(5.0, "Crawl-delay", 4.0, "gap", 0)
+    turn.set_delay(7.0)
+    assert turn.pace(1.0) == Pace(7.0, "operator", 6.0, "gap", 0)
+    turn.set_delay(None)
+    ready_after(turn, 5.0, Throttled(60.0))
+    assert turn.pace(15.0) == Pace(5.0, "Crawl-delay", 50.0, "Retry-After", 1)
+    ready_after(turn, 65.0, Throttled(1.0))
+    assert turn.pace(65.0) == Pace(5.0, "Crawl-delay", 5.0, "gap", 2), "the gap is longer"
+    slow = HostTurn(replace(EXACT, latency_factor=2.0), None, failures=2, wait=30.0, now=0.0)
+    assert slow.pace(10.0) == Pace(1.0, "settings", 20.0, "back-off", 2)
+    ready_after(slow, 30.0, Ok(3.0))
+    assert slow.pace(30.0) == Pace(6.0, "answer time", 6.0, "gap", 0)
 
 
 def test_crawl_delay_set_later_applies_at_once() -> None:

@@ -5,10 +5,10 @@
 --         gap ms between two requests of the worker, limits of hosts without limits of their own,
 --         level ("" = none; further URLs must be of a better one), 1 if the host has answered, purse for the credit of
 --         its pages, records of its URL patterns and evidence for its DUST rules ("" = as they are, "-" = none), who is
---         over its budget, the name or registered domain of the host, and its penalty ("" = as it is, "-" = nobody), then
---         for each URL: index, "done" | "again" | "retry" | "dead" | "sink", delay ms, reason or the level to which it
---         sinks, pages, bytes, 1 if it has links. URLs that were settled before are skipped: a report whose reply was
---         lost is repeated.
+--         over its budget, the name or registered domain of the host, and its penalty ("" = as it is, "-" = nobody),
+--         1 if the pause is that of a Retry-After, then for each URL: index, "done" | "again" | "retry" | "dead" |
+--         "sink", delay ms, reason or the level to which it sinks, pages, bytes, 1 if it has links. URLs that were
+--         settled before are skipped: a report whose reply was lost is repeated.
 -- reply   {} if the lease was lost (nothing changes, but a blocked host that is released becomes free), else
 --         {{credit that the purse got for each URL...}, {worth of each further URL...}, index, entry, index, entry...}
 --         with the further URLs; the first two are empty if importance is off
@@ -20,7 +20,7 @@ local key, N = P .. 'lease:' .. host, P .. 'n'
 
 local function free_host()
   redis.call('HSET', turn_key(H, host), own_field(H, host, 'failures'), ARGV[6])
-  let_go(H, host, now, pause, ARGV[7])
+  let_go(H, host, now, pause, ARGV[7], ARGV[16] == '1')
   wake_behind(P, H, host, now)
 end
 
@@ -40,17 +40,17 @@ end
 if ARGV[15] ~= '' then set_over_budget(P, record_of(P, host), ARGV[15]) end
 
 local settled, pages, bytes, given = 0, 0, 0, {}
-for i = 16, #ARGV, 7 do
+for i = 17, #ARGV, 7 do
   local index, verdict = ARGV[i], ARGV[i + 1]
   local entry = redis.call('HGET', key, index)
-  if conf_of(P).credit then given[(i - 9) / 7] = 0 end
+  if conf_of(P).credit then given[(i - 10) / 7] = 0 end
   if entry then
     redis.call('HDEL', key, index)
     moved(P, host, {entry})
     settled, pages, bytes = settled + 1, pages + ARGV[i + 4], bytes + ARGV[i + 5]
     if conf_of(P).credit and (verdict == 'done' or verdict == 'again') then
       local url = host .. path_of(entry)
-      if ARGV[i + 6] == '1' then given[(i - 9) / 7] = give_links(P, url, ARGV[12]) else give_lambda(P, url) end
+      if ARGV[i + 6] == '1' then given[(i - 10) / 7] = give_links(P, url, ARGV[12]) else give_lambda(P, url) end
     end
     if verdict == 'done' then
       redis.call('HINCRBY', N, 'done', 1)

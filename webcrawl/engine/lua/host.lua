@@ -6,7 +6,9 @@
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local host, field, value = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if field == 'until' then
-  local due = math.max(tonumber(redis.call('HGET', turn_key(H, host), 'until')) or 0, now + value)
+  local before = tonumber(redis.call('HGET', turn_key(H, host), 'until')) or 0
+  local due = math.max(before, now + value)
+  if due > before then redis.call('HDEL', turn_key(H, host), 'asked') end
   redis.call('HSET', turn_key(H, host), 'until', due)
   local record = record_of(P, host)
   local level = standing(P, record)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,11 +16,15 @@ from starlette.responses import Response
 
 from webcrawl.config.passwords import without_password, without_secret_options
 from webcrawl.config.stores import StoreConfig
+from webcrawl.frontier import Crawl
 from webcrawl.frontier.history import History
+from webcrawl.frontier.host_table import HostTable
 from webcrawl.frontier.ready import ready_hosts
 from webcrawl.frontier.runs import Runs
 from webcrawl.hosts.costs import Cost, Load
+from webcrawl.hosts.pace import Pace
 from webcrawl.web.overview import Overview, overview
+from webcrawl.web.paces import paces, told
 from webcrawl.web.page import Page, View
 from webcrawl.web.plots import columns
 
@@ -42,7 +46,8 @@ async def parts(view: View) -> Mapping[str, str]:
     values = await _values(view)
     names = ("state", "figures", "breakdown", "hosts", "workers")
     found = {name: view.fragment(f"crawl_{name}.html", **values) for name in names}
-    return found | {"@points": json.dumps({view.crawl: asdict(values["one"].now)})}
+    one = values["one"]
+    return found | ({"@points": json.dumps({view.crawl: asdict(one.now)})} if one.is_alive else {})
 
 
 @page.get("history")
@@ -81,13 +86,25 @@ async def _values(view: View) -> dict[str, Any]:
         crawl.costs.loads(list(one.vitals)), crawl.costs.costliest(_MOST_HOSTS)
     )
     levels = await ready_hosts(crawl.engine, crawl.keys)
+    used, slow = busiest(loads, costs), slowest(one)
+    known = await _paces(crawl, one, {one[0] for one in used} | {host for host, _ in slow})
+    waiting = sorted((host for host in known if known[host].wait), key=lambda host: -known[host].wait)
     return {
         "one": one,
         "levels": levels,
         "types": list(one.figures.types.items())[:_MOST_TYPES],
-        "busiest": busiest(loads, costs),
-        "slowest": slowest(one),
+        "busiest": used,
+        "slowest": slow,
+        "paces": known,
+        "waiting": waiting[:_MOST_HOSTS],
     }
+
+
+async def _paces(crawl: Crawl, one: Overview, hosts: Set[str]) -> dict[str, Pace]:
+    """The paces of these hosts, of those that wait longest, and of all that workers tell of."""
+    known, table = told(one.vitals.values()), HostTable(crawl)
+    others = {*hosts, *await table.waiting(_MOST_HOSTS)} - known.keys()
+    return known | paces(await table.rows(sorted(others)), known)
 
 
 def busiest(loads: Mapping[str, Load], costs: Mapping[str, Cost]) -> list[tuple[str, Load, Cost | None]]:

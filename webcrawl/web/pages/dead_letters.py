@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from starlette.responses import Response
 
 from webcrawl.crawler.command import host_named
@@ -28,6 +30,11 @@ async def reasons(view: View) -> Response:
         total=counts.dead,
         chosen={"host": host, "reason": reason},
     )
+
+
+@page.live("dead-letters")
+async def parts(view: View) -> Mapping[str, str]:
+    return {"@total": str((await view.connection.frontier.counts()).dead)}
 
 
 @page.post("requeue")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from starlette.responses import Response
@@ -31,4 +32,16 @@ async def table(view: View) -> Response:
         shown=window.clusters[:_MOST_CLUSTERS] if window else [],
         most_copies=100 if first else _MOST_SHOWN,
         chosen={"host": host, "first": first, "after": query.get("after", "")},
+        total=await _total(view),
     )
+
+
+@page.live("duplicates")
+async def parts(view: View) -> Mapping[str, str]:
+    return {"@total": str(await _total(view))}
+
+
+async def _total(view: View) -> int:
+    """The duplicates that the crawl has met."""
+    totals = await view.connection.crawl.totals()
+    return totals.get("exact_duplicates", 0) + totals.get("near_duplicates", 0)

@@ -16,8 +16,10 @@ from webcrawl.errors import CrawlError, StoreError
 from webcrawl.frontier.dead_letters import DeadLetters, Reasons
 from webcrawl.frontier.host_report import StoredRobots, host_report, stored_robots, switch_rules
 from webcrawl.frontier.host_table import LISTS, HostRow, HostTable
+from webcrawl.frontier.vitals import AllVitals
 from webcrawl.stores.metadata import Metadata
 from webcrawl.urls.canonical import hostname
+from webcrawl.web.paces import paces, told
 from webcrawl.web.page import Page, View
 from webcrawl.web.stored import in_metadata
 
@@ -28,16 +30,21 @@ _MOST_STORED = 1_000
 _MOST_LETTERS = 5_000
 _MOST_DELAY = 86_400
 
-ORDERS: Mapping[str, tuple[str, Callable[[HostRow], Any]]] = {
-    "queued": ("queued URLs", lambda row: -row.queued),
-    "pages": ("pages", lambda row: -row.pages),
-    "bytes": ("bytes", lambda row: -row.bytes),
-    "failures": ("failures in a row", lambda row: -row.failures),
-    "waits": ("time until the next request", lambda row: -row.waits),
-    "cost": ("cost", lambda row: -row.cost.weight),
-    "name": ("name", lambda row: hostname(row.host).split(".")[::-1]),
+ORDERS: Mapping[str, Callable[[HostRow], Any]] = {
+    "name": lambda row: hostname(row.host).split(".")[::-1],
+    "queued": lambda row: -row.queued,
+    "pages": lambda row: -row.pages,
+    "bytes": lambda row: -row.bytes,
+    "failures": lambda row: -row.failures,
+    "gap": lambda row: -max(row.gap, row.delay or 0.0),
+    "waits": lambda row: -row.waits,
+    "cost": lambda row: -row.cost.weight,
 }
-"""Order -> what it is, and the key to sort rows by."""
+"""Order -> the key to sort rows by. Names come alphabetically, numbers the largest first; "-" turns an order round."""
+_USUAL = {"fetched": "pages", "retrying": "failures", "waiting": "waits", "costliest": "cost"}
+"""List -> the order in which it is shown first; of the others, the queues are of interest."""
+_IN_ORDER = frozenset({"waiting", "costliest"})
+"""Lists that the engine keeps in the order of `_USUAL`, over the whole crawl."""
 
 
 @page.get()
@@ -46,33 +53,48 @@ async def table(view: View) -> Response:
     name, text, after = query.get("list", ""), query.get("text", "").strip(), query.get("after", "")
     if not name:  # after a crawl, no host has a queue
         name = "queued" if (await view.connection.frontier.counts()).queued else "fetched"
-    order = query.get("order", "cost" if name == "costliest" else "queued")
-    if order not in ORDERS:
+    usual = _USUAL.get(name, "queued")
+    order = query.get("order", usual)
+    key = ORDERS.get(order.removeprefix("-"))
+    if key is None:
         raise StoreError(f"{order!r} is no order: choose one of {', '.join(ORDERS)}")
     start = _whole(query.get("start", "0"), "start")
-    window = await HostTable(view.connection.crawl).window(name, after, text)
+    crawl = view.connection.crawl
+    window = await HostTable(crawl).window(name, after, text)
     rows = window.rows
-    if not (name == "costliest" and order == "cost"):
-        rows = sorted(rows, key=lambda row: (ORDERS[order][1](row), row.host))
+    in_order = name in _IN_ORDER and order == usual
+    if not in_order:
+        rows = sorted(rows, key=lambda row: (key(row), row.host), reverse=order.startswith("-"))
+    shown = rows[start : start + _ROWS]
+    vitals = await AllVitals(crawl.engine, crawl.keys).of(await crawl.workers.alive())
     return view.render(
         "hosts.html",
-        rows=rows[start : start + _ROWS],
+        rows=shown,
+        paces=paces(shown, told(vitals.values())),
+        total=await crawl.host_count(),
         window=window,
         start=start,
         following=start + _ROWS if start + _ROWS < len(rows) else 0,
         lists=LISTS,
-        orders={key: what for key, (what, _) in ORDERS.items()},
+        in_order=in_order,
         chosen={"list": name, "text": text, "order": order, "after": after},
         named=_host_in(text),
     )
+
+
+@page.live("hosts")
+async def parts(view: View) -> Mapping[str, str]:
+    return {"@total": str(await view.connection.crawl.host_count())}
 
 
 @page.get("host")
 async def one(view: View) -> Response:
     host = host_named(view.query.get("host", ""))
     frontier, session = view.connection.frontier, view.session
-    report = await host_report(frontier, view.connection.crawl, host)
-    row = (await HostTable(view.connection.crawl).rows([host]))[0]
+    crawl = view.connection.crawl
+    report = await host_report(frontier, crawl, host)
+    row = (await HostTable(crawl).rows([host]))[0]
+    vitals = await AllVitals(crawl.engine, crawl.keys).of(await crawl.workers.alive())
     robots, robots_problem = await _robots(view, host)
     agent = session.robots_agents.of(host)
     rules = session.turns.rules
@@ -80,7 +102,7 @@ async def one(view: View) -> Response:
         "host.html",
         host=host,
         report=report,
-        row=row,
+        pace=paces([row], told(vitals.values()))[host],
         robots=robots,
         robots_problem=robots_problem,
         agent=agent,

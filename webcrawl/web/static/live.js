@@ -11,16 +11,46 @@
     away.hidden = !text;
   };
 
-  // Replaces the content of an element, but not while somebody uses a part of it.
+  // Replaces the content of an element; while somebody uses a part of it or selects its text, it waits.
+  const waiting = new Map();
+  const inUse = (element) => {
+    const selection = getSelection();
+    const focused = element !== document.activeElement && element.contains(document.activeElement);
+    return focused || (!selection.isCollapsed && element.contains(selection.anchorNode));
+  };
   const replace = (id, html) => {
     const element = document.getElementById(id);
-    if (!element || (element !== document.activeElement && element.contains(document.activeElement))) return;
+    if (!element) return;
+    waiting.delete(id);
+    if (inUse(element)) {
+      waiting.set(id, html);
+      return;
+    }
     const scrolled = [...element.querySelectorAll(".scroll")].map((one) => [one.scrollLeft, one.scrollTop]);
     element.innerHTML = html;
     element.querySelectorAll(".scroll").forEach((one, place) => {
       if (scrolled[place]) [one.scrollLeft, one.scrollTop] = scrolled[place];
     });
   };
+
+  const replaceWaiting = () => setTimeout(() => waiting.forEach((html, id) => replace(id, html)));
+  document.addEventListener("focusout", replaceWaiting);
+  document.addEventListener("selectionchange", replaceWaiting);
+
+  // A table that does not change by itself tells that there is more; a screen reader hears it every ten seconds at most.
+  const news = document.getElementById("news");
+  let told = 0;
+  document.addEventListener("live-total", (event) => {
+    const more = Number(event.detail) - Number(news.dataset.total);
+    if (more <= 0 || Date.now() - told < 10_000) return;
+    told = Date.now();
+    const again = document.createElement("a");
+    again.href = location.href;
+    again.textContent = "Read it again";
+    const what = more === 1 ? news.dataset.one : news.dataset.many;
+    news.replaceChildren(`${more.toLocaleString("en")} ${what}. `, again);
+    news.hidden = false;
+  });
 
   const take = (event) => {
     const parts = JSON.parse(event.data);

@@ -206,12 +206,14 @@ local function forget_at(H, host, time)
   if redis.call('HEXISTS', key, 'kept') == 0 then redis.call('PEXPIRE', key, time - now_ms()) end
 end
 
--- Ends the hold on a host, which is not leased for `pause` ms. A record of a name tells only of hosts that fail.
-local function let_go(H, host, now, pause, quiet)
+-- Ends the hold on a host, which is not leased for `pause` ms; `asked`: it asked for that by Retry-After. A record of a name
+-- tells only of hosts that fail.
+local function let_go(H, host, now, pause, quiet, asked)
   local key, failures, forgiven = turn_key(H, host), own_field(H, host, 'failures'), own_field(H, host, 'forgiven')
   local due = math.max(tonumber(redis.call('HGET', key, 'until')) or 0, now + pause)
-  redis.call('HDEL', key, 'held', 'holder')
+  redis.call('HDEL', key, 'held', 'holder', 'asked')
   redis.call('HSET', key, 'until', due)
+  if asked then redis.call('HSET', key, 'asked', 1) end
   if not by_name(H) or (tonumber(redis.call('HGET', key, failures)) or 0) > 0 then
     redis.call('HSET', key, forgiven, due + quiet)
   else

@@ -1,4 +1,4 @@
-"""Draws docs/pictures/dashboard*.png: the dashboard beside a real crawl of the demo: `make screenshots`.
+"""Draws docs/pictures/dashboard*.png: the dashboard beside a crawl of the demo and a job of it: `make screenshots`.
 
 Needs playwright and a Chromium, as the tests of the dashboard.
 """
@@ -11,8 +11,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from playwright.sync_api import Page, sync_playwright
 
@@ -20,39 +21,76 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 PICTURES = CHECKOUT / "docs" / "pictures"
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 SECONDS = 60
-WATCHED_SECONDS = 35
-"""How long the crawl is watched, so that the plots have something to show."""
+WATCHED_SECONDS = 140
+"""How long the crawl is watched, so that the plots, jobs and duplicates have something to show."""
+SITE = "http://127.0.0.1:8771"
+CLOSED = ",".join(f"http://127.0.0.{number}:9/" for number in range(2, 6))
+"""Seeds that nobody serves, for the page of dead letters."""
+JOB = f"""
+name: handbook
+cron: "* * * * *"
+spider: broad
+seeds: [{SITE}/]
+arguments: {{scope: host}}
+settings: {{CRAWL_MAX_PAGES: 20, DOWNLOAD_DELAY: 0.2}}
+"""
+PAGE, HOST = quote(f"{SITE}/copy.html"), quote(SITE)
 SHOTS = (
     ("dashboard-crawls", "/", "light", 1280),
     ("dashboard", "/crawls/broad", "light", 1280),
     ("dashboard-dark", "/crawls/broad", "dark", 1280),
     ("dashboard-narrow", "/crawls/broad", "light", 390),
+    ("dashboard-hosts", "/crawls/broad/hosts", "light", 1280),
+    ("dashboard-host", f"/crawls/broad/hosts/host?host={HOST}", "light", 1280),
+    ("dashboard-url", f"/crawls/broad/url?url={PAGE}", "light", 1280),
+    ("dashboard-archive", f"/crawls/broad/url/archive?url={PAGE}", "light", 1280),
+    ("dashboard-dead-letters", "/crawls/broad/dead-letters", "light", 1280),
+    ("dashboard-duplicates", "/crawls/broad/duplicates", "light", 1280),
+    ("dashboard-jobs", "/jobs", "light", 1280),
+    ("dashboard-job", "/jobs/handbook", "dark", 1280),
 )
 """(name, page, colours, width in pixels) of each picture."""
 
 
 @contextmanager
 def dashboard(folder: str) -> Iterator[str]:
-    """Runs a crawl of the demo and the dashboard beside it; yields the dashboard's address."""
-    command = [sys.executable, "-m", "scrapy", "dashboard", "--port", "0", "-s", f"DATA_DIR={folder}"]
-    shown = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
-    demo = [sys.executable, "-m", "webcrawl.demo", "--workers", "2", "-s", f"DATA_DIR={folder}"]
-    demo += ["-s", "DOWNLOAD_DELAY=1.5", "-s", "PROGRESS=off"]
-    crawl = subprocess.Popen(demo, cwd=CHECKOUT, stdout=subprocess.DEVNULL)
-    try:
+    """Runs two workers of a crawl of the demo, a scheduler, and the dashboard; yields the dashboard's address."""
+    own = ["-s", f"DATA_DIR={folder}", "-s", "PROGRESS=off"]
+    polite = ["-s", "DOWNLOAD_DELAY=3", "-s", "FRONTIER_MAX_ATTEMPTS=1"]
+    with ExitStack() as stack:
+        shown = scrapy(stack, "dashboard", "--port", "0", *own)
         assert shown.stdout is not None
-        yield shown.stdout.readline().split()[1].rstrip("/")
-    finally:
-        for process in (crawl, shown):
-            process.terminate()
-            process.wait(SECONDS)
+        url = shown.stdout.readline().split()[1].rstrip("/")
+        start(stack, "-m", "webcrawl.demo", *own, *polite)
+        time.sleep(10)
+        scrapy(stack, "crawl", "broad", "-a", f"seeds={CLOSED}", "-a", "scope=host", *own, *polite)
+        file = Path(folder, "job.yaml")
+        file.write_text(JOB)
+        scrapy(stack, "jobs", "apply", str(file), *own).wait(SECONDS)
+        scrapy(stack, "scheduler", *own)
+        yield url
+
+
+def scrapy(stack: ExitStack, *words: str) -> subprocess.Popen[str]:
+    """Starts a command, which ends with the stack."""
+    return start(stack, "-m", "scrapy", *words)
+
+
+def start(stack: ExitStack, *words: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, *words], cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    stack.callback(process.wait, SECONDS)
+    stack.callback(process.terminate)
+    return process
 
 
 def draw(page: Page, url: str, name: str, path: str, width: int) -> None:
     """Takes one picture."""
-    page.set_viewport_size({"width": width, "height": 900})
+    page.set_viewport_size({"width": width, "height": 600})
     page.goto(url + path)
-    page.locator(".plot canvas").first.wait_for()
+    if page.locator(".plot").count():
+        page.locator(".plot canvas").first.wait_for()
     time.sleep(3)
     page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
 

@@ -67,6 +67,10 @@ def test_jobs_show_their_past_and_obey(
     card.get_by_role("button", name="Run now").click()
     assert store.iterations("morning")[0].state == State.WAITING
     assert "Iteration 3 waiting" in card.inner_text()
+    number = store.iterations("morning")[0].id
+    elsewhere = update(iterations).where(iterations.c.id == number).values(data_dir="/data/3", machine="m2")
+    store.database.write(lambda connection: connection.execute(elsewhere))
+    card.get_by_text("scrapy dashboard -s DATA_DIR=/data/3 on m2").wait_for()
     card.get_by_role("button", name="Run now").click()
     assert "waits already" in page.locator("main").inner_text()
     page.goto(f"{dashboard.url}/jobs")

@@ -14,13 +14,15 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.errors import CrawlError
+from webcrawl.errors import CrawlError, brief
 from webcrawl.web.access import Role, Visitor
 from webcrawl.web.page import Live, Page, Site, View
 
 logger = logging.getLogger(__name__)
 
 SAMPLE_SECONDS = 2.0
+_KEEP_SECONDS = 20.0
+"""After which a stream without news sends a comment: proxies end connections that are silent for a minute."""
 _MOST_STREAMS = 200
 _READER = Visitor(Role.READER, "", "")
 
@@ -47,9 +49,12 @@ class Stream:
 class Sampler:
     """Reads what the open pages show, each thing once for all of them, and nothing while no page is open."""
 
-    def __init__(self, read: Read, seconds: float = SAMPLE_SECONDS) -> None:
+    def __init__(
+        self, read: Read, seconds: float = SAMPLE_SECONDS, keep_seconds: float = _KEEP_SECONDS
+    ) -> None:
         self._read = read
         self._seconds = seconds
+        self._keep_seconds = keep_seconds
         self._streams: set[Stream] = set()
         self._shown: dict[Topic, dict[str, str]] = {}
         """The latest parts of each topic."""
@@ -61,17 +66,22 @@ class Sampler:
         return len(self._streams) >= _MOST_STREAMS
 
     async def updates(self, topic: Topic) -> AsyncIterator[dict[str, str]]:
-        """Yields the parts of a page as they change, until the dashboard ends; at first all of them."""
+        """Yields the parts of a page as they change, until the dashboard ends; at first all of them.
+
+        Yields nothing new after a while without news.
+        """
         stream = Stream(topic)
         stream.put(self._shown.get(topic, {}))
         self._streams.add(stream)
         self._start()
         try:
             while not self._ending.is_set():
-                await stream.changed.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._keep_seconds):
+                        await stream.changed.wait()
                 stream.changed.clear()
                 parts, stream.parts = stream.parts, {}
-                if parts:
+                if not self._ending.is_set():
                     yield parts
         finally:
             self._streams.discard(stream)
@@ -102,8 +112,10 @@ class Sampler:
         """Sends the parts that have changed to the pages that show them."""
         try:
             parts = {"": "", **await self._read(topic)}
-        except (*UNAVAILABLE, CrawlError) as error:
-            parts = {"": str(error) or type(error).__name__}
+        except UNAVAILABLE as error:
+            parts = {"": f"the engine of the crawls does not answer ({brief(error).rstrip('.')})"}
+        except CrawlError as error:
+            parts = {"": str(error)}
         except Exception:
             logger.exception("The dashboard cannot read %s of crawl %r.", *topic)
             parts = {"": "an unexpected error; see the dashboard's log"}
@@ -141,12 +153,14 @@ def live_route(sampler: Sampler, names: Mapping[str, object]) -> Route:
             return PlainTextResponse("There are no updates of that name.", 404)
         if sampler.is_full:
             return PlainTextResponse("Too many pages are open.", 503)
-        return StreamingResponse(_events(sampler, topic), media_type="text/event-stream")
+        # nginx would collect the events otherwise
+        headers = {"X-Accel-Buffering": "no"}
+        return StreamingResponse(events(sampler, topic), headers=headers, media_type="text/event-stream")
 
     return Route("/live/{name}", stream)
 
 
-async def _events(sampler: Sampler, topic: Topic) -> AsyncIterator[str]:
+async def events(sampler: Sampler, topic: Topic) -> AsyncIterator[str]:
     yield "retry: 3000\n\n"
     async for parts in sampler.updates(topic):
-        yield f"data: {json.dumps(parts)}\n\n"
+        yield f"data: {json.dumps(parts)}\n\n" if parts else ": no news\n\n"

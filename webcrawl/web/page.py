@@ -18,7 +18,7 @@ from starlette.routing import Route
 from webcrawl.crawler.connection import Connection
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.errors import CrawlError, NotFound, StoreError
+from webcrawl.errors import CrawlError, NotFound, StoreError, brief
 from webcrawl.web.access import Visitor
 from webcrawl.web.crawls import Crawls
 from webcrawl.web.notices import from_page, with_notice
@@ -202,8 +202,9 @@ async def _answer(page: Page, site: Site, handler: Handler, request: Request) ->
     except NotFound as error:
         return view.render("error.html", 404, title="Not found", reason=str(error))
     except UNAVAILABLE as error:
-        reason = f"The engine of the crawls does not answer ({error}). Nothing is lost; try again."
-        return view.render("error.html", 503, title="The engine is away", reason=reason)
+        reason = f"The engine of the crawls does not answer ({brief(error).rstrip('.')}). Nothing is lost."
+        again = view.own_address if request.method == "GET" else from_page(view.form.get("next", "/"))
+        return view.render("error.html", 503, title="The engine is away", reason=reason, again=again)
     except CrawlError as error:
         return view.render("error.html", 400, title="That did not work", reason=str(error))
 

@@ -42,7 +42,9 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,
+            # of a proxy on this machine: whether the browser used HTTPS
+            proxy_headers=True,
+            forwarded_allow_ips=["127.0.0.1", "::1"],
             timeout_graceful_shutdown=_LAST_SECONDS,
             ssl_certfile=certificate,
             ssl_keyfile=key,

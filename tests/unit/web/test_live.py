@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from webcrawl.errors import StoreError
-from webcrawl.web.live import Sampler, Topic
+from webcrawl.web.live import Sampler, Topic, events
 
 
 class Source:
@@ -48,6 +48,21 @@ def test_many_pages_cost_one_reading() -> None:
         again = sampler.updates(("crawl", "b"))
         assert (await first(again))["same"] == "b"
         await sampler.close()
+
+    asyncio.run(run())
+
+
+def test_a_stream_without_news_says_so() -> None:
+    async def run() -> None:
+        sampler = Sampler(Source(), seconds=3600, keep_seconds=0.01)
+        stream = events(sampler, ("crawl", "a"))
+        got = ""
+        async with asyncio.timeout(10):
+            while not got.endswith(": no news\n\n") or "data" not in got:
+                got += await anext(stream)
+        assert got.startswith("retry: ") and got.count("data: ") == 1
+        await sampler.close()
+        assert [one async for one in stream] == []
 
     asyncio.run(run())
 

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from webcrawl.alarms.stuck import StuckPage, StuckPages
 from webcrawl.config import StoreConfig
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, NotFound
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import ACTIVE, Iteration, Job, JobState
@@ -51,20 +52,20 @@ class Shown:
 @page.get()
 async def show(view: View) -> Response:
     jobs = await asyncio.to_thread(_jobs, _metadata(view.settings))
-    return view.render("jobs.html", jobs=jobs, crawls=await view.crawls.names())
+    return view.render("jobs.html", jobs=jobs, crawls=await _crawls(view))
 
 
 @page.live("jobs")
 async def parts(view: View) -> Mapping[str, str]:
     jobs = await asyncio.to_thread(_jobs, _metadata(view.settings))
-    crawls = await view.crawls.names()
+    crawls = await _crawls(view)
     return {f"job-{one.job.name}": view.fragment("job_card.html", one=one, crawls=crawls) for one in jobs}
 
 
 @page.get("{job}")
 async def history(view: View) -> Response:
     one = await asyncio.to_thread(_job, _metadata(view.settings), view.request.path_params["job"])
-    return view.render("job.html", one=one, crawls=await view.crawls.names())
+    return view.render("job.html", one=one, crawls=await _crawls(view))
 
 
 @page.get("{job}/stuck")
@@ -77,7 +78,7 @@ async def stuck(view: View) -> Response:
         raise NotFound(f"job {one.job.name!r} has no iteration {number!r} among its latest {_HISTORY}")
     uri = _metadata(_settings_of(view, one.job, iteration))
     pages = await asyncio.to_thread(_stuck, uri, iteration.crawl, view.query)
-    known = iteration.crawl in await view.crawls.names()
+    known = iteration.crawl in await _crawls(view)
     return view.render(
         "job_stuck.html", one=one, iteration=iteration, pages=pages, known=known, more=len(pages) == _STUCK
     )
@@ -103,6 +104,14 @@ async def resume(view: View) -> Response:
 @page.post("{job}/off")
 async def off(view: View) -> Response:
     return await _switch(view, JobState.OFF, "is off; an iteration that runs is stopped")
+
+
+async def _crawls(view: View) -> list[str]:
+    """The crawls that have pages here; none while the engine is away, because jobs are in the metadata database."""
+    try:
+        return await view.crawls.names()
+    except UNAVAILABLE:
+        return []
 
 
 async def _switch(view: View, state: JobState, what: str) -> Response:

@@ -11,6 +11,14 @@
     away.hidden = !text;
   };
 
+  // What is shown is as old as the last news, which it says once.
+  let since = null;
+  const sayNoNews = (reason) => {
+    if (!reason) since = null;
+    else since ||= new Date().toLocaleTimeString([], { hourCycle: "h23" });
+    say(reason && `No news since ${since}: ${reason}. Trying again.`);
+  };
+
   // Replaces the content of an element; while somebody uses a part of it or selects its text, it waits.
   const waiting = new Map();
   const inUse = (element) => {
@@ -55,7 +63,7 @@
   const take = (event) => {
     const parts = JSON.parse(event.data);
     for (const [id, html] of Object.entries(parts)) {
-      if (id === "") say(html && `No news: ${html}. Trying again.`);
+      if (id === "") sayNoNews(html);
       else if (id.startsWith("@")) document.dispatchEvent(new CustomEvent("live-" + id.slice(1), { detail: html }));
       else replace(id, html);
     }
@@ -66,13 +74,13 @@
     stream = new EventSource(address);
     stream.onmessage = take;
     stream.onerror = () => {
-      say("The dashboard does not answer. Trying again.");
+      sayNoNews("the dashboard does not answer");
       if (stream && stream.readyState === EventSource.CLOSED) {
         stream = null;
         setTimeout(listen, 3000);
       }
     };
-    stream.onopen = () => say("");
+    stream.onopen = () => sayNoNews("");
   };
 
   document.addEventListener("visibilitychange", () => {

@@ -69,7 +69,7 @@ constraints: ## Pin versions and hashes of all requirements; ARGS="--upgrade" ta
 	@$(pin) $(ARGS) --extra dev pyproject.toml --output-file constraints.txt
 	@$(call lock,build,,-)
 	@$(call lock,crawler,build,pyproject.toml)
-	@$(call lock,stores,build crawler,--extra postgresql --extra parquet --extra metrics pyproject.toml)
+	@$(call lock,stores,build crawler,--extra postgresql --extra parquet --extra metrics --extra traces pyproject.toml)
 	@$(call lock,tests,build crawler stores,--extra dev pyproject.toml)
 
 format: .venv/.dev ## Format the code

@@ -5,19 +5,23 @@ from __future__ import annotations
 import time
 from collections import Counter
 
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 from prometheus_client import CollectorRegistry, Histogram as ClientHistogram
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from webcrawl.crawler.download.wire import Sending
 from webcrawl.crawler.worker_metrics import STAGE, STORE
-from webcrawl.frontier import LeasedURL
+from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.metrics.exposition import exposition
 from webcrawl.metrics.families import WORKER, Sample
 from webcrawl.metrics.observations import BOUNDS, STAGES, STORES, Observations
 from webcrawl.metrics.totals import samples_of
+from webcrawl.metrics.traces import Traces
 from webcrawl.worker.arrivals import Arrivals
 
-TIMED = ("turn", "body", "parse", "pipelines", "acknowledgement")
+TIMED = ("turn", "body", "parse", "pipelines")
 """The stages of a page that two readings of the clock surround."""
 KEPT = ("archive", "metadata")
 """The stores of a page with the default settings."""
@@ -29,23 +33,40 @@ def observe(observed: Observations, arrivals: Arrivals, url: LeasedURL) -> None:
     arrivals.hand_out(url, time.monotonic())
     sending = Sending(time.monotonic())
     sending.connected = sending.sent = time.monotonic()
-    sending.observe(observed)
-    for histogram in (*(observed.stages[name] for name in TIMED), *(observed.stores[name] for name in KEPT)):
-        began = time.monotonic()
-        histogram.observe(time.monotonic() - began)
+    sending.observe(observed, url.url)
+    for name in TIMED:
+        observed.stage(name, url.url, time.monotonic())
+    for name in KEPT:
+        observed.store(name, url.url, time.monotonic())
+    arrivals.acknowledge(Settlement(url.index), time.monotonic(), time.monotonic())
+
+
+URL = LeasedURL(0, "http://a.test", "/", 3, 0, 0, 0, None, None)
 
 
 def test_metrics_of_a_page(benchmark: BenchmarkFixture) -> None:
     """What a worker observes of a page with METRICS_PORT."""
-    observed, url = Observations(), LeasedURL(0, "http://a.test", "/", 3, 0, 0, 0, None, None)
-    benchmark(observe, observed, Arrivals(observed.stages["queue"]), url)
+    observed = Observations()
+    benchmark(observe, observed, Arrivals(observed), URL)
     assert observed.stages["body"].count == observed.stages["queue"].count > 0
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 1.0])
+def test_traces_of_a_page(benchmark: BenchmarkFixture, share: float) -> None:
+    """The same with TRACES, when this share of the pages is traced; without the thread that sends the spans."""
+    observed = Observations()
+    provider = TracerProvider(sampler=TraceIdRatioBased(share), shutdown_on_exit=False)
+    observed.traces = Traces(provider.get_tracer("micro"))
+    benchmark(observe, observed, Arrivals(observed), URL)
+    assert observed.stages["body"].count > 0
 
 
 def test_metrics_of_a_page_by_prometheus_client(benchmark: BenchmarkFixture) -> None:
     """The same number of observations by histograms of prometheus_client."""
     client = ClientHistogram("stage", "", ["stage"], buckets=BOUNDS, registry=CollectorRegistry())
-    children = [client.labels(name) for name in ("queue", "connect", "first_byte", *TIMED, *KEPT)]
+    children = [
+        client.labels(name) for name in ("queue", "connect", "first_byte", *TIMED, "acknowledgement", *KEPT)
+    ]
 
     def observe() -> None:
         for child in children:

@@ -29,6 +29,10 @@ USES = {
         "prometheus_client",
         "from webcrawl.metrics.library import prometheus_client; prometheus_client()",
     ),
+    "traces": (
+        "opentelemetry.exporter",
+        "from webcrawl.metrics.library import opentelemetry; opentelemetry()",
+    ),
     "dashboard": ("starlette", "from webcrawl.web.libraries import check_libraries; check_libraries()"),
     "alarms": ("apprise", "from webcrawl.alarms.targets import Targets; Targets([])"),
     "heif": ("pillow_heif", "from webcrawl.documents.mime.image import _heif; _heif()"),

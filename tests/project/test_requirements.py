@@ -72,7 +72,10 @@ def direct(*lists: list[str]) -> list[Requirement]:
     ("name", "needed"),
     [
         ("requirements/crawler.txt", direct()),
-        ("requirements/stores.txt", direct(EXTRAS["postgresql"], EXTRAS["parquet"], EXTRAS["metrics"])),
+        (
+            "requirements/stores.txt",
+            direct(*(EXTRAS[name] for name in ("postgresql", "parquet", "metrics", "traces"))),
+        ),
         ("requirements/tests.txt", direct(EXTRAS["dev"])),
         ("constraints.txt", direct(EXTRAS["dev"])),
     ],

@@ -64,6 +64,7 @@ ITEM_PIPELINES = {
 }
 EXTENSIONS = {
     "webcrawl.crawler.metrics_port.MetricsPort": 0,
+    "webcrawl.crawler.trace_export.TraceExport": 0,
     "webcrawl.crawler.progress.Progress": 0,
     "webcrawl.crawler.summary.Summary": 0,
     "webcrawl.crawler.alarms.Alarms": 0,

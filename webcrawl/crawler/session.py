@@ -143,8 +143,9 @@ class Session:
 
     @cached_property
     def observed(self) -> Observations | None:
-        """What this process observes for its metrics; None without METRICS_PORT."""
-        return None if read(self._settings, "METRICS_PORT") is None else Observations()
+        """What this process observes for its metrics and traces; None without METRICS_PORT and TRACES."""
+        wanted = read(self._settings, "METRICS_PORT") is not None or read(self._settings, "TRACES")
+        return Observations() if wanted else None
 
     @cached_property
     def robots_agents(self) -> RobotsAgents:
@@ -212,8 +213,8 @@ class Session:
                 self.turns.ending,
             ).ask
 
-    async def stored(self, store: str, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of `work`, retried while the store takes nothing; see `Backpressure.retry_until_available`.
+    async def stored(self, store: str, url: str, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of `work`, which stores the page of a URL; see `Backpressure.retry_until_available`.
 
         `store` is one of `webcrawl.metrics.observations.STORES`.
         """
@@ -224,7 +225,7 @@ class Session:
         try:
             return await self.backpressure.retry_until_available(work, self.turns.ending)
         finally:
-            self.observed.stores[store].observe(time.monotonic() - began)
+            self.observed.store(store, url, began)
 
     async def close(self) -> None:
         """Close the browser, the child processes and the connection, and give the process its umask back."""

@@ -1,4 +1,4 @@
-"""prometheus_client, which only metrics need."""
+"""Libraries that only metrics and traces need."""
 
 from __future__ import annotations
 
@@ -10,3 +10,9 @@ from webcrawl.config.libraries import optional
 def prometheus_client() -> ModuleType:
     """Returns prometheus_client; raises LibraryMissing."""
     return optional("metrics", "prometheus-client", "metrics", "prometheus_client")
+
+
+def opentelemetry() -> ModuleType:
+    """Returns the exporter of traces, which brings the rest of OpenTelemetry; raises LibraryMissing."""
+    library = "opentelemetry-exporter-otlp-proto-http"
+    return optional("TRACES", library, "traces", "opentelemetry.exporter.otlp.proto.http.trace_exporter")

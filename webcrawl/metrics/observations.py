@@ -1,6 +1,7 @@
 """What one worker has observed since its start, in plain numbers: they become metrics when somebody asks.
 
-Objects of prometheus_client would take a lock for each observation, and several times as long.
+Objects of prometheus_client would take a lock for each observation, and several times as long. The same times become
+the spans of traces, for the pages that are traced.
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import accumulate
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # needs the extra "traces"
+    from webcrawl.metrics.traces import Traces
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Upper bounds of the buckets in seconds; a last bucket has no bound."""
@@ -47,15 +53,6 @@ class Histogram:
         if seconds > 0:
             self.total += seconds
 
-    @contextmanager
-    def timed(self) -> Iterator[None]:
-        """Observes how long a block takes, whether it raises or not."""
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.observe(time.monotonic() - began)
-
     def buckets(self) -> Iterator[int]:
         """Yields how many durations are at most as long as each bound, and then all of them."""
         return accumulate(self._counts)
@@ -69,12 +66,38 @@ class Histogram:
 class Observations:
     """One worker's observations: how long each stage and each store took, and what it has counted."""
 
-    __slots__ = ("counts", "robots_in_memory", "stages", "stores")
+    __slots__ = ("counts", "robots_in_memory", "stages", "stores", "traces")
 
     def __init__(self) -> None:
+        self.traces: Traces | None = None
+        """The ways of the pages that are traced; None without TRACES."""
         self.stages = {name: Histogram() for name in STAGES}
         self.stores = {name: Histogram() for name in STORES}
         self.counts: Counter[str] = Counter()
         """Increments of the crawl's totals that were sent to the engine."""
         self.robots_in_memory = 0
         """Requests whose robots.txt was in the memory of this worker."""
+
+    def stage(self, name: str, url: str, began: float, ended: float | None = None) -> None:
+        """Observes a stage of the page of a URL from one monotonic time to another, or until now."""
+        if ended is None:
+            ended = time.monotonic()
+        self.stages[name].observe(ended - began)
+        if self.traces is not None:
+            self.traces.add(url, name, began, ended)
+
+    @contextmanager
+    def timed(self, name: str, url: str) -> Iterator[None]:
+        """Observes a block as a stage of the page of a URL, whether it raises or not."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.stage(name, url, began)
+
+    def store(self, name: str, url: str, began: float) -> None:
+        """Observes that a store has written the page of a URL now; `began` is a monotonic time."""
+        ended = time.monotonic()
+        self.stores[name].observe(ended - began)
+        if self.traces is not None:
+            self.traces.add(url, name, began, ended, inside="pipelines")

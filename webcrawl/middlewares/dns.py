@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Self
 
 from scrapy import Request
@@ -37,7 +38,6 @@ class DnsMiddleware:
         self._session = session
         self._turns = session.turns
         self._observed = session.observed
-        self._waiting = self._turns.aside if self._observed is None else self._timed
         self._proxy_guards = read(crawler.settings, "PROXY_GUARDS_ADDRESSES")
 
     @classmethod
@@ -51,7 +51,8 @@ class DnsMiddleware:
         if proxied and self._proxy_guards and not is_address(name):
             return
         try:
-            answer = await self._resolver.resolve(name, self._waiting, host=host_of(request))
+            waiting = self._turns.aside if self._observed is None else partial(self._timed, request.url)
+            answer = await self._resolver.resolve(name, waiting, host=host_of(request))
             await self._check(answer, name, number)
         except NameNotResolved as error:
             tasks, host = tasks_of(self._crawler), host_of(request)
@@ -65,10 +66,10 @@ class DnsMiddleware:
             raise RequestRefused(str(error)) from error
 
     @contextmanager
-    def _timed(self) -> Iterator[None]:
+    def _timed(self, url: str) -> Iterator[None]:
         """Waits like `Turns.aside`, and observes how long."""
         assert self._observed is not None
-        with self._turns.aside(), self._observed.stages["dns"].timed():
+        with self._turns.aside(), self._observed.timed("dns", url):
             yield
 
     async def _check(self, answer: Answer, name: str, number: int) -> None:

@@ -60,7 +60,7 @@ class PolitenessMiddleware(Pacer):
         self._session = session
         self._turns = session.turns
         self._costs = session.costs
-        self._waits = None if session.observed is None else session.observed.stages["turn"]
+        self._observed = session.observed
         self._places = session.readers.places
         self._slots = DownloadSlots(session.turns)
         self._taken: dict[Request, tuple[str, HostTurn]] = {}
@@ -80,7 +80,7 @@ class PolitenessMiddleware(Pacer):
             raise Postponed(f"the lease of {host} was lost")
         # a spider's own fetch belongs to a page that is being processed, which may still be finished
         own = tasks.leased(request) is None and not is_question(request)
-        began = None if self._waits is None else time.monotonic()
+        began = None if self._observed is None else time.monotonic()
         if not self._places.has_room(host) and tasks.leased(request) is not None:
             self._costs.of(host).waits += 1
             await self._room(host)
@@ -96,8 +96,8 @@ class PolitenessMiddleware(Pacer):
             if isinstance(error, LongWait):
                 raise PutOff(error, error.seconds) from error
             raise
-        if self._waits is not None and began is not None:
-            self._waits.observe(time.monotonic() - began)
+        if self._observed is not None and began is not None:
+            self._observed.stage("turn", request.url, began)
         self._taken[request] = (host, turn)
         if borrowed:
             self._borrowed[request] = borrowed
@@ -175,6 +175,8 @@ class PolitenessMiddleware(Pacer):
                 tasks.count(f"status.{response.status}")
                 tasks.count("bytes", size)
                 tasks.count(f"status_bytes.{response.status}", size)
+                if self._observed is not None and self._observed.traces is not None:
+                    self._observed.traces.answered(request.url, response.status, size)
                 tasks.answered(request, host, size)
             self._give(request, self.outcome(request, response))
         tasks.finish_fetch(request)

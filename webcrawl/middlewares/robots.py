@@ -75,7 +75,7 @@ class RobotsMiddleware(ResourceRules):
             observed = self._observed
             with (
                 self._session.turns.aside(),
-                observed.stages["robots"].timed() if observed else nullcontext(),
+                observed.timed("robots", request.url) if observed else nullcontext(),
             ):
                 policy = await self._policy(host)
         elif self._observed is not None:

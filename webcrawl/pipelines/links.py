@@ -34,7 +34,7 @@ class LinksPipeline:
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and (item.link_rows or _has_document_links(item)):
-            await self._session.stored("links", lambda: self._batches.put(item))
+            await self._session.stored("links", item.url, lambda: self._batches.put(item))
         return item
 
     async def close_spider(self) -> None:

@@ -55,7 +55,7 @@ class MetadataPipeline:
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page):
-            await self._session.stored("metadata", lambda: self._batches.put(item))
+            await self._session.stored("metadata", item.url, lambda: self._batches.put(item))
             tasks_of(self._crawler).count("stored")
             if item.is_first:
                 await self._tell(item)

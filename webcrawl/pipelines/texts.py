@@ -45,7 +45,7 @@ class TextsPipeline:
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and item.record_id is not None and item.readable_text:
             for store in self._stores:
-                await self._session.stored("texts", partial(store.put, item))
+                await self._session.stored("texts", item.url, partial(store.put, item))
         return item
 
     async def close_spider(self) -> None:

@@ -42,7 +42,7 @@ class RowsPipeline:
             scheduler.tasks.count("other_pages")
         else:
             row = _row(item, archived.row)
-            written = await self._session.stored("metadata", lambda: self._batches.put(row))
+            written = await self._session.stored("metadata", item.url, lambda: self._batches.put(row))
             scheduler.tasks.count("rows" if written else "fetched_meanwhile")
             if written and item.read_at is not None:
                 scheduler.readings[item.url] = Reading(

@@ -44,7 +44,13 @@ _READING = frozenset(
 """The middlewares for responses; those of a project stay too."""
 _EXTENSIONS = tuple(
     f"webcrawl.crawler.{name}"
-    for name in ("alarms.Alarms", "metrics_port.MetricsPort", "progress.Progress", "summary.Summary")
+    for name in (
+        "alarms.Alarms",
+        "metrics_port.MetricsPort",
+        "progress.Progress",
+        "summary.Summary",
+        "trace_export.TraceExport",
+    )
 )
 _VALUES: Mapping[str, object] = {
     "SCHEDULER": "webcrawl.reparse.scheduler.ArchiveScheduler",

@@ -28,6 +28,7 @@ _ISOLATED: dict[str, object] = {
     "NOTIFY": [],
     "PROGRESS": "off",
     "METRICS_PORT": None,
+    "TRACES": False,
     # one attempt: the user waits for the answer
     "FRONTIER_MAX_ATTEMPTS": 1,
     "FRONTIER_SHARDS": 1,

@@ -57,7 +57,7 @@ class LeasedHost:
     resumes: float = 0.0
     """Monotonic time before which no worker is to ask the host again, besides its politeness."""
     arrivals: Arrivals | None = None
-    """When its URLs were leased; None without METRICS_PORT."""
+    """When its URLs were leased; None without METRICS_PORT and TRACES."""
     adding: int = 0
     """Pages whose many links are being added; no URLs are handed out meanwhile."""
 
@@ -181,7 +181,7 @@ class LeasedHosts:
         )
         host = LeasedHost(lease, turn, self._turns.config_of(lease.host).concurrency)
         if self.observed is not None:
-            host.arrivals = Arrivals(self.observed.stages["queue"])
+            host.arrivals = Arrivals(self.observed)
         self._hosts[lease.host] = host
         self.patterns.open(lease.host, lease.patterns)
         self.dust.open(lease.host, lease.dust, lease.dust_off)
@@ -209,7 +209,8 @@ class LeasedHosts:
 
     def drop(self, name: str) -> None:
         """Removes a host that was released."""
-        del self._hosts[name]
+        if (arrivals := self._hosts.pop(name).arrivals) is not None:
+            arrivals.close()
         self._turns.close(name)
         self.patterns.close(name)
         self.dust.close(name)

@@ -137,18 +137,19 @@ class Reporter:
         return room and served and not (host.frozen or state.closing)
 
     def _on_last_reply(self, report: Report, _: list[LeasedURL] | None, given: Sequence[int]) -> None:
-        """Takes what the purse got for the pages of one report."""
+        """Takes what the purse got for the pages of one report, and observes how long they waited for it."""
+        self._observe(self._hosts[report.lease.host], report)
         if self._state.importance:
             self._state.importance.gave(report, given)
 
     def _observe(self, host: LeasedHost, report: Report) -> None:
         """Observes how long the URLs of a report have waited for their acknowledgement."""
-        if self._state.observed is None:
+        if host.arrivals is None:
             return
-        now, waits = time.monotonic(), self._state.observed.stages["acknowledgement"]
+        now = time.monotonic()
         for settled in host.settled[: len(report.settled)]:
             if settled.at is not None:
-                waits.observe(now - settled.at)
+                host.arrivals.acknowledge(settled.settlement, settled.at, now)
 
     def _on_reply(self, report: Report, urls: list[LeasedURL] | None, given: Sequence[int]) -> None:
         """Applies the engine's reply to one report: further URLs, or None when the lease was lost."""
@@ -156,7 +157,6 @@ class Reporter:
         name, host = report.lease.host, self._hosts[report.lease.host]
         self._state.patterns.told(name, report.patterns)
         self._state.dust.told(name, report.dust)
-        self._observe(host, report)
         if report.over is not None:
             host.lease.over = report.over
         del host.settled[: len(report.settled)]

@@ -96,7 +96,7 @@ class WorkerState:
 
     @property
     def observed(self) -> Observations | None:
-        """What the worker has observed for its metrics; None without METRICS_PORT."""
+        """What the worker has observed for its metrics and traces; None without METRICS_PORT and TRACES."""
         return self.hosts.observed
 
     def report(self, host: str) -> None:

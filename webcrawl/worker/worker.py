@@ -48,7 +48,7 @@ class Worker:
     set; `tails` keeps long queues in a store; `costs` are what hosts cost the process; `importance` has the links of
     pages in work, None if it is off; `mined` reads the weights of `scrapy mine`, None if MINED is off; `patterns` has
     the records of URL patterns, `dust` the DUST rules; `budgets` counts what names and domains spend, None if they have
-    no budgets; `observed` gets what metrics need, None without METRICS_PORT.
+    no budgets; `observed` gets what metrics and traces need, None without them.
     """
 
     _task: asyncio.Task[None] | None = None

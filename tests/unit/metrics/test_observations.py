@@ -28,7 +28,7 @@ def test_a_clock_that_was_set_back_takes_nothing_from_the_sum() -> None:
 
 
 def test_a_block_that_raises_is_observed_too() -> None:
-    histogram = Observations().stages["dns"]
-    with pytest.raises(ValueError), histogram.timed():
+    observed = Observations()
+    with pytest.raises(ValueError), observed.timed("dns", "http://a.test/"):
         raise ValueError
-    assert histogram.count == 1
+    assert observed.stages["dns"].count == 1

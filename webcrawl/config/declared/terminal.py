@@ -39,6 +39,14 @@ GROUP = Group(
             example="10.0.0.7",
         ),
         Setting(
+            "TRACES",
+            False,
+            Flag(),
+            "Sends the way of each page as a [trace](metrics.md#traces) of OpenTelemetry, whose own environment "
+            'variables name the collector and the share of pages. Needs `pip install "scrapy-webcrawl[traces]"`.',
+            example=True,
+        ),
+        Setting(
             "LOG_LEVEL",
             "WARNING",
             Text(),

@@ -113,7 +113,7 @@ class CurlDownloadHandler:
             head = await transfer.head()
             request.meta["download_latency"] = loop.time() - began
             if self._session.observed is not None:
-                transfer.observe(self._session.observed)
+                transfer.observe(self._session.observed, request.url)
             if proxy is not None:
                 head = _check_proxied(head)
             return await self._response(request, head, transfer, limit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -118,14 +119,15 @@ class Transfer:
             sent=self._sent,
         )
 
-    def observe(self, observed: Observations) -> None:
+    def observe(self, observed: Observations, url: str) -> None:
         """Observes the stages until the first byte of the response, as libcurl has measured them."""
         info = self._curl.getinfo
         sent, first = info(CurlInfo.PRETRANSFER_TIME), info(CurlInfo.STARTTRANSFER_TIME)
         assert isinstance(sent, float) and isinstance(first, float)
+        began = time.monotonic() - first
         if info(CurlInfo.NUM_CONNECTS):
-            observed.stages["connect"].observe(sent)
-        observed.stages["first_byte"].observe(first - sent)
+            observed.stage("connect", url, began, began + sent)
+        observed.stage("first_byte", url, began + sent, began + first)
 
     async def read(self) -> bytes:
         """Returns the next bytes of the body, b"" at its end; raises CurlError if it is cut off."""

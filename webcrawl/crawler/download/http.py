@@ -173,7 +173,7 @@ class HTTPDownloadHandler:
             request.meta["download_latency"] = loop.time() - began - held_up.get()
             over_kept.set(False)
             if self._observed is not None and (sending := sending_now.get()) is not None:
-                sending.observe(self._observed)
+                sending.observe(self._observed, request.url)
             received = cast("WireResponse", response)
             if proxy is not None:
                 check_proxied(received)

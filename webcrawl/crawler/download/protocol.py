@@ -7,6 +7,7 @@ implements `fetch`; DOWNLOAD_HANDLERS names it for its scheme.
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -96,7 +97,7 @@ class Protocol(ABC):
         async with self.fetch(url, addresses) as answer:
             request.meta["download_latency"] = latency = loop.time() - began
             if self._session.observed is not None:
-                self._session.observed.stages["first_byte"].observe(latency)
+                self._session.observed.stage("first_byte", request.url, time.monotonic() - latency)
             return await self._response(request, url, answer, limit)
 
     async def _addresses(self, name: str, number: int) -> list[str]:

@@ -98,7 +98,7 @@ class BodyReceiver:
         self._sizes = session.sizes
         self._spool = session.fetch.spool
         self._maxsize = session.fetch.maxsize
-        self._waits = None if session.observed is None else session.observed.stages["body"]
+        self._observed = session.observed
         self._warnsize = session.fetch.warnsize
         self._fail_on_dataloss = read(crawler.settings, "DOWNLOAD_FAIL_ON_DATALOSS")
 
@@ -120,7 +120,7 @@ class BodyReceiver:
             return Received(Body(), stopped=stopped)
         writer = BodyWriter(self._spool, digests=True)
         truncated = None
-        began = None if self._waits is None else time.monotonic()
+        began = None if self._observed is None else time.monotonic()
         try:
             truncated, stopped = await self._fill(writer, request, headers, next_chunk, limit)
         except self._broken as error:
@@ -131,8 +131,8 @@ class BodyReceiver:
             if not writer.size or self._fails(request):
                 raise
             truncated = "time"
-        if self._waits is not None and began is not None:
-            self._waits.observe(time.monotonic() - began)
+        if self._observed is not None and began is not None:
+            self._observed.stage("body", request.url, began)
         self._warn_of_size(request, writer.size)
         return Received(writer.finish(), truncated, stopped)
 

@@ -61,11 +61,11 @@ class Sending:
     is_kept: bool = False
     """Its connection has sent another request before."""
 
-    def observe(self, observed: Observations) -> None:
+    def observe(self, observed: Observations, url: str) -> None:
         """Observes the stages until the head of the response, which is complete now."""
         if not self.is_kept:
-            observed.stages["connect"].observe(self.connected - self.began)
-        observed.stages["first_byte"].observe(time.monotonic() - self.sent)
+            observed.stage("connect", url, self.began, self.connected)
+        observed.stage("first_byte", url, self.sent)
 
 
 sending_now: ContextVar[Sending | None] = ContextVar("sending", default=None)

@@ -36,14 +36,14 @@ class ItemProcessor(ItemPipelineManager):
         ]
 
     async def process_item_async(self, item: Any) -> Any:
-        began = None
+        began, url = None, ""
         if isinstance(item, Page):
             self._weigh(item)
             if self._observed is not None and item.exchange is not None:
                 # the response was complete at `fetched_at`
                 parsed = datetime.now(UTC) - item.fetched_at
-                self._observed.stages["parse"].observe(parsed.total_seconds())
-                began = time.monotonic()
+                began, url = time.monotonic(), item.url
+                self._observed.stage("parse", url, began - parsed.total_seconds(), began)
         for step in self._steps:
             result = step(item)
             if type(result) is CoroutineType:
@@ -52,7 +52,7 @@ class ItemProcessor(ItemPipelineManager):
                 result = await ensure_awaitable(result, _warn=global_object_name(step))
             item = result
         if self._observed is not None and began is not None:
-            self._observed.stages["pipelines"].observe(time.monotonic() - began)
+            self._observed.stage("pipelines", url, began)
         if not isinstance(item, Page):
             with suppress(ConfigurationError):  # another scheduler has no totals
                 tasks_of(self._crawler).count(f"items.{type(item).__name__}")

@@ -1,0 +1,120 @@
+"""Sends traces to a collector, as OpenTelemetry's own environment variables say."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import time
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Tracer
+
+from webcrawl.errors import ConfigurationError
+
+_ALLOWED = {
+    "OTEL_TRACES_EXPORTER": ("otlp",),
+    "OTEL_EXPORTER_OTLP_PROTOCOL": ("http/protobuf",),
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": ("http/protobuf",),
+    "OTEL_TRACES_SAMPLER": (
+        "always_on",
+        "always_off",
+        "traceidratio",
+        "parentbased_always_on",
+        "parentbased_always_off",
+        "parentbased_traceidratio",
+    ),
+}
+"""Variables that the library would ignore with another value, or that choose what this project does not send."""
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_LOGGERS = ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "opentelemetry.sdk._shared_internal")
+_SILENT_SECONDS = 600.0
+_CLOSE_SECONDS = 5.0
+"""How long the end of a crawl waits for a collector that does not answer."""
+
+
+class _Seldom(logging.Filter):
+    """Lets each message pass once in ten minutes: while a collector is away, there is one every few seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now = time.monotonic()
+        if now - self._last.get(record.msg, -math.inf) < _SILENT_SECONDS:
+            return False
+        self._last[record.msg] = now
+        return True
+
+
+_seldom = _Seldom()
+
+
+class Exporting:
+    """Sends the spans of a worker in batches, in its own thread. Raises ConfigurationError for a wrong variable."""
+
+    def __init__(self, crawl: str, worker: str) -> None:
+        _check(os.environ)
+        ours = {"service.name": "webcrawl", "service.instance.id": worker, "crawl.id": crawl}
+        resource = Resource.create({**ours, **OTELResourceDetector().detect().attributes})
+        self._exporter = OTLPSpanExporter()
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        try:
+            self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
+        except ValueError as error:
+            raise ConfigurationError(f"OTEL_BSP_...: {error}") from error
+        for name in _LOGGERS:
+            logging.getLogger(name).addFilter(_seldom)
+
+    @property
+    def tracer(self) -> Tracer:
+        """What makes the spans."""
+        return self._provider.get_tracer("webcrawl")
+
+    async def close(self) -> None:
+        """Sends what is left. A collector that does not answer is given up after a few seconds."""
+        closing = asyncio.ensure_future(asyncio.to_thread(self._provider.shutdown))
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await asyncio.shield(closing)
+        except TimeoutError:
+            self._exporter.shutdown()  # type: ignore[no-untyped-call]
+            await closing
+
+
+def _check(environment: Mapping[str, str]) -> None:
+    """Raises ConfigurationError for a variable that the library would replace by its default, or that is not for us."""
+    for name, allowed in _ALLOWED.items():
+        if (value := environment.get(name)) and value.strip().lower() not in allowed:
+            raise ConfigurationError(f"{name} is {value!r}; TRACES knows {', '.join(allowed)}")
+    for name in _ENDPOINTS:
+        if value := environment.get(name):
+            _check_endpoint(name, value)
+    if "ratio" in environment.get("OTEL_TRACES_SAMPLER", ""):
+        _check_ratio(environment.get("OTEL_TRACES_SAMPLER_ARG", ""))
+
+
+def _check_endpoint(name: str, value: str) -> None:
+    try:
+        parts = urlsplit(value)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ConfigurationError(f"{name} is {value!r}, not a URL like http://127.0.0.1:4318")
+
+
+def _check_ratio(value: str) -> None:
+    try:
+        fits = 0 <= float(value) <= 1
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ConfigurationError(f"OTEL_TRACES_SAMPLER_ARG is {value!r}, not a number from 0 to 1")

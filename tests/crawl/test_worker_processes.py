@@ -14,6 +14,8 @@ import pytest
 
 from tests.crawl.conftest import Project
 from tests.crawls import CHECKOUT, Crawl, CrawlResult
+from tests.ports import free_ports
+from tests.scraped import scraped_when
 from tests.web import LocalWeb, Reply
 from webcrawl.crawler.worker_files import own_name
 
@@ -157,14 +159,17 @@ def wait_until(condition: Callable[[], object], seconds: float) -> bool:
     return met
 
 
-def test_workers_stop_gracefully_when_the_command_is_killed(
+def test_workers_serve_metrics_and_stop_gracefully_when_the_command_is_killed(
     local_web: StartWeb, start_crawl: StartCrawl
 ) -> None:
     web = local_web(*SITES)
     seeds = put_sites(web, pages=1000)
+    (port,) = free_ports(1, following=2)
     options = {
         "arguments": {"scope": "host"},
         "DOWNLOAD_DELAY": 0.1,
+        "METRICS_PORT": port,
+        "LOG_LEVEL": "INFO",
         "tuned": {"lease_hosts": 1, "most_lease_hosts": 0},
     }
     crawl = start_crawl("broad", seeds, command=("workers", "3"), **options)
@@ -173,6 +178,10 @@ def test_workers_stop_gracefully_when_the_command_is_killed(
         assert wait_until(lambda: len({hit.host for hit in web.log()}) > 1, 60), crawl.stderr
         workers = children(crawl.process.pid)
         assert len(workers) == 3
+        for place in range(3):
+            scraped_when(port + place, crawl, lambda now: now.get("webcrawl_worker_engine_up") == 1)
+            log = (crawl.data_dir / "logs" / f"worker-{place}.log").read_text() if place else crawl.stderr
+            assert f"Serving metrics at http://127.0.0.1:{port + place}/metrics" in log
         os.kill(crawl.process.pid, signal.SIGKILL)
         assert wait_until(lambda: not any(map(is_running, workers)), 60)
     finally:

@@ -90,12 +90,11 @@ class _Crawls:
 
 
 async def _serve(crawls: _Crawls, host: str, port: int) -> None:
-    from webcrawl.metrics.server import PATH, MetricsServer, listen
+    from webcrawl.metrics.server import MetricsServer, listen
 
     server = MetricsServer(listen("--port", host, port), crawls.metrics)
     await server.start()
-    shown = f"[{host}]" if ":" in host else host
-    print(f"Serving metrics at http://{shown}:{port}{PATH}", file=sys.stderr)
+    print(f"Serving metrics at {server.url}", file=sys.stderr)
     try:
         await asyncio.Event().wait()
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     # Scrapy imports extensions that are off too
     from webcrawl.metrics.exposition import Exposition
     from webcrawl.metrics.server import MetricsServer
+
+logger = logging.getLogger(__name__)
 
 
 class MetricsPort:
@@ -43,6 +46,7 @@ class MetricsPort:
 
     async def spider_opened(self) -> None:
         if self._session.connection.is_open:
+            logger.info("Serving metrics at %s", self._server.url)
             await self._server.start()
 
     async def engine_stopped(self) -> None:

@@ -35,6 +35,9 @@ class MetricsServer:
     def __init__(self, listening: socket.socket, metrics: Callable[[str], Awaitable[Exposition]]) -> None:
         self._listening = listening
         self._metrics = metrics
+        host, port = listening.getsockname()[:2]
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+        """Where it answers."""
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:

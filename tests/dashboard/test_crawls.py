@@ -59,11 +59,24 @@ def test_pages_fit_a_narrow_screen_and_the_dark(
 
 
 def test_a_page_is_used_by_keyboard(open_page: OpenPage) -> None:
-    page = open_page("/")
+    page = open_page("/crawls/broad/hosts?list=fetched")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the page"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
+    met = []
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        found = page.evaluate(
+            "(({tagName, name, textContent}, style) => [tagName, name || textContent.trim(), style])"
+            "(document.activeElement, getComputedStyle(document.activeElement).outlineStyle)"
+        )
+        met.append(found)
+    assert [style for _, _, style in met] == ["solid"] * 8, "each shows that it has the focus"
+    names = ["list", "text", "Show", None, "Host", "Queued", "Pages", "Received"]
+    assert all(name in (None, text) for name, (_, text, _) in zip(names, met, strict=True)), met
+    page.keyboard.press("Enter")
+    page.locator("thead th[aria-sort=descending]", has_text="Received").wait_for()
 
 
 def test_a_crawl_appears_is_live_and_obeys(

@@ -84,8 +84,13 @@ def test_jobs_show_their_past_and_obey(
 
     page.get_by_role("link", name="morning", exact=True).click()
     page.locator("#iteration-3").wait_for()
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    page.set_viewport_size({"width": 360, "height": 700})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.locator("tbody tr").count() == 3 and ATTACK in page.locator("tbody").inner_text()
     check_accessible(page)
+    store.set_state("morning", JobState.ON, NOW)
+    page.get_by_role("button", name="Pause").wait_for()
     page.locator("#iteration-1").get_by_role("link", name="3", exact=True).click()
     assert HOSTILE_URL in page.locator("tbody th").inner_text()
     check_accessible(page)

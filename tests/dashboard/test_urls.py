@@ -171,6 +171,7 @@ def test_clusters_of_stored_pages_are_shown(open_page: OpenPage, site: CrawledSi
         "url?url={copy}",
         "url/text?url={copy}",
         "url/links?url={copy}",
+        "url/archive?url={copy}",
         "dead-letters",
         "duplicates",
     ],
@@ -182,6 +183,6 @@ def test_pages_are_accessible_in_light_and_dark_and_fit_narrow_screens(
     page = open_page("/crawls/broad/" + path.format(**{name: quote(url) for name, url in known.items()}))
     check_accessible(page)
     page.emulate_media(color_scheme="dark", reduced_motion="reduce")
-    check_accessible(page)
     page.set_viewport_size({"width": 360, "height": 700})
+    check_accessible(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -39,6 +39,8 @@ class Stream:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     parts: dict[str, str] = field(default_factory=dict)
     """What the page does not have yet."""
+    is_new: bool = True
+    """It has had no reading. An earlier one may be older than the page itself."""
 
     def put(self, parts: Mapping[str, str]) -> None:
         if parts:
@@ -66,12 +68,11 @@ class Sampler:
         return len(self._streams) >= _MOST_STREAMS
 
     async def updates(self, topic: Topic) -> AsyncIterator[dict[str, str]]:
-        """Yields the parts of a page as they change, until the dashboard ends; at first all of them.
+        """Yields the parts of a page as they change, until the dashboard ends; all of them with the next reading.
 
         Yields nothing new after a while without news.
         """
         stream = Stream(topic)
-        stream.put(self._shown.get(topic, {}))
         self._streams.add(stream)
         self._start()
         try:
@@ -124,7 +125,8 @@ class Sampler:
         shown |= changed
         for stream in list(self._streams):
             if stream.topic == topic:
-                stream.put(changed)
+                stream.put(parts if stream.is_new else changed)
+                stream.is_new = False
 
 
 def reader_of(site: Site, parts: Mapping[str, tuple[Page, Live]]) -> Read:

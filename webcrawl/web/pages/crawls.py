@@ -20,7 +20,9 @@ _MOST_PLOTTED = 12
 async def show(view: View) -> Response:
     crawls = await view.crawls.overviews.all()
     plotted, others = _divided(crawls)
-    return view.render("crawls.html", plotted=plotted, others=others, server=view.crawls.server)
+    return view.render(
+        "crawls.html", plotted=plotted, others=others, shown=_shown(plotted), server=view.crawls.server
+    )
 
 
 @page.live("crawls")
@@ -30,8 +32,12 @@ async def parts(view: View) -> Mapping[str, str]:
     found = {f"crawl-{one.crawl}": view.fragment("crawl_card.html", one=one) for one in plotted}
     found["others"] = view.fragment("crawl_rows.html", others=others)
     points = {one.crawl: asdict(one.now) for one in crawls if one.is_alive}
-    shown = json.dumps([one.crawl for one in plotted])
-    return found | {"@points": json.dumps(points), "@shown": shown}
+    return found | {"@points": json.dumps(points), "@shown": _shown(plotted)}
+
+
+def _shown(plotted: list[Overview]) -> str:
+    """The crawls that have a card: one that has begun meanwhile has none yet, and one that has ended becomes a row."""
+    return json.dumps([one.crawl for one in plotted])
 
 
 def _divided(crawls: list[Overview]) -> tuple[list[Overview], list[Overview]]:

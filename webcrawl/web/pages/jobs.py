@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,20 +53,22 @@ class Shown:
 @page.get()
 async def show(view: View) -> Response:
     jobs = await asyncio.to_thread(_jobs, _metadata(view.settings))
-    return view.render("jobs.html", jobs=jobs, crawls=await _crawls(view))
+    return view.render("jobs.html", jobs=jobs, shown=_shown(jobs), crawls=await _crawls(view))
 
 
 @page.live("jobs")
 async def parts(view: View) -> Mapping[str, str]:
     jobs = await asyncio.to_thread(_jobs, _metadata(view.settings))
     crawls = await _crawls(view)
-    return {f"job-{one.job.name}": view.fragment("job_card.html", one=one, crawls=crawls) for one in jobs}
+    cards = {f"job-{one.job.name}": view.fragment("job_card.html", one=one, crawls=crawls) for one in jobs}
+    return cards | {"@shown": _shown(jobs)}
 
 
 @page.get("{job}")
 async def history(view: View) -> Response:
-    one = await asyncio.to_thread(_job, _metadata(view.settings), view.request.path_params["job"])
-    return view.render("job.html", one=one, crawls=await _crawls(view))
+    name, uri = view.request.path_params["job"], _metadata(view.settings)
+    one, jobs = await asyncio.to_thread(lambda: (_job(uri, name), _jobs(uri)))
+    return view.render("job.html", one=one, shown=_shown(jobs), crawls=await _crawls(view))
 
 
 @page.get("{job}/stuck")
@@ -104,6 +107,16 @@ async def resume(view: View) -> Response:
 @page.post("{job}/off")
 async def off(view: View) -> Response:
     return await _switch(view, JobState.OFF, "is off; an iteration that runs is stopped")
+
+
+def _shown(jobs: list[Shown]) -> str:
+    """The jobs with their states, and their latest iterations with theirs: by these, pages have cards and buttons."""
+    return json.dumps(
+        [
+            (one.job.name, one.job.state, [(each.number, each.state) for each in one.iterations[:1]])
+            for one in jobs
+        ]
+    )
 
 
 async def _crawls(view: View) -> list[str]:

@@ -45,6 +45,11 @@
   document.addEventListener("focusout", replaceWaiting);
   document.addEventListener("selectionchange", replaceWaiting);
 
+  // What has begun meanwhile has no place yet, and what has changed its state has other buttons.
+  document.addEventListener("live-shown", (event) => {
+    if (event.detail !== document.getElementById("shown").textContent) location.reload();
+  });
+
   // A table that does not change by itself tells that there is more; a screen reader hears it every ten seconds at most.
   const news = document.getElementById("news");
   let told = 0;

@@ -121,11 +121,6 @@
     const points = JSON.parse(event.detail);
     for (const plots of all) if (points[plots.crawl]) plots.add(points[plots.crawl]);
   });
-  // a crawl that has begun meanwhile has no card yet, and one that has ended becomes a row
-  document.addEventListener("live-shown", (event) => {
-    const shown = JSON.parse(event.detail);
-    if (shown.join() !== all.map((plots) => plots.crawl).join()) location.reload();
-  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => all.forEach((plots) => plots.forget()));
   new ResizeObserver(() => all.forEach((plots) => plots.resize())).observe(document.getElementById("main"));
 }

@@ -21,7 +21,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 PICTURES = CHECKOUT / "docs" / "pictures"
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 SECONDS = 60
-WATCHED_SECONDS = 140
+WATCHED_SECONDS = 110
 """How long the crawl is watched, so that the plots, jobs and duplicates have something to show."""
 SITE = "http://127.0.0.1:8771"
 CLOSED = ",".join(f"http://127.0.0.{number}:9/" for number in range(2, 6))
@@ -32,10 +32,12 @@ cron: "* * * * *"
 spider: broad
 seeds: [{SITE}/]
 arguments: {{scope: host}}
-settings: {{CRAWL_MAX_PAGES: 20, DOWNLOAD_DELAY: 0.2}}
+settings: {{CRAWL_MAX_PAGES: 20, DOWNLOAD_DELAY: 1}}
 """
 PAGE, HOST = quote(f"{SITE}/copy.html"), quote(SITE)
 SHOTS = (
+    ("dashboard-jobs", "/jobs", "light", 1280),
+    ("dashboard-job", "/jobs/handbook", "dark", 1280),
     ("dashboard-crawls", "/", "light", 1280),
     ("dashboard", "/crawls/broad", "light", 1280),
     ("dashboard-dark", "/crawls/broad", "dark", 1280),
@@ -46,8 +48,6 @@ SHOTS = (
     ("dashboard-archive", f"/crawls/broad/url/archive?url={PAGE}", "light", 1280),
     ("dashboard-dead-letters", "/crawls/broad/dead-letters", "light", 1280),
     ("dashboard-duplicates", "/crawls/broad/duplicates", "light", 1280),
-    ("dashboard-jobs", "/jobs", "light", 1280),
-    ("dashboard-job", "/jobs/handbook", "dark", 1280),
 )
 """(name, page, colours, width in pixels) of each picture."""
 
@@ -91,6 +91,8 @@ def draw(page: Page, url: str, name: str, path: str, width: int) -> None:
     page.goto(url + path)
     if page.locator(".plot").count():
         page.locator(".plot canvas").first.wait_for()
+    if "/jobs" in path:  # while an iteration runs, which begins each minute
+        page.locator(".progress", has_text="processed").wait_for(timeout=90_000)
     time.sleep(3)
     page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
 

@@ -108,12 +108,11 @@ async def _paces(crawl: Crawl, one: Overview, hosts: Set[str]) -> dict[str, Pace
 
 
 def busiest(loads: Mapping[str, Load], costs: Mapping[str, Cost]) -> list[tuple[str, Load, Cost | None]]:
-    """The hosts that use most now; if none does, those that have cost most."""
-    using = [(host, load) for host, load in loads.items() if "://" in host]
-    using.sort(key=lambda one: (-one[1].connections - one[1].places, one[0]))
-    if using:
-        return [(host, load, costs.get(host)) for host, load in using[:_MOST_HOSTS]]
-    return [(host, Load(), cost) for host, cost in costs.items()]
+    """The hosts that use most now, then those that have cost most."""
+    using = {host: load for host, load in loads.items() if "://" in host}
+    used = sorted(using, key=lambda host: (-using[host].connections - using[host].places, host))
+    hosts = list(dict.fromkeys([*used, *costs]))[:_MOST_HOSTS]
+    return [(host, using.get(host, Load()), costs.get(host)) for host in hosts]
 
 
 def slowest(one: Overview) -> list[tuple[str, float]]:

@@ -35,6 +35,8 @@
       return;
     }
     const scrolled = [...element.querySelectorAll(".scroll")].map((one) => [one.scrollLeft, one.scrollTop]);
+    // what is below does not jump up when a part gets shorter
+    element.style.minHeight = `${element.offsetHeight}px`;
     element.innerHTML = html;
     element.querySelectorAll(".scroll").forEach((one, place) => {
       if (scrolled[place]) [one.scrollLeft, one.scrollTop] = scrolled[place];
@@ -43,6 +45,7 @@
 
   const replaceWaiting = () => setTimeout(() => waiting.forEach((html, id) => replace(id, html)));
   document.addEventListener("focusout", replaceWaiting);
+  addEventListener("resize", () => document.querySelectorAll("[style]").forEach((one) => (one.style.minHeight = "")));
   document.addEventListener("selectionchange", replaceWaiting);
 
   // What has begun meanwhile has no place yet, and what has changed its state has other buttons.

@@ -63,6 +63,11 @@ class FrontierConfig:
             **setting_values(cls, settings),
         )
 
+    @property
+    def longest_retries(self) -> float:
+        """Seconds from the first failure of a URL to its last attempt, without the back-off of its host."""
+        return self.retry_delay * (2.0 ** (self.max_attempts - 1) - 1)
+
 
 def _leases(concurrency: int, delay: float) -> tuple[int, int]:
     """Hosts that a worker leases, and URLs of each.

@@ -31,7 +31,7 @@ _STEP = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The figures of a crawl at a monotonic time; `open` URLs are still to be crawled."""
+    """The figures of a crawl at a monotonic time; `open` URLs are still to be crawled and not to be retried."""
 
     time: float
     pages: int
@@ -63,14 +63,18 @@ class Course:
         self._points.clear()
         self._told = None
 
-    def add(self, point: Point, slowest: float = 0.0) -> None:
-        """Adds a point. `slowest`: seconds that the host with the longest queue takes at least."""
+    def add(self, point: Point, slowest: float = 0.0, retries: float = 0.0) -> None:
+        """Adds a point.
+
+        `slowest`: seconds that the host with the longest queue takes at least; `retries`: those after which the last
+        URL that has failed is tried again at the latest, 0 without one.
+        """
         if self._points and point.time - self._points[-1].time < _POINT_SECONDS:
             return
         self._points.append(point)
         while len(self._points) > _LEAST_POINTS and point.time - self._points[0].time > _SPANS[0]:
             self._points.popleft()
-        if found := self._find(slowest):
+        if found := self._find(slowest, retries):
             self._steady_until = point.time + _KEPT_SECONDS
             self._tell(point.time, found)
         elif point.time > self._steady_until:
@@ -90,7 +94,7 @@ class Course:
             end = min(max(end, before - step), before + step)
         self._told = end, found.grounds
 
-    def _find(self, slowest: float) -> Ending | None:
+    def _find(self, slowest: float, retries: float) -> Ending | None:
         """The first of the endings that the course tells."""
         points, found = self._points, []
         for name, limit, value in (
@@ -106,7 +110,9 @@ class Course:
         if rate := recent_rate([(one.time, -float(one.open)) for one in points]):
             seconds = points[-1].open / rate
             grounds = "the queue shrinks steadily" if seconds >= slowest else "the slowest host has most left"
-            found.append(Ending(max(seconds, slowest), grounds))
+            # what comes of the retries is not known
+            if max(seconds, slowest) >= retries:
+                found.append(Ending(max(seconds, slowest), grounds))
         return min(found, key=lambda one: one.seconds, default=None)
 
 

@@ -56,9 +56,10 @@ class Outlook:
         if moment - self._looked >= _HOSTS_SECONDS:
             self._looked = moment
             self._slow = await self._slow_hosts.look(self._session.connection.frontier, self._states)
-        unfinished = now.queued - now.parked + now.leased
+        unfinished = now.queued - now.retrying - now.parked + now.leased
         slowest = self._slow[0].seconds if self._slow else 0.0
-        self._course.add(Point(moment, now.pages, now.bytes, unfinished), slowest)
+        retries = self._session.config.longest_retries if now.retrying else 0.0
+        self._course.add(Point(moment, now.pages, now.bytes, unfinished), slowest, retries)
         lines = [hosts_line(self._slow)] if self._slow else []
         if share := self._shares.line():
             lines.insert(0, share)

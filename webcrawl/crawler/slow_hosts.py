@@ -1,4 +1,4 @@
-"""The hosts that hold a crawl up: those with most time left, at the pace at which they may be asked."""
+"""The hosts that hold a crawl up: those with most time left, at the pace at which they may be asked and answer."""
 
 from __future__ import annotations
 

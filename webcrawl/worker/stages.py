@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
+from webcrawl.hosts.politeness import HostTurn
 from webcrawl.worker.leased_hosts import LeasedHost, LeasedHosts
 
 
@@ -26,7 +27,7 @@ class Stage(StrEnum):
 
 
 class HostState(NamedTuple):
-    """One leased host. `gap`: seconds between two requests; `urls` are leased and not handed out.
+    """One leased host. `gap`: seconds from one request to the next; `urls` are leased and not handed out.
 
     `has_more`: the engine may have more URLs of it.
     """
@@ -63,10 +64,17 @@ def _state_of(host: LeasedHost, now: float) -> HostState:
     return HostState(
         host.lease.host,
         stage_of(host, now),
-        host.turn.gap,
+        _gap_of(host.turn),
         len(host.urls),
         not (host.drained or host.leaving),
     )
+
+
+def _gap_of(turn: HostTurn) -> float:
+    """Returns the seconds from one request to the next, if answers take as long as the last one."""
+    if turn.concurrency == 1:
+        return turn.gap + turn.latency
+    return max(turn.gap, turn.latency / turn.concurrency)
 
 
 def stage_of(host: LeasedHost, now: float) -> Stage:

@@ -113,6 +113,14 @@ def test_the_first_end_is_told_and_the_slowest_host_counts() -> None:
     assert course.ending(59.0) == Ending(pytest.approx(7_000, abs=60), "the slowest host has most left")
 
 
+@pytest.mark.parametrize(("slowest", "is_told"), [(0.0, False), (1_500.0, True)])
+def test_nothing_is_told_of_a_queue_that_ends_before_the_retries(slowest: float, is_told: bool) -> None:
+    course = Course()
+    for n in range(60):
+        course.add(Point(float(n), n, 0, 1_000 - n), slowest, retries=1_200)
+    assert bool(course.ending(59.0)) == is_told
+
+
 @given(st.lists(st.tuples(st.floats(0, 1_000), st.floats(-1e6, 1e6)), max_size=30))
 def test_a_steady_rate_is_positive(course: list[tuple[float, float]]) -> None:
     rate = steady_rate(sorted(course))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 
+import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.config import PolitenessConfig
@@ -56,6 +57,14 @@ def test_a_host_passes_the_stages() -> None:
     for index in range(2):
         host.settle(Settled(Settlement(index)))
     assert after(hosts) is Stage.ENGINE
+
+
+@pytest.mark.parametrize(("concurrency", "gap"), [(1, 8.0), (2, 5.0), (4, 5.0)])
+def test_a_slow_host_takes_its_answers_and_its_delay(concurrency: int, gap: float) -> None:
+    hosts = leased(urls=2, concurrency=concurrency)
+    hosts[HOST].turn.start(time.monotonic())
+    hosts[HOST].turn.finish(time.monotonic(), Ok(latency=3.0))
+    assert [state.gap for state in HostStates(hosts).next(time.monotonic())] == [gap]
 
 
 def test_a_host_whose_links_are_added_waits_for_the_engine() -> None:

@@ -71,9 +71,10 @@ class Reporter:
             buried += self._hosts[name].bury_rest(reason)
             state.report(name)
         state.counters[f"{DEAD}host"] += buried
-        logger.warning(
-            "Giving up %s after too many failures in a row; %d more URLs became dead letters.", name, buried
-        )
+        # a crawl of many dead hosts, each with a single URL, would fill the log
+        level = logging.WARNING if buried else logging.INFO
+        told = "Giving up %s after too many failures in a row; %d more URLs became dead letters."
+        logger.log(level, told, name, buried)
 
     def report(self, host: LeasedHost) -> Report:
         """The current report of a host. It may release the host when no fetch is in flight."""

@@ -168,6 +168,9 @@ async def test_a_url_in_the_store_of_long_queues_is_not_told_to_be_unknown(
         await serve(tails, frontier)
     found = {n: await url_state(frontier, LONG, f"/{n}") for n in (0, 1500)}
     assert (found[0].state, found[1500].state, found[1500].complete) == ("queued", None, False)
+    await frontier.add([page("http://short.test/")])
+    (row,) = (await table_of(frontier).window("long")).rows
+    assert (row.host, row.queued) == (LONG, 3000)
 
 
 async def test_special_characters_in_a_host_are_no_pattern(frontier_of: Callable[..., Frontier]) -> None:

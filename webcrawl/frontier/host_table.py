@@ -26,6 +26,7 @@ LISTS: Mapping[str, str] = {
     "retrying": "hosts with URLs that wait for another try",
     "held": "hosts that are blocked, or at their limit of pages or bytes",
     "limited": "hosts with limits of their own",
+    "long": "hosts with long queues, which go on in the store",
     "waiting": "the hosts that wait longest for their next request",
     "costliest": "the hosts that cost most",
 }
@@ -37,7 +38,7 @@ MOST_WAITING = 100
 """Rows of the list of waiting hosts."""
 _MOST_READ = 20_000
 _MOST_CALLS = 100
-_HASHES = {"queued": "queued", "fetched": "spent", "held": "parked", "limited": "limits"}
+_HASHES = {"queued": "queued", "fetched": "spent", "held": "parked", "limited": "limits", "long": "tails"}
 _SORTED_SETS = {"leased": "leases", "retrying": "later"}
 
 
@@ -151,7 +152,7 @@ class HostTable:
         if name in _HASHES:
             key = prefix + _HASHES[name]
             cursor, found = await client.hscan(key, cursor=place.cursor, count=count)
-            hosts = [(host_of(one) if name == "queued" else one).decode() for one in found]
+            hosts = [_host_of_field(name, one).decode() for one in found]
         else:
             cursor, members = await client.zscan(
                 prefix + _SORTED_SETS[name], cursor=place.cursor, count=count
@@ -215,6 +216,13 @@ def _politeness(record: Mapping[bytes, bytes], failures: str, now: int) -> dict[
         "gap": int(record.get(b"gap", 0)) / 1000,
         "asked": b"asked" in record,
     }
+
+
+def _host_of_field(name: str, field: bytes) -> bytes:
+    """The host in a field of the hash of a list: "long" has a field for each of its queues."""
+    if name == "long":
+        return field.rpartition(b" ")[0]
+    return host_of(field) if name == "queued" else field
 
 
 def _host_of_member(member: bytes) -> str:

@@ -62,8 +62,9 @@ async def table(view: View) -> Response:
     crawl = view.connection.crawl
     window = await HostTable(crawl).window(name, after, text)
     rows = window.rows
-    in_order = name in _IN_ORDER and order == usual
-    if not in_order:
+    complete = not (window.after or after)
+    in_order = order == usual and (name in _IN_ORDER or (name == "long" and complete))
+    if not (name in _IN_ORDER and order == usual):
         rows = sorted(rows, key=lambda row: (key(row), row.host), reverse=order.startswith("-"))
     shown = rows[start : start + _ROWS]
     vitals = await AllVitals(crawl.engine, crawl.keys).of(await crawl.workers.alive())

@@ -1,0 +1,45 @@
+"""How pages write numbers, durations and times."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from webcrawl.web.templates import ago, number, took, until
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 ms"),
+        (0.0123, "12 ms"),
+        (0.9994, "999 ms"),
+        (0.9999, "1.0 s"),
+        (59.94, "59.9 s"),
+        (230.0, "3 min 50 s"),
+    ],
+)
+def test_a_measured_duration(seconds: float, text: str) -> None:
+    assert took(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.2, "in 1 s<"), (2.4, "in 2 s<"), (61.0, "in 61 s, "), (900.0, "in 15 min, ")]
+)
+def test_a_time_to_come(seconds: float, text: str) -> None:
+    html = until(seconds)
+    assert f">{text}" in html and (" UTC</time>" in html) == (seconds >= 60)
+
+
+@pytest.mark.parametrize(
+    ("passed", "text"),
+    [(1, "now"), (90, "90 s ago"), (600, "10 min ago"), (-600, "in 10 min"), (3 * 86400, "3 days ago")],
+)
+def test_a_time_that_has_passed(passed: float, text: str) -> None:
+    now = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
+    assert f">{text}</time>" in ago(now - passed, now)
+
+
+def test_a_number() -> None:
+    assert [number(one) for one in (None, 0, 12_345, 0.25, 1234.5)] == ["–", "0", "12,345", "0.2", "1,234"]

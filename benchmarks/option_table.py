@@ -16,9 +16,10 @@ class Option:
 
     settings   in texts of which {home}, {s3}, {postgres} and {proxy} are replaced
     beside     the option that it is compared with; "" for those that are only compared with
-    needs      the server that is started for it: s3 or postgres
+    needs      the server that is started for it: s3, postgres or collector
     web        http: all sites; two: the two largest, each with 16 connections; https: all sites, by TLS
     words      further words of the command
+    variables  further variables of its environment
     workers    processes
     is_again   whether the metadata database has all pages of an earlier crawl
     """
@@ -29,6 +30,7 @@ class Option:
     needs: str = ""
     web: str = "http"
     words: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
     spider: str = "broad"
     workers: int = 1
     is_again: bool = False
@@ -70,6 +72,15 @@ OPTIONS = {
         Option("LOG_LEVEL = DEBUG", {"LOG_LEVEL": "DEBUG"}),
         Option("DOWNLOADER_STATS", {"DOWNLOADER_STATS": True}),
         Option("METRICS_PORT", {"METRICS_PORT": 9410}),
+        *(
+            Option(
+                f"TRACES of {share} of the pages",
+                {"TRACES": True},
+                needs="collector",
+                variables={"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": share},
+            )
+            for share in ("0.01", "1")
+        ),
         Option("feed of JSON lines", words=("-o", "{home}/pages.jl")),
         Option("feed of CSV", words=("-o", "{home}/pages.csv")),
         Option("LISTENERS_MAXLEN", {"LISTENERS_MAXLEN": 100_000}),

@@ -16,6 +16,7 @@ from benchmarks.contender import ROOT, Task
 from benchmarks.option_table import Option
 from benchmarks.served import Web
 from benchmarks.sites import SITES, available
+from tests.collector import Collector
 from tests.postgres import PostgresServer, postgres_folder
 from tests.s3server import S3Server, client_arguments, weed_binary
 
@@ -75,6 +76,8 @@ class Servers:
         return [
             *("env", f"PYTHONPATH={task.home}", "SCRAPY_SETTINGS_MODULE=option_settings"),
             *(self._login if option.needs == "s3" else []),
+            *(self._endpoint if option.needs == "collector" else []),
+            *(f"{name}={value}" for name, value in option.variables.items()),
             *(sys.executable, "-m", "scrapy", *verb, option.spider),
             *("-a", f"seeds={','.join(task.seeds)}", "-a", "scope=host"),
             *(str(self._filled(word, option, task)) for word in option.words),
@@ -112,6 +115,11 @@ class Servers:
         folder = postgres_folder()
         assert folder is not None
         return self._stack.enter_context(PostgresServer(folder))
+
+    @cached_property
+    def _endpoint(self) -> list[str]:
+        """The address of a collector of traces, as a variable of the environment."""
+        return [f"OTEL_EXPORTER_OTLP_ENDPOINT={self._stack.enter_context(Collector()).endpoint}"]
 
     @cached_property
     def _login(self) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tests.collector import Collector, Received
 from tests.crawls import CrawlResult
 from tests.nameserver import Nameserver, Record
+from tests.ports import free_ports
 from tests.web import LocalWeb, Reply
 
 SITE = "pages.test"
@@ -21,10 +22,12 @@ def test_each_page_is_a_trace_of_its_stages(
     web = local_web(SITE)
     web.put(SITE, "/", "<a href=/busy>x</a>")
     web.put(SITE, "/busy", Reply("later", status=503))
+    (port,) = free_ports(1)
+    closed = f"http://{SITE}:{port}/"
     with Collector() as collector, Nameserver({SITE: [Record("A", "127.0.0.1")]}) as nameserver:
         result = run_crawl(
             "broad",
-            [web.url(SITE)],
+            [web.url(SITE), closed],
             TRACES=True,
             CRAWL_ID="traced",
             ALLOWED_NETWORKS="127.0.0.0/8",
@@ -39,9 +42,13 @@ def test_each_page_is_a_trace_of_its_stages(
             },
         )
     assert result.returncode == 0, result.stderr
-    first, busy = sorted(collector.traces(), key=lambda trace: trace["page"].began)
-    assert {*first} == {*STAGES, *IN_PIPELINES, "page", "dns", "connect", "parse"}
-    assert {*busy} <= {*first} and "dns" not in busy
+    traces = {trace["page"].attributes["url.full"]: trace for trace in collector.traces()}
+    failed = traces.pop(closed)
+    assert {*failed} - {"dns"} == {"page", "queue", "turn", "connect", "metadata", "acknowledgement"}
+    assert "http.response.status_code" not in failed["page"].attributes and failed["page"].failure
+    first, busy = traces[web.url(SITE)], traces[web.url(SITE, "/busy")]
+    assert {*first} - {"dns"} == {*STAGES, *IN_PIPELINES, "page", "connect", "parse"}
+    assert {*busy} <= {*first} and "dns" in {*first, *failed} - {*busy}
     for trace, path, outcome, status, size in (
         (first, "/", "done", 200, 19),
         (busy, "/busy", "dead", 503, 5),

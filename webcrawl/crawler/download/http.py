@@ -142,6 +142,8 @@ class HTTPDownloadHandler:
         try:
             return await self._fetch(request, timeout, proxy)
         except Exception as error:
+            if self._observed is not None and (sending := sending_now.get()) is not None:
+                sending.fail(self._observed, request.url)
             failure = http_failure(
                 error, request.url, timeout, over_kept=over_kept.get(), proxied=proxy is not None
             )
@@ -174,6 +176,7 @@ class HTTPDownloadHandler:
             over_kept.set(False)
             if self._observed is not None and (sending := sending_now.get()) is not None:
                 sending.observe(self._observed, request.url)
+                sending_now.set(None)
             received = cast("WireResponse", response)
             if proxy is not None:
                 check_proxied(received)

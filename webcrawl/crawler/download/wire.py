@@ -67,9 +67,15 @@ class Sending:
             observed.stage("connect", url, self.began, self.connected)
         observed.stage("first_byte", url, self.sent)
 
+    def fail(self, observed: Observations, url: str) -> None:
+        """Adds the stage in which the request failed to the trace of its page; histograms have whole stages."""
+        if observed.traces is not None:
+            stage, began = ("first_byte", self.sent) if self.sent else ("connect", self.began)
+            observed.traces.add(url, stage, began, time.monotonic())
+
 
 sending_now: ContextVar[Sending | None] = ContextVar("sending", default=None)
-"""The times of the request, if they are observed."""
+"""The times of the request until the head of its response, if they are observed."""
 
 
 class GuardedResolver(AbstractResolver):

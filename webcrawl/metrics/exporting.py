@@ -35,22 +35,24 @@ _ALLOWED = {
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _LOGGERS = ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "opentelemetry.sdk._shared_internal")
 _SILENT_SECONDS = 600.0
+_LONGEST_REASON = 200
 _CLOSE_SECONDS = 5.0
 """How long the end of a crawl waits for a collector that does not answer."""
 
 
 class _Seldom(logging.Filter):
-    """Lets each message pass once in ten minutes: while a collector is away, there is one every few seconds."""
+    """Lets one message pass in ten minutes: while a collector is away, the library has some every few seconds."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._last: dict[str, float] = {}
+        self.last = -math.inf
 
     def filter(self, record: logging.LogRecord) -> bool:
         now = time.monotonic()
-        if now - self._last.get(record.msg, -math.inf) < _SILENT_SECONDS:
+        if now - self.last < _SILENT_SECONDS:
             return False
-        self._last[record.msg] = now
+        self.last = now
+        record.msg, record.args = "Traces are lost: %s", (record.getMessage()[:_LONGEST_REASON],)
         return True
 
 

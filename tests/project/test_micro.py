@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,4 +20,4 @@ def test_each_microbenchmark_runs_once() -> None:
         timeout=100,
     )
     assert ran.returncode == 0, ran.stdout
-    assert "43 passed" in ran.stdout
+    assert re.match(r"(4\d|[5-9]\d) passed in", ran.stdout.splitlines()[-1]), "some are skipped or not found"

@@ -92,7 +92,7 @@ def draw(page: Page, url: str, name: str, path: str, width: int) -> None:
     if page.locator(".plot").count():
         page.locator(".plot canvas").first.wait_for()
     if "/jobs" in path:  # while an iteration runs, which begins each minute
-        page.locator(".progress", has_text="processed").wait_for(timeout=90_000)
+        page.locator(".progress", has_text="URLs found so far").wait_for(timeout=90_000)
     time.sleep(3)
     page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
 

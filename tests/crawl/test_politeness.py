@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
+from redis import Redis
+
 from tests.crawl.conftest import Project
 from tests.crawls import Crawl, CrawlResult, until
 from tests.web import Hit, LocalWeb, Reply, generated_web
@@ -125,7 +127,9 @@ def test_redirected_and_huge_robots_txt_are_obeyed(local_web: StartWeb, crawl: R
     assert result.summary["robots_denied"] == 3
 
 
-def test_429_with_retry_after_blocks_only_that_host(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_429_with_retry_after_blocks_only_that_host(
+    local_web: StartWeb, crawl: RunCrawl, redis_url: str, valkey: Redis
+) -> None:
     web = local_web(SITE, OTHER)
     home = put_pages(web, SITE, 6)
 
@@ -134,8 +138,19 @@ def test_429_with_retry_after_blocks_only_that_host(local_web: StartWeb, crawl: 
         return Reply("too many", status=429, headers={"Retry-After": "3"}) if first else Reply("at last")
 
     web.put(SITE, "/page2", busy_once)
+    told: list[bool] = []
+
+    def meanwhile(hit: Hit) -> Reply:
+        records = valkey.scan_iter("wc:{s*}:*127.0.1.*", _type="hash")
+        told.append(any(valkey.hexists(key, "asked") for key in records))
+        return Reply(f"{OTHER} {hit.path}")
+
     other = put_pages(web, OTHER, 34)
-    result = crawl([home, other], DOWNLOAD_DELAY=0.1)
+    web.put(OTHER, "/page9", meanwhile)
+    web.put(OTHER, "/page14", meanwhile)
+    web.put(OTHER, "/page19", meanwhile)
+    result = crawl([home, other], DOWNLOAD_DELAY=0.1, REDIS_URL=redis_url)
+    assert any(told), "the engine knows that the host asked for its pause"
     log = web.log(SITE)
     refused = next(hit for hit in log if hit.status == 429)
     after = [hit.started for hit in log if hit.started > refused.started]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -133,6 +134,23 @@ def test_unsupported_options_are_refused_before_a_worker_starts(
     output = HERE.scrapy("workers", "2", "broad", *options, "-s", f"DATA_DIR={tmp_path / 'data'}", code=2)
     assert named in output.splitlines()[-1]
     assert "Traceback" not in output
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_port_that_is_taken_stops_all_workers_before_they_start(tmp_path: Path) -> None:
+    (port,) = free_ports(1, following=1)
+    with socket.create_server(("127.0.0.1", port + 1)):
+        options = (
+            "-a",
+            "seeds=http://127.0.1.1/",
+            "-s",
+            f"METRICS_PORT={port}",
+            "-s",
+            f"DATA_DIR={tmp_path / 'data'}",
+        )
+        output = HERE.scrapy("workers", "2", "broad", *options, code=2)
+    said = f"scrapy workers: METRICS_PORT: cannot serve metrics at 127.0.0.1 port {port + 1}: Address already in use"
+    assert said in output
     assert not (tmp_path / "data").exists()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from scrapy.addons import AddonManager
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
+from scrapy.settings import BaseSettings
 from scrapy.spiderloader import get_spider_loader
 
 from webcrawl.config import data_dir, read
@@ -58,12 +59,22 @@ class Command(BaseRunSpiderCommand):
             commands = [
                 common + own_options(settings, place if number > 1 else None) for place in range(number)
             ]
+            _try_ports(settings, number)
             logs = data_dir(settings) / "logs"
             logs.mkdir(parents=True, exist_ok=True)
             self.exitcode = asyncio.run(run_all(commands, logs))
         except CrawlError as error:
             print(f"scrapy workers: {error}", file=sys.stderr)
             self.exitcode = 2
+
+
+def _try_ports(settings: BaseSettings, number: int) -> None:
+    """Raises ConfigurationError if a worker could not serve its metrics; only its own log would tell."""
+    if (first := read(settings, "METRICS_PORT")) is not None:
+        from webcrawl.metrics.server import listen
+
+        for port in range(first, first + number):
+            listen("METRICS_PORT", read(settings, "METRICS_HOST"), port).close()
 
 
 def given(opts: argparse.Namespace) -> list[str]:

@@ -23,9 +23,9 @@ def listen(name: str, host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         # Python appends the address
-        why = (error.strerror or str(error)).partition(" (")[0]
+        why = (getattr(error, "strerror", None) or str(error)).partition(" (")[0]
         raise ConfigurationError(f"{name}: cannot serve metrics at {host} port {port}: {why}") from error
 
 

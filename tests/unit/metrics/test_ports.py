@@ -36,6 +36,11 @@ def test_an_address_of_another_machine_is_refused(host: str) -> None:
         listen("METRICS_PORT", host, 9410)
 
 
+def test_the_last_port_has_none_after_it() -> None:
+    with pytest.raises(ConfigurationError, match="port 65536: .*must be 0-65535"):
+        listen("METRICS_PORT", "127.0.0.1", 65536)
+
+
 def test_ipv6_is_served_too() -> None:
     with listen("--port", "::1", 0) as listening:
         assert listening.getsockname()[0] == "::1"

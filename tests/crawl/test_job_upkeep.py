@@ -3,99 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
-from scrapy.settings import Settings
 
+from tests.crawl.upkeep import NOW, URL, Upkeep
 from tests.crawls import scrapy
-from tests.web import LocalWeb, Reply
 from webcrawl.alarms.stuck import StuckPages
 from webcrawl.engine.keys import CRAWLS
 from webcrawl.errors import StoreError
-from webcrawl.frontier import Candidate
 from webcrawl.frontier.checkpoint.files import load_manifest
 from webcrawl.jobs.checkpoints import CheckpointKeeper, complete
-from webcrawl.jobs.claims import Claims
-from webcrawl.jobs.crawls import Crawls
-from webcrawl.jobs.definition import Definition, Keep
-from webcrawl.jobs.records import Counts, Iteration, State
+from webcrawl.jobs.definition import Keep
+from webcrawl.jobs.records import Counts, Iteration
 from webcrawl.jobs.retention import Retention, expired
 from webcrawl.jobs.store import JobStore
-from webcrawl.jobs.sweeper import Sweeper
-from webcrawl.jobs.telling import Telling
-from webcrawl.page import Page
-from webcrawl.stores.metadata import Metadata
+from webcrawl.jobs.watching import Watching
 from webcrawl.stores.objects.registry import open_store
-
-NOW = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
-URL = "http://127.0.1.1:8099/"
-
-
-class Upkeep:
-    """A job in a project whose crawls, pages and rows are in stores that all iterations share."""
-
-    def __init__(self, folder: Path, redis_url: str) -> None:
-        self.folder = folder
-        self.values = {
-            "DATA_DIR": str(folder / "data"),
-            "REDIS_URL": redis_url,
-            "STORE_URI": (folder / "pages").as_uri(),
-            "METADATA_URI": f"sqlite:///{folder}/metadata.db",
-        }
-        self.crawls = self.again()
-        self.store = JobStore(self.values["METADATA_URI"])
-        self.claims = Claims(self.store, shared_engine=True)
-        self.retention = Retention(self.store, self.crawls, self.claims.machine)
-        telling = Telling(self.store, self.values["METADATA_URI"])
-        self.sweeper = Sweeper(self.crawls, self.retention, telling)
-
-    def again(self) -> Crawls:
-        """The crawls as another process sees them."""
-        parts = {"SPIDER_MODULES": ["spiders"], "ADDONS": {"webcrawl.addon.WebcrawlAddon": 100}}
-        return Crawls(Settings(self.values | parts))
-
-    def job(self, **more: Any) -> Definition:
-        values = {"name": "news", "cron": "0 6 * * *", "spider": "broad", **more}
-        self.store.apply([values], NOW)
-        return Definition.of(values)
-
-    def iteration(self, definition: Definition, started: datetime, *, ended: datetime | None) -> Iteration:
-        """An iteration with a crawl, a page, a row, and a folder."""
-        made = self.store.run("news", started)
-        one = self.claims.take(made, str(self.crawls.folder(made)), started)
-        assert one is not None and one.data_dir is not None
-        asyncio.run(self.begin(definition, one))
-        folder = Path(one.data_dir)
-        folder.mkdir(parents=True)
-        (folder / "summary.json").write_text("{}")
-        open_store(f"{self.values['STORE_URI']}/{one.crawl}", "STORE_URI").put("a.warc.gz", b"page")
-        page = Page(url=f"{URL}{one.number}", host=URL[:-1], fetched_at=started, status=200)
-        with Metadata(self.values["METADATA_URI"]) as metadata:
-            metadata.upsert([{**page.row(), "crawl": one.crawl}])
-        return one if ended is None else self.claims.end(one, State.FINISHED, "finished", None, ended)
-
-    async def begin(self, definition: Definition, one: Iteration) -> None:
-        async with self.crawls.connected(definition, one) as session:
-            await session.connection.crawl.begin()
-            await session.connection.frontier.add([Candidate(URL[:-1], "/", 1)])
-
-    def rows(self) -> list[str]:
-        with closing(sqlite3.connect(self.folder / "metadata.db")) as database:
-            return [crawl for (crawl,) in database.execute("SELECT crawl FROM pages ORDER BY crawl")]
-
-    def places(self) -> list[str]:
-        """The crawls whose folders and pages are there."""
-        folders = [path.name for path in self.folder.glob("data/jobs/news/*")]
-        return sorted([*folders, *(path.name.removeprefix("news-") for path in self.folder.glob("pages/*"))])
 
 
 @pytest.fixture
@@ -164,6 +92,20 @@ def test_an_iteration_that_runs_is_kept(upkeep: Upkeep) -> None:
     assert upkeep.retention.due(NOW + timedelta(days=30)) == []
 
 
+def test_all_that_a_job_has_stored_is_deleted(upkeep: Upkeep, valkey: redis.Redis) -> None:
+    """What another machine has is named."""
+    definition = upkeep.job()
+    one, other = (upkeep.iteration(definition, NOW + timedelta(days=day), ended=NOW) for day in range(2))
+    Path(str(other.data_dir)).rename(upkeep.folder / "elsewhere")
+    retention = Retention(upkeep.store, upkeep.crawls, "another machine")
+    with pytest.raises(StoreError, match=r"iterations 2 of news have stored is on \S+: run the same command"):
+        asyncio.run(retention.delete_all(definition, NOW))
+    assert upkeep.rows() == [other.crawl]
+    assert [found.id for found in asyncio.run(upkeep.retention.delete_all(definition, NOW))] == [other.id]
+    assert upkeep.rows() == upkeep.places() == valkey.hkeys(CRAWLS) == []
+    assert one.deleted is None and upkeep.store.iterations()[1].deleted == NOW
+
+
 def test_a_folder_elsewhere_is_not_deleted(upkeep: Upkeep) -> None:
     """A folder is left to its own machine, and one that is not of the iteration to the operator."""
     definition = upkeep.job(keep={"days": 1})
@@ -226,7 +168,7 @@ def test_dead_letters_are_stuck_until_they_are_queued_again(upkeep: Upkeep) -> N
                 assert await frontier.condemn(host, "no route to host") == 1
 
     def look() -> Counts:
-        return asyncio.run(upkeep.crawls.look(definition, one, ended=False)).counts
+        return asyncio.run(upkeep.crawls.look(definition, one, Watching("a scheduler"), ended=False)).counts
 
     with StuckPages(upkeep.values["METADATA_URI"]) as stuck:
         assert (look().queued, look().stuck) == (1, 0)
@@ -243,23 +185,3 @@ def test_dead_letters_are_stuck_until_they_are_queued_again(upkeep: Upkeep) -> N
         asyncio.run(change(requeue=True))
         assert (look().queued, look().stuck) == (1, 0)
         assert stuck.pages(one.crawl) == []
-
-
-def test_people_are_told_once_of_an_iteration_that_failed(
-    upkeep: Upkeep, local_web: Callable[..., LocalWeb]
-) -> None:
-    """Also when their server was away at first."""
-    web = local_web("127.0.1.1")
-    web.put("127.0.1.1", "/tell", Reply(status=503))
-    definition = upkeep.job(notify=[web.url("127.0.1.1", "/tell").replace("http", "json")])
-    one = upkeep.iteration(definition, NOW, ended=None)
-    upkeep.claims.end(one, State.FAILED, "there is no seed in seeds.txt", None, NOW)
-    asyncio.run(upkeep.sweeper.sweep([], NOW))
-    assert len(web.hits) == 1
-    web.put("127.0.1.1", "/tell", "thanks")
-    for hour in range(1, 4):
-        asyncio.run(upkeep.sweeper.sweep([], NOW + timedelta(hours=hour)))
-    assert len(web.hits) == 2
-    told = json.loads(web.hits[-1].body)
-    assert told["title"] == "news: iteration 1 failed"
-    assert "there is no seed in seeds.txt" in told["message"]

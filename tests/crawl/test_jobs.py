@@ -198,7 +198,7 @@ def test_operators_apply_switch_and_look_at_jobs(operations: Operations, folder:
     assert operations.store.jobs() == []
     assert operations.jobs("apply", str(folder)).stdout == "news: new\nweekly: new\n"
     (folder / "news.yaml").write_text(
-        "name: news\ncron: 0 7 * * *\nspider: broad\nstate: ON\nnotify: [mailto://a:b@c]\n"
+        "name: news\ncron: 0 7 * * *\nspider: broad\nstate: ON\nnotify: [mailto://a:b@c.example]\n"
     )
     told = operations.jobs("apply", str(folder), "--dry-run").stdout
     assert told == "news: would change: cron, notify\nweekly: unchanged\n"
@@ -221,6 +221,14 @@ def test_operators_apply_switch_and_look_at_jobs(operations: Operations, folder:
     history = operations.jobs("history", "news").stdout
     assert re.fullmatch(r" +1  due 20.*Z  STOPPED \(the job was switched off\)\n", history)
     assert json.loads(operations.jobs("history", "news", "--json").stdout)["number"] == 1
+    (folder / "weekly.yaml").unlink()
+    told = operations.jobs("apply", str(folder), "--dry-run").stdout
+    assert told == "news: unchanged\nweekly: PAUSED, but in no file; --prune deletes it\n"
+    told = operations.jobs("apply", str(folder), "--prune").stdout
+    assert told == "news: unchanged\nweekly: deleted, its history is kept\n"
+    told = operations.jobs("delete", "news", "--history").stdout
+    assert told == "news is deleted, with its history and what its crawls have stored.\n"
+    assert operations.store.jobs() == operations.store.iterations() == []
 
 
 @pytest.mark.parametrize(

@@ -104,12 +104,24 @@ def test_the_service_sets_only_what_is_read() -> None:
     assert set(re.findall(r"-s (\w+)=", UNIT)) <= set(DECLARED)
 
 
+@pytest.mark.parametrize("name", ["scheduler", "dashboard"])
+def test_services_of_jobs_run_commands_with_variables_that_are_read(name: str) -> None:
+    unit = (DEPLOY / "systemd" / f"webcrawl-{name}.service").read_text()
+    defaults = set(re.findall(r"([A-Z_]+)=", re.findall(r"^Environment=(.*)$", unit, re.MULTILINE)[0]))
+    assert defaults - READ <= {"SCRAPY_PROJECT", "DASHBOARD_OPTIONS"}
+    assert re.findall(r"^ExecStart=\S+/scrapy (\w+)", unit, re.MULTILINE) == [name]
+    (documented,) = re.findall(r"^Documentation=file:///srv/webcrawl/(\S+)$", unit, re.MULTILINE)
+    assert f"webcrawl-{name}.service" in (CHECKOUT / documented).read_text()
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
-    for unit in (DEPLOY / "systemd").glob("webcrawl@.*"):
+    names = []
+    for unit in (DEPLOY / "systemd").glob("webcrawl*"):
         text = unit.read_text().replace("/srv/webcrawl/.venv/bin/scrapy", "/bin/true")
         (tmp_path / unit.name).write_text(text)
-    names = [str(tmp_path / f"webcrawl@docs.{kind}") for kind in ("service", "timer")]
+        names.append(str(tmp_path / unit.name.replace("@", "@docs")))
+    assert len(names) == 4
     words = ["systemd-analyze", "verify", "--man=no", *names]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert (done.returncode, [line for line in done.stderr.splitlines() if "webcrawl" in line]) == (0, [])

@@ -39,6 +39,7 @@ from webcrawl.jobs.scheduler import Scheduler
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.sweeper import Sweeper
 from webcrawl.jobs.telling import Telling
+from webcrawl.jobs.watching import Watching
 
 BUILT_FROM = (
     *("webcrawl", "spiders", "middlewares", "pipelines", "settings"),
@@ -272,9 +273,11 @@ async def run_job(values: dict[str, Any], folder: Path, redis_url: str) -> list[
         sweeper = Sweeper(
             crawls,
             Retention(store, crawls, claims.machine),
-            Telling(store, f"sqlite:///{folder}/metadata.db"),
+            Telling(store, f"sqlite:///{folder}/metadata.db", crawls, claims.machine),
         )
-        scheduler = Scheduler(store, claims, Starting(crawls, 0, 1), SystemClock(), sweeper)
+        scheduler = Scheduler(
+            store, claims, Starting(crawls, Watching("a scheduler"), 0, 1), SystemClock(), sweeper
+        )
         async with asyncio.timeout(300):
             while store.iterations()[0].ended is None:
                 await scheduler.step()

@@ -184,7 +184,7 @@ def _lost_alarm(mark: str, workers: Sequence[str], left: int) -> Alarm:
     rest = (
         f"The URLs that they had leased go to {counted(left, 'other worker')}."
         if left
-        else "No worker is left: run the same command to continue."
+        else "No worker is left: run the same command to continue. A scheduler does so for its jobs."
     )
     lines = [f"{number} ended without signing off: killed, or cut off from the engine. {rest}"]
     lines += workers[:_MOST_NAMED]

@@ -124,7 +124,7 @@ def _type(kind: str) -> str:
     """Apprise's type of a notification, which sets its colour or icon."""
     if kind in ("FINISHED", "TEST"):
         return "info"
-    return "failure" if kind in ("WORKER", "ENGINE", "STALLED") else "warning"
+    return "failure" if kind in ("WORKER", "ENGINE", "STALLED", "FAILED") else "warning"
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ ENGINE_SECONDS = 30.0
 KEPT_DAYS = 90
 """How long notifications that were sent are kept."""
 _EXAMPLES = 10
+_OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")
+"""The crawl of an iteration of a job has the name of the job and a time; see webcrawl.jobs.store.crawl_id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +46,18 @@ class About:
     link: str = ""
 
     @classmethod
-    def of(cls, crawl: str, dashboard: str, job: str = "") -> About:
+    def of(cls, crawl: str, dashboard: str) -> About:
         """What notifications about a crawl link to, with the address of the dashboard, or "" if there is none."""
-        return cls(crawl, job, f"{dashboard.rstrip('/')}/crawls/{crawl}" if dashboard else "")
+        job = _OF_A_JOB.fullmatch(crawl)
+        link = f"{dashboard.rstrip('/')}/crawls/{crawl}" if dashboard else ""
+        return cls(crawl, job[1] if job else "", link)
 
     def notice(self, kind: str, mark: str, title: str, text: str, now: datetime) -> Notice:
         """A notification. Of those of a crawl with the same kind and mark, only the first is sent."""
         key = f"{self.crawl} {kind} {mark}"
         title = f"{self.job or self.crawl}: {title}"
+        if self.job:
+            text = f"{text}\n\nCrawl {self.crawl} of job {self.job}."
         return Notice(key, kind, title, text, now, self.crawl, self.job, self.link)
 
 

@@ -24,6 +24,7 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.config import data_dir, read
 from webcrawl.crawler.command import crawl_settings
+from webcrawl.crawler.private_options import take_private
 from webcrawl.errors import ConfigurationError, CrawlError
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class Command(ScrapyCrawl):
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)
         assert self.settings is not None
+        take_private(self.settings, opts)
         # Scrapy reads settings that add-ons set before it asks them
         AddonManager.load_pre_crawler_settings(self.settings)
         if loop := self.settings["ASYNCIO_EVENT_LOOP"]:

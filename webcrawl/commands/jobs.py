@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from webcrawl.jobs.records import Iteration, Job
     from webcrawl.jobs.store import JobStore
 
-_SYNTAX = "apply FILE|FOLDER | list | run NAME | pause NAME | resume NAME | off NAME | history NAME | sweep"
-_WITH_NAME = ("run", "pause", "resume", "off", "history")
+_SYNTAX = (
+    "apply FILE|FOLDER | list | run NAME | pause NAME | resume NAME | off NAME | delete NAME | history NAME | "
+    "sweep"
+)
+_WITH_NAME = ("run", "pause", "resume", "off", "delete", "history")
 _LIMIT = 20
 
 
@@ -40,7 +43,15 @@ class Command(SessionCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument(
-            "--dry-run", action="store_true", help="with apply and sweep, only say what would change"
+            "--dry-run", action="store_true", help="with apply, delete and sweep, only say what would change"
+        )
+        parser.add_argument(
+            "--prune", action="store_true", help="with apply, delete jobs that are in no file of the folder"
+        )
+        parser.add_argument(
+            "--history",
+            action="store_true",
+            help="with delete, also delete its history and what its crawls have stored",
         )
         parser.add_argument(
             "--limit",
@@ -68,9 +79,15 @@ class Command(SessionCommand):
             raise UsageError(f"scrapy jobs {_SYNTAX}", print_help=False)
         if what == "apply":
             found = self._read(Path(named[0]))
+            if opts.prune and not Path(named[0]).is_dir():
+                raise UsageError("--prune needs a folder with all jobs", print_help=False)
         with JobStore(session.stores.metadata) as store:
             if what == "apply":
                 _apply(store, found, dry_run=opts.dry_run)
+                if Path(named[0]).is_dir():
+                    _tell_others(store, found, opts)
+            elif what == "delete":
+                await self._delete(store, named[0], opts)
             elif what == "sweep":
                 await self._sweep(store, dry_run=opts.dry_run)
             elif what == "list":
@@ -93,6 +110,24 @@ class Command(SessionCommand):
             except WrongJob as error:
                 raise one.wrong(error.reason, *error.place) from error
         return found
+
+    async def _delete(self, store: JobStore, name: str, opts: argparse.Namespace) -> None:
+        """Deletes a job, and with --history all that it has left."""
+        from webcrawl.jobs.crawls import Crawls
+        from webcrawl.jobs.definition import Definition
+        from webcrawl.jobs.records import JobState
+        from webcrawl.jobs.retention import Retention
+
+        definition, now = Definition.of(store.job(name).definition), datetime.now(UTC)
+        if opts.history and not opts.dry_run:
+            store.set_state(name, JobState.OFF, now)
+            store.check_idle(name)
+            await Retention(store, Crawls(self._project), socket.gethostname()).delete_all(definition, now)
+            store.forget(name)
+        if not opts.dry_run:
+            store.delete(name, now)
+        rest = "with its history and what its crawls have stored" if opts.history else "its history is kept"
+        print(f"{name} {'would be' if opts.dry_run else 'is'} deleted, {rest}.")
 
     async def _sweep(self, store: JobStore, *, dry_run: bool) -> None:
         """Deletes what jobs no longer keep; a scheduler does the same once a minute."""
@@ -125,6 +160,20 @@ def _apply(store: JobStore, found: list[JobFile], *, dry_run: bool) -> None:
         print(f"{name}: {what}")
 
 
+def _tell_others(store: JobStore, found: list[JobFile], opts: argparse.Namespace) -> None:
+    """Deletes jobs that are in no file, or says that there are some."""
+    names = {one.definition.name for one in found}
+    for job in store.jobs():
+        if job.name in names:
+            continue
+        if not opts.prune:
+            print(f"{job.name}: {job.state}, but in no file; --prune deletes it")
+            continue
+        if not opts.dry_run:
+            store.delete(job.name, datetime.now(UTC))
+        print(f"{job.name}: {'would be deleted' if opts.dry_run else 'deleted'}, its history is kept")
+
+
 def _list(store: JobStore, *, as_json: bool) -> None:
     jobs = store.jobs()
     for job in jobs:
@@ -135,8 +184,10 @@ def _list(store: JobStore, *, as_json: bool) -> None:
 
 
 def _history(store: JobStore, name: str, opts: argparse.Namespace) -> None:
-    store.job(name)  # raises StoreError
-    for one in store.iterations(name, opts.limit):
+    found = store.iterations(name, opts.limit)
+    if not found:
+        store.job(name)  # raises StoreError
+    for one in found:
         print(
             json.dumps(_iteration_facts(one), default=str) if opts.json else printable(_iteration_line(one))
         )

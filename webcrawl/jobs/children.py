@@ -7,11 +7,11 @@ import logging
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from webcrawl.config.private_files import given_umask
 from webcrawl.errors import brief
@@ -26,13 +26,20 @@ _SHUTDOWN = "shutdown"
 _LOG_END = 4096
 
 
+class Command(NamedTuple):
+    """The command line of a worker, which every user of the machine can read, and what its environment has more."""
+
+    words: Sequence[str]
+    environment: Mapping[str, str]
+
+
 class Children(Workers):
     """The worker processes of an iteration, one for each command; their output is in `logs` in its folder.
 
     `lifeline` is the reading end of a pipe that closes when the scheduler ends, which stops the workers too.
     """
 
-    def __init__(self, commands: Sequence[Sequence[str]], folder: Path, crawl: str, lifeline: int) -> None:
+    def __init__(self, commands: Sequence[Command], folder: Path, crawl: str, lifeline: int) -> None:
         self._commands = commands
         self._folder = folder
         self._crawl = crawl
@@ -101,16 +108,17 @@ class Children(Workers):
                     process.send_signal(number)
 
     def _start(self, place: int) -> subprocess.Popen[bytes]:
+        words, environment = self._commands[place]
         with self._log(place).open("ab") as log:
             return subprocess.Popen(
-                self._commands[place],
+                words,
                 stdin=self._lifeline,
                 stdout=log,
                 stderr=log,
                 # Ctrl-C in a terminal reaches them through this process
                 process_group=0,
                 umask=given_umask(),
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, **environment, "PYTHONUNBUFFERED": "1"},
             )
 
     @property

@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING, Any
 from scrapy.addons import AddonManager
 from scrapy.spiderloader import get_spider_loader
 
-from webcrawl.config import EngineConfig, StoreConfig, data_dir, read
+from webcrawl.alarms.targets import Targets
+from webcrawl.alarms.watcher import About
+from webcrawl.config import DECLARED, EngineConfig, StoreConfig, data_dir, read
 from webcrawl.crawler.command import check_crawl, crawl_settings
+from webcrawl.crawler.private_options import private_options
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.worker_files import own_options
 from webcrawl.errors import ConfigurationError, StoreError, WrongJob
 from webcrawl.frontier.figures import figures
-from webcrawl.jobs.children import read_summary
+from webcrawl.jobs.children import Command, read_summary
 from webcrawl.jobs.dead_letters import DeadLetters, count_stuck
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Counts, Iteration, Look
+from webcrawl.jobs.watching import Watching
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings, Settings
@@ -34,7 +38,7 @@ class Crawls:
     def __init__(self, settings: Settings, given: Sequence[str] = ()) -> None:
         AddonManager.load_pre_crawler_settings(settings)
         self.project = settings
-        self._given = given
+        self._given = _settings(given)
         self._loader = get_spider_loader(settings)
         self._jobs = data_dir(settings).resolve() / "jobs"
         self.shared_engine = EngineConfig.from_settings(settings).url is not None
@@ -56,6 +60,13 @@ class Crawls:
             raise WrongJob('a crawl with SEEN_SET = "bloom" has no checkpoints', "checkpoints")
         if definition.nodes and not self.shared_engine:
             raise WrongJob("nodes need a server that all of them share: set REDIS_URL", "nodes")
+        if definition.nodes:
+            _check_texts({**definition.settings, "NOTIFY": list(definition.notify)})
+        if definition.notify:
+            try:
+                Targets(definition.notify)
+            except ConfigurationError as error:
+                raise WrongJob(str(error), "notify") from error
 
     def folder(self, one: Iteration) -> Path:
         """The folder of an iteration that starts on this machine."""
@@ -68,18 +79,20 @@ class Crawls:
             settings.set(name, value, priority="cmdline")
         return crawl_settings(self._loader, settings, definition.spider)
 
-    def commands(self, definition: Definition, one: Iteration, seeds: Path | None) -> list[list[str]]:
+    def commands(self, definition: Definition, one: Iteration, seeds: Path | None) -> list[Command]:
         """The command of each worker process; raises ConfigurationError."""
         settings = self.settings(definition, one)
-        words = [sys.executable, "-m", "scrapy", "crawl", definition.spider, "--stop-at-eof", *self._given]
         arguments = {**definition.arguments, **({"seeds": f"@{seeds}"} if seeds else {})}
-        words += [word for name, value in arguments.items() for word in ("-a", f"{name}={value}")]
-        words += ["-s", "PROGRESS=off"]
-        words += [
-            word for pair in self._own(definition, one) for word in ("-s", "=".join(map(as_text, pair)))
-        ]
         many = definition.workers > 1
-        return [words + own_options(settings, place if many else None) for place in range(definition.workers)]
+        commands = []
+        for place in range(definition.workers):
+            files = own_options(settings, place if many else None)
+            own = [*self._given, ("PROGRESS", "off"), *self._own(definition, one), *_settings(files)]
+            words = [sys.executable, "-m", "scrapy", "crawl", definition.spider, "--stop-at-eof"]
+            # what tells the processes of crawls apart
+            words += ["-s", f"CRAWL_ID={one.crawl}", *files[len(_settings(files)) * 2 :]]
+            commands.append(Command(words, private_options(dict(own), arguments)))
+        return commands
 
     def _own(self, definition: Definition, one: Iteration | None) -> list[tuple[str, Any]]:
         """The settings in which the crawl differs from the project."""
@@ -121,20 +134,39 @@ class Crawls:
         finally:
             await session.close()
 
-    async def look(self, definition: Definition, one: Iteration, *, ended: bool) -> Look:
-        """The counts of an iteration, of its summary or from the engine; raises StoreError, EngineError."""
+    def told(self, definition: Definition) -> list[str]:
+        """The Apprise URLs of the people that are told of a job; raises ConfigurationError."""
+        return list(definition.notify) or list(read(self.settings(definition), "NOTIFY"))
+
+    def page_of(self, definition: Definition) -> str:
+        """The address of the dashboard's page of a job; "" if there is no dashboard."""
+        dashboard = str(read(self.settings(definition), "DASHBOARD_URL"))
+        return f"{dashboard.rstrip('/')}/jobs/{definition.name}" if dashboard else ""
+
+    def metadata(self, definition: Definition, one: Iteration) -> str:
+        """The URI of the metadata database of a crawl; raises ConfigurationError."""
+        return StoreConfig.from_settings(self.settings(definition, one)).metadata
+
+    async def look(self, definition: Definition, one: Iteration, watching: Watching, *, ended: bool) -> Look:
+        """The counts of an iteration, of its summary or from the engine; raises StoreError, EngineError.
+
+        While the crawl runs, it is watched too.
+        """
+        if ended:
+            await watching.leave(one.crawl)
         summary = read_summary(Path(one.data_dir), one.crawl) if ended and one.data_dir else None
         if summary and self._dead_letters.are_copied(one.crawl, summary["dead_letters"]):
-            stuck = await asyncio.to_thread(count_stuck, self._metadata(definition, one), one.crawl)
+            stuck = await asyncio.to_thread(count_stuck, self.metadata(definition, one), one.crawl)
             return Look(counts_of(summary, stuck), 0)
         async with self.session(definition, one) as session:
             crawl = session.connection.crawl
             found = (await figures(session.connection.frontier, crawl)).as_dict()
             stuck = await self._dead_letters.copy(session, found["dead_letters"])
+            if not ended:
+                settings = self.settings(definition, one)
+                about = About.of(one.crawl, read(settings, "DASHBOARD_URL"))
+                await watching.look(session, about, read(settings, "NOTIFY"))
             return Look(counts_of(summary or found, stuck), await crawl.workers.count_alive())
-
-    def _metadata(self, definition: Definition, one: Iteration) -> str:
-        return StoreConfig.from_settings(self.settings(definition, one)).metadata
 
 
 def counts_of(figures: Mapping[str, Any], stuck: int) -> Counts:
@@ -148,6 +180,27 @@ def counts_of(figures: Mapping[str, Any], stuck: int) -> Counts:
     )
 
 
+def _check_texts(settings: Mapping[str, Any]) -> None:
+    """Raises WrongJob for a setting whose value scrapyd, which passes texts, cannot tell to a node."""
+    for name, value in settings.items():
+        setting = DECLARED.get(name)
+        if setting is not None and setting.kind.parse(as_text(value)) != setting.kind.parse(value):
+            raise WrongJob("has no form as text for scrapyd: set it on the nodes", "settings", name)
+
+
 def as_text(value: Any) -> str:
-    """The value of a setting as the command line has it."""
+    """The value of a setting as a command line has it."""
+    if isinstance(value, list) and not any(isinstance(one, list | dict) for one in value):
+        return ",".join(map(str, value))
     return json.dumps(value) if isinstance(value, dict | list) else str(value)
+
+
+def _settings(options: Sequence[str]) -> list[tuple[str, str]]:
+    """The settings of the options -s at the beginning of some."""
+    found = []
+    for option, text in zip(options[::2], options[1::2], strict=False):
+        if option != "-s":
+            break
+        name, _, value = text.partition("=")
+        found.append((name, value))
+    return found

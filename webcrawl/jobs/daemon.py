@@ -20,6 +20,7 @@ from webcrawl.jobs.scheduler import Scheduler
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.sweeper import Sweeper
 from webcrawl.jobs.telling import Telling
+from webcrawl.jobs.watching import Watching
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings
@@ -39,8 +40,10 @@ async def serve(settings: Settings, given: Sequence[str], workers: int, clock: C
     try:
         with JobStore(uri) as store:
             claims = Claims(store, crawls.shared_engine)
-            sweeper = Sweeper(crawls, Retention(store, crawls, claims.machine), Telling(store, uri))
-            scheduler = Scheduler(store, claims, Starting(crawls, lifeline, workers), clock, sweeper)
+            retention = Retention(store, crawls, claims.machine)
+            sweeper = Sweeper(crawls, retention, Telling(store, uri, crawls, claims.machine))
+            starting = Starting(crawls, Watching(claims.scheduler), lifeline, workers)
+            scheduler = Scheduler(store, claims, starting, clock, sweeper)
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, scheduler.stop)

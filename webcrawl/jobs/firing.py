@@ -65,7 +65,7 @@ def fire(store: JobStore, name: str, now: datetime) -> list[Iteration]:
         if not dues:
             return []
         later = "missed: a later firing was due as well"
-        made = [add_iteration(connection, name, due, skipped=later, ended=now) for due in dues[:-1]]
+        made = [add_iteration(connection, name, due, now, skipped=later) for due in dues[:-1]]
         made.append(_fire_one(connection, definition, dues[-1], now))
         connection.execute(jobs.update().where(jobs.c.name == name).values(decided=dues[-1]))
         return made
@@ -78,6 +78,4 @@ def _fire_one(connection: Connection, definition: Definition, due: datetime, now
     decision = decide(due, now, definition.missed, definition.overlap, active(connection, name))
     if decision.replaces:
         stop_active(connection, name, f"replaced by the firing of {due:%Y-%m-%d %H:%M} UTC", now)
-    return add_iteration(
-        connection, name, due, skipped=decision.skipped, ended=now if decision.skipped else None
-    )
+    return add_iteration(connection, name, due, now, skipped=decision.skipped)

@@ -16,6 +16,7 @@ from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.nodes import NodeJobs, Nodes
 from webcrawl.jobs.records import Iteration, Look
 from webcrawl.jobs.seeds import seeds_argument, seeds_file
+from webcrawl.jobs.watching import Watching
 from webcrawl.jobs.workers import Workers
 
 logger = logging.getLogger(__name__)
@@ -27,8 +28,9 @@ class Starting:
     `lifeline` is the reading end of a pipe that closes when this process ends.
     """
 
-    def __init__(self, crawls: Crawls, lifeline: int, most: int) -> None:
+    def __init__(self, crawls: Crawls, watching: Watching, lifeline: int, most: int) -> None:
         self._crawls = crawls
+        self._watching = watching
         self._lifeline = lifeline
         self._most = most
 
@@ -48,7 +50,7 @@ class Starting:
         return Children(commands, folder, one.crawl, self._lifeline)
 
     async def look(self, definition: Definition, one: Iteration, *, ended: bool) -> Look:
-        return await self._crawls.look(definition, one, ended=ended)
+        return await self._crawls.look(definition, one, self._watching, ended=ended)
 
     async def _on_nodes(self, definition: Definition, one: Iteration) -> Workers:
         self._crawls.check(definition)

@@ -122,6 +122,10 @@ class NodeJobs(Workers):
         known = await self._nodes.jobs()
         if not self._begun:
             self._adopt(known, now)
+            if self._stopping:
+                # those that an earlier scheduler has started
+                self._begun = True
+                await self._cancel("TERM")
         gone = [place for place in range(len(self._places)) if not self._is_alive(place, known, now)]
         if self._stopping:
             return Ended(State.STOPPED, "shutdown") if len(gone) == len(self._places) else None

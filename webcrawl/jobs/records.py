@@ -111,6 +111,8 @@ class Iteration:
     """Counts the signs of life of its holder."""
     deleted: datetime | None
     """When retention deleted what its crawl had stored."""
+    fired: datetime | None
+    """When a scheduler or an operator made it: later than `due` if no scheduler ran by then."""
 
     @property
     def counts(self) -> Counts:

@@ -57,6 +57,24 @@ class Retention:
                     found.append((definition, one))
         return found
 
+    async def delete_all(self, definition: Definition, now: datetime) -> list[Iteration]:
+        """Deletes what all ended iterations of a job have stored, and returns them.
+
+        Raises StoreError, also when another machine has some of it, and EngineError.
+        """
+        left = [one for one in self._ended(definition.name) if one.deleted is None]
+        here = [one for one in left if is_here(one, self._machine)]
+        for one in here:
+            await self.delete(definition, one, now)
+        if elsewhere := [one for one in left if one not in here]:
+            machines = ", ".join(sorted({str(one.machine) for one in elsewhere}))
+            numbers = ", ".join(str(one.number) for one in reversed(elsewhere))
+            raise StoreError(
+                f"what iterations {numbers} of {definition.name} have stored is on {machines}: "
+                "run the same command there"
+            )
+        return here
+
     async def delete(self, definition: Definition, one: Iteration, now: datetime) -> None:
         """Deletes what an iteration has stored; raises StoreError, EngineError."""
         await self._delete_crawl(definition, one)

@@ -158,6 +158,8 @@ class Scheduler:
             one = self._claims.end(run.iteration, *report.ended, report.counts, now)
             del self._runs[one.id]
             logger.info("Iteration %d of job %s: %s", one.number, one.job, _told(one))
+            # people are told of a failure now, and not in a minute
+            self._swept = None
         elif report.counts or now - run.alive >= _BEAT_EVERY:
             run.stopping = self._claims.beat(run.iteration, report.counts)
             run.alive = now
@@ -174,8 +176,12 @@ class Scheduler:
             return
         jobs = {job.name: job for job in self._store.jobs()}
         for one in open_ones:
+            job = jobs.get(one.job)
+            if job is None:
+                self._end_deleted(one, now)
+                continue
             try:
-                definition = Definition.of(jobs[one.job].definition)
+                definition = Definition.of(job.definition)
             except WrongJob as error:
                 logger.error("Job %s cannot be read: %s", one.job, error)
                 continue
@@ -183,17 +189,25 @@ class Scheduler:
             if self._launcher.has_room(definition, running):
                 await self._take_one(definition, one, now)
 
+    def _end_deleted(self, one: Iteration, now: datetime) -> None:
+        """Ends an iteration whose job was deleted, and whose scheduler has died."""
+        if one.stop and (mine := self._claims.take(one, None, now)):
+            self._claims.end(mine, State.STOPPED, one.stop, None, now)
+            if one.data_dir is None:
+                logger.warning("Workers of %s may still run on their nodes", one.crawl)
+
     async def _take_one(self, definition: Definition, one: Iteration, now: datetime) -> None:
         folder = self._launcher.folder(definition, one)
         mine = self._claims.take(one, str(folder) if folder else None, now)
         if mine is None:
             return
-        if mine.stop:
+        if mine.stop and not definition.nodes:
+            # its workers have ended with their scheduler
             self._claims.end(mine, State.STOPPED, mine.stop, None, now)
             return
         if one.state == State.RUNNING:
             logger.warning("Going on with iteration %d of job %s", one.number, one.job)
-        run = self._runs[mine.id] = Run(mine, definition, self._launcher, now)
+        run = self._runs[mine.id] = Run(mine, definition, self._launcher, now, mine.stop)
         await self._watch([run], now)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import aiohttp
 
+from webcrawl.config.passwords import without_password
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.jobs.definition import Seeds
 from webcrawl.urls.seeds import read_seeds
@@ -39,7 +40,7 @@ async def seeds_file(seeds: Seeds, folder: Path) -> Path:
     except ConfigurationError as error:  # not text
         raise StoreError(str(error)) from error
     if empty:
-        raise StoreError(f"there is no seed in {seeds.file or seeds.url}")
+        raise StoreError(f"there is no seed in {seeds.file or without_password(seeds.url)}")
     unfinished.replace(path)
     return path
 
@@ -50,7 +51,7 @@ async def seeds_argument(seeds: Seeds) -> str:
     lines = (line.strip() for line in text.splitlines())
     found = ",".join(line.replace(",", "%2C") for line in lines if line and not line.startswith("#"))
     if not found:
-        raise StoreError(f"there is no seed in {seeds.url}")
+        raise StoreError(f"there is no seed in {without_password(seeds.url)}")
     if len(found.encode()) > _LONGEST_ARGUMENT:
         raise StoreError(f"seeds for nodes must be less than {_LONGEST_ARGUMENT:,} bytes in all")
     return found
@@ -58,16 +59,16 @@ async def seeds_argument(seeds: Seeds) -> str:
 
 async def _fetched(url: str) -> bytes:
     """The body of an answer with status 200."""
-    timeout = aiohttp.ClientTimeout(total=_SECONDS)
+    shown, timeout = without_password(url), aiohttp.ClientTimeout(total=_SECONDS)
     try:
         async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
             if response.status != 200:
-                raise StoreError(f"cannot read the seeds at {url}: the answer is {response.status}")
+                raise StoreError(f"cannot read the seeds at {shown}: the answer is {response.status}")
             body = bytearray()
             async for chunk in response.content.iter_any():
                 body += chunk
                 if len(body) > _LARGEST:
-                    raise StoreError(f"the seeds at {url} have more than {_LARGEST:,} bytes")
+                    raise StoreError(f"the seeds at {shown} have more than {_LARGEST:,} bytes")
             return bytes(body)
     except (aiohttp.ClientError, OSError) as error:
-        raise StoreError(f"cannot read the seeds at {url}: {error or 'no answer in time'}") from error
+        raise StoreError(f"cannot read the seeds at {shown}: {error or 'no answer in time'}") from error

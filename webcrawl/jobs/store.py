@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, func, select
 
 from webcrawl.errors import StoreError
 from webcrawl.jobs.records import ACTIVE, Iteration, Job, JobState, State
@@ -16,6 +16,7 @@ from webcrawl.stores.database import Database
 from webcrawl.stores.schema import prepare
 
 _OFF = "the job was switched off"
+_DELETED = "the job was deleted"
 
 
 class JobStore:
@@ -100,6 +101,35 @@ class JobStore:
 
         return self.database.write(work)
 
+    def delete(self, name: str, now: datetime) -> Job:
+        """Deletes a job, and returns it; its history stays. Its iterations that have not ended are stopped.
+
+        Raises StoreError when there is no such job.
+        """
+
+        def work(connection: Connection) -> Job:
+            job = lock(connection, name) or _existing(connection, name)
+            stop_active(connection, name, _DELETED, now)
+            connection.execute(jobs.delete().where(jobs.c.name == name))
+            return job
+
+        return self.database.write(work)
+
+    def check_idle(self, name: str) -> None:
+        """Raises StoreError while an iteration of a job has not ended."""
+        with self.database.reading() as connection:
+            _check_idle(connection, name)
+
+    def forget(self, name: str) -> int:
+        """Deletes the history of a job, and returns how many iterations it had; raises StoreError while one runs."""
+
+        def work(connection: Connection) -> int:
+            lock(connection, name)
+            _check_idle(connection, name)
+            return connection.execute(iterations.delete().where(iterations.c.job == name)).rowcount
+
+        return self.database.write(work)
+
     def run(self, name: str, now: datetime) -> Iteration:
         """Adds an iteration that starts as soon as a scheduler has room, whatever the schedule says.
 
@@ -119,7 +149,7 @@ class JobStore:
                 select(iterations.c.id).where(iterations.c.job == name, iterations.c.due == due)
             ).first():
                 due += timedelta(seconds=1)
-            return add_iteration(connection, name, due)
+            return add_iteration(connection, name, due, now)
 
         return self.database.write(work)
 
@@ -143,9 +173,9 @@ def add_iteration(
     connection: Connection,
     job: str,
     due: datetime,
+    now: datetime,
     *,
     skipped: str | None = None,
-    ended: datetime | None = None,
 ) -> Iteration:
     """Adds the iteration of a firing, which must be new; `skipped` says why it is not run."""
     number = connection.execute(
@@ -155,8 +185,8 @@ def add_iteration(
         .returning(jobs.c.iterations)
     ).scalar_one()
     values = {"job": job, "number": number, "crawl": crawl_id(job, due), "due": due}
-    values |= {"state": State.SKIPPED if skipped else State.WAITING, "reason": skipped, "ended": ended}
-    values |= {"fence": 0, "beat": 0}
+    values |= {"state": State.SKIPPED if skipped else State.WAITING, "reason": skipped}
+    values |= {"fired": now, "ended": now if skipped else None, "fence": 0, "beat": 0}
     values |= dict.fromkeys(("found", "queued", "crawled", "processed", "stuck"), 0)
     row = connection.execute(iterations.insert().values(values).returning(*iterations.c)).one()
     return read_iteration(row)
@@ -197,6 +227,14 @@ def _existing(connection: Connection, name: str) -> Job:
     return _job(row)
 
 
+def _check_idle(connection: Connection, name: str) -> None:
+    if running := active(connection, name):
+        raise StoreError(
+            f"iteration {running[0].number} of {name} has not ended, and is being stopped: repeat the command when "
+            f"scrapy jobs history {name} shows its end"
+        )
+
+
 def _changes(connection: Connection, definitions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     known = {job.name: job.definition for job in map(_job, connection.execute(_JOBS))}
     changed = {}
@@ -213,7 +251,10 @@ def _store(connection: Connection, definition: Mapping[str, Any], changed: set[s
     values = {"definition": dict(definition), "owner": definition.get("owner"), "applied": now}
     before = lock(connection, name)
     if before is None:
-        new = {"name": name, "state": state, "decided": now, "iterations": 0}
+        # a job of this name may have been deleted
+        query = select(func.max(iterations.c.number)).where(iterations.c.job == name)
+        number = connection.execute(query).scalar() or 0
+        new = {"name": name, "state": state, "decided": now, "iterations": number}
         connection.execute(jobs.insert().values(values | new))
         return
     if changed & {"cron", "timezone"}:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, Table, Text, UniqueConstraint
 
 from webcrawl.stores.columns import CleanText, Structure, UtcTime
-from webcrawl.stores.schema import Schema
+from webcrawl.stores.schema import Schema, Step
 
 _tables = MetaData()
 
@@ -56,11 +56,15 @@ iterations = Table(
     Column("beat", BigInteger, nullable=False),
     # what retention has deleted is gone; the row stays as history
     Column("deleted", UtcTime),
+    # when a scheduler or an operator made it
+    Column("fired", UtcTime),
     UniqueConstraint("job", "due"),
     UniqueConstraint("job", "number"),
     Index("iterations_of_state", "state"),
 )
 
 JOBS = Schema(
-    Table("jobs_version", _tables, Column("version", Integer, primary_key=True)), (jobs, iterations)
+    Table("jobs_version", _tables, Column("version", Integer, primary_key=True)),
+    (jobs, iterations),
+    (Step(("ALTER TABLE iterations ADD COLUMN fired {time}",)),),
 )

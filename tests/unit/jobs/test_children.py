@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from webcrawl.jobs.children import Children
+from webcrawl.jobs.children import Children, Command
 from webcrawl.jobs.records import State
 from webcrawl.jobs.workers import MOST_RESTARTS, Ended
 
@@ -36,7 +36,7 @@ def start(tmp_path: Path, lifeline: int) -> Iterator[Callable[..., Children]]:
     made: list[Children] = []
 
     def start(*programs: str, lifeline: int = lifeline) -> Children:
-        commands = [[sys.executable, "-S", "-c", program] for program in programs]
+        commands = [Command([sys.executable, "-S", "-c", program], {}) for program in programs]
         made.append(Children(commands, tmp_path, CRAWL, lifeline))
         return made[-1]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +12,10 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
+from webcrawl.crawler.private_options import take_private
 from webcrawl.errors import WrongJob
-from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.children import Command
+from webcrawl.jobs.crawls import Crawls, as_text
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Iteration
 from webcrawl.jobs.store import JobStore
@@ -36,10 +40,16 @@ def iteration(tmp_path: Path) -> Iteration:
         return replace(store.run("news", NOW), data_dir=str(tmp_path / "one"))
 
 
-def options(command: list[str]) -> dict[str, str]:
-    """The values of -s and -a; the last one of a name counts."""
-    pairs = zip(command, command[1:], strict=False)
-    return dict(value.split("=", 1) for word, value in pairs if word in ("-s", "-a"))
+def options(command: Command) -> dict[str, Any]:
+    """The settings and arguments that a worker has, as `scrapy crawl` reads them."""
+    settings, opts = Settings(), argparse.Namespace(spargs={})
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in command.environment.items():
+            patch.setenv(name, value)
+        take_private(settings, opts)
+        assert not set(os.environ) & set(command.environment), "child processes would have it"
+    own = {name: settings[name] for name in settings if settings.getpriority(name) == 40}
+    return {**own, **opts.spargs}
 
 
 def test_a_worker_has_the_settings_of_its_job(tmp_path: Path, iteration: Iteration) -> None:
@@ -50,17 +60,17 @@ def test_a_worker_has_the_settings_of_its_job(tmp_path: Path, iteration: Iterati
         notify=["mailto://user:secret@mail.example"],
     )
     (command,) = project.commands(definition, iteration, tmp_path / "seeds.txt")
-    assert command[2:6] == ["scrapy", "crawl", "broad", "--stop-at-eof"]
+    assert command.words[2:] == ["scrapy", "crawl", "broad", "--stop-at-eof", "-s", f"CRAWL_ID={CRAWL}"]
     assert options(command) == {
-        "DOWNLOAD_DELAY": "1.5",
+        "DOWNLOAD_DELAY": 1.5,
         "USER_AGENT": "ours",
         "scope": "host",
         "seeds": f"@{tmp_path}/seeds.txt",
         "PROGRESS": "off",
-        "ROBOTSTXT_OBEY": "True",
-        "ALLOWED_NETWORKS": '["10.0.0.0/8"]',
+        "ROBOTSTXT_OBEY": True,
+        "ALLOWED_NETWORKS": ["10.0.0.0/8"],
         "CRAWL_ID": CRAWL,
-        "NOTIFY": '["mailto://user:secret@mail.example"]',
+        "NOTIFY": ["mailto://user:secret@mail.example"],
         "DATA_DIR": str(tmp_path / "one"),
     }
 
@@ -99,8 +109,31 @@ def test_the_folder_of_an_iteration_is_below_that_of_its_job(tmp_path: Path, ite
             "checkpoints: a crawl with SEEN_SET",
         ),
         ({"nodes": ["http://localhost:6800"]}, "nodes: .* set REDIS_URL"),
+        ({"notify": ["json://127.0.0.1", "slak://secret"]}, r"notify: .*entry 2 .*Apprise cannot use it"),
     ],
 )
 def test_a_job_that_could_not_run_is_refused(tmp_path: Path, more: dict[str, Any], message: str) -> None:
     with pytest.raises(WrongJob, match=message):
         crawls(tmp_path).check(job(**more))
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"ALLOWED_NETWORKS": ["10.0.0.0/8", "192.168.0.0/16"]}, "10.0.0.0/8,192.168.0.0/16"),
+        ({"POLITENESS_RULES": [{"match": "a.example", "delay": 5}]}, '[{"match": "a.example", "delay": 5}]'),
+        ({"URL_DENY": ["a", "b"]}, None),
+    ],
+)
+def test_settings_that_have_no_form_as_text_are_refused_for_nodes(
+    tmp_path: Path, settings: dict[str, Any], text: str | None
+) -> None:
+    project = crawls(tmp_path, REDIS_URL="redis://localhost")
+    definition = job(settings=settings, nodes=["http://localhost:6800"])
+    if text is None:
+        with pytest.raises(WrongJob, match=r"settings\.URL_DENY: has no form as text for scrapyd"):
+            project.check(definition)
+        return
+    project.check(definition)
+    (value,) = settings.values()
+    assert as_text(value) == text

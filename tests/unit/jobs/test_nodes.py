@@ -196,6 +196,9 @@ def test_another_scheduler_takes_over_the_jobs(nodes: list[Scrapyd], crawl: Craw
     assert [signal for node in nodes for signal in node.signals] == ["KILL", "KILL"]
     for node in nodes:
         node.running, node.cancelled = list(node.cancelled), []
-    asyncio.run(again.stop())
-    assert poll(again) == (State.STOPPED, "shutdown")
+    # of a job that was switched off while no scheduler ran
+    stopping = workers(nodes, crawl, 2)
+    asyncio.run(stopping.stop())
+    assert poll(stopping) is None
+    assert poll(stopping) == (State.STOPPED, "shutdown")
     assert sorted(job for node in nodes for job in node.cancelled) == [f"{CRAWL}.0.1", f"{CRAWL}.1.2"]

@@ -269,6 +269,29 @@ def test_a_run_by_hand_starts_at_once_also_when_the_job_is_off(lite: World) -> N
     assert lite.running() == [("a", made.crawl)]
 
 
+def test_iterations_of_a_deleted_job_are_stopped(world: World) -> None:
+    """Also when their scheduler has died."""
+    for name in ("news", "other"):
+        world.store.apply([{"name": name, "cron": "0 6 * * *", "spider": "s"}], world.clock.now())
+        world.store.run(name, world.clock.now())
+    world.scheduler("a")
+    world.step()
+    assert len(world.running()) == 2
+    world.store.delete("news", world.clock.now())
+    world.clock.move(seconds=4)
+    world.step()
+    world.step()
+    assert world.states() == [State.STOPPED]
+    world.store.delete("other", world.clock.now())
+    world.kill("a")
+    world.scheduler("b")
+    world.step()
+    world.clock.move(seconds=31)
+    world.step()
+    assert world.states("other") == [State.STOPPED]
+    assert world.store.iterations("other")[0].reason == "the job was deleted"
+
+
 def test_a_crawl_that_cannot_start_has_failed(lite: World) -> None:
     apply(lite)
     lite.scheduler("a")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import inspect
+from sqlalchemy import Connection, inspect
 
 from webcrawl.errors import StoreError
 from webcrawl.jobs.records import Counts, JobState, State
@@ -106,6 +106,41 @@ def test_off_ends_what_waits(store: JobStore) -> None:
     again = store.run("news", NOW)
     assert (again.number, again.due - made.due) == (2, timedelta(seconds=1))
     assert store.iterations(limit=1) == [again]
+
+
+def test_a_deleted_job_leaves_its_history_and_may_come_back(store: JobStore) -> None:
+    store.apply([news()], NOW)
+    made = store.run("news", NOW)
+    assert store.delete("news", LATER).name == "news"
+    assert store.jobs() == []
+    (after,) = store.iterations("news")
+    assert (after.id, after.state, after.reason) == (made.id, State.STOPPED, "the job was deleted")
+    store.apply([news()], LATER)
+    again = store.run("news", NOW)
+    assert (again.number, again.due - made.due) == (2, timedelta(seconds=1))
+    with pytest.raises(StoreError, match="iteration 2 of news has not ended"):
+        store.forget("news")
+    store.set_state("news", JobState.OFF, LATER)
+    assert store.forget("news") == 2
+    assert store.iterations("news") == []
+
+
+def test_iterations_of_the_first_version_have_no_time_of_firing(uri: str) -> None:
+    with JobStore(uri) as first:
+        first.apply([news()], NOW)
+        first.run("news", NOW)
+
+        def back(connection: Connection) -> None:
+            connection.exec_driver_sql("ALTER TABLE iterations DROP COLUMN fired")
+            connection.exec_driver_sql("DELETE FROM jobs_version WHERE version = 2")
+            connection.exec_driver_sql("INSERT INTO jobs_version VALUES (1)")
+
+        first.database.write(back)
+    with JobStore(uri) as store:
+        assert [one.fired for one in store.iterations()] == [None]
+        store.set_state("news", JobState.OFF, LATER)
+        store.run("news", LATER)
+        assert [one.fired for one in store.iterations()] == [LATER, None]
 
 
 def test_an_unknown_job_is_named_with_the_others(store: JobStore) -> None:

@@ -1,0 +1,180 @@
+"""What schedulers tell the people of a job: lost workers, failures, missed firings, what crawls could not send."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from scrapy.settings import Settings
+
+from tests.crawl.upkeep import NOW, Upkeep
+from tests.crawls import CHECKOUT, NO_NAMES
+from tests.web import LocalWeb, Reply
+from webcrawl.alarms.outbox import Notice, Outbox
+from webcrawl.engine.keys import Keys
+from webcrawl.jobs.children import Children
+from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.firing import fire
+from webcrawl.jobs.launching import Starting
+from webcrawl.jobs.records import State
+from webcrawl.jobs.watching import Watching
+
+SITE = "127.0.1.1"
+
+
+@pytest.fixture
+def upkeep(tmp_path: Path, redis_url: str) -> Upkeep:
+    return Upkeep(tmp_path, redis_url)
+
+
+@pytest.fixture
+def web(local_web: Callable[..., LocalWeb]) -> LocalWeb:
+    """A web whose page /tell receives notifications."""
+    web = local_web(SITE)
+    web.put(SITE, "/tell", "thanks")
+    return web
+
+
+@pytest.fixture
+def lifeline() -> Iterator[int]:
+    reading, writing = os.pipe()
+    yield reading
+    for descriptor in (reading, writing):
+        os.close(descriptor)
+
+
+def target(web: LocalWeb, user: str = "") -> str:
+    """The Apprise URL of /tell."""
+    return web.url(SITE, "/tell").replace("http://", f"json://{user}")
+
+
+def told(web: LocalWeb) -> list[dict[str, Any]]:
+    return [json.loads(hit.body) for hit in web.hits if hit.path == "/tell"]
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_the_death_of_the_only_worker_is_told(
+    upkeep: Upkeep,
+    web: LocalWeb,
+    lifeline: int,
+    valkey: redis.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By its scheduler, once, with the name of the job; no other user could read secrets of the worker."""
+    monkeypatch.chdir(CHECKOUT)
+    web.put(SITE, "/", "".join(f"<a href=/{number}>x</a>" for number in range(99)))
+    for number in range(99):
+        web.put(SITE, f"/{number}", Reply("page", delay=1.0))
+    values = {**upkeep.values, "DNS_SERVERS": NO_NAMES, "DASHBOARD_URL": "http://pages.example"}
+    given = [word for name, value in values.items() for word in ("-s", f"{name}={value}")]
+    crawls = Crawls(Settings({**values, **upkeep.parts}), given)
+    definition = upkeep.job(
+        seeds=[web.url(SITE, "/")],
+        notify=[target(web, "user:s3cret@")],
+        settings={"FTP_PASSWORD": "s3cret"},
+        arguments={"scope": "host"},
+    )
+    one = upkeep.claims.take(upkeep.store.run("news", NOW), str(upkeep.folder / "one"), NOW)
+    assert one is not None
+    clock = iter(range(3600, 0, -5))  # an hour ago, and faster
+    starting = Starting(crawls, Watching("scheduler", clock=lambda: time.time() - next(clock)), lifeline, 1)
+
+    async def run() -> None:
+        workers = await starting.start(definition, one)
+        assert isinstance(workers, Children)
+        (process,) = workers._processes
+        try:
+            await asyncio.to_thread(until, lambda: len(web.hits) > 2)
+            assert (await starting.look(definition, one, ended=False)).working == 1
+            command = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            assert b"s3cret" not in command and b"CRAWL_ID=" in command
+            os.kill(process.pid, signal.SIGKILL)
+        finally:
+            process.kill()
+            process.wait(10)
+        # a while later, for the engine
+        own = Keys(one.crawl, 4).own
+        (worker,) = valkey.zrange(own("workers"), 0, -1)
+        valkey.zadd(own("workers"), {worker: (time.time() - 60) * 1000})
+        valkey.delete(own("watcher"))
+        for _ in range(4):
+            await starting.look(definition, one, ended=False)
+        await asyncio.to_thread(until, lambda: told(web))
+        await starting.look(definition, one, ended=True)
+
+    asyncio.run(run())
+    (letter,) = told(web)
+    assert letter["title"] == "news: 1 worker lost"
+    assert f"Crawl {one.crawl} of job news." in letter["message"]
+    assert letter["message"].endswith(f"http://pages.example/crawls/{one.crawl}")
+
+
+@pytest.mark.parametrize(("missed", "last"), [("late", State.WAITING), ("skip", State.SKIPPED)])
+def test_missed_firings_are_told_together_once(
+    upkeep: Upkeep, web: LocalWeb, missed: str, last: State
+) -> None:
+    upkeep.job(cron="0 * * * *", missed=missed, notify=[target(web)])
+    on_time = NOW + timedelta(hours=1)
+    (first,) = fire(upkeep.store, "news", on_time)
+    taken = upkeep.claims.take(first, None, on_time)
+    assert taken is not None
+    upkeep.claims.end(taken, State.FINISHED, "finished", None, on_time)
+    asyncio.run(upkeep.sweeper.sweep([], on_time))
+    assert told(web) == [], "it was on time"
+    later = NOW + timedelta(hours=4, minutes=10)
+    assert [one.state for one in fire(upkeep.store, "news", later)] == [State.SKIPPED, State.SKIPPED, last]
+    for minutes in range(3):
+        asyncio.run(upkeep.sweeper.sweep([], later + timedelta(minutes=minutes)))
+    (letter,) = told(web)
+    assert letter["title"] == "news: 3 firings missed"
+    assert "3 firings came due, from 2026-03-01 08:00 UTC to 2026-03-01 10:00 UTC." in letter["message"]
+    assert ("Iteration 4 runs late" in letter["message"]) == (missed == "late")
+    assert f"{2 if missed == 'late' else 3} firings skipped." in letter["message"]
+
+
+def test_people_are_told_once_of_an_iteration_that_failed(upkeep: Upkeep, web: LocalWeb) -> None:
+    """Also when their server was away at first, and when nobody of another job can be told."""
+    web.put(SITE, "/tell", Reply(status=503))
+    broken = {"name": "a", "cron": "0 6 * * *", "spider": "broad", "notify": ["slak://wrong"]}
+    upkeep.store.apply([broken], NOW)
+    definition = upkeep.job(notify=[target(web)])
+    one = upkeep.iteration(definition, NOW, ended=None)
+    upkeep.claims.end(one, State.FAILED, "there is no seed in seeds.txt", None, NOW)
+    asyncio.run(upkeep.sweeper.sweep([], NOW))
+    assert len(web.hits) == 1
+    web.put(SITE, "/tell", "thanks")
+    for hour in range(1, 4):
+        asyncio.run(upkeep.sweeper.sweep([], NOW + timedelta(hours=hour)))
+    assert len(web.hits) == 2
+    letter = told(web)[-1]
+    assert letter["title"] == "news: iteration 1 failed"
+    assert "there is no seed in seeds.txt" in letter["message"]
+
+
+def test_what_a_crawl_could_not_send_is_sent_after_its_end(upkeep: Upkeep, web: LocalWeb) -> None:
+    """Where each crawl has a metadata database of its own, as without METADATA_URI."""
+    own = f"sqlite:///{upkeep.folder}/own.db"
+    definition = upkeep.job(notify=[target(web)], settings={"METADATA_URI": own})
+    one = upkeep.iteration(definition, NOW, ended=NOW)
+    assert upkeep.crawls.metadata(definition, one) == own
+    with Outbox(own) as outbox:
+        outbox.put(Notice("a", "FINISHED", "news: crawl finished", "text", NOW, one.crawl))
+        for minutes in range(1, 4):
+            asyncio.run(upkeep.sweeper.sweep([], NOW + timedelta(minutes=minutes)))
+        assert [letter["title"] for letter in told(web)] == ["news: crawl finished"]
+        assert outbox.notices(unsent=True) == []

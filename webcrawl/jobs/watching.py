@@ -1,0 +1,47 @@
+"""Watches the crawls of iterations while no worker of theirs does, so that also the death of the only one is told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from webcrawl.alarms.watcher import About, Post, Watcher
+from webcrawl.crawler.session import Session
+from webcrawl.errors import CrawlError
+
+logger = logging.getLogger(__name__)
+
+
+class Watching:
+    """Takes the place of a worker that watches its crawl. `scheduler` is its name in the engines of the crawls."""
+
+    def __init__(self, scheduler: str, *, clock: Callable[[], float] = time.time) -> None:
+        self._scheduler = scheduler
+        self._clock = clock
+        self._posts: dict[str, Post] = {}
+
+    async def look(self, session: Session, about: About, urls: Sequence[str]) -> None:
+        """Looks once at the crawl of a session, and begins to send what is due to Apprise URLs.
+
+        What the engine remembers of a look is valid for 15 seconds: then a worker may watch. Raises RedisError.
+        """
+        if not urls:
+            return
+        try:
+            if about.crawl not in self._posts:
+                self._posts[about.crawl] = await asyncio.to_thread(Post, session.stores.metadata, list(urls))
+            post = self._posts[about.crawl]
+            crawl = replace(session.connection.crawl, worker=self._scheduler)
+            await Watcher(session.connection.frontier, crawl, post, about, clock=self._clock).look()
+        except CrawlError as error:
+            logger.warning("Cannot watch %s now: %s", about.crawl, error)
+            return
+        post.send_soon()
+
+    async def leave(self, crawl: str) -> None:
+        """Watches a crawl no more. What was not sent stays in its database."""
+        if post := self._posts.pop(crawl, None):
+            await post.close()

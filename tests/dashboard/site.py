@@ -32,6 +32,16 @@ STORY = (
 )
 
 
+def narrow(page: Any) -> None:
+    """Makes a page in Chromium dark and as narrow as a phone, and waits until nothing sticks out of it."""
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    page.set_viewport_size({"width": 360, "height": 700})
+    deadline = time.monotonic() + START_SECONDS
+    while (wide := page.evaluate("document.documentElement.scrollWidth")) > 360:
+        assert time.monotonic() < deadline, f"{page.url} is {wide} pixels wide"
+        time.sleep(0.02)
+
+
 def hostile_web() -> LocalWeb:
     """Pages whose titles, texts, URLs and headers attack whoever shows them; also duplicates and failures."""
     web = LocalWeb(HOME, OTHER)

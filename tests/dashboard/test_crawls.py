@@ -8,7 +8,7 @@ from typing import Any
 from redis import Redis
 
 from tests.crawls import Crawl, until
-from tests.dashboard.site import CrawledSite, Dashboard
+from tests.dashboard.site import CrawledSite, Dashboard, narrow
 from tests.web import LocalWeb, Reply
 
 OpenPage = Callable[..., Any]
@@ -51,10 +51,7 @@ def test_pages_fit_a_narrow_screen_and_the_dark(
 ) -> None:
     for path in ("/", "/crawls/broad"):
         page = open_page(path)
-        page.emulate_media(color_scheme="dark")
-        page.set_viewport_size({"width": 340, "height": 700})
-        wide = page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
-        assert not wide, path
+        narrow(page)
         check_accessible(page)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import update
 
-from tests.dashboard.site import ATTACK
+from tests.dashboard.site import ATTACK, narrow
 from webcrawl.alarms.stuck import StuckPage, StuckPages
 from webcrawl.jobs.records import Job, JobState, State
 from webcrawl.jobs.store import JobStore
@@ -84,9 +84,8 @@ def test_jobs_show_their_past_and_obey(
 
     page.get_by_role("link", name="morning", exact=True).click()
     page.locator("#iteration-3").wait_for()
-    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
-    page.set_viewport_size({"width": 360, "height": 700})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    narrow(page)
+    page.locator("tbody tr").nth(2).wait_for()
     assert page.locator("tbody tr").count() == 3 and ATTACK in page.locator("tbody").inner_text()
     check_accessible(page)
     store.set_state("morning", JobState.ON, NOW)

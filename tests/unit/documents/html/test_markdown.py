@@ -58,6 +58,7 @@ def _words(text: str) -> str:
         ("<div class=highlight-rust><pre>a```b</pre></div>", "````rust\na```b\n````"),
         ("<p><code>a`b</code> <code>`</code>", "``a`b`` `` ` ``"),
         ("<p><code>a</code><code>b</code>", "`ab`"),
+        ("<p>so\xadft <i>hy\xadphen</i>", "soft *hyphen*"),
         ("line<br>next<br># third", "line\\\nnext\\\n\\# third"),
         (
             "<table><tr><th>a<th>b<tr><td>1|2<td><b>c</b></table>",

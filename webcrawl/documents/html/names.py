@@ -93,8 +93,8 @@ def kind_of(attributes: Attributes) -> int:
         return BESIDE
     kind = TEXT
     for names in attributes.get("class"), attributes.get("id"):
-        if names and len(names) <= _MAX_NAMES:
-            kind = max(kind, _kind_of_names(names))
+        if names and len(names) <= _MAX_NAMES and (found := _kind_of_names(names)) > kind:
+            kind = found
     return kind
 
 

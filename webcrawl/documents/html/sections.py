@@ -121,9 +121,10 @@ class PageText:
     def cut(self, start: int) -> int:
         """Forgets everything from a piece on; returns the size of the sections of links that were left out there."""
         del self.pieces[start:]
-        for parts in (self.sections, self.beside):
-            while parts and parts[-1].start >= start:
-                parts.pop()
+        while self.sections and self.sections[-1].start >= start:
+            self.sections.pop()
+        while self.beside and self.beside[-1].start >= start:
+            self.beside.pop()
         while self.headings and self.headings[-1][0] >= start:
             self.headings.pop()
         while self.titles and self.titles[-1][0] >= start:
@@ -212,14 +213,13 @@ class _Reader:
     def end(self, node: LexborNode, kind: int, start: int, before: Counts, now: Counts) -> Counts:
         """Returns the counts from which to go on: `now`, or `before` if the element does not count."""
         page = self.page
-        here = (start, len(page.pieces))
         size, linked, prose = now[0] - before[0], now[1] - before[1], now[2] - before[2]
         if kind == _IS_TITLE:
-            page.titles.append(here)
+            page.titles.append((start, len(page.pieces)))
             return now
         if kind == _IS_HEADING:
             if size <= _MAX_HEADING:
-                page.headings.append(here)
+                page.headings.append((start, len(page.pieces)))
                 self._heading = start, before, now[0]
             return now
         tag, attributes = node.tag_id, node.attributes
@@ -232,16 +232,16 @@ class _Reader:
             what = TEXT
             self._main = start
         is_main = start <= self._main  # or contains it
-        inner = page.prose_beside(start)
+        inner = page.prose_beside(start) if page.beside else 0
         if BESIDE <= what <= COMMENTS and (is_main or prose + inner >= _MUCH_PROSE):
-            page.put_beside(Section(*here, size, linked, prose, node, attributes, what))
+            page.put_beside(Section(start, len(page.pieces), size, linked, prose, node, attributes, what))
             return before
         if what >= BESIDE or (
             not is_main and inner < _MUCH_PROSE and _is_left_out(kind, what, size, linked, prose)
         ):
             return self._leave_out(start, before, kind, size if what == TEXT else 0)
         if kind == _IS_SECTION and (prose or is_main or tag == ARTICLE):
-            page.sections.append(Section(*here, size, linked, prose, node, attributes))
+            page.sections.append(Section(start, len(page.pieces), size, linked, prose, node, attributes))
         return now
 
     def _is_outermost(self, node: LexborNode) -> bool:
@@ -271,6 +271,8 @@ def _is_date(pieces: list[str]) -> bool:
 
 def _is_left_out(kind: int, what: int, size: int, linked: int, prose: int) -> bool:
     """Returns whether a part is a note, a text about the author, a caption or a list of links."""
+    if size > 0 and not (linked or what or kind == _IS_CAPTION):  # as most are
+        return False
     if linked > (_MAX_LINKED_PARAGRAPH if kind == _IS_PARAGRAPH else _MAX_LINKED) * size and prose < linked:
         return True
     if what == AUTHOR:

@@ -57,8 +57,8 @@ def no_project_in_the_environment() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Number of workers for --numprocesses=auto; most tests spend half of their time waiting for processes."""
-    return max(2, 2 * (os.cpu_count() or 1))
+    """Number of workers for --numprocesses=auto; most tests spend two thirds of their time waiting."""
+    return max(2, 3 * (os.cpu_count() or 1))
 
 
 def pytest_collection_finish() -> None:

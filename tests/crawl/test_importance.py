@@ -52,6 +52,61 @@ def test_what_many_pages_link_to_is_important(local_web: StartWeb, crawl: RunCra
     assert told[web.url(SITE, "/hub")] <= rows["/hub"], "a feed has what was known when the page was fetched"
 
 
+def test_credit_settles_when_the_links_of_all_pages_are_known(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    seed = publish_hub(web)
+    web.put(SITE, "/hub", "the hub <a href=/behind>behind</a>")
+    web.put(SITE, "/behind", "what only the hub links to")
+    rows = {row["url"].removeprefix(web.host(SITE)): row["importance"] for row in crawl([seed]).rows()}
+    # each leaf has what the start page gives; the hub gives on what all leaves have brought
+    mean = 1 - sum(rows.values()) / len(rows)
+    assert rows["/leaf0"] == pytest.approx(0.9 * mean / LEAVES, rel=0.01)
+    half = 0.9 / 2 * (rows["/leaf0"] + mean)
+    assert rows["/hub"] == pytest.approx(
+        (LEAVES - 1) * half + 0.9 * (rows[f"/leaf{LEAVES - 1}"] + mean), rel=0.01
+    )
+    assert rows["/behind"] == pytest.approx(0.9 * (rows["/hub"] + mean), rel=0.01)
+
+
+def test_importance_is_that_of_credit_where_links_are_not_known(
+    local_web: StartWeb, start_crawl: StartCrawl, tmp_path: Path
+) -> None:
+    """As when other workers crawled on other machines."""
+    web = local_web(SITE)
+    seed = publish_hub(web)
+    first = start_crawl("broad", [seed], data_dir=tmp_path / "data", DOWNLOAD_DELAY=0.1)
+    until(lambda: len(web.hits) >= 8, first)
+    first.kill()
+    for links in (tmp_path / "data" / "importance" / "broad").iterdir():
+        links.unlink()
+    result = start_crawl("broad", [seed], data_dir=tmp_path / "data", DOWNLOAD_DELAY=0).wait()
+    rows = {row["url"].removeprefix(web.host(SITE)): row["importance"] for row in result.rows()}
+    assert rows["/"] == 0.0
+    assert rows["/hub"] > rows["/leaf0"] > 0
+    assert any(value != round(value, 4) for value in rows.values())
+
+
+def test_credit_settles_after_a_kill_and_with_two_workers(
+    local_web: StartWeb, start_crawl: StartCrawl, redis_url: str, tmp_path: Path
+) -> None:
+    web = local_web(SITE, OTHER)
+    generated_web(5, web, pages=60)
+    seeds = [web.url(SITE), web.url(OTHER)]
+
+    def crawl(folder: str, **options: object) -> Crawl:
+        return start_crawl("broad", seeds, arguments={"scope": "host"}, data_dir=tmp_path / folder, **options)
+
+    expected = {row["url"]: row["importance"] for row in crawl("one", DOWNLOAD_DELAY=0).wait().rows()}
+    before = len(web.hits)
+    options = {"REDIS_URL": redis_url, "DOWNLOAD_DELAY": 0.05, "FRONTIER_LEASE_SECONDS": 2}
+    workers = [crawl("two", **options), crawl("two", **options)]
+    until(lambda: len(web.hits) >= before + 30, workers[0])
+    workers[0].kill()
+    found = {row["url"]: row["importance"] for row in workers[1].wait().rows()}
+    assert found == pytest.approx(expected, rel=0.01)
+    assert max(found.values()) > 2 * min(found.values())
+
+
 def test_without_importance_rows_have_none(local_web: StartWeb, crawl: RunCrawl) -> None:
     result = crawl([publish_hub(local_web(SITE))], IMPORTANCE="off")
     assert {row["importance"] for row in result.rows()} == {None}

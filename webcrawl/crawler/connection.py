@@ -9,6 +9,7 @@ import socket
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from webcrawl.config import EngineConfig, FrontierConfig
@@ -18,6 +19,7 @@ from webcrawl.engine.server_url import ServerURL
 from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, HostLimits
 from webcrawl.frontier.bloom import BloomSeen
+from webcrawl.frontier.link_memory import forget
 from webcrawl.frontier.ruled_limits import review_rules
 from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.turns import Turns
@@ -204,6 +206,11 @@ class Connection:
             return None
         return BloomSeen(self.server.config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
 
+    @property
+    def link_memory(self) -> Path:
+        """The folder in which workers on this machine keep the links of pages; see webcrawl.frontier.link_memory."""
+        return self.server.config.data_dir / "importance" / self.keys.crawl
+
     async def open(self) -> None:
         """Connect, and begin the crawl or resume it.
 
@@ -234,6 +241,7 @@ class Connection:
         await self.tails.clear(tails)
         if self.bloom is not None:
             self.bloom.clear()
+        forget(self.link_memory)
         # last: the crawl must not begin with another number of shards before all is deleted
         await self.crawl.forget()
 

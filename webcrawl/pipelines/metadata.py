@@ -80,7 +80,7 @@ class MetadataPipeline:
         if reason not in _ENDS or not connection.is_open or await connection.crawl.workers.count_alive():
             return
         try:
-            await update_importance(connection, self._session.stores.metadata)
+            await update_importance(connection, self._session.stores.metadata, connection.link_memory)
         except (*UNAVAILABLE, StoreError) as error:
             logger.warning("The importance of pages could not be updated in the metadata database: %s", error)
 

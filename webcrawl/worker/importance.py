@@ -11,6 +11,7 @@ from typing import NamedTuple
 from webcrawl.errors import EngineFull
 from webcrawl.frontier import Candidate, Frontier, LeasedURL, Report
 from webcrawl.frontier.credit import Better, Purse, queue_again, share_of_link
+from webcrawl.frontier.link_memory import LinkMemory
 from webcrawl.policies.importance import importance, rise
 from webcrawl.policies.priorities import Prospect
 from webcrawl.urls.canonical import normalize, split
@@ -49,12 +50,14 @@ class _Origin(NamedTuple):
 class Importance:
     """Collects the links of pages from when they are handed out until they are settled, and pays their credit.
 
-    `weigh` returns the level of a URL by the chain of PRIORITIZERS; None if importance changes no level.
+    `weigh` returns the level of a URL by the chain of PRIORITIZERS; None if importance changes no level. `memory` keeps
+    the links of settled pages for the end of the crawl.
     """
 
-    def __init__(self, frontier: Frontier, weigh: Weigh | None) -> None:
+    def __init__(self, frontier: Frontier, weigh: Weigh | None, memory: LinkMemory | None = None) -> None:
         self._frontier = frontier
         self._weigh = weigh
+        self._memory = memory
         self._purse = Purse(frontier.engine, frontier.keys)
         self._pages: dict[str, _Page] = {}
         self._origins: dict[str, _Origin] = {}
@@ -77,6 +80,11 @@ class Importance:
         """Returns the distinct URLs to which a page links, now that all work on it is done."""
         page = self._pages.pop(url, None)
         return tuple(page.links) if page else ()
+
+    def remember(self, url: str, links: Collection[str]) -> None:
+        """Keeps the links of a page that was fetched."""
+        if self._memory is not None:
+            self._memory.remember(url, links)
 
     def link(self, url: str, targets: Iterable[str], depth: int, refused: Collection[str] = ()) -> None:
         """Adds links of a page, except those that are `refused`; `depth` is theirs."""
@@ -136,6 +144,16 @@ class Importance:
                 await queue_again(self._frontier.engine, self._frontier.keys, candidates)
         # a page may be settled only after the payment that follows its links
         self._origins, self._new_origins = self._new_origins, {}
+
+    def flush(self) -> None:
+        """Writes the links that are kept, so that they survive the process."""
+        if self._memory is not None:
+            self._memory.flush()
+
+    def close(self) -> None:
+        """Closes the file of links."""
+        if self._memory is not None:
+            self._memory.close()
 
     def forget(self) -> None:
         """Forgets what is owed, because the engine may have lost its last writes."""

@@ -32,6 +32,7 @@ class Reporter:
         The totals go first. If this worker dies in between, its pages are fetched and counted again, never left out.
         """
         state = self._state
+        self._keep_links()
         names = [name for name in state.to_report if name in self._hosts]
         state.to_report.clear()
         reports = [self.report(self._hosts[name]) for name in names]
@@ -52,6 +53,7 @@ class Reporter:
     async def send_last(self) -> None:
         """Sends everything, releases all hosts and signs the worker off. The engine has all discovered URLs."""
         state = self._state
+        self._keep_links()
         await state.frontier.settle_all([self.last_report(host) for host in self._hosts], self._on_last_reply)
         if state.importance:
             await state.importance.pay(state.membership.served())
@@ -59,6 +61,11 @@ class Reporter:
             await state.budgets.send_last()
         await state.crawl.workers.leave(state.take_counters())
         state.discovered.save()
+
+    def _keep_links(self) -> None:
+        """Writes the links of pages, which are not known any more once the pages are reported."""
+        if self._state.importance:
+            self._state.importance.flush()
 
     async def give_up(self, name: str) -> None:
         """Makes dead letters of all URLs of a host, those queued in the engine and those leased here."""

@@ -186,6 +186,8 @@ class Worker:
             self.counters["pages"] += 1
             self._state.pages += 1
         links = self.importance.end(url.url) if self.importance else ()
+        if self.importance and settlement.verdict in ("done", "again"):
+            self.importance.remember(url.url, links)
         if host := self.hosts.of(url.host, token):
             after = self.discovered.total
             settlement = replace(settlement, pages=int(page), bytes=size, links=links)
@@ -230,6 +232,8 @@ class Worker:
             await self._task
         if self._tails:
             await self._tails.stop()
+        if self.importance:
+            self.importance.close()
 
 
 def parts_of(worker: Worker) -> tuple[WorkerState, Loop]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.ledger import Ledger
+from webcrawl.frontier.link_memory import LinkMemory
 from webcrawl.mining.weights_file import WeightsFile
 from webcrawl.policies.priorities import Prospect
 from webcrawl.policies.terms import PatternRecord
@@ -51,5 +52,7 @@ def importance_of(session: Session, patterns: Patterns) -> Importance | None:
         prospect.sunk = patterns.levels(*split(prospect.url))
         return level(prospect)
 
+    connection = session.connection
+    memory = LinkMemory(connection.link_memory, connection.worker)
     # other orders than breadth-first say themselves which URL of a host comes next
-    return Importance(session.connection.frontier, weigh if config.order == "breadth-first" else None)
+    return Importance(connection.frontier, weigh if config.order == "breadth-first" else None, memory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -87,6 +88,28 @@ def test_a_wrong_url_is_refused_before_the_crawl_begins(run_crawl: RunCrawl) -> 
     assert result.returncode == 2
     assert "NOTIFY, entry 2 (slak://...): Apprise cannot use it" in result.stderr
     assert "token" not in result.stdout + result.stderr
+
+
+def test_a_disk_that_is_nearly_full_is_told_once(
+    local_web: Web, mail: MailServer, start_crawl: Callable[..., Crawl], small_disk: Path
+) -> None:
+    """While the crawl goes on: two workers and a second run tell nothing more."""
+    web = local_web(SITE)
+    web.put(SITE, "/", "".join(f'<a href="/{number}">{number}</a>' for number in range(6)))
+    (small_disk / "warc").mkdir()
+    (small_disk / "ballast").write_bytes(b"x" * 600_000)
+    options = {"STORE_URI": (small_disk / "warc").as_uri(), "STORE_MIN_FREE_BYTES": 100_000}
+    options |= {"NOTIFY": mail.url, "DOWNLOAD_DELAY": 1}
+    for _ in range(2):
+        workers = [start_crawl("broad", [web.url(SITE, "/")], **options) for _ in range(2)]
+        mail.wait(lambda: bool(mail.letters), 60)
+        for worker in workers:
+            assert worker.wait(60).returncode == 0
+    told = [letter for letter in mail.letters if "nearly full" in letter.subject]
+    assert [letter.subject for letter in told] == [
+        f"broad: the disk of {small_disk}/warc is nearly full on {socket.gethostname()}"
+    ]
+    assert "Below 100.0 kB (STORE_MIN_FREE_BYTES), workers pause." in told[0].text
 
 
 def test_killed_workers_are_told_within_a_minute(

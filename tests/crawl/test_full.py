@@ -9,7 +9,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,18 +70,6 @@ def wait_until_idle(web: LocalWeb, crawl: Crawl) -> None:
         return len(seen) > 200 and seen[-1] == seen[-200]
 
     until(same, crawl)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one megabyte; mounting it needs root."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if sys.platform != "linux" or subprocess.run(words, capture_output=True).returncode:
-        pytest.skip("mounting a small file system needs root on Linux")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def test_a_full_disk_pauses_the_crawl_and_loses_no_page(

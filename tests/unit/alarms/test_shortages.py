@@ -1,0 +1,80 @@
+"""Disks and spools that are nearly full, on a real file system of one megabyte."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from webcrawl.alarms.outbox import Notice
+from webcrawl.alarms.shortages import shortages
+from webcrawl.alarms.watcher import About
+from webcrawl.config import StoreConfig
+
+LEAST = 100_000
+"""STORE_MIN_FREE_BYTES; nearly full is less than five times as much."""
+
+
+def stores(folder: Path, pages: Path, *, spool_max: int = 0, min_free: int = 0) -> StoreConfig:
+    return StoreConfig(pages.as_uri(), "", folder, spool_max=spool_max, min_free=min_free)
+
+
+def told(stores: StoreConfig) -> list[Notice]:
+    return shortages(stores, "crawler-1", About("news"))
+
+
+def leave(disk: Path, free: int) -> None:
+    """Fills a disk up to some bytes."""
+    ballast = disk / "ballast"
+    ballast.unlink(missing_ok=True)
+    found = os.statvfs(disk)
+    ballast.write_bytes(b"x" * (found.f_bavail * found.f_frsize - free))
+
+
+def test_a_disk_is_told_before_workers_pause(small_disk: Path, tmp_path: Path) -> None:
+    data = stores(small_disk, tmp_path, min_free=LEAST)
+    leave(small_disk, 6 * LEAST)
+    assert told(data) == []
+    leave(small_disk, 4 * LEAST)
+    (notice,) = told(data)
+    assert (notice.kind, notice.title) == (
+        "STORES",
+        f"news: the disk of {small_disk} is nearly full on crawler-1",
+    )
+    assert re.fullmatch(
+        r"39\d\.\d kB are free\. Below 100\.0 kB \(STORE_MIN_FREE_BYTES\), workers pause\.", notice.text
+    )
+    leave(small_disk, 0)
+    assert [again.key for again in told(data)] == [notice.key], "the same notice all day"
+    assert told(stores(small_disk, tmp_path)) == [], "workers do not pause for it"
+
+
+def test_the_disk_of_the_archive_counts_too(small_disk: Path, tmp_path: Path) -> None:
+    """Also in a folder whose name has a space, and once it exists."""
+    archive = small_disk / "the archive"
+    leave(small_disk, 4 * LEAST)
+    data = stores(tmp_path, archive, min_free=LEAST)
+    assert told(data) == []
+    archive.mkdir()
+    assert [notice.title for notice in told(data)] == [
+        f"news: the disk of {archive} is nearly full on crawler-1"
+    ]
+
+
+@pytest.mark.parametrize(("waiting", "is_told"), [(8_000, False), (8_200, True)])
+def test_a_spool_is_told_above_four_fifths(tmp_path: Path, waiting: int, *, is_told: bool) -> None:
+    folder = tmp_path / "spool" / "pages" / "news"
+    folder.mkdir(parents=True)
+    (folder / "a.warc.gz").write_bytes(b"x" * (waiting - 100))
+    (tmp_path / "spool" / "b").write_bytes(b"x" * 100)
+    notices = told(stores(tmp_path, tmp_path / "warc", spool_max=10_000))
+    assert [notice.title for notice in notices] == is_told * [
+        f"news: the spool {tmp_path}/spool is nearly full on crawler-1"
+    ]
+    assert told(stores(tmp_path, tmp_path / "warc")) == [], "without a limit it cannot be full"
+    if is_told:
+        assert notices[0].text == (
+            "8.2 kB wait to be uploaded. At 10.0 kB (STORE_SPOOL_MAX_BYTES), workers pause."
+        )

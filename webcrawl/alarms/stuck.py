@@ -12,6 +12,7 @@ from sqlalchemy import Select, and_, delete, func, select, tuple_, update
 
 from webcrawl.alarms.tables import open_database, stuck
 from webcrawl.documents.values import clean
+from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.columns import pages as page_rows
 from webcrawl.stores.database import insert_into
 
@@ -76,6 +77,19 @@ class StuckPages:
             # sorted, so that two writers cannot deadlock
             values = [_values(rows[key]) for key in sorted(rows)]
             self._database.write(lambda connection: connection.execute(self._upsert, values))
+
+    def add_accepted(self, pages: Sequence[StuckPage]) -> list[tuple[StuckPage, StoreError]]:
+        """Stores pages; returns those that the database refuses, with its errors. Raises StoreUnavailable."""
+        try:
+            self.add(pages)
+        except StoreUnavailable:
+            raise
+        except StoreError as error:
+            if len(pages) == 1:
+                return [(pages[0], error)]
+            half = len(pages) // 2
+            return self.add_accepted(pages[:half]) + self.add_accepted(pages[half:])
+        return []
 
     def pages(self, crawl: str, after: StuckPage | None = None, limit: int = 100) -> list[StuckPage]:
         """Returns up to `limit` stuck pages of a crawl after the page `after`, sorted by URL and kind."""

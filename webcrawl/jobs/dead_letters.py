@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from webcrawl.alarms.stuck import StuckPage, StuckPages
 from webcrawl.crawler.session import Session
 from webcrawl.frontier.spilled_dead_letters import SpilledDeadLetters
+
+logger = logging.getLogger(__name__)
 
 _BATCH = 1_000
 
@@ -43,9 +46,9 @@ class DeadLetters:
                     batch.append(StuckPage(crawl, letter.url, "DEAD_LETTER", letter.reason, then, then))
                     left.add(letter.url)
                     if len(batch) == _BATCH:
-                        await asyncio.to_thread(stuck.add, batch)
+                        await asyncio.to_thread(_add, stuck, batch)
                         batch = []
-            await asyncio.to_thread(stuck.add, batch)
+            await asyncio.to_thread(_add, stuck, batch)
             await asyncio.to_thread(_forget, stuck, crawl, left)
             self._copied[crawl] = number
             return await asyncio.to_thread(_count, stuck, crawl)
@@ -57,6 +60,11 @@ def count_stuck(uri: str, crawl: str) -> int:
     """The number of stuck pages of a crawl, of all kinds, in the metadata database at a URI."""
     with StuckPages(uri) as stuck:
         return _count(stuck, crawl)
+
+
+def _add(stuck: StuckPages, batch: Sequence[StuckPage]) -> None:
+    for page, error in stuck.add_accepted(batch):
+        logger.error("%s is a dead letter of %s, and cannot be listed: %s", page.url, page.crawl, error)
 
 
 def _count(stuck: StuckPages, crawl: str) -> int:

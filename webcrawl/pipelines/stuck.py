@@ -16,7 +16,7 @@ from webcrawl.crawler.errors import SchemaRefused
 from webcrawl.crawler.fetch import fetch_of
 from webcrawl.crawler.pages.from_response import page_of, page_url
 from webcrawl.crawler.session import Session
-from webcrawl.errors import StoreError, StoreUnavailable, brief
+from webcrawl.errors import StoreUnavailable, brief
 from webcrawl.page import Page
 from webcrawl.stores.group_commit import Batches
 
@@ -81,15 +81,7 @@ class StuckPipeline:
         return Batches(self._write)
 
     def _write(self, pages: list[StuckPage]) -> list[None | Exception]:
-        try:
-            self._pages.add(pages)
-        except StoreUnavailable:
-            raise
-        except StoreError as error:
-            if len(pages) > 1:
-                return [result for page in pages for result in self._write([page])]
-            # its page is stored, and must not fail for this
-            logger.error(
-                "%s is stuck (%s), and that could not be stored: %s", pages[0].url, pages[0].reason, error
-            )
+        for page, error in self._pages.add_accepted(pages):
+            # it is stored as a page, and must not fail for this
+            logger.error("%s is stuck (%s), and that could not be stored: %s", page.url, page.reason, error)
         return [None] * len(pages)

@@ -29,10 +29,10 @@ from sqlalchemy.types import TypeEngine
 
 from webcrawl.documents.values import clean, plain
 
-LONGEST_KEY = 2_684
-"""The longest URL, in bytes, that fits into a primary key of PostgreSQL together with a time.
+LONGEST_KEY = 2_600
+"""The longest URL, in bytes, that fits into a primary key of PostgreSQL together with a time, or a crawl and a kind.
 
-An entry of an index takes at most a third of a page.
+An entry of an index takes at most a third of a page: 2,704 bytes.
 """
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
+import string
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from tests.metadata import NOW, at, row
+from tests.postgres import PostgresServer
 from webcrawl.alarms.stuck import Kind, RawPage, StuckPage, StuckPages
+from webcrawl.stores.columns import LONGEST_KEY
 from webcrawl.stores.metadata import Metadata
 
 
@@ -72,3 +77,27 @@ def test_place_of_the_raw_page_is_known_when_it_was_archived(uri: str, stuck: St
         place = {"warc_file": "a.warc.gz", "warc_offset": 7, "warc_length": 9}
         metadata.upsert([row(archived, **place), row(other, fetched_at=NOW + timedelta(days=1))])
     assert stuck.raw([archived, other, "https://example.org/none"]) == {archived: RawPage("a.warc.gz", 7, 9)}
+
+
+def random_url(length: int) -> str:
+    """PostgreSQL compresses keys, so its letters are random."""
+    letters = string.ascii_letters + string.digits
+    return "http://a/" + "".join(random.Random(1).choices(letters, k=length - 9))
+
+
+def test_the_longest_url_of_a_crawl_with_the_longest_name_is_kept(stuck: StuckPages) -> None:
+    page = replace(a_page(1, "DEAD_LETTER", crawl=64 * "c"), url=random_url(LONGEST_KEY))
+    stuck.add([page])
+    assert stuck.pages(page.crawl) == [page]
+
+
+def test_one_page_that_the_database_refuses_keeps_no_other_from_being_stored(
+    postgres: PostgresServer,
+) -> None:
+    """Also of a crawl that was begun with a larger URLLENGTH_LIMIT, beside another database."""
+    pages = [a_page(1), replace(a_page(2), url=random_url(4_000)), a_page(3)]
+    with StuckPages(postgres.new_database()) as stuck:
+        ((refused, error),) = stuck.add_accepted(pages)
+        assert refused == pages[1] and "index row size" in str(error)
+        assert stuck.pages("news") == [pages[0], pages[2]]
+        assert stuck.add_accepted(pages[:1]) == []

@@ -211,7 +211,7 @@ def test_longest_allowed_url_fits_in_both_tables(postgres: PostgresServer) -> No
     letters = string.ascii_letters + string.digits
     with Metadata(postgres.new_database()) as metadata:
         longest, longer = (
-            "http://a/" + "".join(dice.choices(letters, k=LONGEST_KEY - 9 + more)) for more in (0, 1)
+            "http://a/" + "".join(dice.choices(letters, k=LONGEST_KEY - 9 + more)) for more in (0, 85)
         )
         metadata.upsert([row(longest)])
         metadata.upsert([row(longest, fetched_at=at(1))])

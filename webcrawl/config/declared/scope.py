@@ -82,7 +82,7 @@ URLS = Group(
             2083,
             Whole(),
             "Longer URLs are not followed; 0 means no limit. If `METADATA_URI` is PostgreSQL, the value must be "
-            "from 1 to 2684, because longer URLs do not fit into the primary key.",
+            "from 1 to 2600, because longer URLs do not fit into the primary keys.",
             example=500,
         ),
         Setting(

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
+from webcrawl.config.passwords import without_password
 from webcrawl.errors import InvalidURL, WrongJob
 from webcrawl.jobs.records import JobState
 from webcrawl.jobs.schedule import Schedule
@@ -191,15 +192,22 @@ def _urls(value: Any, *place: str | int) -> tuple[str, ...]:
 
 
 def _web_address(value: Any, *place: str | int) -> str:
-    text = _text(value, *place).rstrip("/")
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise WrongJob(f"{text!r} is not an address such as http://localhost:6800", *place)
+    text = _text(value, *place)
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # brackets or a port that cannot be
+        known = False
+    if not known:
+        shown = without_password(text)
+        raise WrongJob(f"{shown!r} is not an address such as http://localhost:6800", *place)
     return text
 
 
 def _web_addresses(value: Any, *place: str | int) -> tuple[str, ...]:
-    return tuple(_web_address(one, *place, index) for index, one in enumerate(_list(value, *place)))
+    return tuple(
+        _web_address(one, *place, index).rstrip("/") for index, one in enumerate(_list(value, *place))
+    )
 
 
 def _arguments(value: Any, *place: str | int) -> dict[str, str]:

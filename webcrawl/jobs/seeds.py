@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
 
 from webcrawl.config.passwords import without_password
-from webcrawl.errors import ConfigurationError, StoreError
+from webcrawl.errors import StoreError, brief
 from webcrawl.jobs.definition import Seeds
-from webcrawl.urls.seeds import read_seeds
+from webcrawl.urls.seeds import seeds_in_lines
 
 _SECONDS = 60.0
 _LARGEST = 100_000_000
@@ -35,26 +36,32 @@ async def seeds_file(seeds: Seeds, folder: Path) -> Path:
             raise StoreError(f"cannot read the seeds in {seeds.file}: {error.strerror}") from error
     else:
         unfinished.write_bytes(await _fetched(seeds.url) if seeds.url else "\n".join(seeds.urls).encode())
-    try:
-        empty = next(read_seeds(f"@{unfinished}"), None) is None
-    except ConfigurationError as error:  # not text
-        raise StoreError(str(error)) from error
-    if empty:
-        raise StoreError(f"there is no seed in {seeds.file or without_password(seeds.url)}")
+    if next(_seeds_in(unfinished.read_bytes(), seeds), None) is None:
+        raise StoreError(f"there is no seed in {_place(seeds)}")
     unfinished.replace(path)
     return path
 
 
 async def seeds_argument(seeds: Seeds) -> str:
     """The seeds as an argument, for spiders on other machines; raises StoreError when they are too many."""
-    text = (await _fetched(seeds.url)).decode("utf-8", "replace") if seeds.url else "\n".join(seeds.urls)
-    lines = (line.strip() for line in text.splitlines())
-    found = ",".join(line.replace(",", "%2C") for line in lines if line and not line.startswith("#"))
+    lines = _seeds_in(await _fetched(seeds.url), seeds) if seeds.url else iter(seeds.urls)
+    found = ",".join(line.replace(",", "%2C") for line in lines)
     if not found:
-        raise StoreError(f"there is no seed in {without_password(seeds.url)}")
+        raise StoreError(f"there is no seed in {_place(seeds)}")
     if len(found.encode()) > _LONGEST_ARGUMENT:
         raise StoreError(f"seeds for nodes must be less than {_LONGEST_ARGUMENT:,} bytes in all")
     return found
+
+
+def _seeds_in(data: bytes, seeds: Seeds) -> Iterator[str]:
+    try:
+        return seeds_in_lines(data.decode("utf-8-sig").splitlines())
+    except UnicodeDecodeError as error:
+        raise StoreError(f"the seeds in {_place(seeds)} are no text in UTF-8") from error
+
+
+def _place(seeds: Seeds) -> str:
+    return seeds.file or without_password(seeds.url)
 
 
 async def _fetched(url: str) -> bytes:
@@ -70,5 +77,9 @@ async def _fetched(url: str) -> bytes:
                 if len(body) > _LARGEST:
                     raise StoreError(f"the seeds at {shown} have more than {_LARGEST:,} bytes")
             return bytes(body)
+    except TimeoutError as error:
+        raise StoreError(f"cannot read the seeds at {shown}: no answer in time") from error
+    except aiohttp.TooManyRedirects as error:
+        raise StoreError(f"cannot read the seeds at {shown}: too many redirects") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise StoreError(f"cannot read the seeds at {shown}: {error or 'no answer in time'}") from error
+        raise StoreError(f"cannot read the seeds at {shown}: {brief(error)}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from webcrawl.errors import ConfigurationError, InvalidURL
@@ -25,6 +25,11 @@ def read_seeds(text: str) -> Iterator[str]:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"seeds={text!r}: {error}") from error
+    yield from seeds_in_lines(lines)
+
+
+def seeds_in_lines(lines: Iterable[str]) -> Iterator[str]:
+    """The seeds in the lines of a file: one a line, and # comments."""
     for line in lines:
         line = line.partition(" #")[0].strip()
         if line and not line.startswith("#"):

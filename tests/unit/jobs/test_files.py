@@ -91,6 +91,8 @@ def test_a_file_with_seeds_is_relative_to_that_of_the_job(tmp_path: Path) -> Non
         ("seeds: []", ":4: seeds: must be a list that is not empty"),
         ("seeds: {}", r":4: seeds: must be a list of URLs, \{file: path\}"),
         ("seeds: {url: ftp://a.example}", r":4: seeds\.url: .* is not an address"),
+        ("seeds: {url: 'http://[a'}", r":4: seeds\.url: 'http://\[a' is not an address"),
+        ("seeds: {url: 'http://a:b@c:d/'}", r":4: seeds\.url: 'http://\.\.\.@c:d/' is not an address"),
         ("seeds: [a.example]\narguments: {seeds: b}", r":5: arguments\.seeds: seeds are given twice"),
         ("arguments: {pages: [1]}", r":4: arguments\.pages: must be text or a number"),
         ("settings:\n  CRAWL_ID: x", r":5: settings\.CRAWL_ID: cannot be set: each iteration"),

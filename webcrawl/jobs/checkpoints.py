@@ -59,8 +59,10 @@ def complete(store: ObjectStore) -> list[str]:
 
 
 def prune(store: ObjectStore, plan: Checkpoints) -> None:
-    """Deletes all checkpoints but the latest."""
-    for stamp in complete(store)[: -plan.keep]:
+    """Deletes all but the latest checkpoints, and what is left of earlier ones that were never completed."""
+    kept = complete(store)[-plan.keep :]
+    begun = {one.name.partition("/")[0] for one in store.objects()}
+    for stamp in sorted(one for one in begun if kept and one < kept[0]):
         # first what makes it complete: nobody restores half of it
         store.delete(f"{stamp}/{MANIFEST}")
         store.delete_folder(stamp)

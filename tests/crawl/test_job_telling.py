@@ -25,7 +25,7 @@ from webcrawl.jobs.children import Children
 from webcrawl.jobs.crawls import Crawls
 from webcrawl.jobs.firing import fire
 from webcrawl.jobs.launching import Starting
-from webcrawl.jobs.records import State
+from webcrawl.jobs.records import Counts, Iteration, State
 from webcrawl.jobs.watching import Watching
 
 SITE = "127.0.1.1"
@@ -145,6 +145,64 @@ def test_missed_firings_are_told_together_once(
     assert "3 firings came due, from 2026-03-01 08:00 UTC to 2026-03-01 10:00 UTC." in letter["message"]
     assert ("Iteration 4 runs late" in letter["message"]) == (missed == "late")
     assert f"{2 if missed == 'late' else 3} firings skipped." in letter["message"]
+
+
+def fire_at(upkeep: Upkeep, hour: int) -> Iteration:
+    """The iteration of the firing at an hour, which is on time, after the sweep of that minute."""
+    now = NOW + timedelta(hours=hour)
+    (one,) = fire(upkeep.store, "news", now)
+    asyncio.run(upkeep.sweeper.sweep([], now))
+    return one
+
+
+@pytest.mark.parametrize("overlap", ["skip", "wait"])
+def test_firings_skipped_by_a_long_iteration_are_told_together(
+    upkeep: Upkeep, web: LocalWeb, overlap: str
+) -> None:
+    upkeep.job(cron="0 * * * *", overlap=overlap, notify=[target(web)])
+    begun = upkeep.claims.take(fire_at(upkeep, 1), None, NOW + timedelta(hours=1))
+    assert begun is not None
+    upkeep.claims.beat(begun, Counts(found=9, queued=4, processed=5))
+    first = 2
+    if overlap == "wait":
+        assert fire_at(upkeep, 2).state == State.WAITING
+        first = 3
+    assert told(web) == []
+    for hour in range(first, first + 9):
+        assert fire_at(upkeep, hour).state == State.SKIPPED
+    titles = [letter["title"] for letter in told(web)]
+    assert titles == [
+        f"news: {number} skipped" for number in ("1 firing", "2 firings", "4 firings", "8 firings")
+    ]
+    assert told(web)[1]["message"].splitlines()[:3] == [
+        f"2 firings skipped, the latest at 2026-03-01 {7 + first:02}:00 UTC, because iteration 1 had not ended.",
+        "Iteration 1 began at 2026-03-01 07:00 UTC.",
+        f"Crawl {begun.crawl}: 5 pages processed, 4 URLs left.",
+    ]
+    now = NOW + timedelta(hours=first + 9)
+    upkeep.claims.end(begun, State.FINISHED, "finished", None, now)
+    for days in range(4):
+        asyncio.run(upkeep.sweeper.sweep([], now + timedelta(days=days)))
+    assert len(told(web)) == 4
+
+
+def test_iterations_that_a_firing_replaces_are_told_once(upkeep: Upkeep, web: LocalWeb) -> None:
+    upkeep.job(cron="0 * * * *", overlap="replace", notify=[target(web)])
+    begun = upkeep.claims.take(fire_at(upkeep, 1), None, NOW + timedelta(hours=1))
+    assert begun is not None and told(web) == []
+    fire_at(upkeep, 2)  # waits until the first has stopped, and is replaced by
+    fire_at(upkeep, 3)
+    stopped = NOW + timedelta(hours=3, minutes=1)
+    upkeep.claims.end(begun, State.STOPPED, str(upkeep.claims.beat(begun)), None, stopped)
+    for hours in range(0, 60, 12):
+        asyncio.run(upkeep.sweeper.sweep([], stopped + timedelta(hours=hours)))
+    first, second = told(web)
+    assert first["title"] == second["title"] == "news: 1 iteration replaced"
+    assert first["message"].splitlines()[:2] == [
+        "1 iteration replaced by the firing of 2026-03-01 08:00 UTC.",
+        "Iteration 1 began at 2026-03-01 07:00 UTC.",
+    ]
+    assert "Iteration 2 had waited since 2026-03-01 08:00 UTC." in second["message"]
 
 
 def test_people_are_told_once_of_an_iteration_that_failed(upkeep: Upkeep, web: LocalWeb) -> None:

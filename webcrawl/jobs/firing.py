@@ -20,6 +20,10 @@ from webcrawl.jobs.tables import jobs
 
 ON_TIME = timedelta(minutes=1)
 """A firing that is decided later than this was missed."""
+MISSED = "missed: "
+"""How the reason begins why a firing was not run that was missed."""
+REPLACED = "replaced by "
+"""How the reason begins why an iteration was stopped when a later one was due."""
 
 
 class Decision(NamedTuple):
@@ -36,7 +40,7 @@ def decide(
 ) -> Decision:
     """What becomes of the latest firing; `before` has the iterations of its job that have not ended."""
     if missed == "skip" and now - due > ON_TIME:
-        return Decision("missed: no scheduler ran when it was due")
+        return Decision(f"{MISSED}no scheduler ran when it was due")
     if not before:
         return Decision()
     if overlap == "replace":
@@ -64,7 +68,7 @@ def fire(store: JobStore, name: str, now: datetime) -> list[Iteration]:
         dues = definition.schedule.between(job.decided, now)
         if not dues:
             return []
-        later = "missed: a later firing was due as well"
+        later = f"{MISSED}a later firing was due as well"
         made = [add_iteration(connection, name, due, now, skipped=later) for due in dues[:-1]]
         made.append(_fire_one(connection, definition, dues[-1], now))
         connection.execute(jobs.update().where(jobs.c.name == name).values(decided=dues[-1]))
@@ -77,5 +81,5 @@ def _fire_one(connection: Connection, definition: Definition, due: datetime, now
     name = definition.name
     decision = decide(due, now, definition.missed, definition.overlap, active(connection, name))
     if decision.replaces:
-        stop_active(connection, name, f"replaced by the firing of {due:%Y-%m-%d %H:%M} UTC", now)
+        stop_active(connection, name, f"{REPLACED}the firing of {due:%Y-%m-%d %H:%M} UTC", now)
     return add_iteration(connection, name, due, now, skipped=decision.skipped)

@@ -1,4 +1,5 @@
-"""Tells the people of a job what no worker of its crawls can: firings that were missed, iterations that failed.
+"""Tells the people of a job what no worker of its crawls can: firings that were missed, skipped or replaced others, and
+iterations that failed.
 
 Also sends what crawls with a metadata database of their own could not send before they ended.
 """
@@ -12,7 +13,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.engine import make_url
 
 from webcrawl.alarms.delivery import deliver
@@ -24,6 +25,7 @@ from webcrawl.jobs.claims import is_here
 from webcrawl.jobs.crawls import Crawls
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.firing import ON_TIME
+from webcrawl.jobs.overlaps import overlaps
 from webcrawl.jobs.records import Iteration, State
 from webcrawl.jobs.store import JobStore, read_iteration
 from webcrawl.jobs.tables import iterations
@@ -62,13 +64,15 @@ class Telling:
     def _tell_of(self, definition: Definition, targets: Targets, now: datetime) -> None:
         link = self._crawls.page_of(definition)
         name = definition.name
-        failed = self._some(name, iterations.c.state == State.FAILED, iterations.c.ended > now - _LATELY)
-        fired = self._some(name, iterations.c.fired > now - _LATELY)
+        since = now - _LATELY
+        fired, ended = iterations.c.fired > since, iterations.c.ended > since
+        lately = self._some(name, or_(fired, ended, iterations.c.ended.is_(None)))
+        failed = [one for one in lately if one.state == State.FAILED and one.ended and one.ended > since]
+        notices = [_failure(one, now, link) for one in failed]
+        notices += [_missing(together, now, link) for together in _missed(lately, since)]
         with Outbox(self._uri) as outbox:
-            for one in failed:
-                outbox.put(_failure(one, now, link), targets.ids)
-            for together in _missed(fired):
-                outbox.put(_missing(together, now, link), targets.ids)
+            for notice in (*notices, *overlaps(lately, now, link)):
+                outbox.put(notice, targets.ids)
             deliver(outbox, targets, clock=lambda: now)
         self._send_left(definition, targets, now)
 
@@ -93,8 +97,9 @@ class Telling:
             return [read_iteration(row) for row in connection.execute(query)]
 
 
-def _missed(fired: Sequence[Iteration]) -> list[list[Iteration]]:
+def _missed(found: Sequence[Iteration], since: datetime) -> list[list[Iteration]]:
     """Those that no scheduler has seen on time, grouped by when one did."""
+    fired = [one for one in found if one.fired and one.fired > since]
     late = [one for one in fired if one.fired and one.fired - one.due > ON_TIME]
     return [list(together) for _, together in groupby(late, lambda one: one.fired)]
 

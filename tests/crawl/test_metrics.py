@@ -145,7 +145,7 @@ def check_worker(now: Scraped, size: int) -> None:
     check_totals(now, WORKER, size)
     # the other requests: of robots.txt, of the page that is gone, and of the one that is held
     expected = dict.fromkeys(("queue", "turn"), PAGES + 3) | {"robots": 1, "dns": 0}
-    expected |= dict.fromkeys(("first_byte", "body"), PAGES + 2)
+    expected |= dict.fromkeys(("first_byte", "body"), PAGES + 2) | {"browser": 0, "render": 0}
     expected |= dict.fromkeys(("parse", "pipelines"), PAGES + 1) | {"acknowledgement": PAGES + 2}
     assert {stage: now[STAGE, stage] for stage in STAGES if stage != "connect"} == expected
     assert 1 <= now[STAGE, "connect"] <= PAGES + 3

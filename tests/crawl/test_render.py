@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.collector import Collector
 from tests.crawl.archive import check
 from tests.crawl.test_ftp import archived
 from tests.crawls import Crawl, CrawlResult, until
@@ -95,6 +96,36 @@ def test_pages_are_rendered_and_archived(run_crawl: RunCrawl, local_web: StartWe
     check(result.data_dir)
     assert not processes(tmp_path)
     assert "Traceback" not in result.stderr and "scrapy-playwright" not in result.stderr
+
+
+def test_the_time_in_the_browser_is_traced(run_crawl: RunCrawl, local_web: StartWeb) -> None:
+    """A page that is not HTML is fetched again, and one whose scripts never end has been in the browser too."""
+    web = local_web(SITE)
+    web.put(SITE, "/", "<a href=/paper>x</a><a href=/endless>x</a>")
+    web.put(SITE, "/paper", Reply(b"%PDF-1.7\n", headers={"Content-Type": "application/pdf"}))
+    web.put(SITE, "/endless", "<script>while (true) {}</script>")
+    with Collector() as collector:
+        result = run_crawl(
+            "broad",
+            [web.url(SITE)],
+            TRACES=True,
+            DOWNLOAD_TIMEOUT=3,
+            FRONTIER_MAX_ATTEMPTS=1,
+            env={"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint},
+            **OPTIONS,
+        )
+    assert result.returncode == 0, result.stderr
+    stages: dict[str, set[str]] = {}
+    for span in collector.spans:
+        if span.name == "page":
+            path = span.attributes["url.full"].removeprefix(web.host(SITE))
+            stages[path] = {one.name for one in collector.spans if one.trace == span.trace}
+    fetched = {"first_byte", "body"}
+    assert {path: found & {"browser", "render", "parse", *fetched} for path, found in stages.items()} == {
+        "/": {"browser", "render", "parse"},
+        "/paper": {"browser", "render", "parse", *fetched},
+        "/endless": {"browser", "render"},
+    }
 
 
 ATTACK = """<title>attack</title><iframe src="{0}/frame"></iframe><script src="{0}/script"></script>

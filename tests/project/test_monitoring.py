@@ -128,6 +128,13 @@ def test_the_documentation_lists_stages_and_causes() -> None:
     assert table("| cause |") == [f"| `{name}` | {about} |" for name, about in CAUSES.items()]
 
 
+def test_the_documented_query_is_that_of_the_dashboard_and_of_the_test() -> None:
+    (query,) = re.findall(r"^avg_over_time.*$", PAGE, re.MULTILINE)
+    (shown,) = [text for text in expressions(DASHBOARD) if text.startswith("avg_over_time")]
+    assert re.sub(r'crawl="\$crawl",', "", shown) == query
+    assert query in re.sub(r"\s+", " ", TESTS)
+
+
 def table(head: str, after: str = "") -> list[str]:
     """The rows of a table in docs/metrics.md."""
     rows = PAGE.partition(after)[2] if after else PAGE

@@ -26,6 +26,8 @@ STAGES = {
     "robots": "for a robots.txt that this worker did not have in memory",
     "dns": "for an answer of the DNS; names in the cache are not observed",
     "turn": "for the turn of its host, and for a connection of `CONCURRENT_REQUESTS`",
+    "browser": "for a place in the browser, which renders as many pages at once as there are processors",
+    "render": "in the browser, until the page is complete or has failed, with all that it loads",
     "connect": "for a new connection, with TLS; kept connections are not observed",
     "first_byte": "from the sending of the request to the end of the head of the response",
     "body": "from there to the last byte",

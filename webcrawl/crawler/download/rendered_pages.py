@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from contextlib import nullcontext
 from functools import partial
 
 from scrapy import Request
@@ -43,8 +45,11 @@ class RenderedPages:
         except ConfigurationError as error:
             raise NotSupported(str(error)) from error
         session, loop = self._session, asyncio.get_running_loop()
+        observed, asked = session.observed, time.monotonic()
         # rendering uses none of our connections, but the robots.txt of a resource may need one
         async with session.turns.disconnected(host_of(request)), renderer.places:
+            if observed is not None:
+                observed.stage("browser", request.url, asked)
             if session.turns.ending.is_set():
                 raise Postponed(f"the crawl ends before {request.url} is rendered")
             await wait_to_send(request)
@@ -52,7 +57,8 @@ class RenderedPages:
             check = partial(run_check, request)
             rules = session.components.get(ResourceRules)
             allows = rules.allows if rules else None
-            found = await renderer.render(request, self._crawler, timeout, check, allows)
+            with nullcontext() if observed is None else observed.timed("render", request.url):
+                found = await renderer.render(request, self._crawler, timeout, check, allows)
         request.meta["download_latency"] = loop.time() - began
         if found is None:
             if pacer := session.components.get(Pacer):

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.dashboard.engine import bury, in_engine
-from tests.dashboard.site import ATTACK, ATTACK_PATH, HOME, CrawledSite
+from tests.dashboard.site import ATTACK, ATTACK_PATH, CLOSED, HOME, CrawledSite
 from webcrawl.crawler.session import Session
 from webcrawl.frontier import Candidate, Counts, Report
 from webcrawl.frontier.records import HostState
@@ -60,6 +60,20 @@ def test_the_table_is_sorted_filtered_and_turned_page_by_page(open_page: OpenPag
     page.get_by_role("button", name="Show").click()
     page.get_by_text("No host of this list has that in its name").wait_for()
     assert ATTACK in page.locator("#read").inner_text()
+
+
+def test_errors_of_hosts_are_counted_and_listed(open_page: OpenPage, site: CrawledSite) -> None:
+    """An answer of 404, and each attempt without an answer; a redirect and pages are none."""
+    page = open_page("/crawls/broad/hosts?list=failing")
+    heads = page.locator("table.data thead th").all_inner_texts()
+    place = heads.index("Errors")
+    rows = page.locator("table.data tbody tr")
+    assert page.locator("thead th[aria-sort=descending]").inner_text() == "Errors"
+    errors = {
+        row.locator("th").inner_text(): int(row.locator("td").nth(place - 1).inner_text())
+        for row in rows.all()
+    }
+    assert errors == {site.web.host(HOME): 1, CLOSED.removesuffix("/never"): 1}
 
 
 def test_the_politeness_of_hosts_is_told_with_its_reason(open_page: OpenPage, site: CrawledSite) -> None:

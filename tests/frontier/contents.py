@@ -23,6 +23,7 @@ HASHES = (
     b"parked",
     b"limits",
     b"spent",
+    b"errors",
     b"patterns",
     b"dust",
     b"dust_off",

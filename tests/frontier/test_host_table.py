@@ -92,6 +92,20 @@ async def test_lists_show_hosts_by_what_happened_to_them(frontier: Frontier) -> 
     assert [(row.host, row.asked) for row in window.rows] == [(paused[0], False), (paused[1], False)]
 
 
+async def test_errors_count_once_also_when_a_report_is_repeated(frontier: Frontier) -> None:
+    await frontier.add([page(f"http://{name}.test/{n}") for name in "ab" for n in range(4)])
+    for lease in await frontier.lease(2, 4):
+        bad = lease.host == "http://a.test"
+        done = Settlement(lease.urls[0].index, pages=1, links=["http://a.test/9"], failed=bad)
+        retry = Settlement(lease.urls[1].index, "retry", delay=1000, failed=bad)
+        for report in (Report(lease, [done], more=0), Report(lease, [done, retry], more=0)):
+            await frontier.settle_all([report])
+    (row,) = (await table_of(frontier).window("failing")).rows
+    assert (row.host, row.errors, row.pages) == ("http://a.test", 2, 1)
+    (other,) = await table_of(frontier).rows(["http://b.test"])
+    assert (other.errors, other.pages) == (0, 1)
+
+
 async def hosts_in(frontier: Frontier, name: str) -> set[str]:
     return {row.host for window in await windows(table_of(frontier), name=name) for row in window.rows}
 

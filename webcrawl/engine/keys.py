@@ -67,6 +67,8 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       parked                       HASH  host -> "blocked" or "budget": it is not leased
       limits                       HASH  host -> its limits, "pages bytes depth", and the pages of its rule, if any
       spent                        HASH  host -> "pages bytes" received from it
+      errors                       HASH  host -> answers with a status from 400 on, and attempts without an answer; not
+                                         part of a checkpoint
       patterns                     HASH  host -> the records of its URL patterns, as MessagePack, if some have sunk
       dust                         HASH  host -> evidence for its DUST rules, as MessagePack
       dust_off                     HASH  host -> the DUST rules that an operator has switched off, as MessagePack

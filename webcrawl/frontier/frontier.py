@@ -248,7 +248,7 @@ class Frontier(Operations):
         arguments.append(int(report.asked))
         for one in report.settled:
             arguments += [one.index, one.verdict, milliseconds(one.delay), one.reason, one.pages, one.bytes]
-            arguments.append(int(bool(one.links)))
+            arguments.append(bool(one.links) + 2 * one.failed)
         return Call("acknowledge", self.keys.queue(self.keys.shard(lease.host)), arguments)
 
     def _low_thousandths(self) -> int:

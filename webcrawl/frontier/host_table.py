@@ -24,6 +24,7 @@ LISTS: Mapping[str, str] = {
     "fetched": "hosts that have sent pages",
     "leased": "hosts that a worker fetches from now",
     "retrying": "hosts with URLs that wait for another try",
+    "failing": "hosts that had errors",
     "held": "hosts that are blocked, or at their limit of pages or bytes",
     "limited": "hosts with limits of their own",
     "long": "hosts with long queues, which go on in the store",
@@ -38,7 +39,14 @@ MOST_WAITING = 100
 """Rows of the list of waiting hosts."""
 _MOST_READ = 20_000
 _MOST_CALLS = 100
-_HASHES = {"queued": "queued", "fetched": "spent", "held": "parked", "limited": "limits", "long": "tails"}
+_HASHES = {
+    "queued": "queued",
+    "fetched": "spent",
+    "failing": "errors",
+    "held": "parked",
+    "limited": "limits",
+    "long": "tails",
+}
 _SORTED_SETS = {"leased": "leases", "retrying": "later"}
 
 
@@ -51,6 +59,7 @@ class HostRow:
     failures  in a row              delay   set by an operator    gap      between requests of the last worker
     asked     it asked for `waits` itself, by Retry-After
     cost      what it has cost; nothing if it is not among the costliest
+    errors    answers with a status from 400 on, and attempts without an answer
     """
 
     host: str
@@ -65,6 +74,7 @@ class HostRow:
     gap: float
     asked: bool
     cost: Cost
+    errors: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +197,9 @@ class HostTable:
             [Call("lengths", keys.queue(shard), hosts), Call("time", [prefix], ())]
         )
         leases = await engine.client.zmscore(prefix + "leases", hosts)
-        spent, held = [await engine.client.hmget(prefix + name, hosts) for name in ("spent", "parked")]
+        spent, held, errors = [
+            await engine.client.hmget(prefix + name, hosts) for name in ("spent", "parked", "errors")
+        ]
         records = await engine.hashes(keys.host(host) for host in hosts)
         rows = []
         for place, (host, record) in enumerate(zip(hosts, records, strict=True)):
@@ -201,6 +213,7 @@ class HostTable:
                     pages,
                     size,
                     cost=costs[host],
+                    errors=int(errors[place] or 0),
                     **_politeness(record, failures_field(keys, host), now),
                 )
             )

@@ -57,7 +57,8 @@ class Settlement:
     - "dead": a dead letter with a `reason`
     - "sink": queued again, untried, at the level that is the `reason`
 
-    `pages` and `bytes` were received for it.
+    `pages` and `bytes` were received for it. `failed`: the answer was an error, with a status from 400 on, or there was
+    none.
     """
 
     index: int
@@ -68,6 +69,7 @@ class Settlement:
     bytes: int = 0
     links: Sequence[str] = ()
     """The distinct URLs to which the page links, to divide its credit among them."""
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

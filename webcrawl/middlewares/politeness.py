@@ -177,7 +177,7 @@ class PolitenessMiddleware(Pacer):
                 tasks.count(f"status_bytes.{response.status}", size)
                 if self._observed is not None and self._observed.traces is not None:
                     self._observed.traces.answered(request.url, response.status, size)
-                tasks.answered(request, host, size)
+                tasks.answered(request, host, response.status, size)
             self._give(request, self.outcome(request, response))
         tasks.finish_fetch(request)
         return response

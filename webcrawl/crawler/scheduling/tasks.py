@@ -33,6 +33,7 @@ class Task:
         "began",
         "cause",
         "fetch_is_over",
+        "is_error",
         "is_page",
         "postponed",
         "put_off",
@@ -53,6 +54,8 @@ class Task:
         self.answered = False
         """Its host sent something; `size` is the number of bytes of all bodies."""
         self.size = 0
+        self.is_error = False
+        """Its last answer had a status from 400 on."""
         self.fetch_is_over = False
         self.postponed = False
         """It stays leased, with no attempt counted, until its host is given back."""
@@ -71,6 +74,8 @@ class Task:
     def outcome(self, request: Request, *, judged: bool) -> Settlement:
         """The outcome to report. `judged`: a component sets an outcome for every request."""
         settlement = self.settlement or self._default_outcome(judged)
+        if self.is_error or (not self.answered and settlement.verdict in ("retry", "dead")):
+            settlement = replace(settlement, failed=True)
         if settlement.verdict == "done" and (after := _recrawl_after(request)) is not None:
             settlement = replace(settlement, verdict="again", delay=after)
         return settlement
@@ -164,11 +169,12 @@ class Tasks:
         """The host did not answer, or its name could not be resolved."""
         self.worker.unreachable_hosts.add(host)
 
-    def answered(self, request: Request, host: str, size: int) -> None:
-        """The host answered with a body of `size` bytes."""
+    def answered(self, request: Request, host: str, status: int, size: int) -> None:
+        """The host answered with a status and a body of `size` bytes."""
         self.worker.answered_hosts.add(host)
         if task := self._tasks.get(request):
             task.answered = True
+            task.is_error = status >= 400
             task.size += size
             if task.url.returns:
                 self.count("fetched_again")

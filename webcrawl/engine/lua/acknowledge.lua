@@ -7,8 +7,9 @@
 --         its pages, records of its URL patterns and evidence for its DUST rules ("" = as they are, "-" = none), who is
 --         over its budget, the name or registered domain of the host, and its penalty ("" = as it is, "-" = nobody),
 --         1 if the pause is that of a Retry-After, then for each URL: index, "done" | "again" | "retry" | "dead" |
---         "sink", delay ms, reason or the level to which it sinks, pages, bytes, 1 if it has links. URLs that were
---         settled before are skipped: a report whose reply was lost is repeated.
+--         "sink", delay ms, reason or the level to which it sinks, pages, bytes, 1 if it has links plus 2 if its
+--         answer was an error or there was none. URLs that were settled before are skipped: a report whose reply was
+--         lost is repeated.
 -- reply   {} if the lease was lost (nothing changes, but a blocked host that is released becomes free), else
 --         {{credit that the purse got for each URL...}, {worth of each further URL...}, index, entry, index, entry...}
 --         with the further URLs; the first two are empty if importance is off
@@ -39,7 +40,8 @@ end
 
 if ARGV[15] ~= '' then set_over_budget(P, record_of(P, host), ARGV[15]) end
 
-local settled, pages, bytes, given = 0, 0, 0, {}
+local LINKS, FAILED = 1, 2
+local settled, pages, bytes, errors, given = 0, 0, 0, 0, {}
 for i = 17, #ARGV, 7 do
   local index, verdict = ARGV[i], ARGV[i + 1]
   local entry = redis.call('HGET', key, index)
@@ -48,9 +50,10 @@ for i = 17, #ARGV, 7 do
     redis.call('HDEL', key, index)
     moved(P, host, {entry})
     settled, pages, bytes = settled + 1, pages + ARGV[i + 4], bytes + ARGV[i + 5]
+    if bit.band(ARGV[i + 6], FAILED) ~= 0 then errors = errors + 1 end
     if conf_of(P).credit and (verdict == 'done' or verdict == 'again') then
       local url = host .. path_of(entry)
-      if ARGV[i + 6] == '1' then given[(i - 10) / 7] = give_links(P, url, ARGV[12]) else give_lambda(P, url) end
+      if bit.band(ARGV[i + 6], LINKS) ~= 0 then given[(i - 10) / 7] = give_links(P, url, ARGV[12]) else give_lambda(P, url) end
     end
     if verdict == 'done' then
       redis.call('HINCRBY', N, 'done', 1)
@@ -77,6 +80,7 @@ redis.call('HINCRBY', N, 'leased', -settled)
 redis.call('HSET', turn_key(H, host), 'gap', ARGV[8])
 if ARGV[11] == '1' then redis.call('HSET', turn_key(H, host), 'answered', 1) end
 spend(P, host, pages, bytes)
+if errors > 0 then redis.call('HINCRBY', P .. 'errors', host, errors) end
 
 if pause >= 0 then
   give_back(P, host, nil)

@@ -35,13 +35,20 @@ ORDERS: Mapping[str, Callable[[HostRow], Any]] = {
     "queued": lambda row: -row.queued,
     "pages": lambda row: -row.pages,
     "bytes": lambda row: -row.bytes,
+    "errors": lambda row: -row.errors,
     "failures": lambda row: -row.failures,
     "gap": lambda row: -max(row.gap, row.delay or 0.0),
     "waits": lambda row: -row.waits,
     "cost": lambda row: -row.cost.weight,
 }
 """Order -> the key to sort rows by. Names come alphabetically, numbers the largest first; "-" turns an order round."""
-_USUAL = {"fetched": "pages", "retrying": "failures", "waiting": "waits", "costliest": "cost"}
+_USUAL = {
+    "fetched": "pages",
+    "failing": "errors",
+    "retrying": "failures",
+    "waiting": "waits",
+    "costliest": "cost",
+}
 """List -> the order in which it is shown first; of the others, the queues are of interest."""
 _IN_ORDER = frozenset({"waiting", "costliest"})
 """Lists that the engine keeps in the order of `_USUAL`, over the whole crawl."""

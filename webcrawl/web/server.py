@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import uvicorn
 
@@ -29,10 +30,38 @@ def listening(address: str, port: int) -> socket.socket:
     return listener
 
 
+def _check(certificate: str, key: str | None) -> None:
+    """Raises ConfigurationError unless the files have a certificate and its private key."""
+    for option, file in (("--certificate", certificate), ("--key", key)):
+        try:
+            if file:
+                Path(file).read_bytes()
+        except OSError as error:
+            raise ConfigurationError(f"{option} {file}: {error.strerror}") from error
+
+    def passphrase() -> str:
+        # without this, OpenSSL asks the terminal, also that of a service
+        raise ConfigurationError(
+            f"--key {key or certificate}: the key has a passphrase, which nobody could type when the dashboard starts "
+            "again. Write it without one: openssl pkey -in KEY -out FILE"
+        )
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, passphrase)
+    except ssl.SSLError as error:
+        files = f"{certificate} --key {key}" if key else certificate
+        raise ConfigurationError(
+            f"--certificate {files}: no certificate with its private key as PEM ({error.reason or error})"
+        ) from error
+
+
 class Server(uvicorn.Server):
     """Serves a dashboard until `stop`."""
 
     def __init__(self, dashboard: Dashboard, certificate: str | None = None, key: str | None = None) -> None:
+        """Raises ConfigurationError for files that cannot be used."""
+        if certificate:
+            _check(certificate, key)
         self._dashboard = dashboard
         config = uvicorn.Config(
             dashboard,
@@ -49,10 +78,6 @@ class Server(uvicorn.Server):
             ssl_certfile=certificate,
             ssl_keyfile=key,
         )
-        try:
-            config.load()
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigurationError(f"--certificate {certificate}: {error}") from error
         super().__init__(config)
 
     def url(self, listener: socket.socket) -> str:

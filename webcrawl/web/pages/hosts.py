@@ -110,6 +110,7 @@ async def one(view: View) -> Response:
         "host.html",
         host=host,
         report=report,
+        errors=row.errors,
         pace=paces([row], told(vitals.values()))[host],
         robots=robots,
         robots_problem=robots_problem,

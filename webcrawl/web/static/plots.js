@@ -24,6 +24,11 @@
       return (Math.max(0, total - totals[place - 1]) / passed) * seconds;
     });
   };
+  // The places of values without a neighbour: no line goes through them, so they are drawn as points.
+  const alone = (values) =>
+    [...values.keys()].filter(
+      (place) => values[place] != null && values[place - 1] == null && values[place + 1] == null,
+    );
   const sum = (one, other) => one.map((value, place) => value + other[place]);
   const PLOTS = {
     rate: (data) => rate(data.time, data.pages, 1),
@@ -88,7 +93,15 @@
           { ...axis, space: 64, size: 22, values: (_, ticks, __, ___, step) => ticks.map((tick) => moment(tick, step)) },
           { ...axis, size: 44, space: 28, values: (_, ticks) => ticks.map((tick) => short.format(tick)) },
         ],
-        series: [{}, { stroke: colour("--accent"), fill: colour("--accent-soft"), width: 1.5, points: { show: false } }],
+        series: [
+          {},
+          {
+            stroke: colour("--accent"),
+            fill: colour("--accent-soft"),
+            width: 1.5,
+            points: { show: true, size: 6, fill: colour("--accent"), filter: (chart, row) => alone(chart.data[row]) },
+          },
+        ],
       };
       return new uPlot(options, rows, element);
     }

@@ -243,9 +243,12 @@ def test_the_summary_says_how_to_look_at_what_is_stored() -> None:
         "              scrapy export -o FOLDER  all pages as Parquet",
         "              scrapy index             then: scrapy search WORDS",
         "              scrapy links URL         the links on a page; with --in those to it",
+        "              scrapy dashboard         the crawl as pages in a browser",
     ]
     shown = commands(DATA_DIR="a folder", METADATA_URI="postgresql://me:secret@db/crawl")
     assert shown.endswith("each with: -s 'DATA_DIR=a folder' -s METADATA_URI=...")
+    shown = commands(DATA_DIR="data", REDIS_URL="redis://:secret@a", METADATA_URI="sqlite:///a:secret@b")
+    assert shown.endswith("each with: -s DATA_DIR=data -s METADATA_URI=... -s REDIS_URL=...")
     assert "scrapy links" not in shown and "secret" not in shown
     assert "scrapy index" not in commands(replace(FIGURES, archived=0))
     assert commands(replace(FIGURES, stored=0)) == ""
@@ -255,7 +258,7 @@ def test_commands_without_their_libraries_are_not_named(monkeypatch: pytest.Monk
     monkeypatch.setattr("webcrawl.crawler.result_commands.find_spec", lambda name: None)
     shown = commands()
     assert "scrapy export --format jsonl -o FOLDER  all pages as JSON Lines" in shown
-    assert "scrapy index" not in shown
+    assert "scrapy index" not in shown and "dashboard" not in shown
 
 
 def test_a_run_without_pending_urls_is_reported(local_web: StartWeb, crawl: RunCrawl) -> None:

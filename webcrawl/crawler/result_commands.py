@@ -10,7 +10,8 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from webcrawl.config import StoreConfig
 from webcrawl.frontier.figures import Figures
 
-_PLACES = ("METADATA_URI", "STORE_URI")
+_PLACES = ("METADATA_URI", "STORE_URI", "REDIS_URL")
+_OF_DASHBOARD = ("starlette", "jinja2", "uvicorn")
 
 
 def result_commands(stores: StoreConfig, now: Figures, settings: BaseSettings) -> list[str]:
@@ -29,6 +30,8 @@ def result_commands(stores: StoreConfig, now: Figures, settings: BaseSettings) -
         rows.append(("scrapy index", "then: scrapy search WORDS"))
     if now.stored and stores.keeps_links:
         rows.append(("scrapy links URL", "the links on a page; with --in those to it"))
+    if now.stored and all(find_spec(name) for name in _OF_DASHBOARD):
+        rows.append(("scrapy dashboard", "the crawl as pages in a browser"))
     width = max((len(command) for command, _ in rows), default=0)
     lines = [f"{command:<{width}}  {what}" for command, what in rows]
     if rows and (options := _options(settings)):

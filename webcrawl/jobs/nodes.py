@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from webcrawl.errors import CrawlError, StoreUnavailable
+from webcrawl.errors import CrawlError, StoreUnavailable, brief
 from webcrawl.jobs.records import State
 from webcrawl.jobs.workers import MOST_RESTARTS, Ended, Restarts, Workers
 
@@ -74,7 +74,7 @@ class Nodes:
                 async with session.request(method, f"{address}/{path}", data=data) as reply:
                     answer = dict(await reply.json(content_type=None))
         except (aiohttp.ClientError, OSError, ValueError, TypeError) as error:
-            raise StoreUnavailable(f"{address}: {error or 'no answer in time'}") from error
+            raise StoreUnavailable(f"{address}: {brief(error) or 'no answer in time'}") from error
         if answer.get("status") != "ok":
             raise StoreUnavailable(f"{address}: {answer.get('message', answer)}")
         return answer

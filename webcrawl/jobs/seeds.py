@@ -77,9 +77,9 @@ async def _fetched(url: str) -> bytes:
                 if len(body) > _LARGEST:
                     raise StoreError(f"the seeds at {shown} have more than {_LARGEST:,} bytes")
             return bytes(body)
-    except TimeoutError as error:
-        raise StoreError(f"cannot read the seeds at {shown}: no answer in time") from error
     except aiohttp.TooManyRedirects as error:
         raise StoreError(f"cannot read the seeds at {shown}: too many redirects") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise StoreError(f"cannot read the seeds at {shown}: {brief(error)}") from error
+        raise StoreError(
+            f"cannot read the seeds at {shown}: {brief(error) or 'no answer in time'}"
+        ) from error

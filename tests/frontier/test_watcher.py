@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from tests.frontier.pages import page
 from tests.mailserver import MailServer
 from tests.metadata import NOW
 from webcrawl.alarms.all_crawls import AllCrawls
@@ -199,3 +200,35 @@ async def test_crawls_are_watched_from_outside(
     ending.set()
     await running
     assert not valkey.exists(KEYS.own("watcher")), "the lock is given back"
+
+
+async def test_hosts_that_were_given_up_are_named(
+    watcher_of: Callable[[str], Watcher], engine: Engine, post: Post, clock: Clock
+) -> None:
+    watcher, crawl = watcher_of("one"), Crawl(engine, KEYS, "worker", 60.0)
+    await engine.run(
+        crawl.workers.tally({"hosts_given_up": 2, "given_up.http://b.test": 1, "given_up.http://a.test": 1})
+    )
+    await look(watcher, clock, 60)
+    (stored,) = post.outbox.notices()
+    assert (stored.notice.kind, stored.notice.title) == ("HOSTS", "crawl: 2 hosts given up")
+    assert stored.notice.text.splitlines()[1:] == ["http://a.test", "http://b.test"]
+
+
+async def test_a_surge_of_errors_and_a_stall_are_seen_in_the_figures(
+    watcher_of: Callable[[str], Watcher], engine: Engine, post: Post, clock: Clock
+) -> None:
+    """As the totals of the workers tell them, of whom one has something left to do."""
+    watcher, crawl = watcher_of("one"), Crawl(engine, KEYS, "worker", 3600.0)
+    await crawl.begin()
+    await crawl.workers.beat()
+    await Frontier(engine, KEYS, "worker").add([page("http://a.test/")])
+    for minute in range(12):
+        await engine.run(crawl.workers.tally({"status.200": 95, "status.503": 5 if minute < 10 else 95}))
+        await look(watcher, clock, 65)
+    assert [stored.notice.kind for stored in post.outbox.notices()] == ["ERRORS"]
+    await look(watcher, clock, 500)
+    assert len(titles(post)) == 1
+    await look(watcher, clock, 100)
+    kinds = [stored.notice.kind for stored in post.outbox.notices()]
+    assert kinds == ["STALLED", "ERRORS"], titles(post)

@@ -148,13 +148,16 @@ def _scalar(node: Any, place: Place) -> Any:
 
 
 def _complete(values: dict[str, Any], path: Path) -> None:
-    """Makes the path of a file with seeds absolute: it is relative to the file of the job."""
+    """Makes the paths of seeds and checkpoints absolute: they are relative to the file of the job."""
     seeds = values.get("seeds")
     if isinstance(seeds, dict) and isinstance(seeds.get("file"), str):
         file = (path.parent / seeds["file"]).absolute()
         if not file.is_file():
             raise WrongJob(f"there is no file {str(file)!r}", "seeds", "file")
         seeds["file"] = str(file)
+    checkpoints = values.get("checkpoints")
+    if isinstance(checkpoints, dict) and isinstance(to := checkpoints.get("to"), str) and "://" not in to:
+        checkpoints["to"] = str((path.parent / to).absolute())
 
 
 def _wrong(path: Path, lines: Mapping[Place, int], error: WrongJob) -> ConfigurationError:

@@ -103,6 +103,7 @@ def test_the_folder_of_an_iteration_is_below_that_of_its_job(tmp_path: Path, ite
     [
         ({"spider": "bread"}, "spider: there is no spider 'bread'"),
         ({"settings": {"DOWNLOAD_DELAY": "soon"}}, r"settings\.DOWNLOAD_DELAY: DOWNLOAD_DELAY must be"),
+        ({"settings": {"CRAWL_MAX_PAGE": 5}}, r"settings\.CRAWL_MAX_PAGE: .* did you mean CRAWL_MAX_PAGES"),
         ({"arguments": {"depth": 1, "scope": "hosts"}}, r"arguments\.scope: scope 'hosts': must be one of"),
         ({"arguments": {"scop": "host"}}, r"arguments\.scop: .*did you mean 'scope'\?"),
         ({"checkpoints": {"to": "gopher://a"}}, r"checkpoints\.to: to must begin with one of file://"),

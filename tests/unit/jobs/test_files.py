@@ -75,6 +75,13 @@ def test_a_file_with_seeds_is_relative_to_that_of_the_job(tmp_path: Path) -> Non
     (tmp_path / "a.yml").write_text(SHORT + "seeds: {file: seeds.txt}\n")
     (job,) = read_jobs(tmp_path)
     assert job.definition.seeds == Seeds(file=str(tmp_path / "seeds.txt"))
+    (tmp_path / "a.yml").write_text(
+        f"{SHORT}checkpoints: {{to: copies}}\n---\nname: b\ncron: 0 6 * * *\nspider: s\n"
+        "checkpoints: {to: s3://bucket/copies}\n"
+    )
+    found = [job.definition.checkpoints for job in read_jobs(tmp_path)]
+    assert found == [Checkpoints(str(tmp_path / "copies")), Checkpoints("s3://bucket/copies")]
+    (tmp_path / "a.yml").write_text(SHORT + "seeds: {file: seeds.txt}\n")
     (tmp_path / "seeds.txt").unlink()
     with pytest.raises(ConfigurationError, match=r"a\.yml:4: seeds\.file: there is no file"):
         read_jobs(tmp_path)

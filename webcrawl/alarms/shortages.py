@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from sqlalchemy.engine import make_url
+
 from webcrawl.alarms.delivery import utc_now
 from webcrawl.alarms.outbox import Notice
 from webcrawl.alarms.watcher import About
@@ -30,13 +32,8 @@ def shortages(stores: StoreConfig, machine: str, about: About) -> list[Notice]:
 
 
 def _short(stores: StoreConfig) -> Iterator[tuple[str, str]]:
-    folders = {stores.data_dir}
-    if (parts := urlsplit(stores.pages)).scheme == "file":
-        folders.add(Path(unquote(parts.path)))
-    free = {folder: _free(folder) for folder in folders if folder.exists()}
-    for folder, left in sorted(free.items()):
-        if left < NEARLY * stores.min_free:
-            pause = f"Below {size(stores.min_free)} (STORE_MIN_FREE_BYTES), workers pause."
+    for folder, pause in _disks(stores).items():
+        if (left := _free(folder)) < NEARLY * stores.min_free:
             yield f"the disk of {folder} is nearly full", f"{size(left)} are free. {pause}"
     spool = stores.data_dir / "spool"
     if stores.spool_max and spool.exists():
@@ -44,6 +41,22 @@ def _short(stores: StoreConfig) -> Iterator[tuple[str, str]]:
         if waiting > SPOOL_SHARE * stores.spool_max:
             most = f"At {size(stores.spool_max)} (STORE_SPOOL_MAX_BYTES), workers pause."
             yield f"the spool {spool} is nearly full", f"{size(waiting)} wait to be uploaded. {most}"
+
+
+def _disks(stores: StoreConfig) -> dict[Path, str]:
+    """One folder of each disk that is written to, and what happens when that is full."""
+    pause = f"Below {size(stores.min_free)} (STORE_MIN_FREE_BYTES), workers pause."
+    found = [(stores.data_dir, pause)]
+    if (parts := urlsplit(stores.pages)).scheme == "file":
+        found.append((Path(unquote(parts.path)), pause))
+    database = make_url(stores.metadata)
+    if database.get_backend_name() == "sqlite" and database.database:
+        found.append((Path(database.database).parent, "When it is full, workers wait: it has the database."))
+    disks: dict[int, tuple[Path, str]] = {}
+    for folder, what in found:
+        if folder.exists():
+            disks.setdefault(folder.stat().st_dev, (folder, what))
+    return dict(disks.values())
 
 
 def _free(folder: Path) -> int:

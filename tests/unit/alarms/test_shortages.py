@@ -17,8 +17,11 @@ LEAST = 100_000
 """STORE_MIN_FREE_BYTES; nearly full is less than five times as much."""
 
 
-def stores(folder: Path, pages: Path, *, spool_max: int = 0, min_free: int = 0) -> StoreConfig:
-    return StoreConfig(pages.as_uri(), "", folder, spool_max=spool_max, min_free=min_free)
+def stores(
+    folder: Path, pages: Path, *, database: Path | None = None, spool_max: int = 0, min_free: int = 0
+) -> StoreConfig:
+    uri = f"sqlite:///{database or folder / 'metadata.db'}"
+    return StoreConfig(pages.as_uri(), uri, folder, spool_max=spool_max, min_free=min_free)
 
 
 def told(stores: StoreConfig) -> list[Notice]:
@@ -61,6 +64,22 @@ def test_the_disk_of_the_archive_counts_too(small_disk: Path, tmp_path: Path) ->
     assert [notice.title for notice in told(data)] == [
         f"news: the disk of {archive} is nearly full on crawler-1"
     ]
+
+
+def test_a_disk_is_told_once_whatever_is_on_it(small_disk: Path) -> None:
+    (small_disk / "warc").mkdir()
+    leave(small_disk, 4 * LEAST)
+    data = stores(small_disk, small_disk / "warc", min_free=LEAST)
+    assert [notice.title for notice in told(data)] == [
+        f"news: the disk of {small_disk} is nearly full on crawler-1"
+    ]
+
+
+def test_the_disk_of_the_database_counts_too(small_disk: Path, tmp_path: Path) -> None:
+    leave(small_disk, 4 * LEAST)
+    (notice,) = told(stores(tmp_path, tmp_path, database=small_disk / "pages.db", min_free=LEAST))
+    assert notice.title == f"news: the disk of {small_disk} is nearly full on crawler-1"
+    assert notice.text.endswith(" kB are free. When it is full, workers wait: it has the database.")
 
 
 @pytest.mark.parametrize(("waiting", "is_told"), [(8_000, False), (8_200, True)])

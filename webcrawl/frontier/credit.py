@@ -93,7 +93,7 @@ class Purse:
         self.name = uuid.uuid4().hex[:16]
         self._number = 0
         self._deliveries_to: Counter[int] = Counter()
-        self._owed: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        self._owed: defaultdict[int, dict[str, int]] = defaultdict(dict)
         self._payments: list[_Payment] = []
         self._deliveries: list[_Delivery] = []
 
@@ -106,8 +106,9 @@ class Purse:
         """Divides what the purse got for a page of a host among its distinct links."""
         if each := credit // max(1, len(links)):
             owed = self._owed[self._keys.shard(host)]
+            known = owed.get  # a Counter takes twice as long
             for url in links:
-                owed[url] += each
+                owed[url] = known(url, 0) + each
 
     def forget(self) -> None:
         """Begins with a new purse, because the engine may have lost what this one got; the old one will be closed."""

@@ -51,7 +51,8 @@ class LinkMemory:
         if self._left <= 0:
             return
         self._left -= len(links) + 1
-        record = array("I", (number_of(page), len(links), *map(number_of, links)))
+        # as number_of does, which is called for each link of a crawl otherwise
+        record = array("I", [number_of(page), len(links), *[crc32(url.encode()) for url in links]])
         if sys.byteorder == "big":
             record.byteswap()
         try:

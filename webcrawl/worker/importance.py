@@ -91,9 +91,9 @@ class Importance:
         page = self._pages.get(url)
         if page is None or len(page.links) >= MOST_LINKS:
             return
-        found = (
-            dict.fromkeys(one for one in targets if one not in refused) if refused else dict.fromkeys(targets)
-        )
+        found = dict.fromkeys(targets)
+        for one in refused:
+            found.pop(one, None)
         page.links |= found
         if self._weigh:
             self._new_origins |= dict.fromkeys(found, _Origin(url, depth))

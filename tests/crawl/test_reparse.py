@@ -134,7 +134,8 @@ def test_rows_are_those_of_the_crawl(
     changed = differences(crawled, found, ["importance"])
     assert [one for one in changed if one[0] not in near] == []
     # a finished one ends at once
-    assert "Finished at" in reparse(result.data_dir, *limit).stdout
+    same = reparse(result.data_dir, *limit, "--processes", "2", "-O", str(tmp_path / "items.jsonl"))
+    assert ("Nothing was read" in same.stderr, "Finished at" in same.stdout) == (True, True)
 
 
 CHANGED = '''
@@ -209,6 +210,23 @@ def test_a_new_pipeline_reads_archived_pages(local_web: StartWeb, crawl: RunCraw
     assert titles["scan"] == (djvu, "DJVM")
     assert titles["x"] == ("application/octet-stream", None)
     assert {name for _, name, *_ in differences(before, after)} == {"mime_type", "title"}
+
+
+def test_a_finished_reparse_is_not_that_with_other_settings(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    body = b"AT&TFORM1234DJVU"
+    web.put(SITE, "/a.djvu", Reply(body, headers={"Content-Type": "application/octet-stream"}))
+    data_dir = crawl([web.url(SITE, "/a.djvu")]).data_dir
+    reparse(data_dir)
+    assert "Nothing was read" in reparse(data_dir, "-s", "CONCURRENT_ITEMS=1").stderr
+    pipelines = ("-s", 'ITEM_PIPELINES={"tests.crawl.djvu.DjvuPipeline": 230}')
+    assert "Nothing was read" not in reparse(data_dir, *pipelines).stderr
+    assert [row["title"] for row in rows(data_dir).values()] == ["DJVU"]
+    tables = ("-s", "TEXT=parquet", "-s", "LINKS=True")
+    for options in (tables, (*pipelines, "-s", "MY_OWN=1"), (*pipelines, "-s", "MY_OWN=2")):
+        assert "Nothing was read" not in reparse(data_dir, *options).stderr, options
+    assert "Nothing was read" in reparse(data_dir, *pipelines, "-s", "MY_OWN=2").stderr
+    assert len(list((data_dir / "reparse").glob("????????????.db"))) == 1, "plans of finished ones stay"
 
 
 def test_a_damaged_record_is_told_and_does_not_stop_the_rest(local_web: StartWeb, crawl: RunCrawl) -> None:

@@ -73,6 +73,7 @@ class Command(BaseRunSpiderCommand):
 
     def _reparse(self, spider: str, opts: argparse.Namespace) -> int:
         from webcrawl.crawler.session import Session
+        from webcrawl.reparse.command_mark import command_mark
         from webcrawl.reparse.places import locked, open_plan
         from webcrawl.reparse.selection import conditions
         from webcrawl.reparse.settings import reparse_settings
@@ -100,9 +101,12 @@ class Command(BaseRunSpiderCommand):
             if opts.dry_run:
                 print(json.dumps(chosen) if opts.json else _choice(chosen))
                 return 0
-            plan = stack.enter_context(open_plan(session.stores.data_dir, spider, opts))
+            mark = command_mark(spider, opts, settings)
+            plan = stack.enter_context(open_plan(session.stores.data_dir, mark, again=opts.again))
             code = 0
-            if plan.finished_at is None:
+            if plan.finished_at is not None:
+                print("Nothing was read: this command was finished before with the same settings.", file=sys.stderr)
+            else:
                 if not plan.is_made:
                     plan.make(rows.places(where), chosen, opts.callback)
                 plan.begin()

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import argparse
 import fcntl
-import hashlib
-import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from webcrawl.documents.disk import failure
 from webcrawl.errors import StoreError
 from webcrawl.reparse.plan import Plan, remove
-from webcrawl.reparse.selection import OPTIONS
 from webcrawl.stores.file_lock import try_lock
 
 _LOCK, _WORKERS = "lock", "workers"
 
 
-def open_plan(data_dir: Path, spider: str, opts: argparse.Namespace) -> Plan:
-    """The plan of the command with this spider and these options; with `opts.again` a new one."""
-    said = [spider, sorted(opts.spargs.items()), opts.callback, [getattr(opts, name) for name in OPTIONS]]
-    mark = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:12]
-    path = _folder(data_dir) / f"{mark}.db"
-    if opts.again:
-        remove(path)
+def open_plan(data_dir: Path, mark: str, *, again: bool) -> Plan:
+    """The plan of the commands with this mark; with `again` a new one. Finished plans of others are deleted."""
+    folder = _folder(data_dir)
+    path = folder / f"{mark}.db"
+    for other in folder.glob("?" * len(mark) + ".db"):
+        if again if other == path else _is_finished(other):
+            remove(other)
     return Plan(path)
+
+
+def _is_finished(path: Path) -> bool:
+    with suppress(StoreError), Plan(path) as plan:
+        return plan.finished_at is not None
+    return False
 
 
 @contextmanager

@@ -1,0 +1,78 @@
+"""Which reparses are the same one: a killed one goes on, and a finished one is not done again."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
+from scrapy.utils.python import global_object_name
+
+from webcrawl import __version__
+from webcrawl.config import DECLARED, read
+from webcrawl.reparse.selection import OPTIONS
+
+_READ = (
+    *("MIME_TIMEOUT", "MIME_MEMORY", "DOCUMENT_MAXSIZE", "ROBOTS_META_OBEY", "TEXT_LINKS", "PAGE_RESOURCES"),
+    *("SIMHASH_DISTANCE", "LINKS", "TEXT", "TEXT_MARKDOWN", "STORE_URI", "METADATA_URI", "CRAWL_ID"),
+)
+"""Declared settings on which it depends what is made of a page, and where it goes."""
+_COMPONENTS = ("ITEM_PIPELINES", "SPIDER_MIDDLEWARES", "DOWNLOADER_MIDDLEWARES", "EXTENSIONS")
+
+
+def command_mark(spider: str, opts: argparse.Namespace, settings: BaseSettings) -> str:
+    """Returns a short name, the same for commands that make the same of the same pages.
+
+    That is decided by the spider and its arguments, the options, the release of webcrawl, and settings: those of
+    _READ, the components, the feeds, and those of the project's own, which only its code knows. `settings` are
+    complete. Code of the project that has changed is not noticed.
+    """
+    said = [
+        __version__,
+        spider,
+        sorted(opts.spargs.items()),
+        opts.callback,
+        [getattr(opts, name) for name in OPTIONS],
+        _values(settings),
+    ]
+    return hashlib.sha256(_json(said).encode()).hexdigest()[:12]
+
+
+def _values(settings: BaseSettings) -> Mapping[str, Any]:
+    parts = {name: settings.get_component_priority_dict_with_base(name) for name in _COMPONENTS}
+    return {
+        **{name: read(settings, name) for name in _READ},
+        **{name: [(_named(part), place) for part, place in found.items()] for name, found in parts.items()},
+        "FEEDS": {str(uri): feed for uri, feed in settings.getdict("FEEDS").items()},
+        **{name: settings[name] for name in sorted(settings) if _is_of_project(settings, name)},
+    }
+
+
+def _is_of_project(settings: BaseSettings, name: str) -> bool:
+    return (
+        (settings.getpriority(name) or 0) >= SETTINGS_PRIORITIES["project"]
+        and name not in DECLARED
+        and not hasattr(default_settings, name)
+    )
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, skipkeys=True, default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(_named(name)): one for name, one in value.items()}
+    if isinstance(value, set | frozenset | tuple):
+        return sorted(map(_json, value))
+    # never repr, which may have an address in memory
+    return _named(value)
+
+
+def _named(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return global_object_name(value) if hasattr(value, "__qualname__") else type(value).__qualname__

@@ -101,6 +101,9 @@ def test_the_summary_and_wrong_uses(followed: tuple[Path, LocalWeb, str], tmp_pa
     assert "crawl with LINKS = True" in HERE.scrapy(
         "graph", "-o", f"{tmp_path}/x", "-s", f"DATA_DIR={tmp_path}", code=1
     )
+    assert "crawl 'other' has stored no links" in HERE.scrapy(
+        "graph", "-o", f"{tmp_path}/x", "--crawl", "other", *data, code=1
+    )
     assert "give the folder to write" in HERE.scrapy("graph", *data, code=2)
 
 

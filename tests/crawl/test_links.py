@@ -16,7 +16,7 @@ import lxml.html
 import pytest
 
 from tests.crawl.conftest import Project
-from tests.crawls import CHECKOUT, Crawl, CrawlResult, until
+from tests.crawls import CHECKOUT, Crawl, CrawlResult, scrapy, until
 from tests.documents import pdf, rss, sitemap_index, urlset
 from tests.web import Hit, LocalWeb, Reply
 
@@ -201,6 +201,8 @@ def test_without_links_nothing_is_stored(web: LocalWeb, crawl: Callable[..., Cra
     assert not (result.data_dir / "links").exists()
     data = ("-s", f"DATA_DIR={result.data_dir}")
     assert "crawl with LINKS = True" in HERE.scrapy("links", web.url(SITE), *data, code=1)
+    assert "crawl with LINKS = True" in HERE.scrapy("links", "--merge", *data, code=1)
+    assert not (result.data_dir / "links").exists()
 
 
 def test_the_command_shows_links_of_both_directions(web: LocalWeb, crawl: Callable[..., CrawlResult]) -> None:
@@ -222,7 +224,13 @@ def test_the_command_shows_links_of_both_directions(web: LocalWeb, crawl: Callab
     assert [re.split(" +", line.strip())[1] for line in hosts] == [host, "127.0.1.2:9"]
     (line,) = HERE.scrapy("links", "--host", "--in", "http://127.0.1.2:9/", *data, "--json").splitlines()
     assert json.loads(line) == {"host": host, "links": 1}
-    assert HERE.scrapy("links", "--crawl", "other", home, *data) == ""
+    for words, reason in (
+        (("--crawl", "other", home), "0 links: no link on this page is stored by crawl 'other'."),
+        (("--in", web.url(SITE, "/none")), "0 links: no link to this page is stored."),
+        (("--host", "http://none.example/"), "0 hosts: no link on pages of this host is stored."),
+    ):
+        done = scrapy("links", *words, *data)
+        assert (done.stdout, done.stderr) == ("", f"{reason}\n")
     assert "give one URL" in HERE.scrapy("links", *data, code=2)
     (path,) = (result.data_dir / "links").iterdir()
     path.write_bytes(b"PAR1")

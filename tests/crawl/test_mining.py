@@ -46,6 +46,9 @@ def test_the_first_half_has_most_of_the_value(local_web: Callable[..., LocalWeb]
         NAME,
         *TABLES,
     } and f"tables in {mined}: patterns" in told
+    wrong = HERE.scrapy("mine", "--crawl", "other", *data, code=1)
+    assert "crawl 'other' has stored no page and no link" in wrong
+    assert (mined / "hubs.parquet").stat().st_size > 1000, "the tables of the run before stay"
     assert f"learned text from {PAGES + len(SITES)} pages: explains " in told
     learned = crawl(seeds, CRAWL_ID="learned", MINED=True)
     assert learned.returncode == 0, learned.stderr

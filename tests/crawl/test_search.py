@@ -115,6 +115,19 @@ def test_a_damaged_file_of_texts_is_named_and_the_archive_read(
     assert len(hits(copied, "nests")) == 1
 
 
+def test_an_index_is_not_deleted_if_it_cannot_be_made_anew(
+    indexed: tuple[LocalWeb, Path], tmp_path: Path
+) -> None:
+    _, data_dir = indexed
+    copied = tmp_path / "data"
+    shutil.copytree(data_dir, copied, ignore=shutil.ignore_patterns("engine"))
+    before = hits(copied, "nest")
+    (path,) = (copied / "links").glob("*.parquet")
+    path.write_bytes(b"PAR1")
+    assert f"{path} cannot be read" in run(copied, "index", "--again", code=1)
+    assert hits(copied, "nest") == before != []
+
+
 def test_searches_find_pages_by_text_title_and_anchor(indexed: tuple[LocalWeb, Path]) -> None:
     web, data_dir = indexed
     (stork,) = found(data_dir, "nests")
@@ -144,6 +157,7 @@ def test_wrong_uses_are_one_sentence(indexed: tuple[LocalWeb, Path], tmp_path: P
         (2, "a limit from 1 to 1,000", "search", "a", "--limit", "0"),
         (1, "is not a query", "search", "a AND"),
         (1, "--since: 'yesterday' is not a time", "search", "a", "--since", "yesterday"),
+        (1, "'html' is not a MIME type", "search", "a", "--type", "html"),
         (1, f"there is no index in {tmp_path}", "search", "a", "--index", str(tmp_path)),
         (1, "is not empty, and no index", "index", "--index", str(data_dir)),
     ):

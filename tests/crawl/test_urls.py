@@ -138,6 +138,9 @@ def test_wrong_input_is_named(crawl: RunCrawl, local_web: StartWeb, tmp_path: Pa
     result = crawl([web.url(SITE)], CRAWL_MAX_PAGES=1)
     operator = Operator(result.data_dir)
     assert "missing.csv cannot be read" in operator.urls("--set", "missing.csv", code=1)
+    assert f"cannot write {tmp_path}/none/a.parquet: " in operator.urls(
+        "-o", f"{tmp_path}/none/a.parquet", code=1
+    )
     assert "is none of queued" in operator.urls("--state", "waits", code=2)
     assert "needs a file" in operator.urls("--format", "parquet", code=2)
     assert "--set takes no options" in operator.urls("--set", "a.csv", "--host", web.host(SITE), code=2)

@@ -51,6 +51,7 @@ class Command(SessionCommand):
         from webcrawl.config.private_files import end_privacy, keep_private
         from webcrawl.crawler.command import existing_metadata
         from webcrawl.crawler.pages.stored_texts import StoredTexts, TextColumns
+        from webcrawl.search.anchors import stored_anchors
         from webcrawl.search.folder import open_to_write
 
         if args:
@@ -58,12 +59,12 @@ class Command(SessionCommand):
         assert self.settings is not None
         keep_private(session.stores.data_dir, self)
         try:
-            with (
-                existing_metadata(session) as metadata,
-                open_to_write(index_folder(session, opts), again=opts.again) as index,
-            ):
-                columns = TextColumns(StoredTexts(session, self.settings, metadata), ["text"])
-                indexer = await _run(session, opts, metadata, index, columns)
+            with existing_metadata(session) as metadata:
+                # raises StoreError for a damaged file, while the index that --again deletes is there
+                stored_anchors(session.stores)
+                with open_to_write(index_folder(session, opts), again=opts.again) as index:
+                    columns = TextColumns(StoredTexts(session, self.settings, metadata), ["text"])
+                    indexer = await _run(session, opts, metadata, index, columns)
         finally:
             end_privacy(self)
         _print(indexer.figures, columns, as_json=opts.json)

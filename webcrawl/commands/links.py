@@ -57,6 +57,7 @@ class Command(SessionCommand):
         if opts.merge:
             if args:
                 raise UsageError("--merge takes no URL")
+            link_files(session.stores)  # there are some
             merged = merge_files(session.stores)
             print(f"Merged {counted(merged.before, 'file')} into {merged.after:,}.", file=sys.stderr)
             return
@@ -79,9 +80,17 @@ class Command(SessionCommand):
         for line in lines:
             print(_json(line) if opts.json else printable(_text(line, inbound=opts.inbound)))
         shown = f"The first {opts.limit:,} of " if len(lines) < total else ""
-        print(f"{shown}{counted(total, noun)}.", file=sys.stderr)
+        print(f"{shown}{counted(total, noun)}{'' if total else _why_none(opts)}.", file=sys.stderr)
         if files.unfinished:
             print("The latest links are left out: crawls are still writing them.", file=sys.stderr)
+
+
+def _why_none(opts: argparse.Namespace) -> str:
+    what = "host" if opts.host else "page"
+    of = f" by crawl {opts.crawl!r}" if opts.crawl else ""
+    if opts.inbound:
+        return f": no link to this {what} is stored{of}"
+    return f": no link on {'pages of this host' if opts.host else 'this page'} is stored{of}"
 
 
 def _json(line: dict[str, Any]) -> str:

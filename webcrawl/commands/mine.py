@@ -95,6 +95,11 @@ def _load(session: Session, workspace: Workspace, target: Target, crawl: str | N
         workspace.load_pages(columns, target, crawl)
     finally:
         columns.close()
+    if workspace.is_empty:
+        of = f"crawl {crawl!r} has" if crawl else "the crawls have"
+        raise StoreError(
+            f"nothing to mine: {of} stored no page and no link. What was mined before stays in use"
+        )
     return bool(files.openers)
 
 

@@ -105,7 +105,10 @@ class Command(BaseRunSpiderCommand):
             plan = stack.enter_context(open_plan(session.stores.data_dir, mark, again=opts.again))
             code = 0
             if plan.finished_at is not None:
-                print("Nothing was read: this command was finished before with the same settings.", file=sys.stderr)
+                print(
+                    "Nothing was read: this command was finished before with the same settings.",
+                    file=sys.stderr,
+                )
             else:
                 if not plan.is_made:
                     plan.make(rows.places(where), chosen, opts.callback)

@@ -72,6 +72,10 @@ class Command(SessionCommand):
 def _filters(opts: argparse.Namespace) -> Filters:
     from webcrawl.search.query import Filters
     from webcrawl.search.schema import MEDIA, PAGE
+    from webcrawl.stores.selection import of_type
+
+    if opts.type:
+        of_type(opts.type)  # raises ConfigurationError
 
     return Filters(
         host=opts.host,

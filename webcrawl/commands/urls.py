@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import SessionCommand, check_crawl, host_named, metadata_if_any
+from webcrawl.documents.disk import failure
 from webcrawl.documents.values import counted
 from webcrawl.errors import LibraryMissing, StoreError
 
@@ -141,6 +142,10 @@ def _written(session: Session, form: str, output: str | None) -> Iterator[Part]:
     path = Path(output)
     unfinished = path.with_name(f".{path.name}.unfinished")
     with readable_outside(session.stores.data_dir, path):
+        try:
+            unfinished.touch()
+        except OSError as error:
+            raise failure("write", path, error) from error
         part = FORMATS[form](unfinished, FIELDS)
     try:
         yield part

@@ -150,6 +150,12 @@ class Workspace:
         if not target.column:
             self._count_new_links()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no page and no link was loaded."""
+        found = self.run("SELECT EXISTS (FROM links) OR EXISTS (FROM pages)").fetchone()
+        return not found[0]
+
     def _count_new_links(self) -> None:
         """Sets the value of pages that count to the number of URLs that they were the first to link to."""
         self.run(

@@ -64,7 +64,8 @@ def _rewrite(store: ObjectStore, name: str, size: int, columns: _Columns, readin
             elif left_out:
                 _write_others(store, name, file, columns, arrow.compute.invert(old))
     except (arrow.ArrowException, KeyError, OSError, ValueError) as error:
-        raise StoreError(f"{store.uri(name)} cannot be written anew: {brief(error)}") from error
+        reason = f"{store.uri(name)} cannot be written anew: {brief(error)}"
+        raise StoreError(f"{reason}. If it is damaged, move it away and run the command again") from error
     return left_out
 
 

@@ -78,6 +78,12 @@ def damages(folder: Path) -> Iterator[None]:
         if not isinstance(error, ValueError | OSError) and type(error).__name__ != "PanicException":
             raise
         reason = f"the index in {folder} cannot be used: {brief(error)}"
+        if "Lockfile" in reason and "IoError" in reason:
+            place = folder / _PAGES
+            raise StoreError(
+                f"cannot search in {folder}: tantivy cannot open its lock file in {place}. Give yourself the right to "
+                f"write there, or copy the index: {brief(error)}"
+            ) from error
         raise StoreError(f"{reason}. If it is damaged, make it anew by `scrapy index --again`") from error
 
 

@@ -175,6 +175,16 @@ def test_damage_is_one_sentence_with_the_folder_and_the_way_out(pages: Pages) ->
         assert pages.urls("common") == ["/a"]
 
 
+def test_who_may_not_lock_an_index_is_told_so(pages: Pages) -> None:
+    pages.store(page("/a", "common"))
+    pages.index()
+    lock = pages.folder / "index" / "pages" / ".tantivy-meta.lock"
+    lock.unlink(missing_ok=True)
+    lock.mkdir()
+    with pytest.raises(StoreError, match=r"tantivy cannot open its lock file in .*index/pages\. Give"):
+        pages.hits("common")
+
+
 def test_other_folders_and_versions_are_refused(pages: Pages) -> None:
     index = pages.folder / "index"
     index.mkdir()

@@ -104,6 +104,9 @@ def test_the_summary_and_wrong_uses(followed: tuple[Path, LocalWeb, str], tmp_pa
     assert "crawl 'other' has stored no links" in HERE.scrapy(
         "graph", "-o", f"{tmp_path}/x", "--crawl", "other", *data, code=1
     )
+    for memory in ("0.1", "inf", "nan"):
+        wrong = HERE.scrapy("graph", "-o", f"{tmp_path}/x", "--memory", memory, *data, code=2)
+        assert "--memory must be from 0.5 to 1,000,000 GB" in wrong
     assert "give the folder to write" in HERE.scrapy("graph", *data, code=2)
 
 

@@ -214,6 +214,7 @@ def test_copies_of_a_file_and_of_a_page_are_found(indexed: tuple[LocalWeb, Path]
     for code, message, *words in (
         (1, "is neither a file nor a URL", "copies", str(tmp_path)),
         (1, "is neither a file nor a page in", "copies", web.url(SITE, "/secret")),
+        (1, "/nest.png has no text", "copies", web.url(SITE, "/nest.png")),
         (2, "give one file or URL", "copies", "--least", "0", str(file)),
         (1, "there is no index", "copies", str(file), "--index", str(tmp_path)),
     ):

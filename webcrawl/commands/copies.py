@@ -114,6 +114,8 @@ def _page(session: Session, search: Search, name: str) -> tuple[str, str]:
         raise StoreError(f"{name} is neither a file nor a URL") from error
     for spelling in dict.fromkeys([url, session.canonicalizer.canonical(url)]):
         if (text := search.text_of(spelling)) is not None:
+            if not text:
+                raise StoreError(f"{spelling} has no text")
             return spelling, text
     raise StoreError(f"{name} is neither a file nor a page in {search.folder}: `scrapy index` adds new pages")
 

@@ -19,7 +19,7 @@ from webcrawl.documents.values import counted
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
 
-_LEAST_GB = 0.5
+_LEAST_GB, _MOST_GB = 0.5, 1_000_000
 
 
 class Command(SessionCommand):
@@ -58,8 +58,8 @@ class Command(SessionCommand):
 
         if args or not opts.output:
             raise UsageError("give the folder to write: -o folder")
-        if opts.memory is not None and not opts.memory >= _LEAST_GB:
-            raise UsageError(f"--memory must be {_LEAST_GB} GB or more")
+        if opts.memory is not None and not _LEAST_GB <= opts.memory <= _MOST_GB:
+            raise UsageError(f"--memory must be from {_LEAST_GB} to {_MOST_GB:,} GB")
         check_libraries()
         files = link_files(session.stores)
         memory = int(opts.memory * 1e9) if opts.memory else None

@@ -13,7 +13,7 @@ from webcrawl.search.entry import Entry, key_of, unpacked
 from webcrawl.search.folder import damages, open_to_read, use_words_of
 from webcrawl.search.library import tantivy
 from webcrawl.search.query import ANYTHING, Filters, explained, query_of
-from webcrawl.search.schema import schema
+from webcrawl.search.schema import PAGE, schema
 
 SNIPPET = 200
 """Characters of a snippet, about."""
@@ -105,11 +105,14 @@ class Search:
         return Hit(entry, same[0].score, snippet, marks, [self.page(one.place)[0].url for one in others])
 
     def text_of(self, url: str) -> str | None:
-        """Returns the text of a page, or None if the index does not have it."""
+        """Returns the text of a page, or None if the index does not have it; images, audio and video have none."""
         query = tantivy().Query.term_query(schema(), "key", key_of(url))
         with damages(self.folder):
             hits = self.searcher.search(query, 1, count=False).hits
-            return self.page(hits[0][1])[1] if hits else None
+            if not hits:
+                return None
+            entry, text = self.page(hits[0][1])
+            return text if entry.kind == PAGE else ""
 
     def page(self, place: Any) -> tuple[Entry, str]:
         """Returns what the index has of a page: its entry and its text."""

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
     from webcrawl.crawler.session import Session
     from webcrawl.reparse.plan import Plan
+    from webcrawl.stores.reread_rows import RereadRows
 
 _SHOWN = 10
+_FINISHED_BEFORE = "Nothing was read: this command was finished before with the same settings."
 
 
 class Command(BaseRunSpiderCommand):
@@ -74,11 +76,9 @@ class Command(BaseRunSpiderCommand):
     def _reparse(self, spider: str, opts: argparse.Namespace) -> int:
         from webcrawl.crawler.session import Session
         from webcrawl.reparse.command_mark import command_mark
-        from webcrawl.reparse.places import locked, open_plan
+        from webcrawl.reparse.places import open_plan
         from webcrawl.reparse.selection import conditions
         from webcrawl.reparse.settings import reparse_settings
-        from webcrawl.stores.metadata import Metadata
-        from webcrawl.stores.reread_rows import RereadRows
 
         assert self.settings is not None
         AddonManager.load_pre_crawler_settings(self.settings)
@@ -89,12 +89,7 @@ class Command(BaseRunSpiderCommand):
             raise ConfigurationError(f"--callback: spider {spider!r} has no method {opts.callback!r}")
         session = Session(settings, spider)
         with ExitStack() as stack:
-            uri = _database(session)
-            if not opts.dry_run:
-                stack.enter_context(locked(session.stores.data_dir))
-            # only now, as this writes, and another reparse may hold the database
-            Metadata(uri, history=session.stores.history).close()
-            rows = stack.enter_context(closing(RereadRows(uri, session.connection.keys.crawl)))
+            rows = _rows(session, stack, alone=not opts.dry_run)
             chosen = rows.count(where)
             if not any(chosen.values()):
                 _check_crawl(rows, session)
@@ -103,19 +98,16 @@ class Command(BaseRunSpiderCommand):
                 return 0
             mark = command_mark(spider, opts, settings)
             plan = stack.enter_context(open_plan(session.stores.data_dir, mark, again=opts.again))
-            code = 0
             if plan.finished_at is not None:
-                print(
-                    "Nothing was read: this command was finished before with the same settings.",
-                    file=sys.stderr,
-                )
-            else:
-                if not plan.is_made:
-                    plan.make(rows.places(where), chosen, opts.callback)
-                plan.begin()
-                code = self._work(plan, settings, changes, spider, opts)
-                if not plan.left():
-                    _finish(plan, rows, session, settings)
+                print(_FINISHED_BEFORE, file=sys.stderr)
+                _conclude(plan, settings, opts)
+                return 0
+            if not plan.is_made:
+                plan.make(rows.places(where), chosen, opts.callback)
+            plan.begin()
+            code = self._work(plan, settings, changes, spider, opts)
+            if not plan.left():
+                _finish(plan, rows, session, settings)
             _conclude(plan, settings, opts)
             return code or int(plan.finished_at is None)
 
@@ -148,6 +140,20 @@ class Command(BaseRunSpiderCommand):
             return code
 
         return asyncio.run(run())
+
+
+def _rows(session: Session, stack: ExitStack, *, alone: bool) -> RereadRows:
+    """The rows of the crawl; with `alone`, no other reparse may work in the folder."""
+    from webcrawl.reparse.places import locked
+    from webcrawl.stores.metadata import Metadata
+    from webcrawl.stores.reread_rows import RereadRows
+
+    uri = _database(session)
+    if alone:
+        stack.enter_context(locked(session.stores.data_dir))
+    # only now, as this writes, and another reparse may hold the database
+    Metadata(uri, history=session.stores.history).close()
+    return stack.enter_context(closing(RereadRows(uri, session.connection.keys.crawl)))
 
 
 def _database(session: Session) -> str:

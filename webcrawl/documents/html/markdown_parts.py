@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 from selectolax.lexbor import LexborNode
@@ -12,10 +12,14 @@ from selectolax.lexbor import LexborNode
 from webcrawl.documents.html.markdown_blocks import IMAGE, Block
 from webcrawl.documents.html.text_lines import lines_of
 
-# A line of so many characters is hardly in the page twice: it finds the place again where the order was lost.
-_LONG = 40
 # So many of the lines must be found.
 _LEAST = 0.9
+# How often ranges are divided at blocks that are once in them. Each time takes as long as the first.
+_MOST_ROUNDS = 4
+# A block that is no anchor is looked for in so many lines after the one before; further ahead it is another one.
+_FAR = 200
+# Of the places that begin with its first line, so many are compared with a block.
+_MOST_PLACES = 20
 
 Lines: TypeAlias = tuple[str, ...]
 
@@ -34,58 +38,119 @@ def outside(node: LexborNode, tags: Collection[int]) -> LexborNode:
 def keep_main_part(blocks: Sequence[Block], main_text: str) -> bool:
     """Keeps the blocks whose text is in the main part, and its images; returns whether nearly all of it was found.
 
-    The lines of the main part are those of its blocks, in their order. A line may be in the page several times (its
-    title is often in a menu too), so the search begins at the longest one and goes on to both sides.
+    The lines of the main part are those of its blocks, in their order. A line may be in the page several times: a title
+    in a menu too, the same import in each example. So blocks that are there once are found first, and the others
+    between them, as in the "patience diff" of Bram Cohen (2009).
     """
     wanted = lines_of(main_text)
     texts = [block for block in blocks if block.lines]
     for block in blocks:
         block.is_kept = False
-    place = _longest(texts, wanted)
-    if place is None:
-        return False
-    number, line = place
-    found = _keep([(block, block.lines) for block in texts[number:]], wanted[line:])
-    found += _keep([(block, block.lines[::-1]) for block in texts[:number][::-1]], wanted[:line][::-1])
+    found = _Alignment(texts, wanted).keep() if wanted else 0
     was_kept = False
     for block in blocks:
         if block.kind == IMAGE:
             block.is_kept = was_kept
         else:
             was_kept = block.is_kept
-    return found >= _LEAST * len(wanted)
+    return found >= _LEAST * len(wanted) > 0
 
 
-def _longest(texts: Sequence[Block], wanted: Lines) -> tuple[int, int] | None:
-    """Returns the number of the block with the longest line, and the line at which this block begins."""
-    longest = max(wanted, key=len, default="")
-    place = wanted.index(longest) if wanted else 0
-    for number, block in enumerate(texts):
-        if longest in block.lines:
-            start = place - block.lines.index(longest)
-            if start >= 0 and wanted[start : start + len(block.lines)] == block.lines:
-                return number, start
-    return None
+class _Alignment:
+    """Finds blocks in the lines of the main part. Ranges of blocks and lines are from a number to before another."""
 
+    def __init__(self, texts: Sequence[Block], wanted: Lines) -> None:
+        self._texts = texts
+        self._wanted = wanted
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for number, line in enumerate(wanted):
+            self._places[line].append(number)
 
-def _keep(texts: Iterable[tuple[Block, Lines]], wanted: Lines) -> int:
-    """Keeps the blocks whose lines come next; returns the number of lines that were found."""
-    places: dict[str, list[int]] = defaultdict(list)
-    for number, line in enumerate(wanted):
-        if len(line) >= _LONG:
-            places[line].append(number)
-    at = found = 0
-    for block, lines in texts:
-        if at == len(wanted):
-            break
-        start = at
-        if wanted[at] != lines[0]:
-            later = places.get(lines[0], ())
-            if (next_one := bisect_left(later, at)) == len(later):
+    def keep(self) -> int:
+        """Keeps the blocks that are found; returns the number of their lines."""
+        found = 0
+        left = [(0, len(self._texts), 0, len(self._wanted), 0)]
+        while left:
+            first, last, start, end, depth = left.pop()
+            anchors = _in_order(self._anchors(first, last, start, end)) if depth < _MOST_ROUNDS else []
+            if not anchors:
+                found += self._keep_next(first, last, start, end)
                 continue
-            start = later[next_one]
-        if wanted[start : start + len(lines)] == lines:
-            block.is_kept = True
-            found += len(lines)
-            at = start + len(lines)
+            for number, place in anchors:
+                if first < number and start < place:
+                    left.append((first, number, start, place, depth + 1))
+                found += self._keep(number)
+                first, start = number + 1, place + len(self._texts[number].lines)
+            if first < last and start < end:
+                left.append((first, last, start, end, depth + 1))
+        return found
+
+    def _anchors(self, first: int, last: int, start: int, end: int) -> list[tuple[int, int, int]]:
+        """Returns the blocks that are once in a range, and their first line once in the lines: number, line, end."""
+        times = Counter([block.lines for block in self._texts[first:last]])
+        wanted, places_of, found = self._wanted, self._places.get, []
+        for number in range(first, last):
+            lines = self._texts[number].lines
+            places = places_of(lines[0])
+            if places is None or times[lines] > 1:
+                continue
+            at = bisect_left(places, start) if places[0] < start else 0
+            # the only place in the range
+            if at == len(places) or (at + 1 < len(places) and places[at + 1] < end):
+                continue
+            after = places[at] + len(lines)
+            if after <= end and wanted[places[at] : after] == lines:
+                found.append((number, places[at], after))
+        return found
+
+    def _keep_next(self, first: int, last: int, start: int, end: int) -> int:
+        """Keeps the blocks of a range that are the next ones in a range of lines, one after another."""
+        found = 0
+        for number in range(first, last):
+            if start == end:
+                break
+            lines = self._texts[number].lines
+            if (place := self._next(lines, start, min(end, start + _FAR + len(lines)))) is not None:
+                found += self._keep(number)
+                start = place + len(lines)
+        return found
+
+    def _keep(self, number: int) -> int:
+        block = self._texts[number]
+        block.is_kept = True
+        return len(block.lines)
+
+    def _next(self, lines: Lines, start: int, end: int) -> int | None:
+        """Returns where lines begin first in a range, as far as few other places begin like them; None if nowhere."""
+        places = self._places.get(lines[0], ())
+        at = bisect_left(places, start)
+        for place in places[at : at + _MOST_PLACES]:
+            if place + len(lines) > end:
+                break
+            if len(lines) == 1 or self._wanted[place : place + len(lines)] == lines:
+                return place
+        return None
+
+
+def _in_order(anchors: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """Returns most of the anchors, in the order of blocks and of lines: a longest increasing subsequence.
+
+    By patience sorting; those that overlap with the one before are left out.
+    """
+    lowest, tops = list[int](), list[int]()
+    before: list[int] = []
+    for number, (_, place, _) in enumerate(anchors):
+        pile = bisect_left(lowest, place)
+        lowest[pile : pile + 1] = [place]
+        tops[pile : pile + 1] = [number]
+        before.append(tops[pile - 1] if pile else -1)
+    chain, at = list[tuple[int, int, int]](), tops[-1] if tops else -1
+    while at >= 0:
+        chain.append(anchors[at])
+        at = before[at]
+    found, free = list[tuple[int, int]](), 0
+    for number, place, end in reversed(chain):
+        if place >= free:
+            found.append((number, place))
+            free = end
     return found

@@ -1,0 +1,84 @@
+"""Which blocks of a page are in its main part: those with its lines, in their order, whatever is in the page twice."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings, strategies as st
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import describe
+from webcrawl.documents.html.markdown_blocks import IMAGE, PARAGRAPH, Block
+from webcrawl.documents.html.markdown_parts import keep_main_part
+
+IMPORT = "import { createGzip, createUnzip } from 'node:zlib';"
+REPEATED = [IMPORT, "Added in 1", "Type"]
+
+
+def paragraphs(texts: list[str]) -> list[Block]:
+    return [Block(text, PARAGRAPH, tuple(text.split("\n"))) for text in texts]
+
+
+def kept(blocks: list[Block]) -> list[str]:
+    return [block.text for block in blocks if block.is_kept]
+
+
+@st.composite
+def contents(draw: st.DrawFn) -> list[str]:
+    """Texts of blocks: half of them or more are there once, the others again and again."""
+    found: list[str] = []
+    for number in range(draw(st.integers(1, 30))):
+        found.append(f"Only once {number}" + draw(st.sampled_from(["", f"\n{IMPORT}", "\nits second line"])))
+        if draw(st.booleans()):
+            found.append(draw(st.sampled_from(REPEATED)))
+    return found
+
+
+@settings(max_examples=300)
+@given(
+    contents(), st.lists(st.sampled_from(["Home", *REPEATED])), st.lists(st.sampled_from(["Next", *REPEATED]))
+)
+def test_lines_that_are_repeated_do_not_lead_astray(
+    main: list[str], before: list[str], after: list[str]
+) -> None:
+    blocks = paragraphs(before + main + after)
+    assert keep_main_part(blocks, "\n".join(main))
+    lines = "\n".join(kept(blocks)).split("\n")
+    assert sorted(lines) == sorted("\n".join(main).split("\n"))
+    once = [text for text in main if text not in REPEATED]
+    assert [text for text in kept(blocks) if text not in REPEATED] == once
+
+
+def test_images_go_with_the_text_before_them() -> None:
+    blocks = paragraphs(["menu", "text", "more"])
+    blocks[1:1] = [Block("![logo]", IMAGE, ())]
+    blocks[3:3] = [Block("![figure]", IMAGE, ())]
+    assert keep_main_part(blocks, "text\nmore")
+    assert kept(blocks) == ["text", "![figure]", "more"]
+
+
+def test_too_few_lines_are_no_main_part() -> None:
+    assert not keep_main_part(
+        paragraphs(["a", "b", "c"]), "a\nb\nc\n" + "\n".join(f"else {n}" for n in range(9))
+    )
+    assert not keep_main_part(paragraphs(["a"]), "")
+    assert not keep_main_part([], "a")
+
+
+def test_many_equal_blocks_are_found_in_bounded_work() -> None:
+    """Each of the 20,000 blocks begins like all others, and two in three are not in the text."""
+    texts = ["same\n" + "line\n" * 20 + f"end {number % 3}" for number in range(20_000)]
+    blocks = paragraphs(texts)
+    keep_main_part(blocks, "\n".join(texts[::3]))
+
+
+def test_examples_with_the_same_import_stay_code() -> None:
+    example = "<h3>Example {0}</h3><p>What method number {0} does with its data, in a few words.</p>"
+    code = (
+        f"<pre><code class=language-js>{IMPORT}\nimport {{ promisify }} from 'node:util';\n"
+        "zlib.method{0}(data);\n</code></pre><p>Added in 1.0</p>"
+    )
+    page = "".join((example + code).replace("{0}", str(number)) for number in range(30))
+    markup = f"<nav><p>Added in 1.0</p><a href=/>zlib</a></nav><main><h1>zlib</h1>{page}</main>".encode()
+    found = describe(Document(markup, "text/html", "utf-8", "https://site.example/"), with_markdown=True)
+    assert found.markdown is not None
+    assert found.markdown.count(f"```js\n{IMPORT}\nimport {{ promisify }}") == 30
+    assert found.markdown.count("### Example") == 30

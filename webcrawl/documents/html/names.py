@@ -91,11 +91,9 @@ def kind_of(attributes: Attributes) -> int:
     style = attributes.get("style")
     if attributes.get("role") in _ROLES or style and "display:none" in style.replace(" ", ""):
         return BESIDE
-    kind = TEXT
-    for names in attributes.get("class"), attributes.get("id"):
-        if names and len(names) <= _MAX_NAMES and (found := _kind_of_names(names)) > kind:
-            kind = found
-    return kind
+    names, identifier = attributes.get("class"), attributes.get("id")
+    kind = _kind_of_names(names) if names and len(names) <= _MAX_NAMES else TEXT
+    return max(kind, _kind_of_names(identifier)) if identifier and len(identifier) <= _MAX_NAMES else kind
 
 
 def is_article_body(attributes: Attributes) -> bool:

@@ -156,42 +156,8 @@ class PageText:
 def read_sections(root: LexborNode) -> PageText:
     """Returns the text under a node and its sections, in one pass with a stack of its own."""
     reader = _Reader(root)
-    pieces = reader.page.pieces
-    add, treatment = pieces.append, _TREATMENT.get
-    open_elements: list[tuple[LexborNode, int, int, Counts]] = []
-    size = linked = prose = block_size = block_linked = links = 0
-    node = root.first_child
-    while node is not None or open_elements:
-        ends = node is None
-        if node is None:
-            node, kind, start, before = open_elements.pop()
-        else:
-            tag = node.tag_id
-            if tag == TEXT_NODE:
-                add(text := node.text_content or "")
-                length = len(text.strip())
-                size += length
-                linked += length if links else 0
-                node = node.next
-                continue
-            kind = treatment(tag, _IS_BLOCK)
-        if _IS_BLOCK <= kind < _IS_HIDDEN:
-            if size != block_size:  # a block of text ends here
-                prose += _prose(size - block_size, linked - block_linked)
-                block_size, block_linked = size, linked
-            add(BLOCK)
-        if ends:
-            links -= kind == _IS_LINK
-            if kind >= _IS_PARAGRAPH and size != before[0]:
-                size, linked, prose = reader.end(node, kind, start, before, (size, linked, prose))
-                block_size, block_linked = size, linked
-        elif kind < _IS_ASIDE and (child := node.first_child) is not None:
-            links += kind == _IS_LINK
-            open_elements.append((node, kind, len(pieces), (size, linked, prose)))
-            node = child
-            continue
-        node = node.next
-    reader.page.sections.append(Section(0, len(pieces), size, linked, prose, root, {}))
+    size, linked, prose = reader.walk(root)
+    reader.page.sections.append(Section(0, len(reader.page.pieces), size, linked, prose, root, {}))
     return reader.page
 
 
@@ -201,7 +167,7 @@ def _prose(size: int, linked: int) -> int:
 
 
 class _Reader:
-    """Decides what becomes of an element when the walk leaves it."""
+    """Walks through a tree, and decides what becomes of an element when it leaves it."""
 
     def __init__(self, root: LexborNode) -> None:
         self.page = PageText()
@@ -210,20 +176,57 @@ class _Reader:
         # of the last heading: where it starts, the counts before it, and the size after it
         self._heading: tuple[int, Counts, int] = (0, _NOTHING, -1)
 
-    def end(self, node: LexborNode, kind: int, start: int, before: Counts, now: Counts) -> Counts:
+    def walk(self, root: LexborNode) -> Counts:
+        pieces, add, treatment = self.page.pieces, self.page.pieces.append, _TREATMENT.get
+        size = linked = prose = block_size = block_linked = links = 0
+        node, open_elements = root.first_child, list[tuple[LexborNode, int, int, Counts]]()
+        while node is not None or open_elements:
+            if node is None:
+                node, kind, start, before = open_elements.pop()
+                if kind == _IS_LINK:
+                    links -= 1
+                elif kind >= _IS_BLOCK:
+                    prose += _prose(size - block_size, linked - block_linked)
+                    add(BLOCK)
+                    if kind >= _IS_PARAGRAPH and size != before[0]:
+                        size, linked, prose = self._end(node, kind, start, before, (size, linked, prose))
+                    block_size, block_linked = size, linked
+            elif (tag := node.tag_id) == TEXT_NODE:
+                add(text := node.text_content or "")
+                size += (length := len(text.strip()))
+                linked += length if links else 0
+            else:
+                kind = treatment(tag, _IS_BLOCK)
+                if _IS_BLOCK <= kind < _IS_HIDDEN:
+                    if size != block_size:  # a block of text ends here
+                        prose += _prose(size - block_size, linked - block_linked)
+                        block_size, block_linked = size, linked
+                    add(BLOCK)
+                if kind < _IS_ASIDE and (child := node.first_child) is not None:
+                    if kind == _IS_LINK:
+                        links += 1
+                    elif kind == _IS_INLINE and child.tag_id == TEXT_NODE:  # most contain nothing else
+                        add(text := child.text_content or "")
+                        size += (length := len(text.strip()))
+                        linked += length if links else 0
+                        child = child.next
+                    if child is not None or kind != _IS_INLINE:
+                        open_elements.append((node, kind, len(pieces), (size, linked, prose)))
+                        node = child
+                        continue
+            node = node.next
+        return size, linked, prose
+
+    def _end(self, node: LexborNode, kind: int, start: int, before: Counts, now: Counts) -> Counts:
         """Returns the counts from which to go on: `now`, or `before` if the element does not count."""
-        page = self.page
-        size, linked, prose = now[0] - before[0], now[1] - before[1], now[2] - before[2]
-        if kind == _IS_TITLE:
-            page.titles.append((start, len(page.pieces)))
-            return now
-        if kind == _IS_HEADING:
-            if size <= _MAX_HEADING:
-                page.headings.append((start, len(page.pieces)))
-                self._heading = start, before, now[0]
-            return now
-        tag, attributes = node.tag_id, node.attributes
+        if _IS_HEADING <= kind <= _IS_TITLE:
+            return self._end_heading(kind, start, before, now)
+        size, linked = now[0] - before[0], now[1] - before[1]
+        attributes = node.attributes
         what = kind_of(attributes) if attributes else TEXT
+        if kind <= _IS_ITEM and size > _MAX_DATE and not (linked or what or "role" in attributes):
+            return now  # as most paragraphs
+        page, prose, tag = self.page, now[2] - before[2], node.tag_id
         if what == TEXT and size <= _MAX_DATE and tag in _DATED and _is_date(page.pieces[start : start + 10]):
             what = NOTE
         elif kind == _IS_FORM or tag == _HEADER and self._is_outermost(node):
@@ -242,6 +245,14 @@ class _Reader:
             return self._leave_out(start, before, kind, size if what == TEXT else 0)
         if kind == _IS_SECTION and (prose or is_main or tag == ARTICLE):
             page.sections.append(Section(start, len(page.pieces), size, linked, prose, node, attributes))
+        return now
+
+    def _end_heading(self, kind: int, start: int, before: Counts, now: Counts) -> Counts:
+        if kind == _IS_TITLE:
+            self.page.titles.append((start, len(self.page.pieces)))
+        elif now[0] - before[0] <= _MAX_HEADING:
+            self.page.headings.append((start, len(self.page.pieces)))
+            self._heading = start, before, now[0]
         return now
 
     def _is_outermost(self, node: LexborNode) -> bool:
@@ -266,7 +277,8 @@ class _Reader:
 
 
 def _is_date(pieces: list[str]) -> bool:
-    return _DATE.search("".join([piece[:200] for piece in pieces])) is not None  # white space may be long
+    text = "".join([piece[:200] for piece in pieces])  # white space may be long
+    return ("20" in text or "19" in text) and _DATE.search(text) is not None
 
 
 def _is_left_out(kind: int, what: int, size: int, linked: int, prose: int) -> bool:

@@ -57,6 +57,7 @@ _CELLS = tag_ids("td th")
 ((_PRE,), (_OL,), (_UL,), (_DL,), (_QUOTE,), (_TABLE,), (_TR,), (_TH,), (_BR,), (_IMG,)) = map(
     tag_ids, ["pre", "ol", "ul", "dl", "blockquote", "table", "tr", "th", "br", "img"]
 )
+_VOID = frozenset({_BR, _IMG})
 _LISTS = {_OL, _UL, _DL} | tag_ids("menu dir")
 _SPECIAL_BLOCKS = frozenset({*_HEADINGS, *_ITEMS, *_CELLS, *_LISTS, _PRE, _QUOTE, _TABLE, _TR})
 _MEANINGFUL = _SPECIAL_BLOCKS | _MARKS.keys()
@@ -113,7 +114,8 @@ class _Walk:
             elif (tag := node.tag_id) == _TEXT:
                 self._add(node.text_content or "")
             elif tag not in hidden:
-                before = None if tag in _NEUTRAL else self._begin(tag, node)
+                is_neutral = tag in _NEUTRAL
+                before = None if is_neutral else self._begin(tag, node)
                 if tag == _PRE and node.css_first(_INSIDE_CODE) is None:
                     self._add(node.text_lexbor() or "")
                     child = None
@@ -124,24 +126,26 @@ class _Walk:
                     open_elements.append((node, tag, before))
                     node = child
                     continue
-                if tag not in _NEUTRAL:
+                if not is_neutral:
                     self._end(tag, before)
             node = node.next
         self._flush()
         return self._blocks
 
     def _add(self, text: str) -> None:
-        if not self._raw and self._code is None and text.isspace():
+        raw, is_code = self._raw, self._code is not None
+        if not (raw or is_code) and text.isspace():
             return  # no paragraph begins with white space
-        self._raw.append(text)
-        is_code = self._code is not None or (self._marks and self._marks[-1].kind == CODE_MARK)
-        self._inline.append(text if is_code else escaped(text))
+        raw.append(text)
+        if not is_code and not (self._marks and self._marks[-1].kind == CODE_MARK):
+            text = escaped(text)
+        self._inline.append(text)
 
     def _begin(self, tag: int, node: LexborNode) -> object:
         """Begins an element; returns what `_end` needs to know."""
-        if tag in _MARKS:
-            return self._begin_mark(_MARKS[tag], node)
-        if tag in (_BR, _IMG):
+        if (mark := _MARKS.get(tag)) is not None:
+            return self._begin_mark(mark, node)
+        if tag in _VOID:
             self._flush(Glue.BREAK if tag == _BR else Glue.SPACE)
             if tag == _IMG:
                 self._add_image(node)
@@ -172,7 +176,7 @@ class _Walk:
             if before:
                 self._wrap(self._marks.pop())
             return
-        if tag in (_BR, _IMG):
+        if tag in _VOID:
             return
         if self._raw or self._glue is not Glue.NONE:
             self._flush()
@@ -194,8 +198,11 @@ class _Walk:
 
     def _begin_mark(self, kind: str, node: LexborNode) -> bool:
         """Returns whether the element counts: not within code, or within an element of the same kind."""
-        if self._code is not None or (self._marks and self._is_inside(kind)):
+        if self._code is not None:
             return False
+        for mark in self._marks:
+            if mark.kind == kind or mark.kind == CODE_MARK:
+                return False
         address = ""
         if kind == LINK_MARK:
             written = node.attributes.get("href") or ""
@@ -205,14 +212,12 @@ class _Walk:
         self._marks.append(Mark(kind, address, len(self._inline)))
         return True
 
-    def _is_inside(self, kind: str) -> bool:
-        return any(mark.kind in (kind, CODE_MARK) for mark in self._marks)
-
     def _wrap(self, mark: Mark) -> None:
         """Ends an inline element, for now or for good."""
-        inside = self._inline[mark.start :]
-        del self._inline[mark.start :]
-        wrapped(self._inline, mark.kind, inside, mark.address)
+        inline, start = self._inline, mark.start
+        inside = inline[start:]
+        del inline[start:]
+        wrapped(inline, mark.kind, inside, mark.address)
         mark.start = 0
 
     def _begin_container(self, tag: int, node: LexborNode) -> object:
@@ -245,9 +250,9 @@ class _Walk:
         """Ends a block of text; `glue` says how the next one of the same paragraph follows it."""
         if self._code is not None:
             glue = Glue.LINE
-        lines = lines_of("".join(self._raw)) if self._raw else ()
+        lines = lines_of(raw := "".join(self._raw)) if self._raw else ()
         if lines:
-            self._put(self._heading or (PARAGRAPH if self._code is None else CODE), lines, glue)
+            self._put(self._heading or PARAGRAPH, lines, glue, raw)
             return
         self._glue = _following(self._glue, glue)
         if self._raw:
@@ -256,20 +261,19 @@ class _Walk:
             for mark in self._marks:
                 mark.start = 0
 
-    def _put(self, kind: int, lines: tuple[str, ...], glue: Glue) -> None:
+    def _put(self, kind: int, lines: tuple[str, ...], glue: Glue, raw: str = "") -> None:
         for mark in reversed(self._marks):
             if self._code is None:
                 self._wrap(mark)
             mark.start = 0
-        text = clean("".join(self._inline))
+        text = "".join(self._inline)
         self._inline.clear()
         self._raw.clear()
         if self._code is not None:
-            kind = CODE
-        elif kind in (IMAGE, PARAGRAPH):
-            text = escaped_start(" ".join(text.split()))
-        else:
-            text = " ".join(text.split())
+            kind, text = CODE, clean(text)
+        else:  # most blocks have no marks
+            text = " ".join(lines if text == raw else clean(text).split())
+            text = escaped_start(text) if kind in (IMAGE, PARAGRAPH) else text
         cell = self._cells[-1] if self._cells else None
         if cell is not None and kind not in (PARAGRAPH, IMAGE):
             cell.table.is_layout = True

@@ -79,13 +79,14 @@ def separation(before: Container | None, now: Container | None) -> str | None:
 
     That is so for items in a row. A list of other numbers than from 1 cannot follow a paragraph at once.
     """
-    item = now.beginning() if now is not None else None
-    inside = list(before.around()) if before is not None else []
+    if before is None or now is None:
+        return ""
+    item, inside = now.beginning(), list(before.around())
     if item is not None and item.listing is not None:
         if any(one.listing is item.listing for one in inside):
             return None
         is_below = before is item.listing or (before is item.listing.parent and _is_item(before))
         if is_below and item.marker in ("- ", "1. "):
             return None
-    common = next((one for one in (now.around() if now is not None else ()) if one in inside), None)
+    common = next((one for one in now.around() if one in inside), None)
     return common.rest.rstrip() if common is not None else ""

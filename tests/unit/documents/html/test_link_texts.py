@@ -31,3 +31,7 @@ def test_texts_are_bounded() -> None:
     # nested links repeat the text of the inner ones: 4,000 times 8,000 characters
     nested = "<svg>" + "".join(f"<a href=/{number}>xx" for number in range(4_000))
     assert 100 < len(texts(nested)) < 1_000
+
+
+def test_links_of_drawings_with_another_attribute_have_no_text() -> None:
+    assert texts("<svg><a xlink:href=c>drawn</a></svg> <a href=d>Dee</a>") == {"http://site.example/a/d": "Dee"}

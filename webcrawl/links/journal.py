@@ -10,7 +10,7 @@ import os
 import struct
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
@@ -128,7 +128,9 @@ class Reading:
 
 
 def _packed(entry: Entry) -> bytes:
-    data: bytes = msgpack.packb(astuple(entry), unicode_errors="replace")
+    # `astuple` would copy each value
+    values = [getattr(entry, name) for name in Entry.__slots__]
+    data: bytes = msgpack.packb(values, unicode_errors="replace")
     return _HEAD.pack(len(data), xxh3_64_intdigest(data)) + data
 
 

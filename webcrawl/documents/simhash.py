@@ -7,6 +7,7 @@ crawling", WWW 2007.
 
 from __future__ import annotations
 
+import logging
 import re
 from functools import cache
 
@@ -14,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 from simhash import Simhash
+
+_logger = logging.getLogger("simhash")
 
 BITS = 64
 # With fewer words, navigation alone would make different pages near-duplicates.
@@ -66,7 +69,7 @@ class Hashes(Simhash):  # type: ignore[misc]
     """
 
     def __init__(self, features: Numbers) -> None:
-        super().__init__(features, f=BITS, hashfunc=xxhash.xxh3_64_digest)
+        super().__init__(features, f=BITS, hashfunc=xxhash.xxh3_64_digest, log=_logger)
 
     def build_by_features(self, features: Numbers) -> None:
         # counts eight bits of a hash at once, one in each byte of a number
@@ -105,23 +108,28 @@ def _word_hashes(text: str) -> Numbers:
             raw = _IDEOGRAPH.sub(r" \1 ", text).encode("utf-8", "surrogatepass")
     octets = np.frombuffer(b"\0" + raw.translate(_SEPARATED)[: 2 * MAX_CHARS], np.uint8)
     are_letters = octets.astype(np.bool_)
-    before = np.flatnonzero(are_letters[1:] > are_letters[:-1])
+    before = (are_letters[1:] > are_letters[:-1]).nonzero()[0]
     powers, inverses = _powers(2 * MAX_CHARS + 2)
     # separators are zeros, so a sum grows from one word to the next by the terms of that word alone
-    sums: Numbers = np.cumsum(octets * powers[: len(octets)])[np.append(before, len(octets) - 1)]
-    words: Numbers = (sums[1:] - sums[:-1]) * inverses[before + 1]
+    sums = (octets * powers[: len(octets)]).cumsum()
+    words: Numbers = np.empty(len(before), np.uint64)
+    found = sums[before]
+    words[:-1] = found[1:]
+    words[-1:] = sums[-1]
+    words -= found
+    words *= inverses[before]
     return words
 
 
 @cache
 def _powers(count: int) -> tuple[Numbers, Numbers]:
-    """Returns the powers of _BASE modulo 2**64, and those of its inverse."""
+    """Returns the powers of _BASE modulo 2**64, from 0, and those of its inverse, from 1."""
     powers = []
     for base in (_BASE, pow(_BASE, -1, 2**64)):
         factors = np.full(count, base, np.uint64)
         factors[0] = 1
         powers.append(np.cumprod(factors, dtype=np.uint64))
-    return powers[0], powers[1]
+    return powers[0], powers[1][1:]
 
 
 def _shingles(words: Numbers) -> Numbers:

@@ -34,4 +34,5 @@ def test_texts_are_bounded() -> None:
 
 
 def test_links_of_drawings_with_another_attribute_have_no_text() -> None:
-    assert texts("<svg><a xlink:href=c>drawn</a></svg> <a href=d>Dee</a>") == {"http://site.example/a/d": "Dee"}
+    found = texts("<svg><a xlink:href=c>drawn</a></svg> <a href=d>Dee</a>")
+    assert found == {"http://site.example/a/d": "Dee"}

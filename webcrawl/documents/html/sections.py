@@ -205,9 +205,9 @@ class _Reader:
                 if kind < _IS_ASIDE and (child := node.first_child) is not None:
                     if kind == _IS_LINK:
                         links += 1
-                    elif kind == _IS_INLINE and child.tag_id == TEXT_NODE:  # most contain nothing else
-                        add(text := child.text_content or "")
-                        size += (length := len(text.strip()))
+                    elif kind == _IS_INLINE and (inner := child.text_content) is not None:  # as most have
+                        add(inner)
+                        size += (length := len(inner.strip()))
                         linked += length if links else 0
                         child = child.next
                     if child is not None or kind != _IS_INLINE:

@@ -106,3 +106,22 @@ def test_hosts_that_accept_no_connection_hold_no_other_host_up(
         )
         until(lambda: honest_pages(web) == len(HONEST) * (PAGES + 1), crawl)
         assert crawl.process.poll() is None
+
+
+def test_hosts_that_answer_slowly_hold_no_other_host_up(
+    local_web: Callable[..., LocalWeb], web: LocalWeb, nameserver: Nameserver, start_crawl: StartCrawl
+) -> None:
+    """Their robots.txt comes at once, and their pages not for longer than the honest hosts take."""
+    slow = local_web(*(f"127.0.9.{number}" for number in range(12)))
+    for host in slow.sites:
+        slow.put(host, "/", Reply("late", delay=200))
+    crawl = start_crawl(
+        "broad",
+        [*(slow.url(host) for host in slow.sites), *seeds(web)],
+        DNS_SERVERS=nameserver.address,
+        DOWNLOAD_TIMEOUT=100,
+        CONCURRENT_SLOW_REQUESTS=12,
+        **OPTIONS,
+    )
+    until(lambda: honest_pages(web) == len(HONEST) * (PAGES + 1), crawl)
+    assert sum(hit.path == "/" for hit in slow.log()) == len(slow.sites)

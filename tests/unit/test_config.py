@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from webcrawl.config import (
     StoreConfig,
     check,
     politeness,
+    slow_requests,
     spill_uri,
 )
 from webcrawl.config.start import FAMILIES, REMOVED
@@ -165,3 +167,25 @@ def test_words_of_text_are_checked_and_put_in_order() -> None:
         ConfigurationError, match="TEXT must be some of wet.*, separated by commas, not 'pdf'"
     ):
         setting.parse("pdf")
+
+
+@pytest.mark.parametrize(
+    ("given", "slow"),
+    [
+        ({}, 512),
+        ({"CONCURRENT_REQUESTS": 8}, 0),
+        ({"CONCURRENT_REQUESTS": 0}, 0),
+        ({"CONCURRENT_REQUESTS": 8, "CONCURRENT_SLOW_REQUESTS": 3}, 3),
+        ({"CONCURRENT_SLOW_REQUESTS": 0}, 0),
+        ({"CONCURRENT_REQUESTS": 1 << 40}, 512),
+    ],
+)
+def test_slow_requests_follow_from_the_others_and_from_the_open_files(
+    given: dict[str, int], slow: int
+) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
+    try:
+        assert slow_requests(Settings({**DEFAULTS, **given})) == slow
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -9,7 +9,13 @@ from webcrawl.config.engine import EngineConfig, data_dir
 from webcrawl.config.frontier import FrontierConfig
 from webcrawl.config.object_stores import OBJECT_STORES, check_store_uri, object_stores
 from webcrawl.config.pages import DuplicatesConfig, FetchConfig, ReaderConfig, Spool
-from webcrawl.config.politeness import AddressConfig, PolitenessConfig, politeness, politeness_overrides
+from webcrawl.config.politeness import (
+    AddressConfig,
+    PolitenessConfig,
+    politeness,
+    politeness_overrides,
+    slow_requests,
+)
 from webcrawl.config.politeness_rules import PolitenessRule, politeness_rule
 from webcrawl.config.records import read
 from webcrawl.config.start import check
@@ -38,5 +44,6 @@ __all__ = [
     "politeness_overrides",
     "politeness_rule",
     "read",
+    "slow_requests",
     "spill_uri",
 ]

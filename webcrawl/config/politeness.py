@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -11,6 +13,8 @@ from webcrawl.config.setting import Settings
 from webcrawl.errors import ConfigurationError
 
 _CONNECT_SHARE = 6
+_SLOW_PER_REQUEST = 8
+_LEAST_INEXACT = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,16 @@ def politeness(settings: Settings) -> PolitenessConfig:
     """How hosts are treated; raises ConfigurationError."""
     config = PolitenessConfig(**setting_values(PolitenessConfig, settings))
     return replace(config, connect_backoff=config.backoff / _CONNECT_SHARE)
+
+
+def slow_requests(settings: Settings) -> int:
+    """The number of slow requests that do not count for CONCURRENT_REQUESTS; raises ConfigurationError."""
+    given, requests = read(settings, "CONCURRENT_SLOW_REQUESTS"), read(settings, "CONCURRENT_REQUESTS")
+    if given is not None:
+        return int(given)
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    most = sys.maxsize if files == resource.RLIM_INFINITY else files // 2
+    return min(_SLOW_PER_REQUEST * requests, most) if requests >= _LEAST_INEXACT else 0
 
 
 def politeness_overrides(settings: Settings) -> dict[str, PolitenessConfig]:

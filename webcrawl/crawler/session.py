@@ -32,6 +32,7 @@ from webcrawl.config import (
     politeness,
     politeness_overrides,
     read,
+    slow_requests,
     spill_uri,
 )
 from webcrawl.config.private_files import end_privacy, keep_private
@@ -287,6 +288,7 @@ def _turns(settings: BaseSettings, config: FrontierConfig) -> Turns:
         common,
         overrides,
         total=read(settings, "CONCURRENT_REQUESTS"),
+        most_slow=slow_requests(settings),
         rules=Rules.from_setting(rules, common, overrides) if rules else None,
         unit=name_of if config.unit == "name" else str,
         addresses=AddressTurns(addresses, exceptions, config.lease_seconds) if addresses.is_on else None,

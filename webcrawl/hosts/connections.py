@@ -8,34 +8,74 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import TypeAlias
 
+SLOW_SECONDS = 0.75
+"""The time after which a request is slow."""
+_LOOK_SECONDS = 0.1
 _PEAK_SECONDS = 10.0
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """The connection of one request. `new`: its host never answered, or failed last."""
+
+    new: bool
+    since: float = 0.0
+    is_slow: bool = False
+
+
+_Waiting: TypeAlias = tuple[int, asyncio.Future[None], Held]
+"""A request that waits: its place in the order of all that do."""
 
 
 class Connections:
     """Lets `total` requests have a connection; 0 means any number.
 
-    Hosts that never answered ("new" ones) may each hold a connection until its timeout. They get at most what the
-    others leave, which is the total without the connections that the others held or waited for at once in the last
-    seconds, and without a quarter of the total. A quarter of the total is theirs in turn with the others; beyond it,
-    the others come first. `clock` returns seconds.
+    Up to `most_slow` further requests may have one that have taken SLOW_SECONDS: servers that send little for a long
+    time cost hardly more than an open connection, so they hold up no others. Half of these places are for hosts that
+    answered. `on_lent` is called when such requests have made room.
+
+    Hosts that never answered, or failed last ("new" ones), may each hold a connection until its timeout. They get at
+    most what the others leave, which is the total without the connections that the others held or waited for at once
+    in the last seconds, and without a quarter of the total. A quarter of the total is theirs in turn with the others;
+    beyond it, the others come first. `clock` returns seconds.
     """
 
-    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        total: int,
+        clock: Callable[[], float] = time.monotonic,
+        most_slow: int = 0,
+        on_lent: Callable[[], None] = lambda: None,
+    ) -> None:
         self._total = total or sys.maxsize
         self._clock = clock
-        self._held = 0
+        self._most_slow = most_slow
+        self._on_lent = on_lent
+        self._held: dict[Held, None] = {}
+        """Those that count for the total, the oldest first."""
         self._new = 0
+        self._slow = [0, 0]
+        """How many do not count: of hosts that answered, and of new ones."""
+        self._look: asyncio.TimerHandle | None = None
         self._order = 0
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._new_waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiting: deque[_Waiting] = deque()
+        self._new_waiting: deque[_Waiting] = deque()
         self._peak = self._last_peak = 0
         self._peak_until = -math.inf
 
     @property
     def has_room(self) -> bool:
         """Whether one is free."""
-        return self._held < self._total
+        return len(self._held) < self._total
+
+    @property
+    def slow(self) -> int:
+        """How many slow requests have a connection that does not count for the total."""
+        return sum(self._slow)
 
     @property
     def most_new(self) -> int:
@@ -48,16 +88,15 @@ class Connections:
     def _least_new(self) -> int:
         return max(1, self._total // 4)
 
-    async def take(self, *, new: bool) -> None:
-        """Waits for a connection; call `give` afterwards. `new`: its host never answered."""
-        queue = self._new_waiting if new else self._waiting
-        place = asyncio.get_running_loop().create_future() if self._must_wait(new) else None
+    async def take(self, held: Held) -> None:
+        """Waits for a connection; call `give` afterwards."""
+        place = asyncio.get_running_loop().create_future() if self._must_wait(held.new) else None
         if place is None:
-            self._hold(new)
+            self._hold(held)
         else:
             self._order += 1
-            queue.append((self._order, place))
-        if not new:
+            (self._new_waiting if held.new else self._waiting).append((self._order, place, held))
+        if not held.new:
             self._note_demand()
         if place is None:
             return
@@ -66,40 +105,76 @@ class Connections:
             await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled():
-                self.give(new=new)
+                self.give(held)
             raise
 
-    async def take_again(self, *, new: bool) -> None:
+    async def take_again(self, held: Held) -> None:
         """Waits for a connection; a request that is cancelled meanwhile takes one too, because it will return it."""
         try:
-            await self.take(new=new)
+            await self.take(held)
         except asyncio.CancelledError:
-            self._hold(new)
+            self._hold(held)
             raise
 
-    def give(self, *, new: bool) -> None:
-        """Returns a connection, with `new` as it was taken."""
-        self._held -= 1
-        self._new -= new
+    def give(self, held: Held) -> None:
+        """Returns a connection."""
+        if held.is_slow:
+            self._slow[held.new] -= 1
+        else:
+            del self._held[held]
+            self._new -= held.new
         self._admit()
+
+    def lend(self) -> None:
+        """Gives the places of requests that have become slow to others."""
+        latest = self._clock() - SLOW_SECONDS
+        lent = [
+            held for held in takewhile(lambda held: held.since <= latest, self._held) if self._is_lent(held)
+        ]
+        for held in lent:
+            del self._held[held]
+            self._new -= held.new
+        if lent:
+            self._admit()
+            self._on_lent()
+
+    def _is_lent(self, held: Held) -> bool:
+        """Lets a request count as slow, if there is a place."""
+        if self.slow < self._most_slow and not (held.new and 2 * self._slow[True] >= self._most_slow):
+            held.is_slow = True
+            self._slow[held.new] += 1
+        return held.is_slow
 
     def _must_wait(self, new: bool) -> bool:
         if self._waiting or self._new_waiting or not self.has_room:
             return True
         return new and self._new >= self.most_new
 
-    def _hold(self, new: bool) -> None:
-        self._held += 1
-        self._new += new
+    def _hold(self, held: Held) -> None:
+        held.since, held.is_slow = self._clock(), False
+        self._held[held] = None
+        self._new += held.new
+        self._look_later()
+
+    def _look_later(self) -> None:
+        """Has slow requests looked for, if half of the connections are used."""
+        if self._most_slow and self._look is None and 2 * len(self._held) >= self._total:
+            wait = next(iter(self._held)).since + SLOW_SECONDS - self._clock()
+            self._look = asyncio.get_running_loop().call_later(max(_LOOK_SECONDS, wait), self._look_now)
+
+    def _look_now(self) -> None:
+        self._look = None
+        self.lend()
+        self._look_later()
 
     def _admit(self) -> None:
         """Gives free connections to those that wait."""
         while self.has_room and (queue := self._next()) is not None:
-            _, place = queue.popleft()
-            self._hold(queue is self._new_waiting)
+            _, place, held = queue.popleft()
+            self._hold(held)
             place.set_result(None)
 
-    def _next(self) -> deque[tuple[int, asyncio.Future[None]]] | None:
+    def _next(self) -> deque[_Waiting] | None:
         """The queue whose first request gets the next connection; None if nobody may have it."""
         others, new = _living(self._waiting), _living(self._new_waiting)
         if new and self._new < self._least_new and not (others and others[0] < new[0]):
@@ -110,7 +185,7 @@ class Connections:
 
     def _note_demand(self) -> None:
         self._turn_peak()
-        self._peak = max(self._peak, self._held - self._new + len(self._waiting))
+        self._peak = max(self._peak, len(self._held) - self._new + len(self._waiting))
 
     def _turn_peak(self) -> None:
         """Begins a new period when one is over; the peak of the period before counts too."""
@@ -121,7 +196,7 @@ class Connections:
             self._peak_until = now + _PEAK_SECONDS
 
 
-def _living(queue: deque[tuple[int, asyncio.Future[None]]]) -> deque[tuple[int, asyncio.Future[None]]]:
+def _living(queue: deque[_Waiting]) -> deque[_Waiting]:
     """Removes the first requests of a queue if they were cancelled."""
     while queue and queue[0][1].done():
         queue.popleft()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from webcrawl.errors import Abandoned, LeaseLost
+from webcrawl.hosts.connections import Held
 from webcrawl.hosts.politeness import HostTurn
 
 _LOOK_AGAIN_SECONDS = 1.0
@@ -24,10 +25,14 @@ class Place:
     turn: HostTurn
     slots: asyncio.Semaphore
     valid_until: float
-    connections: list[bool] = field(default_factory=list)
-    """One for each turn that is taken: whether the host had never answered then."""
+    connections: list[Held] = field(default_factory=list)
+    """One for each turn that is taken."""
     surplus: int = 0
     """Slots to be withdrawn when they are released, because a rule has lowered their number."""
+
+    def held(self) -> Held:
+        """A connection to be taken for the host."""
+        return Held(new=not self.turn.answered or self.turn.failures > 0)
 
     def release(self) -> None:
         """Releases a slot."""

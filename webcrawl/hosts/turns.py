@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from webcrawl.config import PolitenessConfig
 from webcrawl.hosts.address_turns import AddressTurns
-from webcrawl.hosts.connections import Connections
+from webcrawl.hosts.connections import Connections, Held
 from webcrawl.hosts.places import Gate, Place, until_due
 from webcrawl.hosts.politeness import Failed, HostTurn, Outcome
 from webcrawl.hosts.rules import Rules
@@ -36,12 +36,14 @@ class Turns:
     """Host name -> politeness of a host with settings of its own."""
     total: int = 0
     """The maximum of turns taken at once at all hosts; 0 means no limit."""
+    most_slow: int = 0
+    """The number of slow requests that do not count for it."""
     answered: int = field(default=0, init=False)
     """Number of open hosts that have answered."""
     waiting: int = 0
     """Number of requests that wait, for their turn or `aside`, without a connection."""
     on_aside: Callable[[], None] = lambda: None
-    """Called when a request begins to wait, so that another one can take its place."""
+    """Called when a request begins to wait, or is slow, so that another one can take its place."""
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by `abandon`."""
     rules: Rules | None = None
@@ -56,7 +58,7 @@ class Turns:
     _connections: Connections = field(init=False)
 
     def __post_init__(self) -> None:
-        self._connections = Connections(self.total)
+        self._connections = Connections(self.total, most_slow=self.most_slow, on_lent=lambda: self.on_aside())
 
     def config_of(self, host: str) -> PolitenessConfig:
         """Returns the politeness of a host."""
@@ -139,12 +141,12 @@ class Turns:
             if place is None:
                 yield
                 return
-            self._connections.give(new=place.connections.pop())
+            self._connections.give(place.connections.pop())
             try:
                 yield
             finally:
-                place.connections.append(new := not place.turn.answered)
-                await self._connections.take_again(new=new)
+                place.connections.append(held := place.held())
+                await self._connections.take_again(held)
 
     async def take(self, host: str, *, during_shutdown: bool = False, gates: Sequence[Gate] = ()) -> HostTurn:
         """Waits until the host may be asked and takes the turn; call `give` afterwards.
@@ -157,12 +159,12 @@ class Turns:
             await place.slots.acquire()
             try:
                 ending = asyncio.Event() if during_shutdown else self.ending
-                now, new = await self._until_allowed(host, place, ending, gates)
+                now, held = await self._until_allowed(host, place, ending, gates)
             except BaseException:
                 place.release()
                 raise
         place.turn.start(now)
-        place.connections.append(new)
+        place.connections.append(held)
         self._taken[place.turn] = place
         return place.turn
 
@@ -184,7 +186,8 @@ class Turns:
             turn.finish(time.monotonic(), outcome)
         else:
             turn.finish_other(time.monotonic(), outcome, host)
-        self._connections.give(new=place.connections.pop())
+        # the youngest: of several requests to a host, the quick ones end first
+        self._connections.give(place.connections.pop())
         place.release()
         if not turn.in_flight:
             del self._taken[turn]
@@ -210,26 +213,23 @@ class Turns:
 
     async def _until_allowed(
         self, host: str, place: Place, ending: asyncio.Event, gates: Sequence[Gate]
-    ) -> tuple[float, bool]:
-        """Waits for the host's turn and for a place in the total.
-
-        Returns the time when it has both, and whether the host had never answered when it asked for the place.
-        """
+    ) -> tuple[float, Held]:
+        """Waits for the host's turn and for a place in the total; returns the time when it has both, and the place."""
         while True:
             await until_due(host, place, ending)
             try:
                 for gate in gates:
                     await gate.enter(ending)
                 # after the turn, because a request waiting for its host must not keep others from a connection
-                await self._connections.take(new=(new := not place.turn.answered))
+                await self._connections.take(held := place.held())
             except BaseException:
                 _leave(gates)
                 raise
             now = time.monotonic()
             if now <= place.valid_until and place.turn.may_start(now) and not ending.is_set():
-                return now, new
+                return now, held
             # meanwhile another request failed or the lease was lost
-            self._connections.give(new=new)
+            self._connections.give(held)
             _leave(gates)
 
     def _place(self, host: str) -> Place:
@@ -249,6 +249,11 @@ class Turns:
         config = self.config_of(host)
         turn = HostTurn(config, None, failures, now=time.monotonic())
         return Place(host, turn, asyncio.Semaphore(config.concurrency), valid_until)
+
+
+def counted(turns: Turns, requests: int) -> int:
+    """How many of so many requests count for the total: those that neither wait nor are slow."""
+    return requests - turns.waiting - turns._connections.slow
 
 
 def is_open(turns: Turns, host: str) -> bool:

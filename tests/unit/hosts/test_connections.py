@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given, strategies as st
 
 from tests.pacing import run
-from webcrawl.hosts.connections import Connections
+from webcrawl.hosts.connections import SLOW_SECONDS, Connections, Held
 
 TAKE, GIVE, CANCEL, WAIT = "take", "give", "cancel", "wait"
 steps = st.lists(
@@ -18,17 +18,19 @@ steps = st.lists(
 )
 
 
-@given(st.integers(0, 9), steps)
-def test_limits_hold_and_no_request_is_forgotten(total: int, taken: list[tuple[str, bool, int]]) -> None:
-    """Requests come, end and are cancelled in any order; in the end each one has had a connection."""
+@given(st.integers(0, 9), st.integers(0, 4), steps)
+def test_limits_hold_and_no_request_is_forgotten(
+    total: int, most_slow: int, taken: list[tuple[str, bool, int]]
+) -> None:
+    """Requests come, end, become slow and are cancelled in any order; in the end each one has had a connection."""
     now = 0.0
-    connections = Connections(total, lambda: now)
-    held: list[bool] = []
+    connections = Connections(total, lambda: now, most_slow)
+    held: list[Held] = []
     waiting: dict[asyncio.Task[None], bool] = {}
 
     async def request(new: bool) -> None:
-        await connections.take(new=new)
-        held.append(new)
+        await connections.take(one := Held(new))
+        held.append(one)
 
     async def settle() -> None:
         for _ in range(4):
@@ -36,9 +38,11 @@ def test_limits_hold_and_no_request_is_forgotten(total: int, taken: list[tuple[s
         for task in [task for task in waiting if task.done()]:
             del waiting[task]
         if total:
-            assert len(held) <= total
+            assert connections.slow == sum(one.is_slow for one in held) <= most_slow
+            assert sum(one.is_slow for one in held if one.new) <= (most_slow + 1) // 2
+            assert len(held) - connections.slow <= total
             assert 1 <= connections.most_new <= total
-            assert connections.has_room == (len(held) < total)
+            assert connections.has_room == (len(held) - connections.slow < total)
             assert connections.has_room <= (not [new for new in waiting.values() if not new])
         else:
             assert not waiting
@@ -49,15 +53,16 @@ def test_limits_hold_and_no_request_is_forgotten(total: int, taken: list[tuple[s
             if step == TAKE:
                 waiting[asyncio.ensure_future(request(new))] = new
             elif step == GIVE and held:
-                connections.give(new=held.pop(number % len(held)))
+                connections.give(held.pop(number % len(held)))
             elif step == CANCEL and waiting:
                 list(waiting)[number % len(waiting)].cancel()
             elif step == WAIT:
                 now += number / 10
+                connections.lend()
             await settle()
         while held or waiting:
             assert held, "nobody holds a connection, and somebody waits for one"
-            connections.give(new=held.pop())
+            connections.give(held.pop())
             await settle()
 
     run(crawl())
@@ -69,26 +74,28 @@ def test_hosts_that_never_answered_leave_a_quarter_and_what_others_use() -> None
 
     async def crawl() -> None:
         nonlocal now
-        waiting = [asyncio.ensure_future(connections.take(new=True)) for _ in range(20)]
+        new = [Held(new=True) for _ in range(20)]
+        waiting = [asyncio.ensure_future(connections.take(one)) for one in new]
         await asyncio.sleep(0)
         assert sum(task.done() for task in waiting) == 6
-        for _ in range(2):
-            await asyncio.wait_for(connections.take(new=False), 30)
-        others = [asyncio.ensure_future(connections.take(new=False)) for _ in range(2)]
+        known = [Held(new=False) for _ in range(4)]
+        for one in known[:2]:
+            await asyncio.wait_for(connections.take(one), 30)
+        others = [asyncio.ensure_future(connections.take(one)) for one in known[2:]]
         await asyncio.sleep(0)
         assert not any(task.done() for task in others)
         for _ in range(2):
-            connections.give(new=True)
+            connections.give(new.pop(0))
         await asyncio.sleep(0)
         assert all(task.done() for task in others), "they come first"
-        for _ in range(4):
-            connections.give(new=False)
-        connections.give(new=True)
+        for one in known:
+            connections.give(one)
+        connections.give(new.pop(0))
         await asyncio.sleep(0)
         assert connections.most_new == 4, "four connections were used by others a moment ago"
         assert sum(task.done() for task in waiting) == 7
         now += 25
-        connections.give(new=True)
+        connections.give(new.pop(0))
         await asyncio.sleep(0)
         assert connections.most_new == 6
         assert sum(task.done() for task in waiting) == 10
@@ -101,22 +108,67 @@ def test_hosts_that_never_answered_leave_a_quarter_and_what_others_use() -> None
 def test_hosts_that_never_answered_get_a_quarter_in_turn_with_others() -> None:
     connections, order = Connections(4), list[str]()
 
-    async def request(name: str, new: bool) -> None:
-        await connections.take(new=new)
+    async def request(name: str, held: Held) -> None:
+        await connections.take(held)
         order.append(name)
 
     async def crawl() -> None:
-        for _ in range(4):
-            await connections.take(new=False)
-        tasks = [asyncio.ensure_future(request("n1", True)), asyncio.ensure_future(request("n2", True))]
-        tasks += [asyncio.ensure_future(request(name, False)) for name in ("a1", "a2")]
+        held = [Held(new=False) for _ in range(4)]
+        for one in held:
+            await connections.take(one)
+        first = Held(new=True)
+        tasks = [asyncio.ensure_future(request("n1", first))]
+        tasks.append(asyncio.ensure_future(request("n2", Held(new=True))))
+        tasks += [asyncio.ensure_future(request(name, Held(new=False))) for name in ("a1", "a2")]
         await asyncio.sleep(0)
-        for _ in range(4):
-            connections.give(new=False)
+        for one in held:
+            connections.give(one)
         await asyncio.sleep(0)
         assert order == ["n1", "a1", "a2"]
-        connections.give(new=True)
+        connections.give(first)
         await asyncio.gather(*tasks)
         assert order[3:] == ["n2"]
+
+    run(crawl())
+
+
+def test_slow_requests_make_room_for_others_within_their_bound() -> None:
+    now, lent = 0.0, list[int]()
+    connections = Connections(4, lambda: now, most_slow=4, on_lent=lambda: lent.append(connections.slow))
+
+    async def crawl() -> None:
+        nonlocal now
+        slow = [Held(new=number < 3) for number in range(6)]
+        taken = [asyncio.ensure_future(connections.take(one)) for one in slow]
+        await asyncio.sleep(0)
+        assert sum(task.done() for task in taken) == 4
+        now += SLOW_SECONDS / 2
+        connections.lend()
+        assert not connections.slow
+        now += SLOW_SECONDS / 2
+        connections.lend()
+        await asyncio.sleep(0)
+        assert all(task.done() for task in taken)
+        assert [one.is_slow for one in slow] == [True, True, False, True, False, False], (
+            "half are for new hosts"
+        )
+        now += SLOW_SECONDS
+        connections.lend()
+        assert lent == [3, 4], "no more than the bound"
+        for one in slow:
+            connections.give(one)
+        assert (connections.slow, connections.has_room) == (0, True)
+
+    run(crawl())
+
+
+def test_slow_requests_are_looked_for_while_half_of_the_connections_are_used() -> None:
+    lent = asyncio.Event()
+    connections = Connections(2, most_slow=2, on_lent=lent.set)
+
+    async def crawl() -> None:
+        await connections.take(Held(new=False))
+        await asyncio.wait_for(lent.wait(), 30)
+        assert connections.slow == 1
 
     run(crawl())

@@ -14,10 +14,21 @@ FETCHING = Group(
             "CONCURRENT_REQUESTS",
             64,
             Whole(),
-            "Simultaneous requests of one worker; 0 means no limit. Requests that wait for their host do not "
-            "count. A worker leases four times as many hosts, at least 256; more with a `DOWNLOAD_DELAY` above 1, "
-            "and up to 5,000 while connections are free.",
+            "Simultaneous requests of one worker; 0 means no limit. Requests that wait for their host do not count; "
+            "nor do slow ones (`CONCURRENT_SLOW_REQUESTS`). A worker leases four times as many hosts, at least "
+            "256; more with a `DOWNLOAD_DELAY` above 1, and up to 5,000 while connections are free.",
             example=128,
+        ),
+        Setting(
+            "CONCURRENT_SLOW_REQUESTS",
+            None,
+            Whole(),
+            "Requests of one worker that have taken more than 0.75 seconds and do not count for `CONCURRENT_REQUESTS`, "
+            "so that servers which send little for a long time do not hold up others. Half of them may be to hosts "
+            "that never answered or failed last. `None` means eight times `CONCURRENT_REQUESTS`, at most half of the "
+            "files that the process may open (`ulimit -n`), and 0 if `CONCURRENT_REQUESTS` is less than 32, so that a "
+            "small limit is exact.",
+            example=0,
         ),
         Setting(
             "DOWNLOAD_TIMEOUT",

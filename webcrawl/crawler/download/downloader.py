@@ -29,6 +29,7 @@ from webcrawl.crawler.safeguards import check_addon, check_safeguards
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.signals import send
 from webcrawl.documents.html.outline_process import MAX_WAITING_BYTES
+from webcrawl.hosts.turns import counted
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +37,8 @@ logger = logging.getLogger(__name__)
 class Downloader(ScrapyDownloader):
     """`DOWNLOADER = "webcrawl.crawler.download.downloader.Downloader"`.
 
-    CONCURRENT_REQUESTS counts requests that use a connection, not those that wait for their host's turn. Requests
-    that still wait when the spider begins to close are abandoned.
+    CONCURRENT_REQUESTS counts requests that use a connection, not those that wait for their host's turn, nor slow ones
+    (CONCURRENT_SLOW_REQUESTS). Requests that still wait when the spider begins to close are abandoned.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -75,7 +76,7 @@ class Downloader(ScrapyDownloader):
     def needs_backout(self) -> bool:
         if self._outlines is not None and self._outlines.bytes > MAX_WAITING_BYTES:
             return True
-        self._is_busy = 0 < self.total_concurrency <= len(self.active) - self._turns.waiting
+        self._is_busy = 0 < self.total_concurrency <= counted(self._turns, len(self.active))
         return self._is_busy
 
     def _go_on(self) -> None:

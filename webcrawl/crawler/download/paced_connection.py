@@ -2,7 +2,8 @@
 
 The parser calls Python for each head and each chunk, 3 to 10 microseconds: 250 KB of chunks of one byte, which arrive
 at once, would hold the event loop for 0.2 s. So bytes are parsed piece by piece. Small chunks beyond `FREE_CHUNKS` wait
-for a rate that all connections share, and beyond `MOST_CHUNKS` the body is broken.
+for a rate that all connections share, and beyond `MOST_CHUNKS` the body is broken. So it is if its extensions and
+trailers go on for `MOST_FRAMING` bytes without a byte of content.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ FREE_CHUNKS = 2_000
 MOST_CHUNKS = 200_000
 CHUNKS_PER_SECOND = 50_000
 """The rate of small chunks of all connections: about a fifth of the processor."""
+MOST_FRAMING = 1024 * 1024
 _MOST_WAITING = 512 * 1024
 
 
@@ -46,13 +48,15 @@ class PacedConnection(ResponseHandler):
         self.received = 0
         self._rate = rate
         self._small_chunks = 0
+        self._framing = 0
+        """Bytes since the last byte of content."""
         self._waiting = bytearray()
         self._delayed: asyncio.TimerHandle | None = None
 
     def begin_response(self) -> None:
         """Notes that a request is sent."""
         self.awaits_head = True
-        self._small_chunks = 0
+        self._small_chunks = self._framing = 0
 
     def data_received(self, data: bytes) -> None:
         self.received += len(data)
@@ -85,10 +89,10 @@ class PacedConnection(ResponseHandler):
         position, size = 0, PIECE
         while True:
             piece = data[position:] if self._is_plain() else data[position : position + size]
-            before = self._chunks()
+            before, content = self._chunks(), self._content()
             super().data_received(piece)
             position += len(piece)
-            if self.transport is None or self.transport.is_closing():
+            if self.transport is None or self.transport.is_closing() or self._is_framing(len(piece), content):
                 return
             small = self._chunks() - before - len(piece) // SMALL
             if small > 0 and self._defer(small, data[position:]):
@@ -117,11 +121,26 @@ class PacedConnection(ResponseHandler):
     def _chunks(self) -> int:
         return len(getattr(self._payload, "_http_chunk_splits", None) or ())
 
+    def _content(self) -> int:
+        """Bytes of the body so far."""
+        return self._payload.total_bytes if isinstance(self._payload, StreamReader) else 0
+
+    def _is_framing(self, size: int, content: int) -> bool:
+        """Refuses a body of which too many bytes are none of its content; `content` is how much there was before."""
+        waits = self.awaits_head or self._upgraded or self._reading_paused or self._buffer_paused
+        if waits or self._content() > content:
+            self._framing = 0
+            return False
+        self._framing += size
+        if self._framing > MOST_FRAMING:
+            self._break(f"the body has more than {MOST_FRAMING} bytes in a row that are none of its content")
+        return self._framing > MOST_FRAMING
+
     def _defer(self, small: int, rest: bytes) -> bool:
         """Counts small chunks; returns True if what follows them must wait, or is refused."""
         self._small_chunks += small
         if self._small_chunks > MOST_CHUNKS:
-            self._break()
+            self._break(f"the body has more than {MOST_CHUNKS} chunks of less than {SMALL} bytes")
             return True
         if self._small_chunks <= FREE_CHUNKS:
             return False
@@ -141,10 +160,10 @@ class PacedConnection(ResponseHandler):
         if self._buffer_paused and len(self._waiting) <= _MOST_WAITING // 2:
             self._resume_reading_for_buffer()
 
-    def _break(self) -> None:
+    def _break(self, why: str) -> None:
         payload = self._payload
         if isinstance(payload, StreamReader):
-            break_body(payload, f"the body has more than {MOST_CHUNKS} chunks of less than {SMALL} bytes")
+            break_body(payload, why)
         self._refuse_more()
 
     def _stop_waiting(self) -> None:

@@ -110,6 +110,19 @@ def test_a_body_has_a_bounded_number_of_small_chunks(
     run(check())
 
 
+@pytest.mark.parametrize(
+    "start", [b"1;", b"1\r\na\r\n1;", b"1\r\na\r\n" + b"1;" + b"a=b;" * 100_000 + b"c=d\r\na\r\n1;"]
+)
+def test_an_endless_extension_of_a_chunk_breaks_the_body(start: bytes) -> None:
+    async def check() -> None:
+        endless = Say([CHUNKED, start, *[b"a=b;" * 16_000] * 2_000])
+        async with Wire([endless]) as wire, Client(DOWNLOAD_FAIL_ON_DATALOSS=True) as client:
+            with pytest.raises(ResponseDataLossError, match="in a row that are none of its content"):
+                await client.get(wire.url())
+
+    run(check())
+
+
 def test_large_chunks_and_few_small_ones_are_not_paced(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(rate: Rate, chunks: int, now: float) -> float:
         raise AssertionError("paced")

@@ -31,6 +31,7 @@ from tests.documents import (
 from tests.processes import cpu_ticks, is_alive
 from tests.web import LocalWeb, Reply
 from webcrawl.documents.simhash import simhash64
+from webcrawl.middlewares.frames import MOST_BYTES
 
 RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
@@ -327,6 +328,26 @@ def test_frames_are_stitched_into_their_page(local_web: StartWeb, crawl: RunCraw
     assert rows["/missing"]["status"] == 404
     asked = [path for path in web.paths(SITE) if path != "/robots.txt"]
     assert sorted(asked) == ["/", "/left", "/linked", "/missing", "/missing", "/right"]
+
+
+def test_large_framesets_and_frames_are_not_stitched(
+    local_web: StartWeb, crawl: RunCrawl, tmp_path: Path
+) -> None:
+    web = local_web(SITE)
+    framed(web)
+    filler, text = f"<!--{'x' * MOST_BYTES}-->", " ".join(WORDS)
+    set_of_two = "<title>Set</title><frameset><frame src=/right><frame src=/large></frameset>"
+    put(web, "/large", f"<title>large</title>{filler}<p>{text}</p>", "text/html")
+    seeds = [
+        put(web, "/a-large-set", filler + set_of_two, "text/html"),
+        put(web, "/set", set_of_two, "text/html"),
+    ]
+    rows = by_path(web, crawl(seeds[:1], FRAMES_STITCHED=True, data_dir=tmp_path / "a"))
+    assert rows["/a-large-set"]["simhash"] is None
+    assert rows["/right"]["simhash"] is not None and rows["/large"]["simhash"] is not None
+    rows = by_path(web, crawl(seeds[1:], FRAMES_STITCHED=True, data_dir=tmp_path / "b"))
+    assert rows["/set"]["simhash"] == as_stored(simhash64(f"{' '.join(reversed(WORDS))} x"))
+    assert rows["/right"]["simhash"] is None and rows["/large"]["simhash"] == as_stored(simhash64(text))
 
 
 def as_stored(simhash: int | None) -> int | None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Self
 
 from scrapy import Request
@@ -17,6 +18,7 @@ from webcrawl.config import read
 from webcrawl.crawler.errors import Postponed
 from webcrawl.crawler.pages.from_response import document_of, frames_of
 from webcrawl.crawler.session import Session
+from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.links import PageLinks
 from webcrawl.errors import EngineUnavailable
@@ -26,6 +28,8 @@ from webcrawl.urls.canonical import normalize, split
 logger = logging.getLogger(__name__)
 
 MOST_FRAMES = 20
+MOST_BYTES = 256 * 1024
+"""The length of a frameset or frame that is stitched: this process parses them, and waits for 20 frames."""
 
 
 class FramesMiddleware:
@@ -33,7 +37,8 @@ class FramesMiddleware:
 
     Each frame has its own row and archive record, and its links are followed; its text becomes the frameset's. Only
     frames that would be followed are fetched: those within scope and filters, unless the page says nofollow. They must
-    be on the page's own host, whose lease this worker holds.
+    be on the page's own host, whose lease this worker holds. The frames of a frameset of more than MOST_BYTES are
+    followed like other links, and a frame of more keeps its text for itself.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -50,7 +55,8 @@ class FramesMiddleware:
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         spider: Any = self._crawler.spider
-        addresses = frames_of(response) if hasattr(spider, "links") else []
+        is_stitched = hasattr(spider, "links") and _is_small(document_of(response))
+        addresses = frames_of(response) if is_stitched else []
         if not addresses:
             async for one in result:
                 yield one
@@ -60,22 +66,22 @@ class FramesMiddleware:
         frames = await self._fetch(response, [url for url in addresses if url in followed])
         for one in found:
             if isinstance(one, Page) and one.document is document_of(response):
-                one.frames = tuple(document_of(frame) for frame in frames.values())
+                one.frames = tuple(filter(_is_small, map(document_of, frames.values())))
             elif isinstance(one, PageLinks):
                 one = _without(one, frames)
             yield one
         for frame in frames.values():
             page: Page = spider.page(frame)
-            page.is_frame = True
+            page.is_frame = _is_small(document_of(frame))
             yield page
             yield _without(spider.links(frame), frames)
 
     async def _fetch(self, response: Response, urls: list[str]) -> dict[str, Response]:
         """The frames that were fetched and are HTML, by URL."""
         host = split(normalize(response.url))[0]
-        own = [url for url in urls if split(url)[0] == host]
-        allowed = [url for url in own if self._session.scope.filters.apply(url) is not None]
-        fetched = await asyncio.gather(*(self._one(response, url) for url in allowed[:MOST_FRAMES]))
+        own = (url for url in urls if split(url)[0] == host)
+        allowed = (url for url in own if self._session.scope.filters.apply(url) is not None)
+        fetched = await asyncio.gather(*(self._one(response, url) for url in islice(allowed, MOST_FRAMES)))
         return {url: frame for url, frame in fetched if frame is not None}
 
     async def _one(self, response: Response, url: str) -> tuple[str, Response | None]:
@@ -94,6 +100,10 @@ class FramesMiddleware:
             return url, None
         is_good = 200 <= frame.status < 300 and is_html(document_of(frame).mime_type)
         return url, frame if is_good else None
+
+
+def _is_small(document: Document) -> bool:
+    return len(document) <= MOST_BYTES
 
 
 def _without(links: PageLinks, frames: Collection[str]) -> PageLinks:

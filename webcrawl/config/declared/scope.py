@@ -167,7 +167,7 @@ URLS = Group(
             False,
             Flag(),
             "Fetches a frameset together with its frames on the same host, and counts their text as the text of "
-            "the frameset. Otherwise a frame is a page like any other, and so are frames beyond the first 20 of a page, "
+            "the frameset. Otherwise a frame is a page like any other, and so are those beyond the first 20 of a page, "
             "in a frameset of more than 256 KiB, and on another host. A frame of more than 256 KiB keeps its text.",
             example=True,
         ),

@@ -23,6 +23,9 @@ Pieces: TypeAlias = Iterator[bytes]
 MAX_CODINGS = 5
 """As in curl. A longer chain of codings is an attack."""
 
+MAX_BETWEEN = 16 * 1024 * 1024
+"""Bytes that a coding in a chain may pass on to the next one."""
+
 
 def codings(content_encoding: str | None) -> list[str]:
     """Returns the codings of a header value in the order in which they must be decoded."""
@@ -48,12 +51,21 @@ def pieces(
     if len(names) > MAX_CODINGS:
         raise BadCoding(f"the payload has {len(names)} content codings, more than {MAX_CODINGS}")
     found: Pieces = iter(payload)
-    for name in names:
+    for number, name in enumerate(names):
         decoder = _DECODERS.get(name)
         if decoder is None:
             raise BadCoding(f"content coding {name} is not supported")
-        found = _until_broken(name, decoder(found), breaks_off)
+        found = _until_broken(name, decoder(_bounded(found) if number else found), breaks_off)
     return found
+
+
+def _bounded(found: Pieces) -> Pieces:
+    """Bounds what one coding passes on to the next, which may make nothing of it, as of many empty members."""
+    size = 0
+    for piece in found:
+        yield piece
+        if (size := size + len(piece)) > MAX_BETWEEN:
+            raise TruncatedCoding
 
 
 def _until_broken(name: str, found: Pieces, breaks_off: Callable[[], None]) -> Pieces:

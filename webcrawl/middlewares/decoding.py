@@ -30,9 +30,12 @@ from webcrawl.documents.body import Body, BodyWriter
 from webcrawl.documents.content_coding import codings, pieces
 from webcrawl.errors import BadCoding
 
+_QUICK_BYTES = 256 * 1024
+"""Bodies that are no longer when they are decoded are decoded at once: a thread would cost 0.1 ms."""
+
 
 class DecodingMiddleware:
-    """Replaces Scrapy's HttpCompressionMiddleware; it decodes in pieces, and writes large bodies to a file.
+    """Replaces Scrapy's HttpCompressionMiddleware; it decodes in pieces, large bodies in a thread and into a file.
 
     A body that exceeds the limit of its type in DOCUMENT_MAXSIZE is truncated, one that exceeds DOWNLOAD_MAXSIZE is
     refused, as in Scrapy. A body that cannot be decoded stays as it was sent. If a body ends early, its decoded part
@@ -74,10 +77,12 @@ class DecodingMiddleware:
         payload, flags = body_of(response), list(response.flags)
         headers = response.headers.copy()
         try:
-            if payload.is_spooled:
-                body, flaw = await asyncio.to_thread(self._decode, request, response, payload, names)
-            else:
-                body, flaw = self._decode(request, response, payload, names)
+            is_quick = not payload.is_spooled and len(names) <= 1
+            decoded = self._decode(request, response, names, _QUICK_BYTES) if is_quick else None
+            if decoded is None:
+                decoded = await asyncio.to_thread(self._decode, request, response, names, math.inf)
+            assert decoded is not None
+            body, flaw = decoded
             del headers["Content-Encoding"]
             # the flag of a partial transfer already explains a partial body
             is_new = flaw == TRUNCATED or not (truncation_of(flags) or "download_stopped" in flags)
@@ -98,24 +103,26 @@ class DecodingMiddleware:
         )
 
     def _decode(
-        self, request: Request, response: Response, payload: Body, names: list[str]
-    ) -> tuple[Body, str | None]:
-        """The decoded body, and the flag that says why it is incomplete, or None. May take long.
+        self, request: Request, response: Response, names: list[str], most: float
+    ) -> tuple[Body, str | None] | None:
+        """The decoded body, and the flag that says why it is incomplete, or None; None if it has `most` bytes or more.
 
         Raises BadCoding, IgnoreRequest, StoreError.
         """
         broken: list[str] = []
-        writer = BodyWriter(self._spool)
+        writer = BodyWriter(self._spool, digests=True)
         refused = request.meta.get("download_maxsize", self._maxsize) or math.inf
         headers = response.headers
         whole = self._sizes.fill(
             writer,
-            pieces(payload.chunks(), names, lambda: broken.append(UNFINISHED)),
+            pieces(body_of(response).chunks(), names, lambda: broken.append(UNFINISHED)),
             content_type(headers),
             response.url,
             nosniff=says_nosniff(headers),
-            most=refused,
+            most=min(refused, most),
         )
         if not whole and writer.size >= refused:
             raise IgnoreRequest(f"{request.url} decodes to more than DOWNLOAD_MAXSIZE {refused} bytes")
+        if not whole and writer.size >= most:
+            return None
         return writer.finish(), next(iter(broken), None) if whole else TRUNCATED

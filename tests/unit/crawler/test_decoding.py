@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import random
 from typing import Any
@@ -14,6 +15,7 @@ from scrapy.http import HtmlResponse, Response
 
 from tests.downloads import Client, run
 from webcrawl.crawler.access import ROBOTS
+from webcrawl.documents import content_coding
 from webcrawl.middlewares.decoding import DecodingMiddleware
 
 PAGE = b"<title>Gr\xc3\xbc\xc3\x9fe</title>" + b"<p>words" * 1000
@@ -107,6 +109,39 @@ def test_body_that_decodes_beyond_the_size_limit_is_rejected() -> None:
             await decoded(answer(bomb), request)
         whole = await decoded(answer(bomb), DOWNLOAD_MAXSIZE=1_000_000)
         assert whole.body == bytes(1_000_000)
+
+    run(check())
+
+
+def test_other_tasks_run_while_a_small_body_becomes_a_large_one() -> None:
+    async def check() -> None:
+        steps = 0
+
+        async def count() -> None:
+            nonlocal steps
+            while True:
+                steps += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        await decoded(answer(gzip.compress(PAGE)))
+        assert not steps, "a small one is decoded at once"
+        response = await decoded(answer(gzip.compress(bytes(3_000_000))))
+        assert steps
+        assert len(response.body) == 3_000_000
+        counting.cancel()
+
+    run(check())
+
+
+def test_a_chain_of_codings_passes_on_a_bounded_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million members without content make no byte of the body."""
+    monkeypatch.setattr(content_coding, "MAX_BETWEEN", 1_000_000)
+
+    async def check() -> None:
+        members = gzip.compress(b"") * 200_000 + gzip.compress(b"the end")
+        response = await decoded(answer(gzip.compress(members), "gzip, gzip"))
+        assert (response.body, response.flags) == (b"", ["unfinished"])
 
     run(check())
 

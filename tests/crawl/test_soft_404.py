@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.crawls import CrawlResult, scrapy
+from tests.crawls import Crawl, CrawlResult, scrapy, until
 from tests.web import ANY, Hit, LocalWeb, Page, Reply
 
 RunCrawl = Callable[..., CrawlResult]
@@ -162,3 +162,32 @@ def test_a_later_run_knows_the_answer(local_web: StartWeb, crawl: RunCrawl, tmp_
     assert marked(first, web) == set()
     result = crawl([seed], **IN_ORDER, CRAWL_MAX_PAGES=100)
     assert (marked(result, web), len(asked(web))) == (GONE, 1)
+
+
+def test_a_host_that_does_not_answer_the_question_holds_no_other_up(
+    local_web: StartWeb, start_crawl: Callable[..., Crawl]
+) -> None:
+    """Its page waits for the answer, and is larger than all pages that may be processed at a time."""
+    web, honest = local_web(SITE), local_web("127.0.1.2")
+    home = publish(web, lambda hit: Reply(delay=200 if len(hit.path) == 25 else 0))
+    for number in range(PAGES):
+        web.put(SITE, f"/p{number}", f"<p>{text(number)}</p>{'<br>' * 10_000}")
+    for number in range(PAGES):
+        honest.put("127.0.1.2", f"/{number}", lambda _, n=number: chained(n, bool(asked(web))))
+    crawl = start_crawl(
+        "broad",
+        [home, honest.url("127.0.1.2", "/0")],
+        arguments={"scope": "host"},
+        DOWNLOAD_DELAY=0.01,
+        DOWNLOAD_TIMEOUT=100,
+        SCRAPER_SLOT_MAX_ACTIVE_SIZE=20_000,
+        **IN_ORDER,
+    )
+    until(lambda: f"/{PAGES - 1}" in honest.paths("127.0.1.2"), crawl)
+
+
+def chained(number: int, goes_on: bool) -> Reply:
+    """A page that links to the next one, and to itself with another query until the chain goes on."""
+    return Reply(
+        f"<a href=/{number + 1}>next</a>" if goes_on else f"<a href=/{number}?{random.random()}>again</a>"
+    )

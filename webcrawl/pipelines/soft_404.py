@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 _LETTERS = 24
 """Random letters of a path that cannot exist: 112 bits."""
+_MOST_BYTES = 256 * 1024
+"""The length of a page that waits for the answer of its host, in memory; a longer one does not ask."""
 
 
 class Soft404Pipeline:
@@ -60,8 +62,13 @@ class Soft404Pipeline:
         return self._judge(item)
 
     async def _judge(self, page: Page) -> Page:
+        assert page.document is not None
+        ask = self._ask if len(page.document) <= _MOST_BYTES else None
+        look = _look(page)
         try:
-            is_error = await self._session.soft_404s.judge(page, _look(page), self._ask)
+            # while it waits for an answer, it does not keep pages of other hosts from being fetched
+            with self._session.readers.unused(page.document):
+                is_error = await self._session.soft_404s.judge(page, look, ask)
         except EngineUnavailable:
             return page  # it cannot be acknowledged either, and is fetched again
         return self._mark(page, is_error=is_error)

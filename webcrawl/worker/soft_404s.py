@@ -79,8 +79,8 @@ class Soft404s:
         host = self._hosts.get(page.host)
         return host is None or host.answer is None or host.answer.is_page
 
-    async def judge(self, page: Page, look: Print, ask: Ask) -> bool:
-        """Whether a page with status 200 is an error page; it looks like `look`.
+    async def judge(self, page: Page, look: Print, ask: Ask | None) -> bool:
+        """Whether a page with status 200 is an error page; it looks like `look`. Without `ask` its host is not asked.
 
         Raises EngineUnavailable, and what `ask` raises.
         """
@@ -116,13 +116,16 @@ class Soft404s:
             self._hosts.move_to_end(name)
         return host
 
-    async def _learn(self, host: _Host, page: Page, look: Print, ask: Ask) -> None:
+    async def _learn(self, host: _Host, page: Page, look: Print, ask: Ask | None) -> None:
         """Gets the answer of a host if it is time to; pages that come meanwhile wait for it."""
         if self._older and not host.looked:
             host.looked = True
             host.answer = await self._known(page.host)
         if host.answer is None and host.pages < LEAST_PAGES:
             host.prints.extend(look)
+            return
+        if ask is None:
+            host.answer = host.answer or await self._known(page.host)
             return
         host.turn = host.turn or asyncio.Lock()
         async with host.turn:

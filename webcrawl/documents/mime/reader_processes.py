@@ -140,6 +140,15 @@ class Readers:
         finally:
             self.documents.discard(document)
 
+    @contextmanager
+    def unused(self, document: Document) -> Iterator[None]:
+        """Counts a document as one that is not in use here, and needs no process either: it waits for something else."""
+        self._put_aside(document)
+        try:
+            yield
+        finally:
+            self.documents.discard(document)
+
     def _put_aside(self, document: Document) -> None:
         self.documents.add(document)
         self.on_aside()

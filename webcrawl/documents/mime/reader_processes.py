@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Self, TypeAlias, TypeVar
@@ -105,8 +106,8 @@ class Readers:
         self.limits = limits
         self.charge = charge
         self.places = ReaderPlaces(limits.processes)
-        self.documents: set[Document] = set()
-        """Those that are read or wait for a process. Their bytes are not in this process if they are in a file."""
+        self.documents: Counter[Document] = Counter()
+        """Those that are read or wait, and for how many reasons. Their bytes are not in this process if in a file."""
         self.on_aside: Callable[[], None] = lambda: None
         """Called when a document joins them."""
         self._idle: list[_Reader] = []
@@ -128,7 +129,7 @@ class Readers:
                         return await self._read_in(self._idle.pop(), function, document, unpacked)
                 return await self._read_in(await self._start(), function, document, unpacked)
         finally:
-            self.documents.discard(document)
+            self._take_back(document)
 
     @contextmanager
     def aside(self, document: Document) -> Iterator[None]:
@@ -138,20 +139,25 @@ class Readers:
             with self.places.hold(document.url):
                 yield
         finally:
-            self.documents.discard(document)
+            self._take_back(document)
 
     @contextmanager
     def unused(self, document: Document) -> Iterator[None]:
-        """Counts a document as one that is not in use here, and needs no process either: it waits for something else."""
+        """Counts a document as one that is not in use here, and needs no process: it waits for something else."""
         self._put_aside(document)
         try:
             yield
         finally:
-            self.documents.discard(document)
+            self._take_back(document)
 
     def _put_aside(self, document: Document) -> None:
-        self.documents.add(document)
+        self.documents[document] += 1
         self.on_aside()
+
+    def _take_back(self, document: Document) -> None:
+        self.documents[document] -= 1
+        if not self.documents[document]:
+            del self.documents[document]
 
     async def _read_in(
         self, reader: _Reader, function: str, document: Document, unpacked: Callable[[bytes], T]

@@ -9,6 +9,7 @@ It registers the parts of `webcrawl.config.parts` and the defaults of docs/setti
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Self
 
 from scrapy.crawler import Crawler
@@ -69,4 +70,6 @@ def _register(settings: BaseSettings) -> None:
     for name, components in parts.MERGED.items():
         # Scrapy fills DOWNLOAD_HANDLERS_BASE with this priority, after the add-ons
         priority = max(settings.getpriority(name) or 0, SETTINGS_PRIORITIES["project"])
-        settings.set(name, {**components, **settings.getdict(name)}, priority)
+        # what is no dict is left for the check of all settings, which says so in one line
+        with suppress(TypeError, ValueError):
+            settings.set(name, {**components, **settings.getdict(name)}, priority)

@@ -94,6 +94,8 @@ def test_an_unreadable_seed_file_fails_new_and_resumed_crawls(
         ("DOWNLOAD_DELAY", "soon"),
         ("DOWNLOAD_MAXSIZE", "huge"),
         ("METADATA_URI", "oracle://nowhere"),
+        ("PRIORITIZERS", "[1]"),
+        ("URL_FILTERS", "nonsense"),
     ],
 )
 def test_a_wrong_setting_is_reported_in_one_line(

@@ -139,6 +139,23 @@ async def endless_chunks(asked: Asked) -> None:
         await asked.send(b"1\r\na\r\n" * 16_000)
 
 
+async def endless_extension(asked: Asked) -> None:
+    await asked.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n1;")
+    while True:
+        await asked.send(b"a=b;" * 16_000)
+
+
+async def slow_heads(asked: Asked) -> None:
+    await asked.send(b"HTTP/1.1 200 OK\r\nX-Header: ")
+    while not asked.stream.is_closing():
+        await asked.send(b"a")
+        await asyncio.sleep(0.5)
+
+
+async def many_frames(asked: Asked) -> None:
+    await asked.say(b"<frameset>" + b"".join(b"<frame src=/%d>" % number for number in range(400_000)))
+
+
 async def nested_anchors(asked: Asked) -> None:
     await asked.say(b"<a>" * 2_700_000)
 
@@ -179,6 +196,9 @@ ATTACKS = {
     "xml": Attack("20 feeds of 8 MB that each keep a reader busy until its time limit", slow_feeds),
     "continue": Attack("Endless responses 100 Continue at full speed", endless_heads),
     "chunks": Attack("An endless body in chunks of one byte at full speed", endless_chunks),
+    "extensions": Attack("4 endless extensions of a chunk at full speed", endless_extension, hosts=4),
+    "slow": Attack("100 hosts whose pages trickle, but not their robots.txt", slow_heads, hosts=100),
+    "frames": Attack("4 hosts with a page of 400,000 frames", many_frames, hosts=4),
     "anchors": Attack("40 hosts with a page of 8 MB of <a>", nested_anchors, hosts=40),
     "sitemaps": Attack("10 hosts with a sitemap index that lists itself", looping_sitemaps, hosts=10),
     "status": Attack("10 hosts with 2,000 status lines of 120 KB each", long_status_lines, hosts=10),

@@ -108,6 +108,21 @@ async def test_a_silent_worker_is_dropped_at_the_next_heartbeat(crawl_of: Crawls
     assert set(await alive.workers.names()) == {"alive", "dead"}, "a slow worker is listed again"
 
 
+@pytest.mark.parametrize(("end", "last"), [("leaves", False), ("dies", True), ("goes on", False)])
+async def test_one_worker_is_the_last_unless_others_go_on(crawl_of: Crawls, end: str, last: bool) -> None:
+    one, two = crawl_of("w1", seconds=0.5), crawl_of("w2", seconds=0.5 if end == "dies" else 60)
+    await two.workers.beat()
+    await one.workers.beat()
+    await one.workers.leave()
+    asked = asyncio.create_task(one.workers.is_last())
+    await asyncio.sleep(0.05)
+    assert not asked.done(), "the other one may have died"
+    if end == "leaves":
+        await two.workers.leave()
+        assert await two.workers.is_last()
+    assert await asked is last
+
+
 async def test_seeding_is_counted_until_it_ends(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
     assert (await one.workers.beat(seeding=True)).seeding == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import sys
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -13,8 +12,7 @@ from webcrawl.config.setting import Settings
 from webcrawl.errors import ConfigurationError
 
 _CONNECT_SHARE = 6
-_SLOW_PER_REQUEST = 8
-_LEAST_INEXACT = 32
+_SLOW_REQUESTS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +75,13 @@ def politeness(settings: Settings) -> PolitenessConfig:
 
 def slow_requests(settings: Settings) -> int:
     """The number of slow requests that do not count for CONCURRENT_REQUESTS; raises ConfigurationError."""
-    given, requests = read(settings, "CONCURRENT_SLOW_REQUESTS"), read(settings, "CONCURRENT_REQUESTS")
+    given = read(settings, "CONCURRENT_SLOW_REQUESTS")
     if given is not None:
         return int(given)
+    if read(settings, "CONCURRENT_REQUESTS") != DEFAULTS["CONCURRENT_REQUESTS"]:
+        return 0  # a limit that somebody has chosen is exact
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    most = sys.maxsize if files == resource.RLIM_INFINITY else files // 2
-    return min(_SLOW_PER_REQUEST * requests, most) if requests >= _LEAST_INEXACT else 0
+    return _SLOW_REQUESTS if files == resource.RLIM_INFINITY else min(_SLOW_REQUESTS, files // 2)
 
 
 def politeness_overrides(settings: Settings) -> dict[str, PolitenessConfig]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from webcrawl.engine.scripts import Call
 
 _WORKED_GAP_SECONDS = 10.0
 """A longer silence of all workers does not count as working time."""
+_POLL_SECONDS = 0.2
+"""How often a worker that ends looks whether the others have ended."""
 
 
 class Beat(NamedTuple):
@@ -84,6 +87,23 @@ class Workers:
     async def count_alive(self) -> int:
         """Returns how many workers are alive by the engine's clock."""
         return len(await self.alive())
+
+    async def is_last(self) -> bool:
+        """Returns whether this worker, which has left, does what is done once at the end of a crawl.
+
+        That is so if nobody is alive. Others that are alive are waited for while they may be found to have died: one that
+        leaves later does it instead.
+        """
+        others = set(await self.alive())
+        deadline = time.monotonic() + self.worker_seconds + 1.0
+        while others and await self.alive():
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(_POLL_SECONDS)
+        if not others:
+            return True
+        _, lost = await self.lost()
+        return others <= lost.keys()
 
     async def stop(self) -> None:
         """Ends all workers that are alive: with their next heartbeat they finish their requests and leave.

@@ -77,9 +77,11 @@ class MetadataPipeline:
     async def _update_importance(self, reason: str) -> None:
         """Give rows the importance at the end of the crawl; one of its workers does so, the last one to leave."""
         connection = self._session.connection
-        if reason not in _ENDS or not connection.is_open or await connection.crawl.workers.count_alive():
+        if reason not in _ENDS or not connection.is_open:
             return
         try:
+            if not await connection.crawl.workers.is_last():
+                return
             await update_importance(connection, self._session.stores.metadata, connection.link_memory)
         except (*UNAVAILABLE, StoreError) as error:
             logger.warning("The importance of pages could not be updated in the metadata database: %s", error)

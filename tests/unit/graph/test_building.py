@@ -181,7 +181,7 @@ def test_one_crawl_can_be_chosen(tmp_path: Path) -> None:
     a, b, c = URLS[:3]
     built(tmp_path, entry(a, b, crawl="one"), entry(a, c, crawl="two", time=TIME + 1), crawl="one")
     assert edges(tmp_path / "graph" / "pages") == [(a, b)]
-    with pytest.raises(StoreError, match="three has stored no links yet"):
+    with pytest.raises(StoreError, match="'three' has stored no links that count yet"):
         build(files(tmp_path), tmp_path / "other", Wanted(crawl="three"), lambda *_: None)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["graph", "links"]
 

@@ -91,7 +91,7 @@ class Workers:
     async def is_last(self) -> bool:
         """Returns whether this worker, which has left, does what is done once at the end of a crawl.
 
-        That is so if nobody is alive. Others that are alive are waited for while they may be found to have died: one that
+        That is so if nobody is alive. It waits for others that are alive, which may be found to have died: one that
         leaves later does it instead.
         """
         others = set(await self.alive())

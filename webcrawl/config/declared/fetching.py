@@ -26,7 +26,7 @@ FETCHING = Group(
             "Requests of one worker that have taken more than 0.75 seconds and do not count for `CONCURRENT_REQUESTS`, "
             "so that servers which send little for a long time do not hold up others. Half of them may be to hosts "
             "that never answered or failed last. `None` means 512, and at most half of the files that the process may "
-            "open (`ulimit -n`), if `CONCURRENT_REQUESTS` has its default. With another value it means 0, so that a limit "
+            "open (`ulimit -n`), if `CONCURRENT_REQUESTS` has its default. With another value it means 0: a limit "
             "that you set is exact.",
             example=0,
         ),

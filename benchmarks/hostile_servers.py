@@ -203,6 +203,7 @@ ATTACKS = {
     "sitemaps": Attack("10 hosts with a sitemap index that lists itself", looping_sitemaps, hosts=10),
     "status": Attack("10 hosts with 2,000 status lines of 120 KB each", long_status_lines, hosts=10),
     "links": Attack("A page with 200,000 links to its own host", many_links),
+    "linked": Attack("20 hosts with a page with 200,000 links to its own host", many_links, hosts=20),
 }
 """The attacks by name. Each takes one entry."""
 

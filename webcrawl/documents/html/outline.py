@@ -37,7 +37,7 @@ _FACTS = (*_STRINGS, "published_at", "details")
 assert {*_FACTS, "document"} == {one.name for one in fields(HTMLFacts)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Outline:
     """What the spider and the first pipelines read from a page.
 

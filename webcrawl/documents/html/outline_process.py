@@ -22,6 +22,7 @@ from webcrawl.documents import child_process
 from webcrawl.documents.child_process import ChildProcess
 from webcrawl.documents.document import Document
 from webcrawl.documents.html import large_outline
+from webcrawl.documents.html.large_links import LargeLinks
 from webcrawl.documents.html.outline import Outline, unpack
 from webcrawl.documents.html.timed_parse import BYTES
 from webcrawl.documents.mime.reader_processes import Readers
@@ -86,6 +87,7 @@ class Outlines:
         self._always = {"text_links": text_links, "link_rows": link_rows, "markdown": markdown}
         self._readers = readers
         self._allowance = large_outline.Allowance()
+        self._large_links = LargeLinks()
         self._charge = readers.charge if readers is not None else None
         self._waiting: deque[_Question] = deque()
         self._process: ChildProcess | None = None
@@ -105,13 +107,18 @@ class Outlines:
         wanted = {"facts": facts, "simhash": simhash, "texts": texts, **self._always}
         if self._readers is None or len(document) <= BYTES:
             return await self._ask(document, _message(document, wanted))
+        with self._readers.aside(document):
+            async with self._large_links.room(len(document)):
+                return self._large_links.hold(await self._read_large(document, wanted, self._readers))
+
+    async def _read_large(self, document: Document, wanted: dict[str, bool], readers: Readers) -> Outline:
+        """Reads a large page in the process of all others, or else in a reader process."""
         if len(document) <= large_outline.MOST_SHARED_BYTES:
-            with self._readers.aside(document):
-                outline = await self._read_shared(document, wanted)
+            outline = await self._read_shared(document, wanted)
             if outline is not None:
                 return outline
         reader = large_outline.reader(**wanted)
-        return await self._readers.ask(reader, document, partial(unpack, document=document))
+        return await readers.ask(reader, document, partial(unpack, document=document))
 
     async def _read_shared(self, document: Document, wanted: dict[str, bool]) -> Outline | None:
         """Reads a large page in the process of all others; returns None if it must be read elsewhere."""

@@ -27,8 +27,14 @@ class Place:
     valid_until: float
     connections: list[Held] = field(default_factory=list)
     """One for each turn that is taken."""
+    leaving: bool = False
+    """No further request starts: the host is released when none is in flight."""
     surplus: int = 0
     """Slots to be withdrawn when they are released, because a rule has lowered their number."""
+
+    def is_open(self, now: float) -> bool:
+        """Whether a request may start under the lease of the host, or without one."""
+        return now <= self.valid_until and not self.leaving
 
     def held(self) -> Held:
         """A connection to be taken for the host."""
@@ -58,8 +64,8 @@ async def until_due(host: str, place: Place, ending: asyncio.Event) -> None:
         now = time.monotonic()
         if ending.is_set():
             raise Abandoned(f"the crawl ends before {host} may be asked")
-        if now > place.valid_until:
-            raise LeaseLost(f"the lease of {host} expired")
+        if not place.is_open(now):
+            raise LeaseLost(f"the lease of {host} ends or has expired")
         if place.turn.may_start(now):
             return
         with suppress(TimeoutError):

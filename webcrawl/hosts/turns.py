@@ -226,7 +226,7 @@ class Turns:
                 _leave(gates)
                 raise
             now = time.monotonic()
-            if now <= place.valid_until and place.turn.may_start(now) and not ending.is_set():
+            if place.is_open(now) and place.turn.may_start(now) and not ending.is_set():
                 return now, held
             # meanwhile another request failed or the lease was lost
             self._connections.give(held)
@@ -265,6 +265,18 @@ def _leased(turns: Turns, host: str) -> Place | None:
     """The place of a leased host. If its lease was lost, another one of its name may have it."""
     place = turns._places.get(turns.unit(host))
     return place if place is not None and place.host == host else None
+
+
+def leave(turns: Turns, host: str) -> bool:
+    """Lets no further request to a leased host start; returns whether none is in flight, so that it may be released.
+
+    Requests that wait for the turn get LeaseLost.
+    """
+    place = _leased(turns, host)
+    if place is None:
+        return True
+    place.leaving = True
+    return not place.turn.in_flight
 
 
 def reconfigure(turns: Turns) -> list[str]:

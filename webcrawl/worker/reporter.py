@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from webcrawl.frontier import LeasedURL, Report
+from webcrawl.hosts.turns import leave
 from webcrawl.metrics.totals import DEAD
 from webcrawl.worker.leased_hosts import LeasedHost
 from webcrawl.worker.state import WorkerState
@@ -54,13 +55,17 @@ class Reporter:
         """Sends everything, releases all hosts and signs the worker off. The engine has all discovered URLs."""
         state = self._state
         self._keep_links()
-        await state.frontier.settle_all([self.last_report(host) for host in self._hosts], self._on_last_reply)
+        await state.frontier.settle_all([self._end(host) for host in self._hosts], self._on_last_reply)
         if state.importance:
             await state.importance.pay(state.membership.served())
         if state.budgets:
             await state.budgets.send_last()
         await state.crawl.workers.leave(state.take_counters())
         state.discovered.save()
+
+    def _end(self, host: LeasedHost) -> Report:
+        """The report of a host when the worker signs off; its lease expires if a request to it is still in flight."""
+        return self._release(host, host.report(self._state.discovered.sent))
 
     def _keep_links(self) -> None:
         """Writes the links of pages, which are not known any more once the pages are reported."""
@@ -94,13 +99,25 @@ class Reporter:
         idle = host.unsettled == len(host.urls)
         if complete and idle and (host.leaving or _has_long_wait(host)):
             # the engine keeps a back-off across restarts, and another host can use the place
-            return self.last_report(host)
+            return self._release(host, report)
         more = self._wanted(host)
         if complete and host.unsettled == 0 and not more:
-            return self.last_report(host)
+            return self._release(host, report)
         if not more and (better := self._wanted_better(host)):
             return replace(report, more=better, better_than=host.urls[-1].level)
         return replace(report, more=more)
+
+    def _release(self, host: LeasedHost, report: Report) -> Report:
+        """Releases a host, if no request to it is in flight.
+
+        Requests that no URL of its lease is for take its turns too, such as a robots.txt that redirects to it. Another
+        worker may ask the host as soon as the engine has the last report, so such a request is waited for.
+        """
+        host.leaving = True
+        if leave(self._state.turns, host.lease.host):
+            return self.last_report(host)
+        self._state.to_report.add(host.lease.host)
+        return report
 
     def last_report(self, host: LeasedHost) -> Report:
         """The report that releases a host, with its failures and the pause before its next request."""
@@ -134,7 +151,7 @@ class Reporter:
     def _wanted_better(self, host: LeasedHost) -> int:
         """How many URLs to lease if they are better than the last one leased ahead; they are handed out first."""
         most = min(self._state.window.urls, _MOST_AHEAD - len(host.urls))
-        return most if host.urls and not host.leaving and self._may_keep(host) else 0
+        return most if host.urls and self._may_keep(host) else 0
 
     def _may_keep(self, host: LeasedHost) -> bool:
         """Whether more URLs of a host may be leased."""
@@ -142,7 +159,7 @@ class Reporter:
         others = state.turns.answered if host.turn.answered else len(self._hosts)
         room = others < state.window.size
         served = state.membership.serves(state.frontier.keys.shard(host.lease.host))
-        return room and served and not (host.frozen or state.closing)
+        return room and served and not (host.frozen or host.leaving or state.closing)
 
     def _on_last_reply(self, report: Report, _: list[LeasedURL] | None, given: Sequence[int]) -> None:
         """Takes what the purse got for the pages of one report, and observes how long they waited for it."""

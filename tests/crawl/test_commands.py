@@ -233,7 +233,7 @@ def test_checkurl_shows_the_weight_and_the_level(stopped: Stopped) -> None:
         **{"AnchorWords": 1.0, "Freshness": 0.0, "Importance": 0.0, "PatternRecord": 0.0},
     }
     assert (report["weight"], report["URL_LEVELS"], report["level"]) == (0.0, '("/e", "+1")', 4)
-    assert report["LINK_RULES"] == 'does not follow it: ("/$", "d$") match the page'
+    assert report["LINK_RULES"] == 'does not follow it: ("/$", "d$") matches the page'
     text = stopped.scrapy("checkurl", url)
     assert "-0.3750  Parameters sort, filter" in text
     assert "LINK_RULES" not in text

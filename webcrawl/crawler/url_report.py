@@ -102,7 +102,8 @@ def _link(session: Session, url: str, link: Link) -> dict[str, str]:
         rules = [f'("{rule.page}", {_quoted(rule.links)})' for rule in scope.link_rules.matching(page)]
         links = scope.link_rules.on(page)
         verdict = "follows" if links is None or links.match(url) else "does not follow"
-        why = f"{', '.join(rules)} match the page" if rules else "no rule matches the page"
+        verb = "match" if len(rules) > 1 else "matches"
+        why = f"{', '.join(rules) or 'no rule'} {verb} the page"
         found["LINK_RULES"] = f"{verdict} it: {why}"
     return found
 

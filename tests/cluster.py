@@ -20,17 +20,30 @@ from tests.ports import free_ports
 
 SLOTS = 16384
 NODE_TIMEOUT_MS = 1000
+START_SECONDS = 60.0
 
 
 class Node:
     """One valkey-server of a cluster; it keeps its port and its cluster identity across restarts."""
 
     def __init__(self, folder: Path) -> None:
-        self.port, self._bus = free_ports(2)
         self.folder = folder
         folder.mkdir()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.port, self._bus = free_ports(2)
         self.client = Redis(port=self.port, decode_responses=True)
         self.start()
+
+    def until_up(self) -> None:
+        """Wait until the server answers. It gets other ports if another process took its own meanwhile."""
+        for _ in range(3):
+            until(lambda: self.process.poll() is not None or self.client.ping(), START_SECONDS)
+            if self.process.poll() is None:
+                return
+            self._begin()
+        raise RuntimeError(f"a node of the cluster does not start: {(self.folder / 'log').read_text()}")
 
     def start(self) -> None:
         words = [str(get_binary_path()), "--port", str(self.port), "--cluster-port", str(self._bus)]
@@ -76,7 +89,7 @@ class LocalCluster:
     def _join(self, primaries: int, replicas: int) -> None:
         leaders = self.nodes[:primaries]
         for node in self.nodes:
-            until(lambda node=node: node.client.ping())
+            node.until_up()
         for number, node in enumerate(leaders):
             first, end = SLOTS * number // primaries, SLOTS * (number + 1) // primaries
             node.cluster("ADDSLOTSRANGE", first, end - 1)

@@ -209,6 +209,19 @@ def test_the_summary_says_how_to_continue(state: dict[str, Any], expected: str) 
     assert text(replace(FIGURES, **state), "shutdown", "data").splitlines()[-1].endswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("shutdown", "The next scheduler goes on with it, unless "),
+        ("max_pages", "For more, set a higher CRAWL_MAX_PAGES in the settings of the job, "),
+        ("stopped", "A new iteration begins with the seeds: "),
+    ],
+)
+def test_the_summary_of_an_iteration_names_the_command_of_its_job(reason: str, expected: str) -> None:
+    line = text(FIGURES, reason, "data", job="news").splitlines()[-1]
+    assert line.startswith(expected) and line.endswith(": scrapy jobs run news")
+
+
 @pytest.mark.parametrize(("queued", "promised"), [(5, False), (6, True)])
 def test_the_summary_promises_nothing_for_requests_that_are_lost(queued: int, promised: bool) -> None:
     now = replace(FIGURES, queued=queued, leased=0, parked=0)

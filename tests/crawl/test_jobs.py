@@ -26,6 +26,7 @@ from webcrawl.jobs.store import JobStore
 
 BEGIN = datetime(2026, 3, 26, 4, 0, tzinfo=UTC)
 PAGES = 8
+SEEDS = "seeds: [https://a.example/]\n"
 SECONDS = 240.0
 """How long to wait for anything."""
 
@@ -185,7 +186,9 @@ def test_a_week_of_a_daily_job_with_two_schedulers(
 def folder(tmp_path: Path) -> Path:
     """A folder with two jobs."""
     for name in ("news", "weekly"):
-        (tmp_path / f"{name}.yaml").write_text(f"name: {name}\ncron: 0 6 * * *\nspider: broad\nstate: ON\n")
+        (tmp_path / f"{name}.yaml").write_text(
+            f"name: {name}\ncron: 0 6 * * *\nspider: broad\nstate: ON\n{SEEDS}"
+        )
     return tmp_path
 
 
@@ -198,7 +201,7 @@ def test_operators_apply_switch_and_look_at_jobs(operations: Operations, folder:
     assert operations.store.jobs() == []
     assert operations.jobs("apply", str(folder)).stdout == "news: new\nweekly: new\n"
     (folder / "news.yaml").write_text(
-        "name: news\ncron: 0 7 * * *\nspider: broad\nstate: ON\nnotify: [mailto://a:b@c.example]\n"
+        f"name: news\ncron: 0 7 * * *\nspider: broad\nstate: ON\nnotify: [mailto://a:b@c.example]\n{SEEDS}"
     )
     told = operations.jobs("apply", str(folder), "--dry-run").stdout
     assert told == "news: would change: cron, notify\nweekly: unchanged\n"
@@ -239,6 +242,7 @@ def test_operators_apply_switch_and_look_at_jobs(operations: Operations, folder:
             "spider: broad\nsettings:\n  DOWNLOAD_DELAY: soon",
             r"later.yaml:5: settings\.DOWNLOAD_DELAY: DOWNLOAD_DELAY must be",
         ),
+        ("spider: broad", "later.yaml:1: seeds: missing: spider 'broad' has nothing to crawl without them"),
         ("spider: broad\ncrom: x", "later.yaml:4: crom: there is no such key"),
     ],
 )

@@ -102,7 +102,8 @@ class Alarms:
         await watcher.look()
         if await self._is_last(reason):
             now = await figures(connection.frontier, connection.crawl)
-            await watcher.finish(reason, text(now, reason, results(self._session.stores, now)))
+            places = results(self._session.stores, now)
+            await watcher.finish(reason, text(now, reason, places, job=self._about.job))
         await watcher.leave()
 
     async def _is_last(self, reason: str) -> bool:

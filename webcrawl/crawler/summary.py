@@ -171,11 +171,18 @@ def feeds(feeds: Mapping[str, int], failed: int) -> list[str]:
 
 
 def text(
-    now: Figures, reason: str, places: str, *, idle: bool = False, lost: Mapping[str, int] = _NONE_LOST
+    now: Figures,
+    reason: str,
+    places: str,
+    *,
+    idle: bool = False,
+    lost: Mapping[str, int] = _NONE_LOST,
+    job: str = "",
 ) -> str:
     """The summary as text. `idle`: this run had nothing to do, so the figures are of earlier runs.
 
     `lost`: callback -> requests that ended with this process, although their placeholders are still queued.
+    `job`: the job of which the crawl is an iteration.
     """
     statuses = ", ".join(f"{number:,} x {status}" for status, number in now.responses.items()) or "none"
     left = now.queued + now.leased
@@ -208,11 +215,11 @@ def text(
     ]
     lines += _losses(lost)
     left -= min(left, sum(lost.values()))
-    lines += _how_to_continue(now, left, reason)
+    lines += _how_to_continue(now, left, reason, job)
     return "\n".join(lines)
 
 
-def _how_to_continue(now: Figures, left: int, reason: str) -> list[str]:
+def _how_to_continue(now: Figures, left: int, reason: str, job: str) -> list[str]:
     """A line that says what becomes of the URLs that are left; none without any."""
     if now.paused:
         return ["It is paused: `scrapy resume` continues it."]
@@ -220,9 +227,24 @@ def _how_to_continue(now: Figures, left: int, reason: str) -> list[str]:
         return []
     if left <= now.parked:
         return ["All queued URLs are of hosts that are blocked or at their limit: see `scrapy host`."]
+    if job:
+        return _how_to_run_again(reason, job)
     if reason == "max_pages":
         return ["Run the same command with a higher CRAWL_MAX_PAGES to continue."]
     return ["Run the same command to continue."]
+
+
+def _how_to_run_again(reason: str, job: str) -> list[str]:
+    """The same for an iteration of a job, which only a scheduler continues."""
+    begin = f"scrapy jobs run {job}"
+    if reason == "max_pages":
+        return [
+            f"For more, set a higher CRAWL_MAX_PAGES in the settings of the job, and run it again: {begin}"
+        ]
+    if reason == "shutdown":
+        ends = "the job was switched off or another iteration replaced this one"
+        return [f"The next scheduler goes on with it, unless {ends}. A new iteration: {begin}"]
+    return [f"A new iteration begins with the seeds: {begin}"]
 
 
 def _items(items: Mapping[str, int]) -> list[str]:

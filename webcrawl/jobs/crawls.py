@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Spider
 from scrapy.addons import AddonManager
 from scrapy.spiderloader import get_spider_loader
 
@@ -35,6 +34,7 @@ from webcrawl.jobs.children import Command, read_summary
 from webcrawl.jobs.dead_letters import DeadLetters, count_stuck
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Counts, Iteration, Look
+from webcrawl.jobs.spider_arguments import check_start
 from webcrawl.jobs.watching import Watching
 from webcrawl.stores.objects.registry import location
 
@@ -64,7 +64,7 @@ class Crawls:
                 raise WrongJob(str(error), "spider") from error
             named = [name for name in definition.settings if str(error).startswith(name)]
             raise WrongJob(str(error), "settings", *named[:1]) from error
-        _check_arguments(self._loader.load(definition.spider), definition.arguments)
+        check_start(self._loader.load(definition.spider), definition)
         if definition.checkpoints:
             _check_place(definition.checkpoints.to, object_stores(settings))
         if definition.workers > 1 and read(settings, "SEEN_SET") == "bloom":
@@ -191,17 +191,6 @@ def counts_of(figures: Mapping[str, Any], stuck: int) -> Counts:
         processed=figures["pages"],
         stuck=stuck,
     )
-
-
-def _check_arguments(spider: type[Spider], arguments: Mapping[str, str]) -> None:
-    """Raises WrongJob for an argument that one of our spiders refuses; what others do when they are made is unknown."""
-    if not spider.__init__.__module__.startswith("webcrawl."):
-        return
-    try:
-        spider(**arguments)
-    except ConfigurationError as error:
-        named = [name for name in arguments if name in str(error).replace("'", "").replace(":", "").split()]
-        raise WrongJob(str(error), "arguments", *named[:1]) from error
 
 
 def _check_place(place: str, classes: Mapping[str, str]) -> None:

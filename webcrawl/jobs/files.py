@@ -112,6 +112,8 @@ def _check_shape(path: Path, events: Any) -> None:
 
 def _loader(yaml: Any) -> Any:
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """A loader that takes unquoted scalars for what YAML 1.2 says: of PyYAML, only the safe tags are left."""
+
         yaml_implicit_resolvers: dict[str, Any] = {}
 
     for tag, (pattern, _) in _SCALARS.items():

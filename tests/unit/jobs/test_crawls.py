@@ -30,7 +30,8 @@ def crawls(folder: Path, *given: str, **settings: Any) -> Crawls:
 
 
 def job(**more: Any) -> Definition:
-    return Definition.of({"name": "news", "cron": "0 6 * * *", "spider": "broad", **more})
+    values = {"name": "news", "cron": "0 6 * * *", "spider": "broad", "seeds": ["https://a.example/"]}
+    return Definition.of({**values, **more})
 
 
 @pytest.fixture
@@ -106,6 +107,9 @@ def test_the_folder_of_an_iteration_is_below_that_of_its_job(tmp_path: Path, ite
         ({"settings": {"CRAWL_MAX_PAGE": 5}}, r"settings\.CRAWL_MAX_PAGE: .* did you mean CRAWL_MAX_PAGES"),
         ({"arguments": {"depth": 1, "scope": "hosts"}}, r"arguments\.scope: scope 'hosts': must be one of"),
         ({"arguments": {"scop": "host"}}, r"arguments\.scop: .*did you mean 'scope'\?"),
+        ({"seeds": None}, "seeds: missing: spider 'broad' has nothing to crawl without them"),
+        ({"spider": "sitemap", "seeds": None}, "seeds: missing: spider 'sitemap'"),
+        ({"seeds": None, "arguments": {"seeds": " "}}, r"arguments\.seeds: there is no URL"),
         ({"checkpoints": {"to": "gopher://a"}}, r"checkpoints\.to: to must begin with one of file://"),
         ({"checkpoints": {"to": "s3://"}}, r"checkpoints\.to: to must be"),
         ({"workers": 2, "settings": {"SEEN_SET": "bloom"}}, "workers: SEEN_SET"),

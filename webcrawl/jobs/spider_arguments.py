@@ -1,0 +1,74 @@
+"""Checks whether the spider of a job can be made of its arguments, and has what it begins with."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from scrapy import Spider
+
+from webcrawl.errors import ConfigurationError, WrongJob
+from webcrawl.jobs.definition import Definition
+from webcrawl.spiders.base import BroadSpider
+
+_KNOWN = ("scrapy", "scrapy_redis", "webcrawl")
+"""Packages whose `from_crawler` passes the arguments on to `__init__`."""
+
+
+def check_start(spider: type[Spider], definition: Definition) -> None:
+    """Raises WrongJob, which names the entry, for a spider that certainly fails before its first request.
+
+    What a spider of the project does with arguments that its `__init__` takes is unknown, and passes.
+    """
+    given = {**definition.arguments, **({} if definition.seeds is None else {"seeds": ""})}
+    _check_names(spider, given, definition)
+    if _package(spider.__init__) != "webcrawl":
+        return
+    try:
+        spider(**definition.arguments)
+    except ConfigurationError as error:
+        named = [
+            name
+            for name in definition.arguments
+            if name in str(error).replace("'", "").replace(":", "").split()
+        ]
+        raise WrongJob(str(error), "arguments", *named[:1]) from error
+    if _begins_with_seeds(spider) and definition.seeds is None:
+        if "seeds" not in definition.arguments:
+            raise WrongJob(f"missing: spider {spider.name!r} has nothing to crawl without them", "seeds")
+        if not definition.arguments["seeds"].strip(" ,\t\n"):
+            raise WrongJob("there is no URL", "arguments", "seeds")
+
+
+def _check_names(spider: type[Spider], given: dict[str, str], definition: Definition) -> None:
+    """Raises WrongJob for an argument that `__init__` does not take, and for one without default that is not given."""
+    made_by = [vars(one)["from_crawler"] for one in spider.__mro__ if "from_crawler" in vars(one)]
+    if any(_package(one) not in _KNOWN for one in made_by):
+        return  # it may add arguments, or leave some out
+    parameters = list(inspect.signature(spider.__init__).parameters.values())[1:]
+    by_name = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    for one in by_name:
+        if one.default is one.empty and one.name not in given:
+            raise WrongJob(f"{one.name} is missing: spider {spider.name!r} requires it", "arguments")
+    named = {one.name for one in by_name}
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return
+    for name in given:
+        if name not in named:
+            place = ("arguments", name) if name in definition.arguments else ("seeds",)
+            takes = ", ".join(sorted(named)) or "no arguments"
+            raise WrongJob(f"spider {spider.name!r} does not take {name!r}; it takes {takes}", *place)
+
+
+def _begins_with_seeds(spider: type[Spider]) -> bool:
+    """Whether a spider starts as ours do, and gets its seeds from nowhere but its argument."""
+    if not issubclass(spider, BroadSpider):
+        return False
+    methods = (spider.start, spider._good_seeds, spider.from_crawler)
+    return all(_package(one) == "webcrawl" for one in methods)
+
+
+def _package(function: Any) -> str:
+    """The top-level package in which a function or method is defined."""
+    function = inspect.unwrap(getattr(function, "__func__", function))
+    return str(function.__module__).partition(".")[0]

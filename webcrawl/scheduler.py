@@ -23,6 +23,7 @@ from twisted.internet.defer import Deferred
 
 from webcrawl.config.shown import shown_settings
 from webcrawl.crawler.components import FailureJudge, Pacer, enabled_pipelines
+from webcrawl.crawler.pages.hung_pages import HungPages
 from webcrawl.crawler.scheduling.meta import KeyWarnings
 from webcrawl.crawler.scheduling.requests import level_of, to_candidate, to_request
 from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
@@ -79,6 +80,7 @@ class FrontierScheduler(RedisScheduler):
         self._timer = EarliestTimer(self._wake_engine)
         self._ending = False
         self._feeding: Feeding | None = None
+        self._hung: HungPages | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -184,6 +186,8 @@ class FrontierScheduler(RedisScheduler):
             run = Run(self.spider.name, time.time(), shown_settings(self.crawler.settings))
             await Runs(session.connection.engine, session.connection.keys).begin(run)
         worker.start()
+        if timeout := session.config.processing_timeout:
+            self._hung = HungPages(self._tasks, worker, self.crawler.engine.scraper, timeout)
         if is_fed(self.spider):
             self._feeding = self._feed(worker)
 
@@ -222,6 +226,8 @@ class FrontierScheduler(RedisScheduler):
         self._timer.cancel()
         if self._tasks is None:
             return
+        if self._hung:
+            self._hung.stop()
         if self._feeding:
             await self._feeding.end()
         await self.worker.close()

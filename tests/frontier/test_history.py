@@ -62,7 +62,7 @@ async def test_workers_tell_of_themselves(
 ) -> None:
     vitals = AllVitals(engine_at(redis_url), KEYS)
     paces = {"http://a.test": Pace(1.5, "Crawl-delay", 60.0, "Retry-After", 1)}
-    told = Vitals(1.0, 2, 3, 4, 5, 6, 7, 8.5, [("http://a.test", 0.25)], paces)
+    told = Vitals(1.0, 2, 3, 4, 5, 6, 7, 8.5, [("http://a.test", 0.25)], paces, [("http://a.test/1", 5.0)])
     await vitals.put("w1", told, 60.0)
     found = await vitals.of(["w1", "w2"])
     assert found.keys() == {"w1"}

@@ -30,7 +30,7 @@ from webcrawl.documents.mime.reader_processes import Readers
 
 ROOT = Path(__file__).parents[2]
 URL = "http://example.com/"
-MOST = 8
+MOST = 9
 HANDLERS = dict.fromkeys(("http", "https", "ftp", "s3"))
 
 
@@ -141,6 +141,31 @@ def test_the_scraper_passes_an_item_to_the_pipelines() -> None:
 
     asyncio.run(run())
     assert met == [{"hop": 1}]
+
+
+def test_the_scraper_works_on_a_page_through_three_methods() -> None:
+    """`call_spider_async`, `handle_spider_output_async`, `start_itemproc_async`: wrapped to cancel what hangs."""
+    called: list[str] = []
+
+    async def run() -> None:
+        made = crawler()
+        scraper: Any = Scraper(made)
+        await scraper.open_spider_async()
+        made.engine = engine_of(made)
+        for name in ("call_spider_async", "handle_spider_output_async", "start_itemproc_async"):
+            setattr(scraper, name, noted(name, getattr(scraper, name)))
+        request = Request(URL, callback=lambda response: [{"found": response.url}])
+        await maybe_deferred_to_future(scraper.enqueue_scrape(Response(URL, request=request), request))
+
+    def noted(name: str, method: Any) -> Any:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            called.append(name)
+            return await method(*args, **kwargs)
+
+        return call
+
+    asyncio.run(run())
+    assert called == ["call_spider_async", "handle_spider_output_async", "start_itemproc_async"]
 
 
 def test_the_downloader_has_its_middlewares_and_handlers() -> None:

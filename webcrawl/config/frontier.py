@@ -32,6 +32,7 @@ class FrontierConfig:
     max_attempts: int = from_setting("FRONTIER_MAX_ATTEMPTS")
     low_share: float = 0.1
     """Share of leased hosts whose best URL is of a lower priority than that of others, so that no host starves."""
+    processing_timeout: float = from_setting("PROCESSING_TIMEOUT")
     retry_delay: float = from_setting("FRONTIER_RETRY_DELAY")
     max_pages: int = from_setting("CRAWL_MAX_PAGES")
     max_bytes: int = from_setting("CRAWL_MAX_BYTES")

@@ -186,11 +186,6 @@ def text(
     """
     statuses = ", ".join(f"{number:,} x {status}" for status, number in now.responses.items()) or "none"
     left = now.queued + now.leased
-    soft = f"{now.soft_404:,} soft 404, " if now.soft_404 else ""
-    errors = (
-        f"{counted(http_errors(now), 'answer')} 4xx or 5xx, {soft}"
-        f"{counted(now.failed, 'fetch', 'fetches')} failed"
-    )
     dropped = f", {now.dropped:,} dropped" if now.dropped else ""
     speed = f" in {now.seconds:,.1f} s ({now.pages_per_second:,.1f}/s)"
     lines = [
@@ -209,14 +204,22 @@ def text(
             else []
         ),
         f"  left out    {now.robots_denied:,} by robots.txt, {now.addresses_refused:,} by the address guard",
-        f"  errors      {errors}, {counted(now.retried, 'retry', 'retries')}, "
-        f"{counted(now.unreachable, 'unreachable host')}",
+        _errors(now),
         f"  results in  {places}",
     ]
     lines += _losses(lost)
-    left -= min(left, sum(lost.values()))
-    lines += _how_to_continue(now, left, reason, job)
+    lines += _how_to_continue(now, max(0, left - sum(lost.values())), reason, job)
     return "\n".join(lines)
+
+
+def _errors(now: Figures) -> str:
+    """The line with answers and fetches that failed."""
+    soft = f"{now.soft_404:,} soft 404, " if now.soft_404 else ""
+    return (
+        f"  errors      {counted(http_errors(now), 'answer')} 4xx or 5xx, {soft}"
+        f"{counted(now.failed, 'fetch', 'fetches')} failed, {counted(now.retried, 'retry', 'retries')}, "
+        f"{counted(now.unreachable, 'unreachable host')}"
+    )
 
 
 def _how_to_continue(now: Figures, left: int, reason: str, job: str) -> list[str]:

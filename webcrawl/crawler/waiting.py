@@ -98,7 +98,7 @@ class Waiting:
         components, host = self._session.components, task.url.host
         pacer, rules = components.get(Pacer), components.get(ResourceRules)
         # the URL comes last, because a terminal may cut it off
-        if task.fetch_is_over:
+        if task.fetched is not None:
             return (
                 f"a result is being processed or stored, {duration(took)} after its turn came: {request.url}"
             )

@@ -19,7 +19,8 @@ class Vitals:
     `started` is in seconds since 1970, `memory` in bytes of its process without children. `hosts` are leased to it,
     with `urls` not handed out yet; `fetching` requests are under way, and `working` pages are read or stored. `speed`
     is in pages a second over the last half minute. `slowest`: the hosts whose last answers took longest, in seconds.
-    `paces`: how fast these are asked, and the leased hosts with most open requests or the longest waits.
+    `paces`: how fast these are asked, and the leased hosts with most open requests or the longest waits. `processing`:
+    pages that have been read or stored for some seconds, the oldest first, with the times at which they were fetched.
     """
 
     started: float
@@ -32,6 +33,7 @@ class Vitals:
     speed: float
     slowest: Sequence[tuple[str, float]] = ()
     paces: Mapping[str, Pace] = field(default_factory=dict)
+    processing: Sequence[tuple[str, float]] = ()
 
 
 _NAMES = frozenset(one.name for one in fields(Vitals))
@@ -67,4 +69,5 @@ def _decoded(packed: bytes) -> Vitals:
     """Reads vitals; a worker of a later version may tell more."""
     told = {name: value for name, value in msgpack.unpackb(packed).items() if name in _NAMES}
     paces = {host: Pace(*pace) for host, pace in told.pop("paces", {}).items()}
-    return Vitals(**told, paces=paces)
+    processing = [(url, fetched) for url, fetched in told.pop("processing", ())]
+    return Vitals(**told, paces=paces, processing=processing)

@@ -28,7 +28,7 @@ class Heartbeat:
         """The stores accept nothing more, and the engine knows it."""
         self._state = state
         self._safety = safety
-        self._backpressure = backpressure
+        self.backpressure = backpressure
         self._costs = CostReports(state.costs, state.hosts, state.crawl)
         self._vitals = VitalsReports(state)
         self._stops: int | None = None
@@ -59,7 +59,7 @@ class Heartbeat:
         await self._extend(sent)
         await self._reap(sent)
         if self.holds:
-            await state.crawl.workers.hold(self._backpressure.reason)
+            await state.crawl.workers.hold(self.backpressure.reason)
         await state.membership.update()
         await self._costs.send()
         await self._vitals.send(state.crawl.worker_seconds)
@@ -85,7 +85,7 @@ class Heartbeat:
 
     async def update_hold(self) -> None:
         """Holds while the stores accept nothing more: nothing is fetched, and fetched pages wait."""
-        reason = self._backpressure.reason
+        reason = self.backpressure.reason
         if bool(reason) == self.holds:
             return
         # first, so that it is repeated if the engine is unavailable

@@ -63,6 +63,11 @@ class Loop:
         """Whether the engine did not answer last."""
         return self._outage is not None
 
+    @property
+    def waits(self) -> bool:
+        """Whether pages may wait for the stores or the engine, which accept nothing now."""
+        return self.waits_for_engine or bool(self.heartbeat.backpressure.reason)
+
     async def run(self) -> None:
         """Runs until everything is reported, or until the frontier cannot go on."""
         while True:

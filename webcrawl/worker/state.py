@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from webcrawl.config import FrontierConfig
@@ -68,6 +68,8 @@ class WorkerState:
     failure: Exception | None = None
     pages: int = 0
     """Pages that this worker has finished."""
+    processing: Callable[[float], Sequence[tuple[str, float]]] = lambda _: ()
+    """Returns the URLs that were fetched by a monotonic time and are still processed, each with such a time."""
     window: LeaseWindow = field(init=False)
 
     def __post_init__(self) -> None:

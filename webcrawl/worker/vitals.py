@@ -8,7 +8,7 @@ import sys
 import time
 from collections import deque
 from contextlib import suppress
-from heapq import nlargest
+from heapq import nlargest, nsmallest
 from pathlib import Path
 
 from webcrawl.errors import EngineUnavailable
@@ -19,6 +19,8 @@ from webcrawl.worker.state import WorkerState
 
 _SPEED_BEATS = 15
 _MOST_HOSTS = 10
+_PROCESSED_SECONDS, _MOST_PROCESSED = 2.0, 1_000
+"""Pages that are processed for so long are told, the oldest ones."""
 _STATM = Path("/proc/self/statm")
 
 
@@ -64,7 +66,16 @@ class VitalsReports:
             (pages - before) / (now - since) if now > since else 0.0,
             [(host.lease.host, host.turn.latency) for host in slowest if host.turn.latency],
             {host.lease.host: host.turn.pace(now) for host in (*slowest, *busiest, *waiting)},
+            self._processing(now),
         )
+
+    def _processing(self, now: float) -> list[tuple[str, float]]:
+        """The pages that are processed for long, with the time since 1970 at which they were fetched."""
+        found = nsmallest(
+            _MOST_PROCESSED, self._state.processing(now - _PROCESSED_SECONDS), key=lambda one: one[1]
+        )
+        offset = time.time() - now
+        return [(url, fetched + offset) for url, fetched in found]
 
 
 def memory_bytes() -> int:

@@ -11,7 +11,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -115,6 +115,11 @@ class Worker:
         return self._state.permits.short
 
     @property
+    def waits(self) -> bool:
+        """Whether pages may wait for the stores or the engine, which accept nothing now."""
+        return self._loop.waits
+
+    @property
     def seeding(self) -> bool:
         """Whether more seeds may follow, which keeps the crawl from finishing."""
         return self._state.seeding
@@ -214,6 +219,10 @@ class Worker:
                 host.resumes = max(host.resumes, time.monotonic() + put_off)
             self._state.to_report.add(url.host)
         self._state.changed.set()
+
+    def tell_processing(self, since: Callable[[float], Sequence[tuple[str, float]]]) -> None:
+        """Lets heartbeats tell which URLs are processed for long; see `WorkerState.processing`."""
+        self._state.processing = since
 
     def delay_changed(self, host: str) -> None:
         """Reschedules a host whose delay has changed, and reports the new delay."""

@@ -88,6 +88,15 @@ GROUP = Group(
             example=3,
         ),
         Setting(
+            "PROCESSING_TIMEOUT",
+            3600,
+            Number(),
+            "Seconds that callback and pipelines may take for a page. After that they are cancelled, and the page is "
+            "fetched again, or becomes a dead letter at the last attempt. Time in which stores or the engine are "
+            "unavailable does not count; 0 means no limit.",
+            example=600,
+        ),
+        Setting(
             "FRONTIER_RETRY_DELAY",
             30,
             Number(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from scrapy import Request
 from scrapy.core.scraper import Slot
@@ -33,6 +34,8 @@ class ScraperSlot(Slot):
         self._is_refusing = False
         readers.on_aside = self._go_on
         self._sizes: dict[Document, int] = {}
+        self._open: dict[Request, Deferred[None]] = {}
+        """What tells the engine that the work on a response has ended."""
 
     def needs_backout(self) -> bool:
         here = self.active_size - self._elsewhere() if super().needs_backout() else 0
@@ -41,7 +44,10 @@ class ScraperSlot(Slot):
 
     def add_response_request(self, result: Response | Failure, request: Request) -> Deferred[None]:
         done: Deferred[None] = Deferred()
-        self.queue.append((result, request, done))
+        scraped: Deferred[None] = Deferred()
+        self._open[request] = done
+        scraped.addBoth(self._pass_on, request, done)
+        self.queue.append((result, request, scraped))
         size = self._size(result)
         self.active_size += size
         if isinstance(result, Response) and size > self.MIN_RESPONSE_SIZE:
@@ -53,6 +59,17 @@ class ScraperSlot(Slot):
         self.active_size -= self._size(result)
         if self._sizes and isinstance(result, Response):
             self._sizes.pop(document_of(result), None)
+
+    def end(self, request: Request) -> None:
+        """Ends the work on the response of a request for the engine, whatever its tasks still do."""
+        if done := self._open.pop(request, None):
+            done.callback(None)
+
+    def _pass_on(self, outcome: Any, request: Request, done: Deferred[None]) -> None:
+        """Tells the outcome of a response, unless its work was ended before."""
+        if self._open.get(request) is done:
+            del self._open[request]
+            done.callback(outcome)
 
     def _go_on(self) -> None:
         if self._is_refusing and not self.needs_backout():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 
 from scrapy import Request
 
@@ -38,3 +39,27 @@ class KeyWarnings:
         for key in sorted(self._left & request.meta.keys()):
             self._left.remove(key)
             logger.warning('meta["%s"] of %s has no effect: %s', key, request, WITHOUT_EFFECT[key])
+
+
+def most_retries(request: Request, usual: int) -> int:
+    """How often a failed request is retried, by `dont_retry` and `max_retry_times` in its meta."""
+    if request.meta.get("dont_retry"):
+        return 0
+    most = request.meta.get("max_retry_times")
+    if most is None:
+        return usual
+    if isinstance(most, int):
+        return most
+    logger.error('%s: meta["max_retry_times"] is %r, not an integer; it is ignored', request, most)
+    return usual
+
+
+def recrawl_after(request: Request) -> float | None:
+    """`response.meta["recrawl_after"]`: seconds after which the spider wants the page again."""
+    after = request.meta.get("recrawl_after")
+    if after is None:
+        return None
+    if isinstance(after, int | float) and math.isfinite(after) and after >= 0:
+        return float(after)
+    logger.error('%s: meta["recrawl_after"] is %r, not a number of seconds; it is ignored', request, after)
+    return None

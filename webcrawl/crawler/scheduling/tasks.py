@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from dataclasses import replace
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from scrapy import Request
 from twisted.python.failure import Failure
 
 from webcrawl.crawler.errors import Postponed
+from webcrawl.crawler.scheduling.meta import most_retries, recrawl_after
 from webcrawl.crawler.start_outcomes import StartOutcomes
 from webcrawl.errors import EngineUnavailable, StoreUnavailable, brief
 from webcrawl.frontier import LeasedURL, Settlement
@@ -32,7 +32,7 @@ class Task:
         "answered",
         "began",
         "cause",
-        "fetch_is_over",
+        "fetched",
         "is_error",
         "is_page",
         "postponed",
@@ -56,7 +56,8 @@ class Task:
         self.size = 0
         self.is_error = False
         """Its last answer had a status from 400 on."""
-        self.fetch_is_over = False
+        self.fetched: float | None = None
+        """Monotonic time at which its fetch was over."""
         self.postponed = False
         """It stays leased, with no attempt counted, until its host is given back."""
         self.put_off: float | None = None
@@ -76,7 +77,7 @@ class Task:
         settlement = self.settlement or self._default_outcome(judged)
         if self.is_error or (not self.answered and settlement.verdict in ("retry", "dead")):
             settlement = replace(settlement, failed=True)
-        if settlement.verdict == "done" and (after := _recrawl_after(request)) is not None:
+        if settlement.verdict == "done" and (after := recrawl_after(request)) is not None:
             settlement = replace(settlement, verdict="again", delay=after)
         return settlement
 
@@ -111,6 +112,7 @@ class Tasks:
         self._paced = paced
         self._judged = judged
         self._tasks: dict[Request, Task] = {}
+        worker.tell_processing(self._processing)
         self.processed = 0
         """Number of requests whose fetch is over, and whose pages are parsed or stored."""
 
@@ -126,6 +128,15 @@ class Tasks:
     def oldest(self) -> tuple[Request, Task] | None:
         """The request that Scrapy has worked on for longest, and its task."""
         return next(iter(self._tasks.items()), None)
+
+    def processing_since(self, before: float) -> list[tuple[Request, Task]]:
+        """The requests whose fetch was over by a monotonic time, and that are still worked on."""
+        if not self.processed:
+            return []
+        return [one for one in self._tasks.items() if one[1].fetched is not None and one[1].fetched <= before]
+
+    def _processing(self, before: float) -> list[tuple[str, float]]:
+        return [(task.url.url, task.fetched or 0.0) for _, task in self.processing_since(before)]
 
     def leased(self, request: Request) -> LeasedURL | None:
         """The leased URL of a request, or None when the request did not come from the frontier."""
@@ -150,7 +161,7 @@ class Tasks:
         retries = request.meta.get("retry_times")
         if not isinstance(retries, int):
             retries = task.url.attempts
-        return retries >= _most_retries(request, self._max_attempts - 1)
+        return retries >= most_retries(request, self._max_attempts - 1)
 
     def comes_again(self, request: Request) -> bool:
         """Whether the frontier will hand out the URL of a request again."""
@@ -182,8 +193,8 @@ class Tasks:
     def finish_fetch(self, request: Request) -> None:
         """The transfer is over: the host's next URL may be handed out while this response is processed."""
         task = self._tasks.get(request)
-        if task and not task.fetch_is_over:
-            task.fetch_is_over = True
+        if task and task.fetched is None:
+            task.fetched = time.monotonic()
             self.processed += 1
             if not self._paced and (turn := self._turns.turn(task.url.host)).in_flight:
                 turn.finish(time.monotonic(), Ok(request.meta.get("download_latency", 0.0)))
@@ -245,10 +256,15 @@ class Tasks:
             reason = f"{type(failure.value).__name__}: {failure.value}"
             if isinstance(failure.value, EngineUnavailable | StoreUnavailable):
                 self.postpone(request)
-            elif self.is_last_attempt(request):
-                self.bury(request, reason, "pipeline")
             else:
-                self.retry(request, _STORE_RETRY_SECONDS, reason)
+                self.fail_processing(request, reason, _STORE_RETRY_SECONDS)
+
+    def fail_processing(self, request: Request, reason: str, delay: float = 0.0) -> None:
+        """The page was not processed: its URL is tried again, or becomes a dead letter after the last attempt."""
+        if self.is_last_attempt(request):
+            self.bury(request, reason, "pipeline")
+        else:
+            self.retry(request, delay, reason)
 
     def callback_failed(self, response: Any, failure: Failure) -> None:
         """Handles `spider_error`: the callback would raise again, so the URL becomes a dead letter.
@@ -260,27 +276,3 @@ class Tasks:
             self.retry(request, 0.0, str(failure.value))
         elif request is not None:
             self.bury(request, f"{type(failure.value).__name__}: {failure.value}", "callback")
-
-
-def _most_retries(request: Request, usual: int) -> int:
-    """How often a failed request is retried, by `dont_retry` and `max_retry_times` in its meta."""
-    if request.meta.get("dont_retry"):
-        return 0
-    most = request.meta.get("max_retry_times")
-    if most is None:
-        return usual
-    if isinstance(most, int):
-        return most
-    logger.error('%s: meta["max_retry_times"] is %r, not an integer; it is ignored', request, most)
-    return usual
-
-
-def _recrawl_after(request: Request) -> float | None:
-    """`response.meta["recrawl_after"]`: seconds after which the spider wants the page again."""
-    after = request.meta.get("recrawl_after")
-    if after is None:
-        return None
-    if isinstance(after, int | float) and math.isfinite(after) and after >= 0:
-        return float(after)
-    logger.error('%s: meta["recrawl_after"] is %r, not a number of seconds; it is ignored', request, after)
-    return None

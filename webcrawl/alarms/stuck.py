@@ -98,6 +98,16 @@ class StuckPages:
             select(stuck).where(stuck.c.crawl == crawl, *place).order_by(stuck.c.url, stuck.c.kind), limit
         )
 
+    def of(self, crawl: str, urls: Sequence[str]) -> list[StuckPage]:
+        """Returns the stuck pages of a crawl among some hundred URLs."""
+        return self._read(select(stuck).where(stuck.c.crawl == crawl, stuck.c.url.in_(urls)), None)
+
+    def count_urls(self, crawl: str) -> int:
+        """Returns how many URLs of a crawl are stuck, each once, for whatever reasons."""
+        query = select(func.count(stuck.c.url.distinct())).where(stuck.c.crawl == crawl)
+        with self._database.reading() as connection:
+            return int(connection.execute(query).scalar_one())
+
     def count(self, crawl: str) -> dict[Kind, int]:
         """Returns kind -> stuck pages of a crawl; kinds without any are left out."""
         query = (
@@ -149,7 +159,7 @@ class StuckPages:
         """Closes the connections; a later call opens new ones."""
         self._database.close()
 
-    def _read(self, query: Select[Any], limit: int) -> list[StuckPage]:
+    def _read(self, query: Select[Any], limit: int | None) -> list[StuckPage]:
         with self._database.reading() as connection:
             return [StuckPage(**row) for row in connection.execute(query.limit(limit)).mappings()]
 

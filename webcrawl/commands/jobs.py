@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 _SYNTAX = (
     "apply FILE|FOLDER | list | run NAME | pause NAME | resume NAME | off NAME | delete NAME | history NAME | "
-    "sweep"
+    "records NAME | sweep"
 )
-_WITH_NAME = ("run", "pause", "resume", "off", "delete", "history")
+_WITH_NAME = ("run", "pause", "resume", "off", "delete", "history", "records")
+_STATES = ("QUEUED", "CRAWLED", "PROCESSED", "STUCK")
 _LIMIT = 20
 
 
@@ -60,7 +61,17 @@ class Command(SessionCommand):
             metavar="N",
             help="with history, the number of iterations, by default 20",
         )
-        parser.add_argument("--json", action="store_true", help="with list and history, print JSON lines")
+        parser.add_argument(
+            "--iteration",
+            type=int,
+            metavar="N",
+            help="with records, the number of the iteration, by default the latest",
+        )
+        parser.add_argument("--state", choices=_STATES, help="with records, only URLs in this state")
+        parser.add_argument("--url", help="with records, only this URL")
+        parser.add_argument(
+            "--json", action="store_true", help="with list, history and records, print JSON lines"
+        )
 
     def crawl_id(self, args: list[str]) -> str | None:
         return None
@@ -88,6 +99,8 @@ class Command(SessionCommand):
                     _tell_others(store, found, opts)
             elif what == "delete":
                 await self._delete(store, named[0], opts)
+            elif what == "records":
+                await self._records(store, named[0], opts)
             elif what == "sweep":
                 await self._sweep(store, dry_run=opts.dry_run)
             elif what == "list":
@@ -110,6 +123,22 @@ class Command(SessionCommand):
             except WrongJob as error:
                 raise one.wrong(error.reason, *error.place) from error
         return found
+
+    async def _records(self, store: JobStore, name: str, opts: argparse.Namespace) -> None:
+        """Lists the URLs of an iteration, or one of them."""
+        from webcrawl.jobs.crawls import Crawls
+        from webcrawl.jobs.definition import Definition
+        from webcrawl.jobs.printed_records import print_record, print_records
+        from webcrawl.jobs.record_sources import record_sources
+
+        one = store.numbered(name, opts.iteration)
+        definition = Definition.of(store.job(name).definition)
+        machine = socket.gethostname()
+        async with record_sources(Crawls(self._project), definition, one, machine) as sources:
+            if opts.url:
+                await print_record(sources, opts.url, as_json=opts.json)
+            else:
+                await print_records(sources, opts.state, as_json=opts.json)
 
     async def _delete(self, store: JobStore, name: str, opts: argparse.Namespace) -> None:
         """Deletes a job, and with --history all that it has left."""

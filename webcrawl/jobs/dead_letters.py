@@ -30,7 +30,7 @@ class DeadLetters:
     async def copy(self, session: Session, number: int) -> int:
         """Adds new dead letters to the stuck pages, and removes those that were queued again.
 
-        `number` is their number by the engine. Returns the number of stuck pages of all kinds; raises StoreError.
+        `number` is their number by the engine. Returns the number of stuck URLs; raises StoreError.
         """
         connection = session.connection
         crawl, left = connection.keys.crawl, set[str]()
@@ -57,7 +57,7 @@ class DeadLetters:
 
 
 def count_stuck(uri: str, crawl: str) -> int:
-    """The number of stuck pages of a crawl, of all kinds, in the metadata database at a URI."""
+    """The number of stuck URLs of a crawl in the metadata database at a URI."""
     with StuckPages(uri) as stuck:
         return _count(stuck, crawl)
 
@@ -68,7 +68,7 @@ def _add(stuck: StuckPages, batch: Sequence[StuckPage]) -> None:
 
 
 def _count(stuck: StuckPages, crawl: str) -> int:
-    return sum(stuck.count(crawl).values())
+    return stuck.count_urls(crawl)
 
 
 def _forget(stuck: StuckPages, crawl: str, left: set[str]) -> None:

@@ -60,6 +60,19 @@ class JobStore:
         with self.database.reading() as connection:
             return [read_iteration(row) for row in connection.execute(query)]
 
+    def numbered(self, job: str, number: int | None) -> Iteration:
+        """The iteration of a job with a number, or the latest one; raises StoreError when there is none."""
+        query = select(iterations).where(iterations.c.job == job).order_by(iterations.c.number.desc())
+        if number is not None:
+            query = query.where(iterations.c.number == number)
+        with self.database.reading() as connection:
+            row = connection.execute(query.limit(1)).first()
+            if row is None:
+                _existing(connection, job)
+                which = "iteration yet" if number is None else f"iteration {number}"
+                raise StoreError(f"job {job!r} has no {which}")
+            return read_iteration(row)
+
     def iteration(self, id: int) -> Iteration | None:
         """The iteration with this id."""
         with self.database.reading() as connection:

@@ -65,7 +65,7 @@ class Listing:
     metadata: Metadata | None = None
     count: CountLinks | None = None
     states: Collection[str] = STATES
-    _met: _Met = field(init=False)
+    _met: Met = field(init=False)
 
     async def rows(self) -> AsyncIterator[list[Row]]:
         """Yields rows with FIELDS, a thousand at a time; those of a host follow each other within a state.
@@ -84,7 +84,7 @@ class Listing:
     async def _found(self) -> AsyncIterator[list[Row]]:
         keys, host = self.reading.keys, self.reading.host
         with tempfile.TemporaryFile() as file:
-            self._met = _Met(keys, file)
+            self._met = Met(keys, file)
             for shard in range(keys.shards) if host is None else [keys.shard(host)]:
                 with tempfile.TemporaryFile() as own:
                     urls = await self.reading.read(shard, own)
@@ -127,7 +127,7 @@ class Listing:
         return rows
 
 
-class _Met:
+class Met:
     """The digests of the URLs that were met, by shard, sorted in a file."""
 
     def __init__(self, keys: Keys, file: IO[bytes]) -> None:

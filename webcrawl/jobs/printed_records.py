@@ -1,0 +1,70 @@
+"""Prints the records of an iteration, for `scrapy jobs records`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+
+from webcrawl.documents.values import counted, printable
+from webcrawl.errors import StoreError
+from webcrawl.jobs.url_records import Record, RecordState, Sources, URLRecords, record_of
+from webcrawl.urls.seeds import seed_url
+
+
+async def print_records(sources: Sources, state: str | None, *, as_json: bool) -> None:
+    """Prints the records in a state or all, and to standard error how many are in each."""
+    records = URLRecords(sources)
+    async for some in records.batches():
+        for record in some:
+            if state in (None, record.state):
+                print(_printed(record, sources.begun, as_json=as_json))
+    numbers = ", ".join(f"{records.counts[one]:,} {one}" for one in RecordState)
+    print(f"{counted(records.counts.total(), 'record')}: {numbers}.", file=sys.stderr)
+    for line in _left_out(records):
+        print(line, file=sys.stderr)
+
+
+async def print_record(sources: Sources, url: str, *, as_json: bool) -> None:
+    """Prints the record of a URL; raises StoreError when there is none, InvalidURL."""
+    url = seed_url(url)
+    record, complete = await record_of(sources, url)
+    if record is not None:
+        print(_printed(record, sources.begun, as_json=as_json))
+    elif complete:
+        raise StoreError(f"crawl {sources.crawl!r} has no record of {url}")
+    else:
+        raise StoreError(
+            f"{url} was not found, but its host has a long queue: list all records to find it there"
+        )
+
+
+def _left_out(records: URLRecords) -> list[str]:
+    """What has no record, and why."""
+    lines, sources = [], records.sources
+    if records.dropped:
+        lines.append(f"Without a record: {counted(records.dropped, 'URL')} that an operator has dropped.")
+    if sources.reading is not None and sources.reading.lost:
+        lost = counted(sources.reading.lost, "URL")
+        lines.append(f"Left out: {lost} in damaged or missing segments.")
+    rest = (
+        sources.found
+        - records.counts.total()
+        - records.dropped
+        - (sources.reading.lost if sources.reading else 0)
+    )
+    if rest > 0:
+        lines.append(f"Without a record: {counted(rest, 'URL')} that are done and have no row here.")
+    return lines
+
+
+def _printed(record: Record, begun: datetime, *, as_json: bool) -> str:
+    if as_json:
+        facts = {name: value for name, value in record._asdict().items() if value is not None}
+        if record.created is None:
+            facts["created_after"] = begun
+        return json.dumps(facts, default=lambda time: time.isoformat())
+    time = f"{record.updated:%Y-%m-%d %H:%M:%S}Z" if record.updated else ""
+    reason = f": {record.reason}" if record.reason else ""
+    told = f", told {record.notified:%Y-%m-%d %H:%M:%S}Z" if record.notified else ""
+    return printable(f"{record.state:<9}  {time:<20}  {record.url}  {record.detail}{reason}{told}")

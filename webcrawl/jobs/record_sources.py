@@ -1,0 +1,73 @@
+"""Opens what the records of an iteration are read from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from webcrawl.alarms.stuck import StuckPages
+from webcrawl.crawler.command import metadata_if_any
+from webcrawl.crawler.session import Session
+from webcrawl.errors import StoreError
+from webcrawl.frontier.figures import figures
+from webcrawl.frontier.listing.engine_urls import EngineURLs
+from webcrawl.jobs.claims import is_here
+from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.definition import Definition
+from webcrawl.jobs.records import Iteration
+from webcrawl.jobs.url_records import Sources
+
+
+@asynccontextmanager
+async def record_sources(
+    crawls: Crawls, definition: Definition, one: Iteration, machine: str
+) -> AsyncIterator[Sources]:
+    """Opens the engine and the database of an iteration, as far as they exist; `machine` is the name of this one.
+
+    Raises StoreError for an iteration that has left nothing on this machine, EngineError.
+    """
+    session = Session(crawls.settings(definition, one), definition.spider)
+    embedded = session.connection.server.is_embedded
+    _check(one, machine, embedded=embedded)
+    assert one.started is not None
+    sources = Sources(one.crawl, one.started, one.found, None, None, None)
+    try:
+        if not embedded or (session.stores.data_dir / "engine").exists():
+            await _read_engine(session, sources)
+        sources.metadata = metadata_if_any(session)
+        sources.stuck = None if sources.metadata is None else StuckPages(session.stores.metadata)
+        yield sources
+    finally:
+        for opened in (sources.metadata, sources.stuck):
+            if opened is not None:
+                opened.close()
+        await session.close()
+
+
+def _check(one: Iteration, machine: str, *, embedded: bool) -> None:
+    name = f"iteration {one.number} of job {one.job!r}"
+    if one.started is None:
+        raise StoreError(f"{name} has no records: it is {one.state}, and has not begun")
+    if one.deleted is not None:
+        raise StoreError(f"the records of {name} were deleted at {one.deleted:%Y-%m-%d %H:%M} UTC")
+    if embedded and not is_here(one, machine):
+        raise StoreError(f"the records of {name} are on {one.machine}: run this command there")
+
+
+async def _read_engine(session: Session, sources: Sources) -> None:
+    connection = session.connection
+    await connection.connect()
+    if not await connection.adopt_layout():
+        return
+    if await connection.crawl.restoring():
+        raise StoreError(f"crawl {sources.crawl!r} is not completely restored: run scrapy restore again")
+    await connection.tails.check()
+    sources.found = (await figures(connection.frontier, connection.crawl)).seen_urls
+    sources.reading = EngineURLs(
+        connection.engine, connection.keys, connection.tails, connection.worker, waiting=_tell_holder
+    )
+
+
+def _tell_holder(name: str) -> None:
+    print(f"Waiting for {name}, which copies the crawl.", file=sys.stderr)

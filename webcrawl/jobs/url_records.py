@@ -1,0 +1,243 @@
+"""The record of each URL of an iteration: whether it is queued, crawled, processed or stuck, and since when.
+
+Records are read where each state is known: from the engine, from what its workers tell of pages in their pipelines, and
+from the tables `stuck` and `pages`. So a crawl stores nothing more for them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import islice
+from typing import Any, NamedTuple
+
+from webcrawl.alarms.stuck import StuckPage, StuckPages
+from webcrawl.frontier.listing.engine_urls import EngineURL, EngineURLs
+from webcrawl.frontier.listing.listing import Met
+from webcrawl.frontier.operations import Operations
+from webcrawl.frontier.url_state import URLState, url_state
+from webcrawl.frontier.vitals import AllVitals
+from webcrawl.frontier.workers import Workers
+from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.selection import of_crawl
+from webcrawl.urls.canonical import split
+
+_AT_ONCE = 500
+
+
+class RecordState(StrEnum):
+    """Where a URL of an iteration is."""
+
+    QUEUED = "QUEUED"
+    """It is to be fetched: it waits, or a worker has leased it."""
+    CRAWLED = "CRAWLED"
+    """It was fetched, and its callback or pipelines have worked on it for some seconds."""
+    PROCESSED = "PROCESSED"
+    """It has passed the pipelines; also redirects, errors and what robots.txt disallows."""
+    STUCK = "STUCK"
+    """A schema or a reader has refused it, or it is a dead letter."""
+
+
+class Record(NamedTuple):
+    """The record of a URL. Times are UTC.
+
+    created   when it was first fetched or given up in its iteration; None if that is not known, as of a queued URL
+    updated   when it got into its state or was tried last; None if that is not known
+    notified  when a notification told of it; only stuck URLs are told one by one
+    detail    more of its state: that of the frontier (queued, waiting, scheduled, leased), the state of its row, or
+              why it is stuck (SCHEMA, DOCUMENT, DEAD_LETTER)
+    """
+
+    url: str
+    state: RecordState
+    created: datetime | None
+    updated: datetime | None
+    notified: datetime | None
+    detail: str
+    reason: str | None
+
+
+@dataclass(slots=True)
+class Sources:
+    """Where the records of a crawl are, which has `begun` and `found` so many URLs.
+
+    `reading` is None if its engine does not know it, and the others if nothing is stored.
+    """
+
+    crawl: str
+    begun: datetime
+    found: int
+    reading: EngineURLs | None
+    stuck: StuckPages | None
+    metadata: Metadata | None
+
+    async def processing(self) -> dict[str, datetime]:
+        """URL -> when it was fetched, of the pages that live workers have worked on for some seconds."""
+        if self.reading is None:
+            return {}
+        workers = Workers(self.reading.engine, self.reading.keys, self.reading.name, 0.0)
+        told = await AllVitals(self.reading.engine, self.reading.keys).of(await workers.alive())
+        return {
+            url: datetime.fromtimestamp(fetched, UTC)
+            for vitals in told.values()
+            for url, fetched in vitals.processing
+        }
+
+    def stuck_of(self, urls: Sequence[str]) -> dict[str, StuckPage]:
+        """URL -> why it is stuck by the table, for some hundred URLs.
+
+        Where the engine knows the crawl, it knows better which URLs are dead letters: some were queued again.
+        """
+        found: dict[str, StuckPage] = {}
+        for page in self.stuck.of(self.crawl, urls) if self.stuck else ():
+            if page.kind != "DEAD_LETTER" or self.reading is None:
+                found.setdefault(page.url, page)
+        return found
+
+    def letters_of(self, urls: Sequence[str]) -> dict[str, StuckPage]:
+        """URL -> its dead letter as it is in the table, which has when it was told."""
+        pages = self.stuck.of(self.crawl, urls) if self.stuck and urls else ()
+        return {page.url: page for page in pages if page.kind == "DEAD_LETTER"}
+
+    def rows_of(self, urls: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """URL -> its row in table `pages`, if this crawl has fetched it last."""
+        rows = self.metadata.get_many(urls) if self.metadata and urls else {}
+        return {url: row for url, row in rows.items() if row["crawl"] == self.crawl}
+
+
+@dataclass(slots=True)
+class URLRecords:
+    """Reads all records of a crawl in batches. `dropped` counts URLs that an operator has dropped, which have none."""
+
+    sources: Sources
+    dropped: int = 0
+    counts: Counter[RecordState] = field(default_factory=Counter)
+    _met: Met | None = field(default=None, init=False)
+
+    async def batches(self) -> AsyncIterator[list[Record]]:
+        """Yields records, each URL once, in the state in which it was met first; rows are read last.
+
+        Raises what EngineURLs.read, StuckPages.pages and Metadata.scan raise.
+        """
+        async for some in self._all():
+            self.counts.update(record.state for record in some)
+            yield some
+
+    async def _all(self) -> AsyncIterator[list[Record]]:
+        with tempfile.TemporaryFile() as file:
+            if reading := self.sources.reading:
+                self._met = Met(reading.keys, file)
+                processing = await self.sources.processing()
+                for shard in range(reading.keys.shards):
+                    with tempfile.TemporaryFile() as own:
+                        urls = await reading.read(shard, own)
+                        for batch in urls.batches():
+                            for start in range(0, len(batch), _AT_ONCE):
+                                yield self._in_engine(batch[start : start + _AT_ONCE], processing)
+                    self._met.add(shard, urls.digests())
+            for some in self._stuck():
+                yield some
+            for some in self._stored():
+                yield some
+
+    def _in_engine(self, found: Sequence[EngineURL], processing: Mapping[str, datetime]) -> list[Record]:
+        sources = self.sources
+        self.dropped += sum(one.state == "dropped" for one in found)
+        stuck = sources.stuck_of([one.url for one in found])
+        letters = sources.letters_of([one.url for one in found if one.state == "dead"])
+        rows = sources.rows_of([one.url for one in found if one.state == "scheduled"])
+        records = []
+        for one in found:
+            if one.state == "dead":
+                records.append(_of_letter(one.url, one.time, one.reason, letters.get(one.url)))
+            elif page := stuck.get(one.url):
+                records.append(_of_stuck(page))
+            elif row := rows.get(one.url):
+                records.append(_of_row(row, sources.begun, "scheduled"))
+            elif one.state != "dropped":
+                records.append(_open(one.url, one.state, processing))
+        return records
+
+    def _stuck(self) -> Iterator[list[Record]]:
+        """Yields what only the table knows to be stuck."""
+        if self.sources.stuck is None:
+            return
+        after, last = None, ""
+        while pages := self.sources.stuck.pages(self.sources.crawl, after, _AT_ONCE):
+            records = []
+            for page in pages:
+                # a page may be stuck for two reasons
+                letter = page.kind == "DEAD_LETTER" and self.sources.reading is not None
+                if not letter and page.url != last and not self._is_met(page.url):
+                    records.append(_of_stuck(page))
+                    last = page.url
+            yield records
+            after = pages[-1]
+
+    def _stored(self) -> Iterator[list[Record]]:
+        if self.sources.metadata is None:
+            return
+        rows = self.sources.metadata.scan(where=[of_crawl(self.sources.crawl)])
+        while some := list(islice(rows, _AT_ONCE)):
+            stuck = self.sources.stuck_of([row["url"] for row in some])
+            yield [
+                _of_row(row, self.sources.begun)
+                for row in some
+                if row["url"] not in stuck and not self._is_met(row["url"])
+            ]
+
+    def _is_met(self, url: str) -> bool:
+        return self._met is not None and url in self._met
+
+
+async def record_of(sources: Sources, url: str) -> tuple[Record | None, bool]:
+    """The record of a URL, and whether all places were read: a long queue is read in part."""
+    host, path = split(url)
+    reading, state = sources.reading, URLState(None)
+    if reading is not None:
+        # rows are written before a URL leaves the engine, so they are read after it
+        state = await url_state(Operations(reading.engine, reading.keys), host, path)
+    if state.state == "dead":
+        time = None if state.time is None else round(state.time * 1000)
+        return _of_letter(url, time, state.reason, sources.letters_of([url]).get(url)), True
+    if page := sources.stuck_of([url]).get(url):
+        return _of_stuck(page), True
+    row = sources.rows_of([url]).get(url)
+    if row and state.state in (None, "scheduled"):
+        return _of_row(row, sources.begun, state.state), True
+    if state.state in (None, "dropped"):
+        return None, state.complete
+    return _open(url, state.state, await sources.processing()), True
+
+
+def _open(url: str, state: str, processing: Mapping[str, datetime]) -> Record:
+    """The record of a URL that is to be fetched, or is being processed."""
+    if state == "leased" and (fetched := processing.get(url)):
+        return Record(url, RecordState.CRAWLED, fetched, fetched, None, state, None)
+    return Record(url, RecordState.QUEUED, None, None, None, state, None)
+
+
+def _of_letter(url: str, ms: int | None, reason: str | None, told: StuckPage | None) -> Record:
+    """The record of a dead letter of the engine. `told`: the same in the table."""
+    then = None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
+    created, notified = (told.created, told.notified) if told else (then, None)
+    return Record(url, RecordState.STUCK, created, then or created, notified, "DEAD_LETTER", reason)
+
+
+def _of_stuck(page: StuckPage) -> Record:
+    return Record(
+        page.url, RecordState.STUCK, page.created, page.updated, page.notified, page.kind, page.reason
+    )
+
+
+def _of_row(row: Mapping[str, Any], begun: datetime, detail: str | None = None) -> Record:
+    """The record of a page. Iterations may share a database: what is older than the iteration is of another one."""
+    updated = row["tried_at"] or row["fetched_at"]
+    times = (row["first_fetched_at"], row["fetched_at"], updated)
+    created = next((time for time in times if time >= begun), None)
+    detail = detail or row["state"] or "fetched"
+    return Record(row["url"], RecordState.PROCESSED, created, updated, None, detail, row["error"])

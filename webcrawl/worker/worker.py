@@ -115,11 +115,6 @@ class Worker:
         return self._state.permits.short
 
     @property
-    def waits(self) -> bool:
-        """Whether pages may wait for the stores or the engine, which accept nothing now."""
-        return self._loop.waits
-
-    @property
     def seeding(self) -> bool:
         """Whether more seeds may follow, which keeps the crawl from finishing."""
         return self._state.seeding
@@ -220,10 +215,6 @@ class Worker:
             self._state.to_report.add(url.host)
         self._state.changed.set()
 
-    def tell_processing(self, since: Callable[[float], Sequence[tuple[str, float]]]) -> None:
-        """Lets heartbeats tell which URLs are processed for long; see `WorkerState.processing`."""
-        self._state.processing = since
-
     def delay_changed(self, host: str) -> None:
         """Reschedules a host whose delay has changed, and reports the new delay."""
         self._state.delay_changed(host)
@@ -248,3 +239,13 @@ class Worker:
 def parts_of(worker: Worker) -> tuple[WorkerState, Loop]:
     """Returns the parts of a worker, which only its metrics need."""
     return worker._state, worker._loop
+
+
+def waits(worker: Worker) -> bool:
+    """Whether pages may wait for the stores or the engine, which accept nothing now."""
+    return worker._loop.waits
+
+
+def tell_processing(worker: Worker, since: Callable[[float], Sequence[tuple[str, float]]]) -> None:
+    """Lets heartbeats tell which URLs are processed for long; see `WorkerState.processing`."""
+    worker._state.processing = since

@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 from scrapy import Request
 
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
-from webcrawl.crawler.scheduling.tasks import Tasks
-from webcrawl.worker.worker import Worker
+from webcrawl.crawler.scheduling.tasks import Tasks, fail_processing, processing_since
+from webcrawl.worker.worker import Worker, waits
 
 logger = logging.getLogger(__name__)
 
@@ -62,10 +62,10 @@ class HungPages:
             self._look(time.monotonic())
 
     def _look(self, now: float) -> None:
-        if self._worker.waits:
+        if waits(self._worker):
             self._held = now
         elif now - self._held > self._timeout:
-            for request, _ in self._tasks.processing_since(now - self._timeout):
+            for request, _ in processing_since(self._tasks, now - self._timeout):
                 self._give_back(request)
 
     def _give_back(self, request: Request) -> None:
@@ -74,7 +74,7 @@ class HungPages:
             return
         reason = f"its callback or pipelines took longer than {self._timeout:,g} s (PROCESSING_TIMEOUT)"
         logger.warning("%s is given back: %s", request.url, reason)
-        self._tasks.fail_processing(request, reason)
+        fail_processing(self._tasks, request, reason)
         for task in work:
             task.cancel()
         slot.end(request)

@@ -18,7 +18,7 @@ from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.hosts.politeness import Ok
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.totals import DEAD
-from webcrawl.worker.worker import Worker
+from webcrawl.worker.worker import Worker, tell_processing
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class Tasks:
         self._paced = paced
         self._judged = judged
         self._tasks: dict[Request, Task] = {}
-        worker.tell_processing(self._processing)
+        tell_processing(worker, lambda before: _processing(self, before))
         self.processed = 0
         """Number of requests whose fetch is over, and whose pages are parsed or stored."""
 
@@ -128,15 +128,6 @@ class Tasks:
     def oldest(self) -> tuple[Request, Task] | None:
         """The request that Scrapy has worked on for longest, and its task."""
         return next(iter(self._tasks.items()), None)
-
-    def processing_since(self, before: float) -> list[tuple[Request, Task]]:
-        """The requests whose fetch was over by a monotonic time, and that are still worked on."""
-        if not self.processed:
-            return []
-        return [one for one in self._tasks.items() if one[1].fetched is not None and one[1].fetched <= before]
-
-    def _processing(self, before: float) -> list[tuple[str, float]]:
-        return [(task.url.url, task.fetched or 0.0) for _, task in self.processing_since(before)]
 
     def leased(self, request: Request) -> LeasedURL | None:
         """The leased URL of a request, or None when the request did not come from the frontier."""
@@ -257,14 +248,7 @@ class Tasks:
             if isinstance(failure.value, EngineUnavailable | StoreUnavailable):
                 self.postpone(request)
             else:
-                self.fail_processing(request, reason, _STORE_RETRY_SECONDS)
-
-    def fail_processing(self, request: Request, reason: str, delay: float = 0.0) -> None:
-        """The page was not processed: its URL is tried again, or becomes a dead letter after the last attempt."""
-        if self.is_last_attempt(request):
-            self.bury(request, reason, "pipeline")
-        else:
-            self.retry(request, delay, reason)
+                fail_processing(self, request, reason, _STORE_RETRY_SECONDS)
 
     def callback_failed(self, response: Any, failure: Failure) -> None:
         """Handles `spider_error`: the callback would raise again, so the URL becomes a dead letter.
@@ -276,3 +260,22 @@ class Tasks:
             self.retry(request, 0.0, str(failure.value))
         elif request is not None:
             self.bury(request, f"{type(failure.value).__name__}: {failure.value}", "callback")
+
+
+def processing_since(tasks: Tasks, before: float) -> list[tuple[Request, Task]]:
+    """The requests whose fetch was over by a monotonic time, and that are still worked on."""
+    if not tasks.processed:
+        return []
+    return [one for one in tasks._tasks.items() if one[1].fetched is not None and one[1].fetched <= before]
+
+
+def fail_processing(tasks: Tasks, request: Request, reason: str, delay: float = 0.0) -> None:
+    """Records that a page was not processed: its URL is tried again, or is a dead letter after the last attempt."""
+    if tasks.is_last_attempt(request):
+        tasks.bury(request, reason, "pipeline")
+    else:
+        tasks.retry(request, delay, reason)
+
+
+def _processing(tasks: Tasks, before: float) -> list[tuple[str, float]]:
+    return [(task.url.url, task.fetched or 0.0) for _, task in processing_since(tasks, before)]

@@ -13,7 +13,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import SessionCommand
 from webcrawl.documents.values import printable
-from webcrawl.errors import WrongJob
+from webcrawl.errors import StoreError, WrongJob
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
@@ -132,6 +132,9 @@ class Command(SessionCommand):
         from webcrawl.jobs.record_sources import record_sources
 
         one = store.numbered(name, opts.iteration)
+        if name not in (job.name for job in store.jobs()):
+            how = f"scrapy urls -s DATA_DIR={one.data_dir} {one.crawl}"
+            raise StoreError(f"job {name!r} was deleted; the URLs of its crawl are listed by: {how}")
         definition = Definition.of(store.job(name).definition)
         machine = socket.gethostname()
         async with record_sources(Crawls(self._project), definition, one, machine) as sources:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,10 @@ class Crawls:
                 raise WrongJob(str(error), "spider") from error
             named = [name for name in definition.settings if str(error).startswith(name)]
             raise WrongJob(str(error), "settings", *named[:1]) from error
+        except (TypeError, ValueError) as error:
+            # Scrapy reads dicts and lists of classes as they are
+            wrong = f"has a value that Scrapy cannot read: {error}"
+            raise WrongJob(wrong, "settings", *self._unreadable(definition)) from error
         check_start(self._loader.load(definition.spider), definition)
         if definition.checkpoints:
             _check_place(definition.checkpoints.to, object_stores(settings))
@@ -75,11 +80,21 @@ class Crawls:
             raise WrongJob("nodes need a server that all of them share: set REDIS_URL", "nodes")
         if definition.nodes:
             _check_texts({**definition.settings, "NOTIFY": list(definition.notify)})
-        if definition.notify:
+        place = ("notify",) if definition.notify else ("settings", "NOTIFY")
+        if urls := definition.notify or definition.settings.get("NOTIFY") and read(settings, "NOTIFY"):
             try:
-                Targets(definition.notify)
+                Targets(urls)
             except ConfigurationError as error:
-                raise WrongJob(str(error), "notify") from error
+                raise WrongJob(str(error), *place) from error
+
+    def _unreadable(self, definition: Definition) -> Iterator[str]:
+        """Yields the settings of a job with which no crawl can be made, one by one."""
+        for name, value in definition.settings.items():
+            try:
+                self.settings(replace(definition, settings={name: value}))
+            except (TypeError, ValueError):
+                yield name
+                return
 
     def folder(self, one: Iteration) -> Path:
         """The folder of an iteration that starts on this machine."""

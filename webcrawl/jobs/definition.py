@@ -200,7 +200,8 @@ def _web_address(value: Any, *place: str | int) -> str:
         known = False
     if not known:
         shown = without_password(text)
-        raise WrongJob(f"{shown!r} is not an address such as http://localhost:6800", *place)
+        such = "http://localhost:6800" if place[0] == "nodes" else "https://example.org/seeds.txt"
+        raise WrongJob(f"{shown!r} is not an address such as {such}", *place)
     return text
 
 

@@ -133,8 +133,11 @@ def _value(node: Any, place: Place, lines: dict[Place, int]) -> Any:
         for key, one in node.value:
             name = key.value if key.id == "scalar" else ""
             lines[(*place, name)] = key.start_mark.line + 1
-            if not name or name in found:
-                raise WrongJob("is there twice" if name else "a key must be text", *place, name)
+            if not name:
+                lines[(*place, "?")] = key.start_mark.line + 1
+                raise WrongJob("a key must be text", *place, "?")
+            if name in found:
+                raise WrongJob("is there twice", *place, name)
             found[name] = _value(one, (*place, name), lines)
             # the line of a value that begins below its key is less useful
             lines[(*place, name)] = key.start_mark.line + 1
@@ -158,7 +161,12 @@ def _complete(values: dict[str, Any], path: Path) -> None:
             raise WrongJob(f"there is no file {str(file)!r}", "seeds", "file")
         seeds["file"] = str(file)
     checkpoints = values.get("checkpoints")
-    if isinstance(checkpoints, dict) and isinstance(to := checkpoints.get("to"), str) and "://" not in to:
+    if (
+        isinstance(checkpoints, dict)
+        and isinstance(to := checkpoints.get("to"), str)
+        and to
+        and "://" not in to
+    ):
         checkpoints["to"] = str((path.parent / to).absolute())
 
 

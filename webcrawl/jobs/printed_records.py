@@ -42,19 +42,16 @@ async def print_record(sources: Sources, url: str, *, as_json: bool) -> None:
 def _left_out(records: URLRecords) -> list[str]:
     """What has no record, and why."""
     lines, sources = [], records.sources
+    lost = sources.reading.lost if sources.reading else 0
     if records.dropped:
         lines.append(f"Without a record: {counted(records.dropped, 'URL')} that an operator has dropped.")
-    if sources.reading is not None and sources.reading.lost:
-        lost = counted(sources.reading.lost, "URL")
-        lines.append(f"Left out: {lost} in damaged or missing segments.")
-    rest = (
-        sources.found
-        - records.counts.total()
-        - records.dropped
-        - (sources.reading.lost if sources.reading else 0)
-    )
+    if lost:
+        lines.append(f"Left out: {counted(lost, 'URL')} in damaged or missing segments.")
+    rest = sources.found - records.counts.total() - records.dropped - lost
     if rest > 0:
-        lines.append(f"Without a record: {counted(rest, 'URL')} that are done and have no row here.")
+        lines.append(
+            f"Without a record: {counted(rest, 'URL')} that left the queue without a row of this crawl."
+        )
     return lines
 
 

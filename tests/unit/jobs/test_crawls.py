@@ -110,6 +110,12 @@ def test_the_folder_of_an_iteration_is_below_that_of_its_job(tmp_path: Path, ite
         ({"seeds": None}, "seeds: missing: spider 'broad' has nothing to crawl without them"),
         ({"spider": "sitemap", "seeds": None}, "seeds: missing: spider 'sitemap'"),
         ({"seeds": None, "arguments": {"seeds": " "}}, r"arguments\.seeds: there is no URL"),
+        (
+            {"settings": {"DOWNLOAD_DELAY": 1, "FEEDS": "items.jsonl"}},
+            r"settings\.FEEDS: has a value that Scrapy cannot read",
+        ),
+        ({"settings": {"EXTENSIONS": [1]}}, r"settings\.EXTENSIONS: has a value that Scrapy cannot read"),
+        ({"settings": {"NOTIFY": ["slak://secret"]}}, r"settings\.NOTIFY: .*Apprise cannot use it"),
         ({"checkpoints": {"to": "gopher://a"}}, r"checkpoints\.to: to must begin with one of file://"),
         ({"checkpoints": {"to": "s3://"}}, r"checkpoints\.to: to must be"),
         ({"workers": 2, "settings": {"SEEN_SET": "bloom"}}, "workers: SEEN_SET"),

@@ -37,7 +37,7 @@ from webcrawl.errors import CrawlError, InvalidURL, StoreError, Unserializable
 from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.frontier.runs import Run, Runs
 from webcrawl.metrics.totals import DEAD
-from webcrawl.worker.worker import Worker
+from webcrawl.worker.worker import Worker, waits
 
 logger = logging.getLogger(__name__)
 
@@ -187,7 +187,7 @@ class FrontierScheduler(RedisScheduler):
             await Runs(session.connection.engine, session.connection.keys).begin(run)
         worker.start()
         if timeout := session.config.processing_timeout:
-            self._hung = HungPages(self._tasks, worker, self.crawler.engine.scraper, timeout)
+            self._hung = HungPages(self._tasks, lambda: waits(worker), self.crawler.engine.scraper, timeout)
         if is_fed(self.spider):
             self._feeding = self._feed(worker)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -15,7 +15,6 @@ from scrapy import Request
 
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
 from webcrawl.crawler.scheduling.tasks import Tasks, fail_processing, processing_since
-from webcrawl.worker.worker import Worker, waits
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +30,12 @@ class HungPages:
     """Ends the work on pages that takes longer than `timeout` seconds; their URLs are tried again, as after an error.
 
     The work is cancelled and its request ended, so that nothing which it does later counts, and the crawl can finish.
-    Time in which the stores or the engine accept nothing does not count, because pages wait for them.
+    Time in which `waits` tells that the stores or the engine accept nothing does not count: pages wait for them.
     """
 
-    def __init__(self, tasks: Tasks, worker: Worker, scraper: Any, timeout: float) -> None:
+    def __init__(self, tasks: Tasks, waits: Callable[[], bool], scraper: Any, timeout: float) -> None:
         self._tasks = tasks
-        self._worker = worker
+        self._waits = waits
         self._scraper = scraper
         self._timeout = timeout
         self._working = WeakKeyDictionary[Request, _Work]()
@@ -62,7 +61,7 @@ class HungPages:
             self._look(time.monotonic())
 
     def _look(self, now: float) -> None:
-        if waits(self._worker):
+        if self._waits():
             self._held = now
         elif now - self._held > self._timeout:
             for request, _ in processing_since(self._tasks, now - self._timeout):

@@ -80,10 +80,10 @@ class Crawls:
             raise WrongJob("nodes need a server that all of them share: set REDIS_URL", "nodes")
         if definition.nodes:
             _check_texts({**definition.settings, "NOTIFY": list(definition.notify)})
-        place = ("notify",) if definition.notify else ("settings", "NOTIFY")
-        if urls := definition.notify or definition.settings.get("NOTIFY") and read(settings, "NOTIFY"):
+        if definition.notify or "NOTIFY" in definition.settings:
+            place = ("notify",) if definition.notify else ("settings", "NOTIFY")
             try:
-                Targets(urls)
+                Targets(definition.notify or read(settings, "NOTIFY"))
             except ConfigurationError as error:
                 raise WrongJob(str(error), *place) from error
 

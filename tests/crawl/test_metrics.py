@@ -138,7 +138,7 @@ def all_is_done_but_one(now: Scraped) -> bool:
 
 def check_worker(now: Scraped, size: int) -> None:
     declared = [*worker_metrics.GAUGES.values(), *FAMILIES[WORKER]]
-    declared += [worker_metrics.STAGE, worker_metrics.STORE, worker_metrics.ROBOTS]
+    declared += [worker_metrics.STAGE, worker_metrics.QUEUED, worker_metrics.STORE, worker_metrics.ROBOTS]
     assert {one.name.removesuffix("_total") for one in declared} == {
         name for name in now.families if name.startswith(CRAWL)
     } | {f"{WORKER}_{base}" for base in ("dead_letters", "items", "unreadable_documents")}

@@ -18,6 +18,7 @@ from webcrawl.frontier import Crawl, Frontier, LeasedURL, Settlement
 from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.politeness import Ok, Outcome
 from webcrawl.hosts.turns import Turns
+from webcrawl.metrics.observations import Observations
 from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.dust import Dust
 from webcrawl.worker.patterns import Patterns
@@ -49,6 +50,7 @@ class Consumer:
         tails: Tails | None = None,
         backpressure: Backpressure | None = None,
         dust: Dust | None = None,
+        observed: Observations | None = None,
         **changes: Any,
     ) -> None:
         settings = config(**{"lease_seconds": frontier.lease_seconds, **changes})
@@ -65,6 +67,7 @@ class Consumer:
             backpressure=backpressure or Backpressure(),
             patterns=Patterns(),
             dust=dust or Dust(),
+            observed=observed,
         )
         self.fetched: Counter[str] = Counter()
         self.refused: list[str] = []

@@ -14,6 +14,7 @@ from redis import Redis
 
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import LEVELS
+from webcrawl.frontier.entry import without_time
 
 HASHES = (
     b"queued",
@@ -250,7 +251,7 @@ def split_queue(name: bytes) -> tuple[str, str, str]:
 
 
 def row(entry: bytes) -> Row:
-    fields = msgpack.unpackb(entry[4:], raw=True)
+    fields = msgpack.unpackb(without_time(entry)[4:], raw=True)
     first = entry[0] % 128
     level = first if first < LEVELS else fields[4]
     return (fields[0].decode(), level, entry[0] >= 128, entry[1], entry[2], entry[3])

@@ -11,6 +11,7 @@ from webcrawl.config import StoreConfig
 from webcrawl.crawler.scheduling.tasks import Tasks
 from webcrawl.crawler.session import Session
 from webcrawl.documents.disk import occupied
+from webcrawl.frontier import SAMPLE
 from webcrawl.metrics.crawl import lease_ages
 from webcrawl.metrics.families import WORKER, Family, Sample, gauges, samples
 from webcrawl.metrics.observations import STAGES, STORES, Observations
@@ -51,6 +52,12 @@ GAUGES = gauges(
 )
 STAGE = Family(
     WORKER, "stage_seconds", "histogram", "how long each stage of a page took, see below", ("stage",)
+)
+QUEUED = Family(
+    WORKER,
+    "queued_seconds",
+    "histogram",
+    f"how long URLs were queued in the crawl until their request was made, of one URL in {SAMPLE}, see below",
 )
 STORE = Family(
     WORKER,
@@ -131,6 +138,7 @@ def _observed(observed: Observations) -> Iterator[Sample]:
     robots = {"cached": observed.robots_in_memory, "asked": observed.stages["robots"].count}
     for result, number in robots.items():
         yield Sample(ROBOTS, number, (result,))
+    yield Sample(QUEUED, observed.queued)
     for stage in STAGES:
         yield Sample(STAGE, observed.stages[stage], (stage,))
     for store in STORES:

@@ -163,12 +163,13 @@ from webcrawl.errors import ConfigurationError
 
 CRAWLS = "wc:crawls"
 
-FORMAT = 7
+FORMAT = 8
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
 
-READABLE_FORMATS = (3, 4, 5, 6, FORMAT)
+READABLE_FORMATS = (3, 4, 5, 6, 7, FORMAT)
 """The formats that this version continues. In format 3 all levels are from 0 to 7, and those of a host have turns.
-Before format 5, `due` has all due hosts; before 6, each host has turns of its own; before 7, no host is in `sunk`."""
+Before format 5, `due` has all due hosts; before 6, each host has turns of its own; before 7, no host is in `sunk`;
+before 8, no entry tells when its URL was queued."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SUM_BUCKETS = 4096

@@ -4,6 +4,7 @@ from webcrawl.frontier.crawl import Crawl
 from webcrawl.frontier.entry import (
     DEFAULT_LEVEL,
     LEVELS,
+    SAMPLE,
     Candidate,
     LeasedURL,
     level_of_priority,
@@ -25,6 +26,7 @@ from webcrawl.frontier.records import (
 __all__ = [
     "DEFAULT_LEVEL",
     "LEVELS",
+    "SAMPLE",
     "Candidate",
     "Counts",
     "Crawl",

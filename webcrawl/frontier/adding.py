@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from webcrawl.engine.keys import Keys
@@ -37,10 +38,11 @@ def _arguments(
     over: Callable[[str], str],
 ) -> list[str | bytes | int]:
     arguments: list[str | bytes | int] = []
+    now = time.time()
     for (host, rise), places in batch:
         arguments += [host, len(places), "" if rise is None else rise, over(host)]
         for place in places:
-            arguments += [_mark(keys, candidates[place]), candidates[place].entry()]
+            arguments += [_mark(keys, candidates[place]), candidates[place].entry(now)]
     return arguments
 
 

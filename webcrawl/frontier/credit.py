@@ -17,6 +17,7 @@ a kill loses precision, never credit.
 from __future__ import annotations
 
 import hashlib
+import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -251,9 +252,10 @@ class Purse:
 async def queue_again(engine: Engine, keys: Keys, candidates: Sequence[Candidate]) -> int:
     """Queues URLs at better levels, if they wait at worse ones; returns how many."""
     by_shard: dict[int, list[str | int | bytes]] = {}
+    now = time.time()
     for one in candidates:
         arguments = by_shard.setdefault(keys.shard(one.host), [])
-        arguments += (one.host, one.rise or 0, one.entry())
+        arguments += (one.host, one.rise or 0, one.entry(now))
     calls = [
         Call("queue_again", keys.queue(shard), arguments[start : start + 3 * BATCH])
         for shard, arguments in by_shard.items()

@@ -10,6 +10,10 @@ array because Lua scripts change them:
 
 A referrer on the same host is stored as a path. `extra` is whatever else a request carries; null if an operator has set
 the level. `level` is in the array if it is not from 0 to 7.
+
+Of one URL in SAMPLE, chosen by its fingerprint or path, the entry tells when the URL was queued: behind the array
+follow six bytes, a MessagePack string of five with hundredths of seconds since 1970. A URL that is fetched again, or
+is given another chance as a dead letter, has no such time.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import msgpack
 
@@ -25,6 +30,13 @@ DATED = 128
 
 LEVELS = 8
 """Number of the levels, from 0, that fit in the first byte of an entry. A level is any integer, the lowest the best."""
+
+SAMPLE = 32
+"""Of one URL in so many, the time at which it was queued is kept."""
+
+_TIME = 0xA5
+"""The first of the bytes that tell when a URL was queued: a MessagePack string of five bytes."""
+_TIME_BYTES = 6
 
 _MOST = 2**53
 """Levels beyond plus or minus this count as these; Lua's numbers are doubles."""
@@ -48,8 +60,8 @@ class Candidate:
     rise: int | None = None
     """The levels by which importance has changed `level`; None if the URL may not be queued again at a better one."""
 
-    def entry(self) -> bytes:
-        """Returns the bytes that the engine stores."""
+    def entry(self, queued_at: float | None = None) -> bytes:
+        """Returns the bytes that the engine stores. `queued_at`: Unix time that is kept if the URL is in the sample."""
         referrer = self.referrer
         if referrer is not None and referrer.startswith(self.host + "/"):
             referrer = referrer[len(self.host) :]
@@ -62,7 +74,15 @@ class Candidate:
             fields.pop()
         head = bytes((level, 0, 0, 0))
         # the server's Lua does not know MessagePack's bin type
-        return head + bytes(msgpack.packb(fields, use_bin_type=False))
+        entry = head + bytes(msgpack.packb(fields, use_bin_type=False))
+        if queued_at is None or not self._in_sample():
+            return entry
+        return entry + bytes((_TIME,)) + round(queued_at * 100).to_bytes(_TIME_BYTES - 1, "big")
+
+    def _in_sample(self) -> bool:
+        # with SEEN_SET = "bloom", the worker makes the seen test, and the engine gets no fingerprint
+        number = crc32(self.path.encode()) if self.fingerprint is None else self.fingerprint
+        return number % SAMPLE == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +105,8 @@ class LeasedURL:
     worth: int | None = None
     """Its worth when it was handed out, see webcrawl.policies.importance; None if that is not known."""
     fixed: bool = False
+    queued_at: float | None = None
+    """Unix time at which it was queued; None if that is not known, or if a worker may have begun to fetch it since."""
 
     @property
     def url(self) -> str:
@@ -93,7 +115,7 @@ class LeasedURL:
     @classmethod
     def decode(cls, index: int, host: str, entry: bytes, worth: int | None = None) -> LeasedURL:
         """Decodes an entry; raises ValueError if it is damaged."""
-        fields = msgpack.unpackb(entry[4:], raw=True)
+        fields, queued_at = _parts(entry)
         path, depth, raw_referrer, extra, exact = (fields + [None] * 5)[:5]
         referrer = None if raw_referrer is None else raw_referrer.decode()
         if referrer is not None and referrer.startswith("/"):
@@ -113,7 +135,26 @@ class LeasedURL:
             is_dated,
             worth,
             len(fields) > 3 and extra is None,
+            None if entry[1] or entry[3] else queued_at,
         )
+
+
+def _parts(entry: bytes) -> tuple[list[Any], float | None]:
+    """The array of an entry, and the Unix time at which its URL was queued, if it is there."""
+    try:
+        return msgpack.unpackb(entry[4:], raw=True), None
+    except msgpack.ExtraData as more:
+        if len(more.extra) != _TIME_BYTES or more.extra[0] != _TIME:
+            raise
+        return more.unpacked, int.from_bytes(more.extra[1:], "big") / 100
+
+
+def without_time(entry: bytes) -> bytes:
+    """Returns an entry without the time at which its URL was queued."""
+    # most entries show by this byte that they have none
+    if entry[-_TIME_BYTES] != _TIME or _parts(entry)[1] is None:
+        return entry
+    return entry[:-_TIME_BYTES]
 
 
 def decode_urls(host: str, flat: Sequence[Any], worths: Sequence[int] = ()) -> list[LeasedURL]:

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.metrics.crawl import crawl_samples
 from webcrawl.metrics.families import Family, Sample
-from webcrawl.metrics.observations import BOUNDS, Histogram
+from webcrawl.metrics.observations import Histogram
 
 
 class Exposition(NamedTuple):
@@ -84,7 +84,7 @@ def _histogram(family: Family, samples: list[tuple[str, Sample]]) -> Metric:
     metric = HistogramMetricFamily(family.name, family.about, labels=("crawl", *family.labels))
     for crawl, sample in samples:
         assert isinstance(sample.value, Histogram)
-        bounds = [*(str(bound) for bound in BOUNDS), "+Inf"]
+        bounds = [*(str(bound) for bound in sample.value.bounds), "+Inf"]
         buckets = [*zip(bounds, map(float, sample.value.buckets()), strict=True)]
         metric.add_metric((crawl, *sample.labels), buckets, sample.value.total)
     return metric

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Upper bounds of the buckets in seconds; a last bucket has no bound."""
 
+_HOUR, _DAY = 3600.0, 86400.0
+_LONG = (_HOUR, 3 * _HOUR, 12 * _HOUR, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
+LONG_BOUNDS = (0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, *_LONG)
+"""The same for waits in the queue of the crawl."""
+
 STAGES = {
     "queue": "in this worker, from the lease of the URL until its request is made",
     "robots": "for a robots.txt that this worker did not have in memory",
@@ -40,18 +45,19 @@ STORES = ("archive", "texts", "links", "metadata")
 
 
 class Histogram:
-    """Durations, counted in the buckets of `BOUNDS`."""
+    """Durations, counted in buckets with these upper bounds in seconds, and a last one without."""
 
-    __slots__ = ("_counts", "total")
+    __slots__ = ("_counts", "bounds", "total")
 
-    def __init__(self) -> None:
-        self._counts = [0] * (len(BOUNDS) + 1)
+    def __init__(self, bounds: tuple[float, ...] = BOUNDS) -> None:
+        self.bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
         self.total = 0.0
         """Sum of all durations in seconds."""
 
     def observe(self, seconds: float) -> None:
         """Counts a duration. Less than none, by a clock that was set back, is none."""
-        self._counts[bisect_left(BOUNDS, seconds)] += 1
+        self._counts[bisect_left(self.bounds, seconds)] += 1
         if seconds > 0:
             self.total += seconds
 
@@ -68,11 +74,13 @@ class Histogram:
 class Observations:
     """One worker's observations: how long each stage and each store took, and what it has counted."""
 
-    __slots__ = ("counts", "robots_in_memory", "stages", "stores", "traces")
+    __slots__ = ("counts", "queued", "robots_in_memory", "stages", "stores", "traces")
 
     def __init__(self) -> None:
         self.traces: Traces | None = None
         """The ways of the pages that are traced; None without TRACES."""
+        self.queued = Histogram(LONG_BOUNDS)
+        """How long the URLs of the sample were queued, from webcrawl.frontier.entry."""
         self.stages = {name: Histogram() for name in STAGES}
         self.stores = {name: Histogram() for name in STORES}
         self.counts: Counter[str] = Counter()

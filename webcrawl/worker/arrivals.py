@@ -26,12 +26,15 @@ class Arrivals:
         self._at.update((url.index, now) for url in urls)
 
     def hand_out(self, url: LeasedURL, now: float) -> None:
-        """Observes the wait of a URL; one that was put back has waited for nothing since."""
+        """Observes the waits of a URL; one that was put back has waited for nothing since."""
         if (at := self._at.pop(url.index, None)) is not None:
             if self._observed.traces is not None:
                 self._observed.traces.begin(url, at)
                 self._handed[url.index] = url.url
             self._observed.stage("queue", url.url, at, now)
+            if url.queued_at is not None:
+                # by the clock of the day, because the worker that queued it may be on another machine
+                self._observed.queued.observe(time.time() - url.queued_at)
 
     def acknowledge(self, settlement: Settlement, at: float, now: float) -> None:
         """Observes that the engine has acknowledged a URL that was settled at a monotonic time."""

@@ -22,6 +22,7 @@ EVERY = [
     *worker_metrics.GAUGES.values(),
     *FAMILIES[WORKER],
     worker_metrics.STAGE,
+    worker_metrics.QUEUED,
     worker_metrics.STORE,
     worker_metrics.ROBOTS,
 ]

@@ -10,10 +10,11 @@ for i = 1, #ARGV, 3 do
   if page.stored and not page.left and level <= page.level then
     page.rise = tonumber(ARGV[i + 1])
     if level < page.level then
-      local fields = cmsgpack.unpack(string.sub(entry, 5))
+      local array, time = without_time(entry)
+      local fields = cmsgpack.unpack(string.sub(array, 5))
       fields[2] = page.depth
       page.level, queued = level, queued + 1
-      enqueue(P, KEYS[2], host, {string.sub(entry, 1, 4) .. cmsgpack.pack(fields)}, false, now)
+      enqueue(P, KEYS[2], host, {string.sub(entry, 1, 4) .. cmsgpack.pack(fields) .. time}, false, now)
     end
     save_page(P, page)
   end

@@ -15,6 +15,7 @@ from webcrawl.frontier.checkpoint.crawl_records import CrawlRecords, flat
 from webcrawl.frontier.checkpoint.export import ANSWERS, HASHES, WAITING, Record
 from webcrawl.frontier.checkpoint.hold import HOLD_SECONDS
 from webcrawl.frontier.checkpoint.script_batches import ScriptBatches
+from webcrawl.frontier.entry import without_time
 from webcrawl.frontier.operations import BATCH
 from webcrawl.urls.canonical import split
 
@@ -29,7 +30,7 @@ class Importer:
         self.urls = 0
         """URLs put into queues, sorted sets and dead letters."""
         self._moved: dict[bytes, bytes] = {}
-        """The journal: host LF entry without its counters -> the last of these counters."""
+        """The journal: host LF entry without its counters and time -> the last of these counters."""
         self._batches = ScriptBatches(engine, keys)
         self._crawl_records = CrawlRecords(engine, keys)
 
@@ -168,7 +169,8 @@ class Importer:
 
 
 def _key(host: bytes, entry: bytes) -> bytes:
-    return host + b"\n" + entry[4:]
+    # an entry that changes its place may lose its time
+    return host + b"\n" + without_time(entry)[4:]
 
 
 async def _unknown(*_: Any) -> None:

@@ -15,6 +15,8 @@ end
 -- Returns an entry at another level. An explicit null as `extra` tells that an operator chose the level: importance and the
 -- records of patterns do not change it.
 local function at_level(entry, level)
+  local time
+  entry, time = without_time(entry)
   local count, fields = string.byte(entry, 5) - 144, string.sub(entry, 6)
   if count == 5 then
     local exact = cmsgpack.unpack(string.sub(entry, 5))[5]
@@ -24,7 +26,7 @@ local function at_level(entry, level)
   local first, header = level, 148
   if is_other(level) then first, header, fields = LEVELS, 149, fields .. cmsgpack.pack(level) end
   if string.byte(entry, 1) >= DATED then first = first + DATED end
-  return string.char(first) .. string.sub(entry, 2, 4) .. string.char(header) .. fields
+  return string.char(first) .. string.sub(entry, 2, 4) .. string.char(header) .. fields .. time
 end
 
 -- Drops a URL that was taken from its place. Its credit goes to Lambda, as that of a dead letter.

@@ -39,6 +39,15 @@ local function level_of(entry)
   return first < LEVELS and first or cmsgpack.unpack(string.sub(entry, 5))[5]
 end
 
+-- Returns an entry without the time at which its URL was queued, and the bytes of this time, or "" if it has none.
+local TIME, TIME_BYTES = 165, 6 -- the time is a MessagePack string behind the array; its first byte is TIME
+local function without_time(entry)
+  if string.byte(entry, -TIME_BYTES) ~= TIME then return entry, '' end
+  local _, time = cmsgpack.unpack(string.sub(entry, 5))
+  if not time then return entry, '' end
+  return string.sub(entry, 1, -1 - TIME_BYTES), string.sub(entry, -TIME_BYTES)
+end
+
 -- Whether a level has no bit in the masks of hosts.
 local function is_other(level) return level < 0 or level >= LEVELS end
 

@@ -8,11 +8,17 @@ local function counted(entry, attempts, returns, blames)
     .. string.sub(entry, 5)
 end
 
--- Sets an entry's counters to zero.
-local function with_counters_reset(entry) return string.sub(entry, 1, 1) .. string.char(0, 0, 0) .. string.sub(entry, 5) end
+-- Sets an entry's counters to zero, so that it is as if it had not been fetched, and drops when it was queued first.
+local function with_counters_reset(entry)
+  entry = without_time(entry)
+  return string.sub(entry, 1, 1) .. string.char(0, 0, 0) .. string.sub(entry, 5)
+end
 
--- Marks an entry as dated.
-local function dated(entry) return string.char(string.byte(entry, 1) % DATED + DATED) .. string.sub(entry, 2) end
+-- Marks an entry as dated. It waits for its date, so when it was queued tells nothing any more.
+local function dated(entry)
+  entry = without_time(entry)
+  return string.char(string.byte(entry, 1) % DATED + DATED) .. string.sub(entry, 2)
+end
 
 -- Makes a dead letter, whose credit goes to Lambda. Requests with the same URL but other methods or bodies have letters of their own.
 local function bury(P, host, entry, reason, now)

@@ -55,7 +55,7 @@ async def leased(frontier: Frontier) -> LeasedURL:
 )
 @example(f"/{LIKE_A_TIME}", 0, 3, None, 0.0)
 @example(f"/{LIKE_A_TIME}", 1, 3, None, 0.0)
-@example("/28", None, 3, None, 1.0)
+@example("/61", None, 3, None, 1.0)
 @example("/", -SAMPLE, 9, LIKE_A_TIME.encode(), 1.0)
 def test_an_entry_of_the_sample_keeps_its_time_and_nothing_else_changes(
     path: str, fingerprint: int | None, level: int, extra: bytes | None, at: float

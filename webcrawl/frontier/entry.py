@@ -31,7 +31,7 @@ DATED = 128
 LEVELS = 8
 """Number of the levels, from 0, that fit in the first byte of an entry. A level is any integer, the lowest the best."""
 
-SAMPLE = 32
+SAMPLE = 64
 """Of one URL in so many, the time at which it was queued is kept."""
 
 _TIME = 0xA5

@@ -168,8 +168,7 @@ FORMAT = 8
 
 READABLE_FORMATS = (3, 4, 5, 6, 7, FORMAT)
 """The formats that this version continues. In format 3 all levels are from 0 to 7, and those of a host have turns.
-Before format 5, `due` has all due hosts; before 6, each host has turns of its own; before 7, no host is in `sunk`;
-before 8, no entry tells when its URL was queued."""
+Before 5, `due` has all due hosts; 6, each host has turns of its own; 7, `sunk` is empty; 8, no entry has a time."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SUM_BUCKETS = 4096

@@ -75,14 +75,11 @@ class Candidate:
         head = bytes((level, 0, 0, 0))
         # the server's Lua does not know MessagePack's bin type
         entry = head + bytes(msgpack.packb(fields, use_bin_type=False))
-        if queued_at is None or not self._in_sample():
+        # with SEEN_SET = "bloom", the worker makes the seen test, and the engine gets no fingerprint
+        chosen_by = crc32(self.path.encode()) if self.fingerprint is None else self.fingerprint
+        if queued_at is None or chosen_by % SAMPLE:
             return entry
         return entry + bytes((_TIME,)) + round(queued_at * 100).to_bytes(_TIME_BYTES - 1, "big")
-
-    def _in_sample(self) -> bool:
-        # with SEEN_SET = "bloom", the worker makes the seen test, and the engine gets no fingerprint
-        number = crc32(self.path.encode()) if self.fingerprint is None else self.fingerprint
-        return number % SAMPLE == 0
 
 
 @dataclass(frozen=True, slots=True)

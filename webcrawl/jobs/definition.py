@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from webcrawl.config.passwords import without_password
@@ -62,6 +62,13 @@ class Checkpoints:
     """The latest checkpoints of an iteration; older ones are deleted."""
 
 
+class Node(NamedTuple):
+    """A scrapyd. `slots`: the most jobs that it is to have at a time, of all projects; None if that is not known."""
+
+    address: str
+    slots: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A job. `Definition.of` makes one from plain values, and raises WrongJob, which names the entry."""
@@ -82,8 +89,8 @@ class Definition:
     overlap: Overlap = "wait"
     """What becomes of a firing whose predecessor still runs."""
     workers: int = 1
-    nodes: tuple[str, ...] = ()
-    """Addresses of scrapyd; without any, workers are processes of the scheduler."""
+    nodes: tuple[Node, ...] = ()
+    """Where they run; without any, workers are processes of the scheduler."""
     project: str = "webcrawl"
     """The name of the project on the nodes."""
     checkpoints: Checkpoints | None = None
@@ -205,10 +212,17 @@ def _web_address(value: Any, *place: str | int) -> str:
     return text
 
 
-def _web_addresses(value: Any, *place: str | int) -> tuple[str, ...]:
-    return tuple(
-        _web_address(one, *place, index).rstrip("/") for index, one in enumerate(_list(value, *place))
-    )
+def _nodes(value: Any, *place: str | int) -> tuple[Node, ...]:
+    return tuple(_node(one, *place, index) for index, one in enumerate(_list(value, *place)))
+
+
+def _node(value: Any, *place: str | int) -> Node:
+    if not isinstance(value, Mapping):
+        return Node(_web_address(value, *place).rstrip("/"))
+    read = _parts(value, {"url": _web_address, "slots": _whole(1)}, *place)
+    if "url" not in read:
+        raise WrongJob("url is missing", *place)
+    return Node(read["url"].rstrip("/"), read.get("slots"))
 
 
 def _arguments(value: Any, *place: str | int) -> dict[str, str]:
@@ -273,7 +287,7 @@ _READERS: Mapping[str, Callable[..., Any]] = {
     "missed": _one_of("late", "skip"),
     "overlap": _one_of("wait", "skip", "replace"),
     "workers": _whole(1, _MOST_WORKERS),
-    "nodes": _web_addresses,
+    "nodes": _nodes,
     "project": _text,
     "checkpoints": _checkpoints,
 }

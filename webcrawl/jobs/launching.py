@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,8 @@ class Starting:
         self._watching = watching
         self._lifeline = lifeline
         self._most = most
+        # two iterations do not take the same slot of a node
+        self._placing = asyncio.Lock()
 
     def folder(self, definition: Definition, one: Iteration) -> Path | None:
         return None if definition.nodes else self._crawls.folder(one)
@@ -60,7 +63,7 @@ class Starting:
         own = [*definition.settings.items(), *self._crawls.of_iteration(definition, one)]
         form = [("spider", definition.spider), *arguments.items()]
         form += [("setting", f"{name}={as_text(value)}") for name, value in own]
-        nodes = Nodes(definition.nodes, definition.project)
+        nodes = Nodes(definition.nodes, definition.project, self._placing)
         return NodeJobs(nodes, one.crawl, form, definition.workers, partial(self._outcome, definition, one))
 
     async def _outcome(self, definition: Definition, one: Iteration) -> str | None:

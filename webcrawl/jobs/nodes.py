@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 
 from webcrawl.errors import CrawlError, StoreUnavailable, brief
+from webcrawl.jobs.definition import Node
 from webcrawl.jobs.records import State
 from webcrawl.jobs.workers import MOST_RESTARTS, Ended, Restarts, Workers
 
@@ -19,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 _SECONDS = 60.0
 """Timeout for an answer. A node that schedules a project for the first time looks for its spiders."""
+_LOOK_FOR_SLOTS = timedelta(seconds=5)
+"""How often workers that wait for a slot are tried again."""
 _PATIENCE = timedelta(seconds=60)
 """How long a node may be silent before its workers count as dead."""
 
@@ -26,26 +29,43 @@ Form = Sequence[tuple[str, str]]
 
 
 class Nodes:
-    """The API of some scrapyd nodes; methods raise StoreUnavailable, with the address of the node."""
+    """The API of some scrapyd nodes; methods raise StoreUnavailable, with the address of the node.
 
-    def __init__(self, addresses: Sequence[str], project: str) -> None:
-        self.addresses = addresses
+    `placing` is shared by all that place jobs on these nodes.
+    """
+
+    def __init__(self, nodes: Sequence[Node], project: str, placing: asyncio.Lock) -> None:
+        self.addresses = [node.address for node in nodes]
+        self._slots = [node.slots for node in nodes]
         self._project = project
+        self._placing = placing
 
-    async def best(self) -> str:
-        """The node with the fewest jobs that wait or run."""
-        loads: list[tuple[int, str]] = []
-        for address, answer in zip(self.addresses, await self._all("daemonstatus.json"), strict=True):
-            if not isinstance(answer, BaseException):
-                loads.append((int(answer.get("pending", 0)) + int(answer.get("running", 0)), address))
-        if not loads:
+    async def schedule(self, job: str, form: Form) -> str | None:
+        """Adds a job to the best node and returns its address; None if no node has a free slot."""
+        async with self._placing:
+            address = await self._best()
+            if address is not None:
+                fields = [("project", self._project), ("jobid", job), *form]
+                await self._ask(address, "schedule.json", fields)
+        return address
+
+    async def _best(self) -> str | None:
+        """The node with the most free slots. Next are those whose slots are not known: at best without waiting jobs,
+        because a node with a waiting job has no free slot, and with few jobs.
+        """
+        answers = await self._all("daemonstatus.json")
+        if all(isinstance(answer, BaseException) for answer in answers):
             raise StoreUnavailable(f"no node answers: {', '.join(self.addresses)}")
-        return min(loads)[1]
-
-    async def schedule(self, address: str, job: str, form: Form) -> None:
-        """Adds a job to a node."""
-        fields = [("project", self._project), ("jobid", job), *form]
-        await self._ask(address, "schedule.json", fields)
+        ranks: list[tuple[int, int, str]] = []
+        for address, slots, answer in zip(self.addresses, self._slots, answers, strict=True):
+            if isinstance(answer, BaseException):
+                continue
+            waiting, running = int(answer.get("pending", 0)), int(answer.get("running", 0))
+            if slots is None:
+                ranks.append((1 + bool(waiting), waiting + running, address))
+            elif waiting + running < slots:
+                ranks.append((0, waiting + running - slots, address))
+        return min(ranks)[2] if ranks else None
 
     async def cancel(self, address: str, job: str, signal: str = "TERM") -> None:
         """Sends a signal to a job, by default to stop it cleanly; or removes it from the queue."""
@@ -92,6 +112,8 @@ class _Place:
     attempts: int = 0
     address: str | None = None
     """None: it is not on a node."""
+    waits: bool = False
+    """It waits for a free slot."""
     seen: datetime | None = None
     """When its node answered last."""
 
@@ -117,6 +139,8 @@ class NodeJobs(Workers):
         self._stopping = False
         self._problem = ""
         self._begun = False
+        self._look: datetime | None = None
+        """When those that wait for a slot are tried next."""
 
     async def poll(self, now: datetime) -> Ended | None:
         known = await self._nodes.jobs()
@@ -133,10 +157,10 @@ class NodeJobs(Workers):
             self._begun = True
             await self._schedule(gone, now)
             return None
-        if not gone:
+        if not gone or self._only_wait(gone, now):
             return None
-        # scrapyd does not tell how a job ended
-        reason = await self._outcome()
+        # scrapyd does not tell how a job ended; a crawl without URLs has not begun as long as all workers wait
+        reason = await self._outcome() if any(one.attempts for one in self._places) else None
         if reason is None:
             return await self._restart(gone, now)
         return Ended(State.FINISHED, reason) if len(gone) == len(self._places) else None
@@ -188,7 +212,17 @@ class NodeJobs(Workers):
         one.seen = now
         return jobs.get(self._job(place), False)
 
+    def _only_wait(self, gone: Sequence[int], now: datetime) -> bool:
+        """Whether workers have only waited for a slot since they were tried last, a moment ago."""
+        recently = self._look is not None and now < self._look
+        return recently and all(self._places[place].waits for place in gone)
+
     async def _restart(self, gone: Sequence[int], now: datetime) -> Ended | None:
+        waiting = [place for place in gone if self._places[place].waits]
+        if waiting:
+            await self._schedule(waiting, now)
+        if len(waiting) == len(gone):
+            return None
         if self._restarts.exhausted:
             if len(gone) < len(self._places):
                 await self.stop()
@@ -196,18 +230,33 @@ class NodeJobs(Workers):
             why = self._problem or "see the logs of the nodes"
             return Ended(State.FAILED, f"workers ended early {MOST_RESTARTS + 1} times: {why}")
         if self._restarts.are_due(now):
-            await self._schedule(gone, now)
+            await self._schedule([place for place in gone if place not in waiting], now)
         return None
 
     async def _schedule(self, places: Sequence[int], now: datetime) -> None:
+        waited = self._waiting
         for place in places:
             one = self._places[place]
             one.attempts += 1
-            one.address = None
+            one.address, one.waits = None, False
             try:
-                address = await self._nodes.best()
-                await self._nodes.schedule(address, self._job(place), self._form)
-                one.address, one.seen = address, now
+                one.address, one.seen = await self._nodes.schedule(self._job(place), self._form), now
             except CrawlError as error:
                 self._problem = str(error)
                 logger.warning("Cannot start a worker of %s: %s", self._crawl, error)
+            else:
+                if one.address is None:
+                    one.attempts, one.waits = one.attempts - 1, True
+        self._look = now + _LOOK_FOR_SLOTS
+        if self._waiting != waited:
+            logger.warning(
+                "%d of %d workers of %s wait for a free slot on %s",
+                self._waiting,
+                len(self._places),
+                self._crawl,
+                ", ".join(self._nodes.addresses),
+            )
+
+    @property
+    def _waiting(self) -> int:
+        return sum(one.waits for one in self._places)

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from tests.web import Hit, LocalWeb, Reply
+from webcrawl.jobs.definition import Node
 from webcrawl.jobs.nodes import NodeJobs, Nodes
 from webcrawl.jobs.records import State
 from webcrawl.jobs.workers import MOST_RESTARTS, Ended
@@ -31,6 +32,8 @@ class Scrapyd:
         self.cancelled: list[str] = []
         self.signals: list[str] = []
         self.away = False
+        self.slots: int | None = None
+        self.waiting = 0
         self.address = web.host(site)
         for name in ("daemonstatus", "listjobs", "schedule", "cancel"):
             web.put(site, f"/{name}.json", getattr(self, name))
@@ -41,7 +44,7 @@ class Scrapyd:
         return Reply(json.dumps({"status": "ok", **facts}), headers={"Content-Type": "application/json"})
 
     def daemonstatus(self, hit: Hit) -> Reply:
-        return self.answer(pending=0, running=len(self.running), finished=len(self.finished))
+        return self.answer(pending=self.waiting, running=len(self.running), finished=len(self.finished))
 
     def listjobs(self, hit: Hit) -> Reply:
         assert hit.path.endswith("?project=shop")
@@ -90,7 +93,7 @@ def crawl() -> Crawl:
 
 
 def workers(nodes: list[Scrapyd], crawl: Crawl, number: int, project: str = "shop") -> NodeJobs:
-    api = Nodes([node.address for node in nodes], project)
+    api = Nodes([Node(node.address, node.slots) for node in nodes], project, asyncio.Lock())
     return NodeJobs(api, CRAWL, FORM, number, crawl.outcome)
 
 
@@ -113,6 +116,70 @@ def test_workers_go_to_the_nodes_with_the_fewest_jobs(nodes: list[Scrapyd], craw
             node.end(job)
     crawl.reason = "finished"
     assert poll(jobs) == (State.FINISHED, "finished")
+
+
+def test_workers_go_to_the_nodes_with_the_most_free_slots(nodes: list[Scrapyd], crawl: Crawl) -> None:
+    nodes[0].slots, nodes[0].running = 8, ["other"] * 5
+    nodes[1].slots = 2
+    poll(workers(nodes, crawl, 6))
+    assert [len(node.forms) for node in nodes] == [3, 2, 1], "the slots of the third are not known"
+
+
+def test_a_node_with_waiting_jobs_comes_last(nodes: list[Scrapyd], crawl: Crawl) -> None:
+    nodes[0].waiting = nodes[1].waiting = 1
+    nodes[2].running = ["other"] * 6
+    poll(workers(nodes, crawl, 1))
+    assert [len(node.forms) for node in nodes] == [0, 0, 1]
+
+
+def test_workers_wait_for_a_slot_without_end(
+    nodes: list[Scrapyd], crawl: Crawl, caplog: pytest.LogCaptureFixture
+) -> None:
+    for node in nodes:
+        node.slots, node.running = 1, ["other"]
+    crawl.reason = "finished"  # a crawl without URLs
+    jobs = workers(nodes, crawl, 2)
+    assert [poll(jobs, second) for second in range(0, 3600, 60)] == [None] * 60
+    assert not any(node.forms for node in nodes)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"2 of 2 workers of {CRAWL} wait for a free slot on {', '.join(node.address for node in nodes)}"
+    ]
+    nodes[1].running, crawl.reason = [], None
+    assert poll(jobs, 3601) is None and nodes[1].running == [f"{CRAWL}.0.1"]
+    nodes[1].end(f"{CRAWL}.0.1")
+    nodes[1].running = ["other"]
+    # the one that died waits now, too
+    assert [poll(jobs, second) for second in range(3700, 3800, 10)] == [None] * 10
+    nodes[0].running, nodes[2].running = [], []
+    assert poll(jobs, 3801) is None
+    assert sorted(nodes[0].running + nodes[2].running) == [f"{CRAWL}.0.2", f"{CRAWL}.1.1"]
+    assert "1 of 2 workers" in caplog.text
+
+
+def test_a_crawl_that_ends_needs_no_more_workers(nodes: list[Scrapyd], crawl: Crawl) -> None:
+    for node in nodes:
+        node.slots, node.running = 1, ["other"]
+    nodes[0].running = []
+    jobs = workers(nodes, crawl, 3)
+    assert poll(jobs) is None
+    crawl.reason = "finished"
+    assert poll(jobs, 10) is None
+    nodes[0].end(f"{CRAWL}.0.1")
+    assert poll(jobs, 20) == (State.FINISHED, "finished")
+
+
+def test_two_crawls_do_not_take_the_same_slot(nodes: list[Scrapyd], crawl: Crawl) -> None:
+    for node in nodes:
+        node.slots = 1
+    lock = asyncio.Lock()
+    places = [Node(node.address, node.slots) for node in nodes]
+    both = [NodeJobs(Nodes(places, "shop", lock), name, FORM, 3, crawl.outcome) for name in ("one", "two")]
+
+    async def begin() -> None:
+        await asyncio.gather(*(jobs.poll(NOW) for jobs in both))
+
+    asyncio.run(begin())
+    assert [len(node.running) for node in nodes] == [1, 1, 1]
 
 
 def test_a_worker_that_has_nothing_left_is_not_started_again(nodes: list[Scrapyd], crawl: Crawl) -> None:

@@ -68,9 +68,11 @@ def test_jobs_show_their_past_and_obey(
     assert store.iterations("morning")[0].state == State.WAITING
     assert "Iteration 3 waiting" in card.inner_text()
     number = store.iterations("morning")[0].id
-    elsewhere = update(iterations).where(iterations.c.id == number).values(data_dir="/data/3", machine="m2")
+    elsewhere = (
+        update(iterations).where(iterations.c.id == number).values(data_dir="/my data/3", machine="m2")
+    )
     store.database.write(lambda connection: connection.execute(elsewhere))
-    card.get_by_text("scrapy dashboard -s DATA_DIR=/data/3 on m2").wait_for()
+    card.get_by_text("scrapy dashboard --port 0 -s 'DATA_DIR=/my data/3' on m2").wait_for()
     card.get_by_role("button", name="Run now").click()
     assert "waits already" in page.locator("main").inner_text()
     page.goto(f"{dashboard.url}/jobs")
@@ -82,6 +84,12 @@ def test_jobs_show_their_past_and_obey(
     card.get_by_role("button", name="Off").click()
     assert job().state == JobState.OFF and store.iterations("morning")[0].state == State.STOPPED
 
+    missing = open_page("/jobs/evening", dashboard.url)
+    assert (
+        missing.locator("main")
+        .inner_text()
+        .startswith("Not found\n\nthere is no job 'evening'; there are: morning")
+    )
     page.get_by_role("link", name="morning", exact=True).click()
     page.locator("#iteration-3").wait_for()
     narrow(page)

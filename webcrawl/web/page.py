@@ -197,7 +197,9 @@ async def _answer(page: Page, site: Site, handler: Handler, request: Request) ->
         if view.crawl:
             view.found = await site.crawls.session(view.crawl)
             if view.found is None:
-                raise NotFound(f"there is no crawl {view.crawl!r} in {site.crawls.server}")
+                # without the links to pages of this crawl
+                missing, view.crawl = view.crawl, ""
+                raise NotFound(f"there is no crawl {missing!r} in {site.crawls.server}")
         return await handler(view)
     except NotFound as error:
         return view.render("error.html", 404, title="Not found", reason=str(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -39,6 +40,7 @@ class Templates:
             "ago": ago,
             "until": until,
             "host_path": host_path,
+            "shell": shlex.quote,
         }
         self._environment.globals |= {"static": static, "notice_of": notice_of}
 

@@ -174,6 +174,8 @@ def _job(uri: str | None, name: str) -> Shown:
     if uri is None:
         raise NotFound(f"there is no job {name!r}")
     store = _store(uri)
+    if name not in (known := [job.name for job in store.jobs()]):
+        raise NotFound(f"there is no job {name!r}" + (f"; there are: {', '.join(known)}" if known else ""))
     job = store.job(name)
     return Shown(job, store.iterations(name, _HISTORY), _following(job))
 

@@ -69,6 +69,11 @@
     }
 
     draw() {
+      // a crawl that ended within seconds; an axis of one moment has no scale
+      const few = this.data.time.length < 2;
+      this.element.querySelector(".few").hidden = !few;
+      this.figures.forEach((figure) => (figure.hidden = few));
+      if (few) return;
       this.figures.forEach((figure, place) => {
         const values = PLOTS[figure.dataset.plot](this.data);
         const rows = [this.data.time, values];

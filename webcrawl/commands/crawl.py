@@ -24,6 +24,8 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.config import data_dir, read
 from webcrawl.crawler.command import crawl_settings
+from webcrawl.crawler.forced_stop import tell_of_forced_stop
+from webcrawl.crawler.named_components import check_early
 from webcrawl.crawler.private_options import take_private
 from webcrawl.errors import ConfigurationError, CrawlError
 
@@ -50,8 +52,9 @@ class Command(ScrapyCrawl):
         )
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
         assert self.settings is not None
+        check_early(self.settings, opts)
+        super().process_options(args, opts)
         take_private(self.settings, opts)
         # Scrapy reads settings that add-ons set before it asks them
         AddonManager.load_pre_crawler_settings(self.settings)
@@ -80,6 +83,7 @@ class Command(ScrapyCrawl):
         task = process.crawl(crawler, **opts.spargs)
         if isinstance(task, asyncio.Future):
             task.add_done_callback(self._report_refusal)
+        tell_of_forced_stop(process, read(crawler.settings, "FRONTIER_LEASE_SECONDS"), self._end_with)
         process.start()
         if process.bootstrap_failed:
             self.exitcode = self.exitcode or 1
@@ -87,6 +91,9 @@ class Command(ScrapyCrawl):
             failed = crawler.stats.get_value("finish_reason") in _FAILURES
             # else a spider's own result, for scripts
             self.exitcode = 1 if failed else crawler.stats.get_value("exit_status", 0)
+
+    def _end_with(self, status: int) -> None:
+        self.exitcode = status
 
     def _report_refusal(self, task: asyncio.Future[None]) -> None:
         """Prints the error of a spider or component in one line."""

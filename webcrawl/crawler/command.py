@@ -154,12 +154,16 @@ def crawl_settings(loader: SpiderLoaderProtocol, settings: Settings, name: str) 
     """
     from scrapy_redis.spiders import RedisMixin
 
+    from webcrawl.crawler.named_components import check_components
     from webcrawl.crawler.safeguards import check_addon, check_safeguards
     from webcrawl.crawler.session import Session
 
     if name not in loader.list():
         raise ConfigurationError(f"there is no spider {name!r}: `scrapy list` shows the spiders")
     spider = loader.load(name)
+    given = settings.copy()
+    spider.update_settings(given)
+    check_components(given)  # before the add-on uses them
     crawler = crawler_of(settings, spider)
     check_addon(crawler)
     check_safeguards(crawler.settings)

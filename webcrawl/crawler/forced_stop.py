@@ -1,0 +1,31 @@
+"""What the second SIGINT or SIGTERM does: the crawl ends at once, and says in one line what that means."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable
+
+from scrapy.crawler import CrawlerProcessBase
+
+logger = logging.getLogger(__name__)
+
+
+def tell_of_forced_stop(
+    process: CrawlerProcessBase, lease_seconds: float, ended: Callable[[int], None]
+) -> None:
+    """Makes a process tell of a forced stop; then calls `ended` with the exit status, 128 and the signal's number."""
+
+    def tell(number: int) -> None:
+        logger.warning(
+            "%s again: the crawl stops at once. What is being fetched or stored is given up, and nothing is lost: "
+            "other workers or the next run take these URLs when their leases expire, after %g s at most.",
+            signal.Signals(number).name,
+            lease_seconds,
+        )
+        # Scrapy abandons tasks, of which asyncio tells each
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+        ended(128 + number)
+
+    # the one step of Scrapy's forced stop that runs in the event loop
+    setattr(process, "_log_kill", tell)  # noqa: B010

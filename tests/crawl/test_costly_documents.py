@@ -77,3 +77,16 @@ def test_a_page_with_200_000_links_holds_its_own_host_and_no_other(
     assert len(asked) == PAGES
     assert len(web.paths(HONEST)) == PAGES + 2
     assert max(hit.started for hit in web.log(HONEST)) < min(hit.started for hit in asked)
+
+
+def test_a_large_body_of_a_redirect_is_stored_but_not_read(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(HONEST)
+    web.put(HONEST, "/to", "<title>Target</title>")
+    body = "<title>Redirect</title>" + "<p>" * 200_000
+    seed = web.put(
+        HONEST, "/", Reply(body, status=301, headers={"Location": "/to", "Content-Type": "text/html"})
+    )
+    rows = {row["status"]: row for row in crawl([seed], DOWNLOAD_DELAY=0).rows()}
+    assert (rows[200]["title"], rows[301]["title"]) == ("Target", None)
+    assert rows[301]["length"] == len(body)
+    assert "the body of a redirect is not read beyond 524,288 bytes" in rows[301]["processing_error"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import page
 from webcrawl.frontier import Frontier
-from webcrawl.worker.worker import MOST_DISCOVERED
+from webcrawl.worker.worker import MOST_DISCOVERED, turn_to_add
 
 
 async def test_pages_with_many_links_wait_until_the_engine_has_most_of_them(frontier: Frontier) -> None:
@@ -24,3 +26,24 @@ async def test_pages_with_many_links_wait_until_the_engine_has_most_of_them(fron
     # nobody sends them any more
     worker.discovered._waiting.extend(page(f"http://h.test/late/{number}") for number in range(20_000))
     await worker.room()
+
+
+async def test_batches_of_a_crawl_that_ends_do_not_wait_but_let_other_tasks_run(frontier: Frontier) -> None:
+    consumer = Consumer(frontier, lambda url: page_with())
+    worker, ran = consumer.worker, 0
+
+    async def run() -> None:
+        nonlocal ran
+        while True:
+            ran += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(run())
+    ending = asyncio.Event()
+    ending.set()
+    async with worker.discovered.turn():  # another page's, which is not waited for
+        for _ in range(20):
+            async with turn_to_add(worker, ending):
+                pass
+    other.cancel()
+    assert ran >= 19

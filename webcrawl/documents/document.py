@@ -45,6 +45,9 @@ _LINK_ELEMENTS = _by_number(_LINK_ATTRIBUTES)
 _TRUSTED_PAGE = 6_000
 _TRUSTED_TAG = 32_768
 
+MAX_METAS = 1_000
+"""The <meta content> of a page that are read: their readers run for each page, and a page of 8 MB may have 190,000."""
+
 
 class Document:
     """A body without content codings, its MIME type and its URL.
@@ -142,11 +145,16 @@ class Document:
         self._html, self._simplified = parsed
         self._taken = True
 
-    def forget(self) -> None:
+    def forget(self, *, only_elements: bool = False) -> None:
         """Frees the text and the tree, which takes 15 times the memory of the bytes. They are made again when used.
 
-        A tree made in another thread is kept, because it would take too long here.
+        A tree made in another thread is kept, because it would take too long here. `only_elements`: frees `elements`,
+        which may take 70 MB, and keeps `metas`.
         """
+        if only_elements:
+            self._metas = self.metas
+            self._elements = None
+            return
         self._text = self._elements = self._metas = None
         if not self._taken:
             self._html = None
@@ -189,7 +197,7 @@ class Document:
 
     @property
     def metas(self) -> list[Attributes]:
-        """The attributes of each <meta content>, in document order."""
+        """The attributes of each <meta content>, in document order, up to `MAX_METAS`."""
         if self._metas is None:
             self._metas = [attributes for tag, attributes in self.elements if tag == "meta"]
         return self._metas
@@ -208,9 +216,12 @@ def _bounded(markup: bytes) -> bytes:
 def elements(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> list[Element]:
     """Returns the elements of `Document.elements`; appends their nodes to `nodes`."""
     found: list[Element] = []
+    metas = 0
     for node in tree.css(_SELECTOR):
         known = _LINK_ELEMENTS.get(node.tag_id)
         if known is not None and known[1] in (attributes := node.attributes):
+            if known[0] == "meta" and (metas := metas + 1) > MAX_METAS:
+                continue
             found.append((known[0], attributes))
             if nodes is not None:
                 nodes.append(node)

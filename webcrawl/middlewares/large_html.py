@@ -18,7 +18,10 @@ from webcrawl.documents.html.timed_parse import BYTES, TimedParser, is_large
 
 
 class LargeHtmlMiddleware:
-    """A document that cannot be parsed in time is `refused`; see `webcrawl.documents.html.timed_parse`."""
+    """A document that cannot be parsed in time is `refused`; see `webcrawl.documents.html.timed_parse`.
+
+    So is the large body of a redirect: nobody sees it, and hosts that redirect to each other could send very many.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -32,9 +35,12 @@ class LargeHtmlMiddleware:
         answer = answer_of(response)
         if length_of(answer) <= BYTES or is_robots(request):
             return response
-        elsewhere = self._session.outlines is not None and not self._session.components.read_tree
-        # the middleware that asks another process leaves redirects out
-        if elsewhere and not 300 <= answer.status < 400:
+        if 300 <= answer.status < 400:
+            document = document_of(answer)
+            if is_large(document):
+                document.refused = f"the body of a redirect is not read beyond {BYTES:,} bytes"
+            return response
+        if self._session.outlines is not None and not self._session.components.read_tree:
             return response
         document = document_of(answer)
         return self._parsed(document, response) if is_large(document) else response

@@ -11,8 +11,8 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 
 from webcrawl.config import FrontierConfig
@@ -249,3 +249,19 @@ def waits(worker: Worker) -> bool:
 def tell_processing(worker: Worker, since: Callable[[float], Sequence[tuple[str, float]]]) -> None:
     """Lets heartbeats tell which URLs are processed for long; see `WorkerState.processing`."""
     worker._state.processing = since
+
+
+@asynccontextmanager
+async def turn_to_add(worker: Worker, ending: asyncio.Event) -> AsyncIterator[None]:
+    """Waits until a batch of the links of a page with many of them may be added.
+
+    A crawl that ends waits for its pages. So their batches wait no longer, but let other tasks run in between.
+    """
+    if not ending.is_set():
+        await worker.room()
+    if ending.is_set():
+        await asyncio.sleep(0)
+        yield
+    else:
+        async with worker.discovered.turn():
+            yield

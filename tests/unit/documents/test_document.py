@@ -20,7 +20,7 @@ from scrapy.exporters import JsonLinesItemExporter
 from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.documents.content_coding import codings, pieces, zstd
-from webcrawl.documents.document import Document
+from webcrawl.documents.document import MAX_METAS, Document
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.markup_bounds import TRUSTED_TAGS, flattened, may_exceed
 from webcrawl.documents.mime.sniff import MediaType, sniff
@@ -393,3 +393,13 @@ def test_refused_document_has_an_empty_tree_and_its_whole_body() -> None:
     assert document.elements == [] and not document.simplified
     assert document.html.body is not None and document.html.body.text() == ""
     assert document.body == b"<p>\xfc<a href=/x>"
+
+
+def test_a_page_has_at_most_so_many_metas_that_are_read() -> None:
+    page = Document(
+        b"<meta name=a content=b>" * 2_000 + b"<a href=/x>x</a>", "text/html", "utf-8", "http://h.test/"
+    )
+    assert len(page.metas) == MAX_METAS
+    assert page.elements[-1] == ("a", {"href": "/x"})
+    page.forget(only_elements=True)
+    assert len(page.metas) == MAX_METAS

@@ -34,6 +34,7 @@ from webcrawl.page import Page
 from webcrawl.policies.priorities import Prospect
 from webcrawl.urls.canonical import normalize, split, without_fragment
 from webcrawl.urls.patterns import Patterns
+from webcrawl.worker.worker import turn_to_add
 
 T = TypeVar("T")
 
@@ -153,10 +154,7 @@ class Outlinks:
         aside = self._session.readers.aside(document) if document is not None else nullcontext()
         with worker.adding_links(host), aside:
             for start in range(0, len(links), _BATCH):
-                if self._session.turns.ending.is_set():  # a crawl that ends waits for this page
-                    return add(links[start:], source)
-                await worker.room()
-                async with worker.discovered.turn():
+                async with turn_to_add(worker, self._session.turns.ending):
                     began = time.perf_counter()
                     add(links[start : start + _BATCH], source)
                     self._session.costs.of(host).seconds += time.perf_counter() - began

@@ -79,6 +79,10 @@ def make_outline(
     frames = frame_links(document.elements, document.url)
     links = links_of(document, texts=texts, text_links=text_links)
     rows = pack_rows(rows_of(document, nodes, links, text_links=text_links)) if link_rows else None
+    # a large page would have them in memory until its text is made
+    document.forget(only_elements=True)
+    links = replace(links, addresses=(), joined={})
+    del nodes
     if not facts:
         return Outline(document.metas, links, frames, link_rows=rows)
     found = describe(document, with_markdown=markdown)

@@ -16,59 +16,20 @@ import random
 import re
 import socket
 import string
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
 import uvloop
 
-from benchmarks.generated_web import Names, answer, listening
+from benchmarks.generated_web import Names, listening
+from benchmarks.hostile_documents import XML
+from benchmarks.hostile_reading import COSTLY
+from benchmarks.hostile_requests import Asked, Attack, own_pages
 
 HOSTS, PAGES = 10, 40
 MOST_HEAD = 65_536
-HTML, XML = "text/html; charset=utf-8", "application/xml"
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One request to a hostile host: the number of the host, its authority and the path; the stream of the answer."""
-
-    host: int
-    authority: str
-    path: str
-    stream: asyncio.StreamWriter
-
-    async def say(self, body: bytes, kind: str = HTML, status: str = "200 OK") -> None:
-        """Sends a complete answer."""
-        await self.send(answer(status, body, kind))
-
-    async def send(self, data: bytes) -> None:
-        """Sends bytes as they are."""
-        self.stream.write(data)
-        await self.stream.drain()
-
-    async def link(self, urls: Iterable[str]) -> None:
-        """Sends a page with these links."""
-        await self.say("".join(f'<a href="{url}">a</a>\n' for url in urls).encode())
-
-
-def no_rules() -> bytes:
-    return b"User-agent: *\nDisallow: /never\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Attack:
-    """What the hostile hosts do: a sentence about it, the answers but robots.txt, the number of hosts, robots.txt.
-
-    The crawl begins with the page / of each host.
-    """
-
-    sentence: str
-    answer: Callable[[Asked], Awaitable[None]]
-    hosts: int = 1
-    robots: Callable[[], bytes] = no_rules
 
 
 @cache
@@ -85,10 +46,6 @@ def many_rules() -> bytes:
         one, two = ("".join(dice.choices(string.ascii_lowercase, k=length)) for _ in range(2))
         rules.append(f"{verbs[number % 10]}:/*{one}*{two}\n")
     return ("User-agent: *\n" + "".join(rules)).encode()[: 500 * 1024]
-
-
-async def own_pages(asked: Asked) -> None:
-    await asked.link(f"/{number}/{asked.path.count('/')}-article-about-something" for number in range(100))
 
 
 async def silent_names(asked: Asked) -> None:
@@ -204,6 +161,7 @@ ATTACKS = {
     "status": Attack("10 hosts with 2,000 status lines of 120 KB each", long_status_lines, hosts=10),
     "links": Attack("A page with 200,000 links to its own host", many_links),
     "linked": Attack("20 hosts with a page with 200,000 links to its own host", many_links, hosts=20),
+    **COSTLY,
 }
 """The attacks by name. Each takes one entry."""
 
@@ -243,7 +201,7 @@ async def converse(
             number = int("0" + re.sub(r"\D", "", name.partition(".")[0]))
             log(name, path)
             asked = Asked(number, name, path, stream)
-            if path == "/robots.txt":
+            if path == "/robots.txt" and attack.robots is not None:
                 await asked.say(attack.robots(), "text/plain")
             else:
                 await attack.answer(asked)
@@ -260,7 +218,8 @@ async def serve(attack: Attack, web: socket.socket, names: int, file: Path) -> N
         server = await asyncio.start_server(partial(converse, attack, log), sock=web, limit=MOST_HEAD)
         if names:
             await loop.create_datagram_endpoint(lambda: Names(address), local_addr=("127.0.0.1", names))
-        attack.robots()
+        if attack.robots is not None:
+            attack.robots()
         print("ready", flush=True)
         await server.serve_forever()
 

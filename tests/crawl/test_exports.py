@@ -65,6 +65,10 @@ def test_feeds_and_exports_contain_the_pages(crawled: CrawlResult, tmp_path: Pat
     assert json.loads((tmp_path / "some" / file["name"]).read_text())["url"] == pages["old"]["url"]
     again = HERE.scrapy("export", "-o", str(tmp_path / "export"), *data, code=1)
     assert "has an export of 4 rows" in again
+    misspelt = HERE.scrapy(
+        "export", "-o", str(tmp_path / "export"), "--crawl", "brod", "--force", *data, code=1
+    )
+    assert "crawl 'brod' fetched no page in " in misspelt and "crawls that did: 'broad'" in misspelt
     report = subprocess.run(
         [sys.executable, CHECKOUT / "examples" / "duckdb" / "report.py", tmp_path / "export"],
         capture_output=True,

@@ -70,6 +70,7 @@ def test_urls_are_listed_changed_and_fetched_in_the_new_order(
     text = operator.urls("--format", "csv", "--state", "queued", "--no-in-links")
     table = list(csv.DictReader(io.StringIO(text)))
     assert tuple(table[0]) == tuple(FIELDS) and len(table) == 9 and table[0]["in_links"] == ""
+    assert "-o: .xlsx is none of .jsonl, .csv" in operator.urls("-o", str(tmp_path / "urls.xlsx"), code=2)
     operator.urls("-o", str(tmp_path / "urls.parquet"))
     rows = parquet.read_table(tmp_path / "urls.parquet").to_pylist()
     assert len(rows) == 11 and {row["status"] for row in rows if row["state"] == "done"} == {200}

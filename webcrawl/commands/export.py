@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from webcrawl.stores.metadata import Metadata
 
 
+_MOST_NAMED = 20
+
+
 class Command(SessionCommand):
     """Reads the metadata database, also while crawls write to it; needs no engine."""
 
@@ -87,6 +90,8 @@ class Command(SessionCommand):
         where = [conditions[name](value) for name, value in only.items() if name in conditions]
         store = open_store(location(opts.output), "--output", session.stores.object_stores)
         with existing_metadata(session) as metadata:
+            if opts.crawl:
+                _check_crawl(opts.crawl, metadata)
             form = _form(opts, metadata)
             rows = form.rows(metadata.scan(host, where=where))
             texts = None
@@ -101,6 +106,18 @@ class Command(SessionCommand):
                 unread = counted(texts.unread, "archived page")
                 print(f"{unread} could not be read, such as {printable(texts.problem)}", file=sys.stderr)
         return manifest, store.uri()
+
+
+def _check_crawl(name: str, metadata: Metadata) -> None:
+    """Raises StoreError if no row is of this crawl, because with --force nothing would replace an export."""
+    from webcrawl.errors import StoreError
+    from webcrawl.stores.selection import of_crawl
+
+    if next(metadata.scan(where=[of_crawl(name)]), None) is None:
+        crawls = ", ".join(map(repr, metadata.crawls()[:_MOST_NAMED])) or "none"
+        raise StoreError(
+            f"--crawl: crawl {name!r} fetched no page in {metadata.name} last; crawls that did: {crawls}"
+        )
 
 
 class _Form(NamedTuple):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from webcrawl.results.exports.parts import Part
 
 _FORMATS = ("jsonl", "csv", "parquet")
+_ENDINGS = {name: name for name in _FORMATS} | {"jl": "jsonl"}
 
 
 class _Wanted(NamedTuple):
@@ -92,11 +93,18 @@ def _wanted(opts: argparse.Namespace) -> _Wanted:
     states = tuple(opts.state.split(",")) if opts.state else STATES
     if unknown := [state for state in states if state not in STATES]:
         raise UsageError(f"--state: {unknown[0]!r} is none of {', '.join(STATES)}")
-    ending = Path(opts.output).suffix[1:].lower() if opts.output else ""
-    form = opts.format or (ending if ending in _FORMATS else "jsonl")
+    form = opts.format or _format_of(opts.output)
     if form == "parquet" and not opts.output:
         raise UsageError("--format parquet needs a file: -o FILE")
     return _Wanted(states, host_named(opts.host) if opts.host else None, form)
+
+
+def _format_of(output: str | None) -> str:
+    """Returns what the name of a file says; raises UsageError if it says anything else."""
+    ending = Path(output).suffix[1:].lower() if output else ""
+    if ending and ending not in _ENDINGS:
+        raise UsageError(f"-o: .{ending} is none of .{', .'.join(_ENDINGS)}; --format writes any file")
+    return _ENDINGS.get(ending, "jsonl")
 
 
 async def _list(session: Session, wanted: _Wanted, output: str | None, *, with_links: bool) -> None:
@@ -158,11 +166,13 @@ def _written(session: Session, form: str, output: str | None) -> Iterator[Part]:
 def _count_links(session: Session) -> CountLinks | None:
     """Counts links in the link store; None if there is none."""
     from webcrawl.links.questions import link_counts
-    from webcrawl.links.sources import link_files_if_any
+    from webcrawl.links.sources import has_link_files, link_files_if_any
 
     try:
         files = link_files_if_any(session.stores)
-    except LibraryMissing:
+    except LibraryMissing as error:
+        if has_link_files(session.stores):
+            print(f"in_links is empty: {error}", file=sys.stderr)
         return None
     if files is None:
         return None

@@ -6,7 +6,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from webcrawl.config.libraries import optional
+from webcrawl.config.libraries import arrow_library
 
 SUFFIX = ".parquet"
 PAGES = b"pages_xxh3"
@@ -15,7 +15,7 @@ PAGES = b"pages_xxh3"
 
 def pyarrow() -> ModuleType:
     """Returns pyarrow with its Parquet module loaded; raises LibraryMissing."""
-    return optional("LINKS", "pyarrow", "parquet", "pyarrow", "pyarrow.compute", "pyarrow.parquet")
+    return arrow_library("LINKS", "pyarrow.compute", "pyarrow.parquet")
 
 
 @cache

@@ -151,6 +151,14 @@ def link_files_if_any(config: StoreConfig) -> LinkFiles | None:
     return LinkFiles(openers, len(unfinished)) if openers or unfinished else None
 
 
+def has_link_files(config: StoreConfig) -> bool:
+    """Returns whether there are any files or journals, also without pyarrow."""
+    store = open_store(config.links, "STORE_URI", config.object_stores, check=False)
+    folder = store.folder or spool_of(config, config.links)
+    local = folder.is_dir() and (journals(folder) or any(folder.glob(f"[!_.]*{SUFFIX}")))
+    return bool(local) or (store.folder is None and any(name.endswith(SUFFIX) for name, _ in store.objects()))
+
+
 def _opener(path: Path) -> Callable[[], LinkFile]:
     return lambda: LinkFile(str(path), path)
 

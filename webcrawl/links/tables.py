@@ -16,13 +16,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from webcrawl.documents.html.link_rows import ELEMENTS, PackedRows
+from webcrawl.documents.html.link_rows import ELEMENTS
 from webcrawl.links.arrow import pyarrow, schema
 from webcrawl.links.hosts import reversed_host
 from webcrawl.links.journal import Entry
 from webcrawl.links.rewriting import GROUP_ROWS, footer_of, writer
 
 _LINE_END = ord("\n")
+_PART_BYTES = 2_000_000
+"""So many bytes of a column become distinct texts at once: of 30,000 targets."""
 
 Codes: TypeAlias = NDArray[np.integer[Any]]
 """For each row the number of its value among the distinct ones."""
@@ -31,17 +33,18 @@ Column: TypeAlias = Callable[[int, int], Any]
 
 
 class Rows:
-    """The rows of many pages in memory: about 120 bytes a row."""
+    """The rows of many pages in memory: 21 bytes each, and distinct targets and texts once for 30,000 rows."""
 
     def __init__(self) -> None:
         self.damaged = 0
         """Pages whose rows could not be read."""
         self._entries: list[Entry] = []
         self._lengths = array("i")
-        self._parts: list[PackedRows] = []
+        self._blocks, self._elements = bytearray(), bytearray()
+        self._targets, self._texts, self._rels = _Words(), _Words(), _Words()
 
     def __len__(self) -> int:
-        return sum(self._lengths)
+        return len(self._elements)
 
     def add(self, entry: Entry) -> None:
         """Adds the rows of a page."""
@@ -51,8 +54,13 @@ class Rows:
             self.damaged += 1
             return
         self._entries.append(replace(entry, rows=()))
-        self._lengths.append(sum(part.number for part in parts))
-        self._parts += parts
+        self._lengths.append(sum([part.number for part in parts]))
+        for part in parts:
+            self._blocks += part.blocks
+            self._elements += part.elements
+            self._targets.add(part.targets)
+            self._texts.add(part.texts)
+            self._rels.add(part.rels)
 
     def write(self, path: Path) -> None:
         """Writes the Parquet file; raises OSError."""
@@ -69,57 +77,86 @@ class Rows:
     def _columns(self) -> list[Column]:
         """Returns the columns of the schema, in the order of the file."""
         arrow, lengths, pages = pyarrow(), np.frombuffer(self._lengths, dtype=np.int32), self._entries
-        urls, hosts, ranks = _sorted_targets(self._lines("targets"))
+        urls, hosts, ranks = _sorted_targets(*self._targets.encoded())
         order = np.argsort(ranks, kind="stable")
         page = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)[order]
         starts = (np.cumsum(lengths) - lengths)[page]
-        texts, rels = self._lines("texts"), self._lines("rels").dictionary_encode()
-        rel = rels.indices.to_numpy()[order]
-        words = rels.dictionary.to_pylist()
-        forbids = np.array(["nofollow" in word.split() for word in words], dtype=bool)[rel]
+        (texts, text), (rels, rel) = self._texts.encoded(), self._rels.encoded()
+        text, rel = text[order], rel[order]
+        forbids = np.array(["nofollow" in word.split() for word in rels.to_pylist()], dtype=bool)[rel]
         forbids |= np.array([entry.nofollow for entry in pages], dtype=bool)[page]
-        blocks = np.frombuffer(b"".join([part.blocks for part in self._parts]), dtype=np.int64)[order]
-        elements = np.frombuffer(b"".join([part.elements for part in self._parts]), dtype=np.uint8)[order]
+        blocks = np.frombuffer(self._blocks, dtype=np.int64)[order]
+        elements = np.frombuffer(self._elements, dtype=np.uint8)[order]
         return [
-            _coded(_texts(reversed_host(entry.url) for entry in pages), page),
+            _few((reversed_host(entry.url) for entry in pages), page),
             _coded(_texts(entry.url for entry in pages), page),
-            _ranked(hosts, ranks[order]),
+            _ranked(hosts.dictionary, hosts.indices.to_numpy()[ranks[order]]),
             _ranked(urls, ranks[order]),
-            _taken(_without_empty(texts), order),
-            _taken(_without_empty(rels.dictionary), rel),
+            _taken(_without_empty(texts), text),
+            _taken(_without_empty(rels), rel),
             _coded(_texts(ELEMENTS), elements),
             _sliced(arrow.array(blocks, mask=blocks == 0)),
             _sliced(arrow.array((order - starts).astype(np.int32))),
             _sliced(arrow.array(forbids)),
             _taken(arrow.array([entry.depth for entry in pages], arrow.int32()), page),
-            _coded(_texts(entry.crawl for entry in pages), page),
+            _few((entry.crawl for entry in pages), page),
             _taken(_times(entry.time for entry in pages), page),
             _taken(_times(entry.read_at for entry in pages), page),
         ]
 
-    def _lines(self, column: str) -> Any:
-        """Returns a column of texts as an Arrow array."""
-        lines = b"".join([getattr(part, column) for part in self._parts])
-        data = np.frombuffer(lines, dtype=np.uint8)
-        ends = np.flatnonzero(data == _LINE_END)
-        offsets = np.zeros(len(ends) + 1, dtype=np.int64)
+
+class _Words:
+    """A column of texts, each with a line end: the distinct ones of a part of the rows, and their numbers.
+
+    The menus of a site are on each of its pages, so most texts repeat.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._parts: list[Any] = []
+
+    def add(self, lines: bytes) -> None:
+        """Adds the texts of some rows."""
+        self._waiting.append(lines)
+        self._size += len(lines)
+        if self._size >= _PART_BYTES:
+            self._encode()
+
+    def encoded(self) -> tuple[Any, Codes]:
+        """Returns the distinct texts as an Arrow array, and for each row the number of its text. Forgets them."""
+        self._encode()
+        whole = pyarrow().chunked_array(self._parts).unify_dictionaries()
+        self._parts = []
+        codes = [part.indices.to_numpy() for part in whole.chunks]
+        return whole.chunk(0).dictionary, np.concatenate(codes)
+
+    def _encode(self) -> None:
+        lines, self._waiting, self._size = b"".join(self._waiting), [], 0
+        ends = np.flatnonzero(np.frombuffer(lines, dtype=np.uint8) == _LINE_END)
+        offsets = np.zeros(len(ends) + 1, dtype=np.int32)
         # without the line ends before each
         offsets[1:] = ends - np.arange(len(ends))
-        buffers = [None, pyarrow().py_buffer(offsets), pyarrow().py_buffer(lines.replace(b"\n", b""))]
-        return pyarrow().LargeStringArray.from_buffers(len(ends), *buffers[1:])
+        buffers = pyarrow().py_buffer(offsets), pyarrow().py_buffer(lines.replace(b"\n", b""))
+        self._parts.append(pyarrow().StringArray.from_buffers(len(ends), *buffers).dictionary_encode())
 
 
-def _sorted_targets(targets: Any) -> tuple[Any, Any, Codes]:
-    """Returns the distinct targets in order, the host of each, and the place of each row's target among them."""
-    arrow, encoded = pyarrow(), targets.dictionary_encode()
-    words = encoded.dictionary
+def _sorted_targets(words: Any, codes: Codes) -> tuple[Any, Any, Codes]:
+    """Returns distinct targets in order, their hosts, encoded, and the place of each row's target among them."""
+    arrow = pyarrow()
     hosts = _texts(map(reversed_host, words.to_pylist()))
-    table = arrow.table({"host": hosts, "url": words.cast(arrow.string())})
+    table = arrow.table({"host": hosts, "url": words})
     order = arrow.compute.sort_indices(table, [("host", "ascending"), ("url", "ascending")])
     ranks = np.empty(len(words), dtype=np.int32)
     ranks[order.to_numpy()] = np.arange(len(words), dtype=np.int32)
     table = table.take(order).combine_chunks()
-    return table["url"].chunk(0), table["host"].chunk(0), ranks[encoded.indices.to_numpy()]
+    return table["url"].chunk(0), table["host"].chunk(0).dictionary_encode(), ranks[codes]
+
+
+def _few(texts: Iterable[str], rows: Codes) -> Column:
+    """Returns a column of texts of which few are distinct; `rows` are the number of its text for each row."""
+    encoded = _texts(texts).dictionary_encode()
+    return _coded(encoded.dictionary, encoded.indices.to_numpy()[rows])
 
 
 def _coded(values: Any, codes: Codes) -> Column:

@@ -43,7 +43,7 @@ class TextsPipeline:
         self._tending = [asyncio.create_task(store.tend()) for store in self._stores]
 
     async def process_item(self, item: Any) -> Any:
-        if isinstance(item, Page) and item.record_id is not None and item.readable_text:
+        if isinstance(item, Page) and item.record_id is not None and (item.main_text or item.text):
             for store in self._stores:
                 await self._session.stored("texts", item.url, partial(store.put, item))
         return item
@@ -83,11 +83,12 @@ class _Store:
             await asyncio.sleep(POLL_SECONDS)
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
-        """Writes the texts of pages one by one, as WarcPipeline does."""
+        """Writes the texts of pages one by one, as WarcPipeline does. Their lines are made here, off the loop."""
         results: list[None | Exception] = []
         for page in pages:
             try:
-                self._files.write(page)
+                if page.readable_text:
+                    self._files.write(page)
                 results.append(None)
             except StoreUnavailable as error:
                 return results + [error] * (len(pages) - len(results))

@@ -164,6 +164,12 @@ class Metadata:
         with self._database.reading() as connection:
             return int(connection.execute(select(func.count()).select_from(pages)).scalar_one())
 
+    def crawls(self) -> list[str]:
+        """The names of the crawls that fetched a page last."""
+        query = select(pages.c.crawl).where(pages.c.crawl.is_not(None)).distinct().order_by(pages.c.crawl)
+        with self._database.reading() as connection:
+            return list(connection.execute(query).scalars())
+
     def scan(
         self, host: str | None = None, *, after: str = "", where: Sequence[ColumnElement[bool]] = ()
     ) -> Iterator[dict[str, Any]]:

@@ -220,6 +220,11 @@ def test_an_unusable_folder_is_refused(tmp_path: Path) -> None:
         LinkStore(tmp_path / "file" / "links", "broad")
 
 
+def test_pyarrow_has_no_memory_pool_of_its_own() -> None:
+    program = "from webcrawl.links.arrow import pyarrow; print(pyarrow().default_memory_pool().backend_name)"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True, timeout=60) == "system\n"
+
+
 def test_a_missing_pyarrow_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(

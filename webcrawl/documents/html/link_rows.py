@@ -38,8 +38,13 @@ _MAX_CLASSES = 500
 """Characters of a `class` that are looked at."""
 _ROOT = 0
 _MAX_STEPS = 1 << 13
-_steps: dict[tuple[int, str], int] = {}
+_steps: dict[tuple[int, str | None, str | None], int] = {}
 """The hash of the block in another one that an element with some classes is: the same ones on page after page."""
+
+
+_MAX_SHORT_TEXTS = 1 << 12
+_short_texts: dict[str, str] = {"": ""}
+"""The texts of links as they are stored, by what is in the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +93,16 @@ def rows_of(
     for node, (tag, attributes), address in zip(nodes, document.elements, links.addresses, strict=True):
         if not address:
             continue
-        if address not in joined:
-            joined[address] = _resolved(address, base)
-        if (target := joined[address]) is None:
-            continue
+        if (target := joined.get(address)) is None:
+            if address not in joined:
+                joined[address] = target = _resolved(address, base)
+            if target is None:
+                continue
         raw = (text_of(node) if text_left > 0 else "") if tag == "a" else _name(tag, attributes)
         text_left -= len(raw)
-        text = _short(raw, MAX_LINK_TEXT) if raw else ""
+        text = _short_texts.get(raw)
+        if text is None:
+            text = _remembered(raw)
         rel = _short(relation.lower(), MAX_REL) if (relation := attributes.get("rel")) else ""
         left -= len(target) + len(text) + len(rel)
         if left < 0:
@@ -193,6 +201,16 @@ def _short(raw: str, most: int) -> str:
     return text
 
 
+def _remembered(raw: str) -> str:
+    """Returns the text of a link, shortened; keeps it, because menus have the same ones on page after page."""
+    text = _short(raw, MAX_LINK_TEXT)
+    if len(raw) <= MAX_LINK_TEXT:
+        if len(_short_texts) >= _MAX_SHORT_TEXTS:
+            _short_texts.clear()
+        _short_texts[raw] = text
+    return text
+
+
 def _name(tag: str, attributes: Attributes) -> str:
     return attributes.get("alt" if tag == "area" else "title") or "" if tag != "meta" else ""
 
@@ -206,16 +224,20 @@ def _blocks_around(nodes: Iterable[LexborNode]) -> list[int]:
     blocks: list[int] = []
     # by the place of an element in memory; inline elements have the hash of their block
     hashes: dict[int, int] = {}
+    known, steps = hashes.get, _steps.get
     for node in nodes:
         if (parent := node.parent) is None:
             blocks.append(_ROOT)
             continue
-        block = hashes.get(parent.mem_id)
-        if block is None:
+        place = parent.mem_id
+        if (block := known(place)) is None:
             # most often only the nearest element is new
-            above = parent.parent
-            path = _ROOT if above is None else hashes.get(above.mem_id)
-            block = hashes[parent.mem_id] = _block(_path(above, hashes) if path is None else path, parent)
+            path = _ROOT if (above := parent.parent) is None else known(above.mem_id)
+            if path is None:
+                path = _path(above, hashes)
+            if (block := steps((path, parent.tag, parent.attributes.get("class")))) is None:
+                block = _block(path, parent)
+            hashes[place] = block
         blocks.append(block)
     return blocks
 
@@ -235,19 +257,20 @@ def _path(node: LexborNode | None, hashes: dict[int, int]) -> int:
 
 def _block(path: int, node: LexborNode) -> int:
     """Returns the hash of the block that a node is, or stands in if it is inline; `path` is that around it."""
-    tag, classes = node.tag or "", node.attributes.get("class")
-    step = path, f"{tag} {classes[:_MAX_CLASSES]}" if classes else tag
+    step = path, node.tag, node.attributes.get("class")
     known = _steps.get(step)
     if known is None:
         if len(_steps) >= _MAX_STEPS:
             _steps.clear()
-        known = _steps[step] = path if tag in INLINE else _extended(*step)
+        tag, classes = step[1] or "", (step[2] or "")[:_MAX_CLASSES]
+        known = path if tag in INLINE else _extended(path, tag, classes)
+        if len(step[2] or "") <= _MAX_CLASSES:
+            _steps[step] = known
     return known
 
 
-def _extended(path: int, step: str) -> int:
-    """Returns the hash of the path of an element in the block that has the hash `path`; `step`: name and classes."""
-    tag, _, classes = step.partition(" ")
+def _extended(path: int, tag: str, classes: str) -> int:
+    """Returns the hash of the path of an element in the block that has the hash `path`."""
     kept = [one for one in classes.split() if not _DIGIT.search(one)]
     data = ".".join([tag, *kept]).encode("utf-8", "replace")
     return xxh3_64_intdigest(data, path & _MASK) - _HALF

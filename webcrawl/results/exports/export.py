@@ -53,7 +53,8 @@ def export(
 ) -> dict[str, Any]:
     """Write `fields` of rows to a store and return the manifest, in which `only` records how rows were selected.
 
-    Raises StoreError when the store has an export and `force` is not given, or when it cannot be written.
+    Raises StoreError when the store has an export and `force` is not given, or no row to replace its rows; or when it
+    cannot be written.
     """
     old = read_manifest(store)
     if old is not None and not force:
@@ -65,6 +66,8 @@ def export(
     counts = _store_files(
         rows, store, partial(part, fields=fields), PARTITIONS[partition], stamp, part.suffix
     )
+    if not counts and old is not None and old.get("rows"):
+        raise StoreError(f"no page is selected: {store.uri()} keeps its export of {old['rows']} rows")
     manifest = {
         "exported_at": began.isoformat(),
         "source": source,

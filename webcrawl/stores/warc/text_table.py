@@ -16,7 +16,7 @@ from typing import Any
 
 import msgpack
 
-from webcrawl.config.libraries import optional
+from webcrawl.config.libraries import arrow_library
 from webcrawl.errors import StoreError
 from webcrawl.stores.warc.files import crawl_of
 from webcrawl.stores.warc.reading import START_BYTES, inflated, members, parse
@@ -27,6 +27,8 @@ ROLL_BYTES = 40_000_000
 """Size at which rows become a file; that takes about half a second, in which pages wait."""
 GROUP_CHARACTERS = 8_000_000
 """Characters of text in memory while the file is made: a row group."""
+_BATCHES = 16
+"""The part of a row group that is in memory twice, as texts of Python too, is one of so many."""
 ROW = "application/vnd.msgpack"
 """The type of a record that has a row."""
 
@@ -34,13 +36,15 @@ _TEXTS = ("url", "host", "title", "author", "language", "mime_type", "digest", "
 _NUMBERS = ("status", "warc_offset", "warc_length")
 _TIMES = ("fetched_at", "published_at", "read_at")
 _LARGE = ("text", "markdown")
+_REPEATED = ("host", "author", "language", "mime_type", "warc_file", "crawl", "status", *_TIMES[1:])
+"""The columns that have few values, which are written once."""
 FACTS = (*_TEXTS, *_NUMBERS, *_TIMES)
 """The columns that are fields of a page; the others are `crawl`, `text` and `markdown`."""
 
 
 def pyarrow() -> ModuleType:
     """Returns pyarrow with its Parquet module loaded; raises LibraryMissing."""
-    return optional("TEXT = parquet", "pyarrow", "parquet", "pyarrow", "pyarrow.parquet")
+    return arrow_library("TEXT = parquet", "pyarrow.parquet")
 
 
 def write_table(path: Path, final: Path) -> None:
@@ -64,14 +68,24 @@ def write_table(path: Path, final: Path) -> None:
 def _write(arrow: ModuleType, path: Path, unfinished: Path, same: dict[str, str | None]) -> None:
     """Writes the rows of a file; `same` are columns that have one value."""
     schema = _schema(arrow)
-    with arrow.parquet.ParquetWriter(unfinished, schema, compression="zstd") as writer:
-        for rows in _groups(path):
+    # the other columns have a value of its own for each page
+    options = {"compression": "zstd", "use_dictionary": list(_REPEATED)}
+    with arrow.parquet.ParquetWriter(unfinished, schema, **options) as writer:
+        group = list[Any]()
+        characters = 0
+        for rows in _batches(path):
             # Table.from_pylist takes seven times as long
             columns = [
                 arrow.array([same[name] if name in same else row[name] for row in rows], kind)
                 for name, kind in zip(schema.names, schema.types, strict=True)
             ]
-            writer.write_table(arrow.Table.from_arrays(columns, schema=schema))
+            group.append(arrow.record_batch(columns, schema=schema))
+            characters += _characters(rows)
+            if characters >= GROUP_CHARACTERS:
+                writer.write_table(arrow.Table.from_batches(group))
+                group, characters = [], 0
+        if group:
+            writer.write_table(arrow.Table.from_batches(group))
 
 
 def _schema(arrow: ModuleType) -> Any:
@@ -84,18 +98,22 @@ def _schema(arrow: ModuleType) -> Any:
     return arrow.schema(list(kinds.items()))
 
 
-def _groups(path: Path) -> Iterator[list[dict[str, Any]]]:
-    """Yields the rows of a file, GROUP_CHARACTERS of text at a time."""
-    group: list[dict[str, Any]] = []
+def _batches(path: Path) -> Iterator[list[dict[str, Any]]]:
+    """Yields the rows of a file, a part of GROUP_CHARACTERS at a time."""
+    batch: list[dict[str, Any]] = []
     characters = 0
     for row in _rows(path):
-        group.append(row)
-        characters += sum(len(row[name] or "") for name in _LARGE)
-        if characters >= GROUP_CHARACTERS:
-            yield group
-            group, characters = [], 0
-    if group:
-        yield group
+        batch.append(row)
+        characters += _characters([row])
+        if characters >= GROUP_CHARACTERS / _BATCHES:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+def _characters(rows: list[dict[str, Any]]) -> int:
+    return sum(len(row[name] or "") for row in rows for name in _LARGE)
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -315,6 +315,14 @@ def test_existing_export_is_replaced_only_with_force(rows: list[dict[str, Any]],
     assert not (tmp_path / "date=2026-02-04").exists()
 
 
+def test_no_rows_replace_no_export(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    exported(rows, tmp_path, "parquet", "date")
+    before = files(tmp_path)
+    with pytest.raises(StoreError, match=r"no page is selected: .* keeps its export of 120 rows"):
+        exported([], tmp_path, "parquet", "date", force=True)
+    assert files(tmp_path) == before
+
+
 @pytest.mark.parametrize(
     "manifest",
     ["no JSON", "[]", "{}", '{"files": [{"name": "../../etc/passwd"}]}', '{"files": [{"name": "/etc/x"}]}'],

@@ -26,7 +26,7 @@ def append_texts(writer: WarcWriter, page: Page) -> WarcPlace:
 def append_row(writer: WarcWriter, page: Page) -> WarcPlace:
     """Appends the row of an archived page, of which a table is made later."""
     assert page.exchange is not None and page.record_id is not None
-    row = {name: getattr(page, name) for name in FACTS}
-    row = plain(row) | {"text": page.readable_text, "markdown": page.markdown}
+    row = {name: None if (value := getattr(page, name)) is None else plain(value) for name in FACTS}
+    row |= {"text": page.readable_text, "markdown": page.markdown}
     data = bytes(msgpack.packb(row, unicode_errors="replace"))
     return writer.write_conversions(page.exchange, page.record_id, {ROW: data}, None)

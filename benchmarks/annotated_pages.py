@@ -21,7 +21,7 @@ from selectolax.lexbor import LexborHTMLParser
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.main_text import main_part, main_text
 from webcrawl.documents.html.markdown import markdown
-from webcrawl.documents.html.text import visible_text
+from webcrawl.documents.html.text_lines import visible_text
 from webcrawl.documents.mime.charset import charset_of
 
 Extract = Callable[[bytes], str]

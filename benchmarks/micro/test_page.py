@@ -15,7 +15,7 @@ from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.links import page_links
 from webcrawl.documents.html.markdown import markdown
-from webcrawl.documents.html.text import visible_text
+from webcrawl.documents.html.text_lines import visible_text
 from webcrawl.documents.simhash import simhash64
 from webcrawl.stores.warc.writer import WarcWriter
 from webcrawl.urls.canonical import Canonicalizer, resolve

@@ -9,7 +9,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 from webcrawl.documents.document import Document
-from webcrawl.documents.html.text import visible_text
+from webcrawl.documents.html.text_lines import visible_text
 from webcrawl.documents.mime.facts import Facts, Link, absolute, language
 from webcrawl.documents.mime.sitemap import w3c_time
 from webcrawl.documents.mime.zipped import Zipped, first_texts, local
@@ -42,7 +42,7 @@ def read(document: Document) -> Facts:
         description=metadata.get("description"),
         language=language(metadata.get("language")),
         published=w3c_time(metadata.get("date", "")),
-        text=" ".join(map(visible_text, chapters)),
+        text="\n".join(map(visible_text, chapters)),
         links=[Link(url) for url in absolute(addresses, document.url)],
         details={"chapters": len(chapters), "publisher": metadata.get("publisher")},
     )

@@ -10,7 +10,7 @@ from webcrawl.crawler.components import Reads
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe, is_html
-from webcrawl.documents.html.text import visible_text
+from webcrawl.documents.html.text_lines import visible_text
 from webcrawl.errors import UnreadableDocument
 from webcrawl.page import Page
 
@@ -85,4 +85,4 @@ def _stitch(page: Page) -> None:
     """Moves the text of frames to the page that contains them."""
     texts = [document_text for frame in page.frames if (document_text := visible_text(frame.html))]
     page.main_text = page.markdown = None
-    page.text = None if page.is_frame else " ".join([page.text or "", *texts]).strip()
+    page.text = None if page.is_frame else "\n".join([page.text or "", *texts]).strip()

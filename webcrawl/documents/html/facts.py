@@ -17,7 +17,7 @@ from webcrawl.documents.html.elements import PageElements, search
 from webcrawl.documents.html.linked_data import Thing, cleaned, first_text, things
 from webcrawl.documents.html.main_text import main_part
 from webcrawl.documents.html.markdown import markdown
-from webcrawl.documents.html.text import visible_text
+from webcrawl.documents.html.text_lines import visible_text
 from webcrawl.documents.mime.dates import date_in_path, read_date
 from webcrawl.documents.mime.facts import MAX_TEXT, trimmed
 
@@ -80,7 +80,7 @@ class HTMLFacts:
 
     @property
     def text(self) -> str:
-        """The visible text, words separated by single spaces; made again each time."""
+        """The visible text, with a line for each block; made again each time."""
         return visible_text(self.document.html)
 
 

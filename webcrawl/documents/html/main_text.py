@@ -19,7 +19,7 @@ from webcrawl.documents.html.sections import ARTICLE, ASIDE, MAIN, PageText, Sec
 from webcrawl.documents.html.text import BLOCK, clean, walk
 
 MIN_WORDS = 20
-"""The fewest words of a main part, except in `main`."""
+"""The fewest words of a main part, unless the page marks it: `main`, or its single `article`."""
 
 # `main` counts if it has this share of the prose.
 _MAIN_SHARE = 0.25
@@ -76,7 +76,7 @@ def main_part(tree: LexborHTMLParser) -> MainPart | None:
     if word_count(found, MIN_WORDS) >= MIN_WORDS:
         return MainPart(found, page.around(start, part.end).node)
     found = clean(text.between(root.start, root.end))
-    if _is_main(root) or word_count(found, MIN_WORDS) >= MIN_WORDS:
+    if root is not whole or word_count(found, MIN_WORDS) >= MIN_WORDS:
         return MainPart(found, root.node)
     return None
 

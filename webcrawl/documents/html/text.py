@@ -43,15 +43,6 @@ INLINE = frozenset(_INLINE_NAMES.split())
 HIDDEN = tag_ids("script style noscript template iframe noembed noframes head title")
 
 
-def visible_text(tree: LexborHTMLParser) -> str:
-    """Returns the text of the body without scripts, styles and fallbacks, white space collapsed.
-
-    Elements separate words unless they are inline (`fo<b>o</b>` is one word, `<td>a<td>b` are two).
-    """
-    body = tree.body
-    return " ".join(clean("".join(walk(body, HIDDEN))).split()) if body is not None else ""
-
-
 def walk(root: LexborNode, hidden: TagIds, links: TagIds = ()) -> list[str]:
     """Returns the pieces of text under a node, with BLOCK where an element begins or ends that is not inline.
 

@@ -13,6 +13,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html.elements import MAX_HEADING, MAX_HEADINGS
 from webcrawl.documents.html.facts import MAX_OPEN_GRAPH, MAX_TITLE, HTMLFacts, describe, robots_metas
 from webcrawl.documents.html.linked_data import KEPT
+from webcrawl.documents.html.text_lines import lines_of
 from webcrawl.documents.mime.facts import MAX_DETAILS
 
 URL = "https://example.org/folder/page"
@@ -223,19 +224,19 @@ def test_details_are_bounded() -> None:
 @pytest.mark.parametrize(
     ("markup", "text"),
     [
-        ("<p>one</p><p>two", "one two"),
-        ("<div>one</div>two<div>three</div>", "one two three"),
+        ("<p>one</p><p>two", "one\ntwo"),
+        ("<div>one</div>two<div>three</div>", "one\ntwo\nthree"),
         ("fo<b>o</b>ba<a href=x><i>r</i></a>", "foobar"),
-        ("<span><div>a</div></span>b", "a b"),
-        ("a<br>b<img>c", "a b c"),
-        ("<table><tr><td>1<td>2<tr><td>3</table>", "1 2 3"),
-        ("<ul><li>1<li>2</ul>3", "1 2 3"),
-        (" a \n\t b&nbsp; c&#8239;d ", "a b c d"),
+        ("<span><div>a</div></span>b", "a\nb"),
+        ("a<br>b<img>c", "a\nb\nc"),
+        ("<table><tr><td>1<td>2<tr><td>3</table>", "1\n2\n3"),
+        ("<ul><li>1<li>2</ul>3", "1\n2\n3"),
+        (" a \n\t b&nbsp; c&#8239;d ", "a\nb c d"),
         ("a<!-- comment -->b", "ab"),
         ("a<script>var x</script>b<style>p {}</style>c", "abc"),
         ("a<noscript><p>no</p></noscript><template><p>no</template><iframe>no</iframe>b", "ab"),
-        ("<title>no</title>a<svg><style>no</style><text>yes</text></svg>", "a yes"),
-        ("<pre>a\n  b</pre><textarea>c</textarea><select><option>d<option>e</select>", "a b c d e"),
+        ("<title>no</title>a<svg><style>no</style><text>yes</text></svg>", "a\nyes"),
+        ("<pre>a\n  b</pre><textarea>c</textarea><select><option>d<option>e</select>", "a\nb\nc\nd\ne"),
         ("<frameset><frame src=x><noframes>no</noframes></frameset>", ""),
         ("", ""),
     ],
@@ -278,5 +279,5 @@ PIECES = st.one_of(
 def test_any_markup_can_be_described(pieces: list[str]) -> None:
     found = describe(Document("".join(pieces).encode("utf-8", "replace"), "text/html", "utf-8", URL))
     assert found.main_text is None or "\0" not in found.main_text
-    assert found.text == " ".join(found.text.split())
+    assert found.text == "\n".join(lines_of(found.text))
     assert "\0" not in found.text

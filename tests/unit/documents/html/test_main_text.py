@@ -13,7 +13,7 @@ from selectolax.lexbor import LexborHTMLParser
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.main_text import main_text
-from webcrawl.documents.html.text import visible_text
+from webcrawl.documents.html.text_lines import visible_text
 from webcrawl.documents.simhash import distance, simhash64
 
 WORDS = re.findall(
@@ -32,7 +32,7 @@ def prose(count: int, seed: int = 1) -> str:
 
 
 def plain(markup: str) -> str:
-    return visible_text(LexborHTMLParser(markup))
+    return " ".join(visible_text(LexborHTMLParser(markup)).split())
 
 
 def main(markup: str) -> str | None:
@@ -93,10 +93,25 @@ def test_main_text_of_unusual_pages_is_complete(markup: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "markup", ["", "<p>short", MENU, f"<nav>{prose(200)}</nav>", "<article><p>Hi</article>"]
+    "markup",
+    [
+        "",
+        "<p>short",
+        MENU,
+        f"<nav>{prose(200)}</nav>",
+        "<article></article>",
+        "<article>Hi</article><article>Ho</article>",
+    ],
 )
 def test_page_without_main_text_has_none(markup: str) -> None:
     assert main(markup) is None
+
+
+@pytest.mark.parametrize("text", ["Hi", "See <a href=/a>here</a>, there, or anywhere.", prose(16)])
+@pytest.mark.parametrize("tag", ["main", "article"])
+def test_a_marked_part_counts_although_it_is_short(tag: str, text: str) -> None:
+    plain = " ".join(LexborHTMLParser(text).text().split())
+    assert main(f"<ul>{MENU}</ul><{tag}><p>{text}</p></{tag}>") == plain
 
 
 @pytest.mark.parametrize(
@@ -205,7 +220,7 @@ PIECES = st.one_of(
 def test_main_text_consists_of_parts_of_the_visible_text(pieces: list[str]) -> None:
     tree = LexborHTMLParser("".join(pieces))
     found = main_text(tree)
-    everything = visible_text(tree)
+    everything = " ".join(visible_text(tree).split())
     if found is not None:
         assert "\0" not in found
         for line in found.split("\n"):

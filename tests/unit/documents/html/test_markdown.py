@@ -13,7 +13,7 @@ from selectolax.lexbor import LexborHTMLParser
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.markdown import markdown
-from webcrawl.documents.html.text import visible_text
+from webcrawl.documents.html.text_lines import visible_text
 from webcrawl.documents.mime.facts import MAX_TEXT
 
 BASE = "https://site.example/folder/page"

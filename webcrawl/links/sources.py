@@ -105,7 +105,8 @@ class LinkFile:
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> StoreError:
-        return StoreError(f"{self.name} cannot be read: {brief(error)}. Move it away to leave it out")
+        why = brief(error).rstrip(".")
+        return StoreError(f"{self.name} cannot be read: {why}. Move it away to leave it out")
 
 
 @dataclass(frozen=True)

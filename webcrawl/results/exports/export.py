@@ -56,17 +56,13 @@ def export(
     Raises StoreError when the store has an export and `force` is not given, or no row to replace its rows; or when it
     cannot be written.
     """
-    old = read_manifest(store)
-    if old is not None and not force:
-        raise StoreError(
-            f"{store.uri()} has an export of {old.get('rows')} rows of {old.get('exported_at')}: --force replaces it"
-        )
+    old = _earlier(store, force=force)
     began = datetime.now(UTC)
     stamp = f"{began:%Y%m%d%H%M%S%f}"
     counts = _store_files(
         rows, store, partial(part, fields=fields), PARTITIONS[partition], stamp, part.suffix
     )
-    if not counts and old is not None and old.get("rows"):
+    if not counts and old.get("rows"):
         raise StoreError(f"no page is selected: {store.uri()} keeps its export of {old['rows']} rows")
     manifest = {
         "exported_at": began.isoformat(),
@@ -79,9 +75,19 @@ def export(
         "fields": dict(fields),
     }
     write_manifest(store, manifest)
-    for file in (old or {}).get("files", ()):
+    for file in old.get("files", ()):
         store.delete(file["name"])
     return manifest
+
+
+def _earlier(store: ObjectStore, *, force: bool) -> Mapping[str, Any]:
+    """The manifest of the export that is to be replaced, or an empty one; raises StoreError without `force`."""
+    old = read_manifest(store)
+    if old is not None and not force:
+        raise StoreError(
+            f"{store.uri()} has an export of {old.get('rows')} rows of {old.get('exported_at')}: --force replaces it"
+        )
+    return old or {}
 
 
 def _store_files(

@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 _PATIENCE = timedelta(seconds=60)
 """How long workers may take to stop cleanly before they are killed."""
 _SHUTDOWN = "shutdown"
+_AT_ONCE = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+"""The exit statuses of workers that got such a signal twice, and gave up their work."""
 _LOG_END = 4096
 
 
@@ -57,7 +59,9 @@ class Children(Workers):
         codes = [process.poll() for process in self._processes]
         if self._stopping:
             return self._poll_stopping(codes, now)
-        died = [place for place, code in enumerate(codes) if code is not None and code < 0]
+        died = [
+            place for place, code in enumerate(codes) if code is not None and (code < 0 or code in _AT_ONCE)
+        ]
         if not died and None not in codes:
             if any(codes):
                 return Ended(State.FAILED, self._why(next(place for place, code in enumerate(codes) if code)))

@@ -129,6 +129,16 @@ def test_a_worker_that_somebody_stopped_starts_again(start: Callable[..., Childr
     assert children._processes != [process]
 
 
+@pytest.mark.parametrize("status", [130, 143])
+def test_a_worker_that_was_stopped_at_once_starts_again(start: Callable[..., Children], status: int) -> None:
+    children = start(f"import sys; sys.exit({status})")
+    (process,) = children._processes
+    process.wait(10)
+    assert asyncio.run(children.poll(NOW)) is None
+    assert asyncio.run(children.poll(NOW + timedelta(seconds=2))) is None
+    assert children._processes != [process]
+
+
 def test_workers_are_stopped_cleanly(start: Callable[..., Children], tmp_path: Path) -> None:
     children = start(WAITS, WAITS)
     all_began(tmp_path, 2)

@@ -39,7 +39,9 @@ async def list_meanwhile(crawling: Crawling, before: list[Step], meanwhile: list
     urls = [row["url"] for row in found]
     assert len(urls) == len(set(urls)), "URLs are listed twice"
     assert known <= set(urls) <= crawling.added
-    leased = {url.url for lease in crawling.leases for url in lease.urls}
+    # a host that was blocked has lost its lease
+    held = [lease for lease in crawling.leases if not await crawling.frontier.extend([lease])]
+    leased = {url.url for lease in held for url in lease.urls}
     if not meanwhile:
         assert leased == {row["url"] for row in found if row["state"] == "leased"}
 
@@ -56,6 +58,7 @@ async def list_meanwhile(crawling: Crawling, before: list[Step], meanwhile: list
     st.booleans(),
 )
 @example("breadth-first", [], [[("better", 30)]], True)
+@example("breadth-first", [("lease", 1), ("block", 0)], [], False)
 @example("breadth-first", [("condemn", 0)], [[("better", 4)]], True)
 def test_every_url_is_listed_once_while_workers_go_on(
     frontier_of: Frontiers,

@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Request
 
-from webcrawl.crawler.pages.scraper_slot import ScraperSlot
 from webcrawl.crawler.scheduling.tasks import Tasks, fail_processing, processing_since
 
 logger = logging.getLogger(__name__)
@@ -68,15 +67,16 @@ class HungPages:
                 self._give_back(request)
 
     def _give_back(self, request: Request) -> None:
-        slot, work = self._scraper.slot, self._working.pop(request, None)
-        if work is None or not isinstance(slot, ScraperSlot):
+        # Scrapy's own slot, of a project with this scheduler alone, cannot end a request
+        work, end = self._working.pop(request, None), getattr(self._scraper.slot, "end", None)
+        if work is None or end is None:
             return
         reason = f"its callback or pipelines took longer than {self._timeout:,g} s (PROCESSING_TIMEOUT)"
         logger.warning("%s is given back: %s", request.url, reason)
         fail_processing(self._tasks, request, reason)
         for task in work:
             task.cancel()
-        slot.end(request)
+        end(request)
 
     async def _called(self, result: Any, request: Request) -> Any:
         """Calls the callback or errback of a request."""

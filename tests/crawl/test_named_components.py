@@ -1,4 +1,4 @@
-"""A setting that names a component which is none ends `scrapy crawl` in one line, wherever it is set."""
+"""A setting that names a wrong component ends `scrapy crawl` in one line, wherever it is set."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def tell_of_forced_stop(
             signal.Signals(number).name,
             lease_seconds,
         )
-        # Scrapy abandons tasks, of which asyncio tells each
+        # Scrapy abandons tasks, and asyncio would print a line for each
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         ended(128 + number)
 

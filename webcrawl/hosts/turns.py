@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -13,12 +11,11 @@ from dataclasses import dataclass, field
 from webcrawl.config import PolitenessConfig
 from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.connections import Connections, Held
-from webcrawl.hosts.places import Gate, Place, until_due
+from webcrawl.hosts.place import Gate, Place, until_due
+from webcrawl.hosts.places import Places
 from webcrawl.hosts.politeness import Failed, HostTurn, Outcome
 from webcrawl.hosts.rules import Rules
 from webcrawl.urls.canonical import hostname
-
-_IDLE_HOSTS_KEPT = 10_000
 
 
 @dataclass(slots=True)
@@ -38,8 +35,6 @@ class Turns:
     """The maximum of turns taken at once at all hosts; 0 means no limit."""
     most_slow: int = 0
     """The number of slow requests that do not count for it."""
-    answered: int = field(default=0, init=False)
-    """Number of open hosts that have answered."""
     waiting: int = 0
     """Number of requests that wait, for their turn or `aside`, without a connection."""
     on_aside: Callable[[], None] = lambda: None
@@ -52,12 +47,12 @@ class Turns:
     """What takes turns for a host: itself, or its name (POLITENESS_UNIT)."""
     addresses: AddressTurns | None = None
     """The turns of IP addresses, if they are limited."""
-    _places: dict[str, Place] = field(default_factory=dict)
-    _others: OrderedDict[str, Place] = field(default_factory=OrderedDict)
+    places: Places = field(init=False)
     _taken: dict[HostTurn, Place] = field(default_factory=dict)
     _connections: Connections = field(init=False)
 
     def __post_init__(self) -> None:
+        self.places = Places(self.config_of, self.unit)
         self._connections = Connections(self.total, most_slow=self.most_slow, on_lent=lambda: self.on_aside())
 
     def config_of(self, host: str) -> PolitenessConfig:
@@ -66,57 +61,8 @@ class Turns:
             return self.rules.config_of(hostname(host))
         return self.overrides.get(hostname(host), self.config)
 
-    def open(
-        self,
-        host: str,
-        *,
-        failures: int,
-        delay: float | None,
-        valid_until: float,
-        answered: bool = False,
-        gap: float = 0.0,
-    ) -> HostTurn:
-        """Opens a leased host. `delay` was set by an operator; the lease is valid until `valid_until` (monotonic).
-
-        `answered`: the host has answered a worker before. `gap`: seconds between two requests in its last lease.
-        """
-        unit = self.unit(host)
-        place = self._others.pop(unit, None)
-        if place is None:
-            place = self._new_place(host, failures, valid_until)
-            place.turn.begin_with(gap)
-        # keeps the requests in flight and waiting of a host that was asked without a lease
-        place.turn.failures = failures if place.host != host else max(place.turn.failures, failures)
-        place.turn.set_delay(delay)
-        place.host, place.valid_until = host, valid_until
-        place.turn.answered = place.turn.answered or answered
-        before = self._places.get(unit)
-        if before is not None and before.host != host:
-            before.valid_until = -math.inf  # its lease was lost, or this one would not have been given
-        self._places[unit] = place
-        self.answered += place.turn.answered - (before is not None and before.turn.answered)
-        return place.turn
-
-    def has_answered(self, host: str) -> None:
-        """Records that a host has answered a request."""
-        turn = self._place(host).turn
-        if not turn.answered:
-            turn.answered = True
-            self.answered += self.unit(host) in self._places
-
-    def extend(self, host: str, valid_until: float) -> None:
-        if place := _leased(self, host):
-            place.valid_until = valid_until
-
-    def close(self, host: str) -> None:
-        """Closes a host that is no longer leased: requests waiting for a turn get LeaseLost."""
-        if place := _leased(self, host):
-            del self._places[self.unit(host)]
-            place.valid_until = -math.inf
-            self.answered -= place.turn.answered
-
     def turn(self, host: str) -> HostTurn:
-        return self._place(host).turn
+        return self.places.of(host).turn
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -128,6 +74,10 @@ class Turns:
         finally:
             self.waiting -= 1
 
+    def counted(self, requests: int) -> int:
+        """How many of so many requests count for the total: those that neither wait nor are slow."""
+        return requests - self.waiting - self._connections.slow
+
     @property
     def has_room(self) -> bool:
         """Whether fewer turns are taken than `total`."""
@@ -136,7 +86,7 @@ class Turns:
     @asynccontextmanager
     async def disconnected(self, host: str) -> AsyncIterator[None]:
         """Lets a request with a turn wait `aside`, and gives its place among the `total` to others meanwhile."""
-        place = self._taken.get(self._place(host).turn)
+        place = self._taken.get(self.places.of(host).turn)
         with self.aside():
             if place is None:
                 yield
@@ -154,7 +104,7 @@ class Turns:
         `gates` are passed once the host may be asked. Raises LeaseLost, and after `abandon` Abandoned; with
         `during_shutdown` it waits on. Raises what `gates` raise.
         """
-        place = self._place(host)
+        place = self.places.of(host)
         with self.aside():
             await place.slots.acquire()
             try:
@@ -194,16 +144,16 @@ class Turns:
 
     def set_crawl_delay(self, host: str, seconds: float | None) -> bool:
         """Sets the delay of robots.txt; returns True if the host's gap changes. An operator's longer delay stays."""
-        place = self._place(host)
+        place = self.places.of(host)
         return place.turn.set_crawl_delay(seconds, other=place.host != host)
 
     def set_delay(self, host: str, seconds: float | None) -> bool:
         """Sets or removes an operator's delay; returns True if the gap changes. A longer one of robots.txt stays."""
-        return self._place(host).turn.set_delay(seconds)
+        return self.places.of(host).turn.set_delay(seconds)
 
     def fail(self, host: str) -> None:
         """Counts a failed request for a host whose name could not be resolved."""
-        place, now = self._place(host), time.monotonic()
+        place, now = self.places.of(host), time.monotonic()
         if place.turn.may_start(now):
             place.turn.start(now)
             if place.host == host:
@@ -231,67 +181,6 @@ class Turns:
             # meanwhile another request failed or the lease was lost
             self._connections.give(held)
             _leave(gates)
-
-    def _place(self, host: str) -> Place:
-        unit = self.unit(host)
-        if place := self._places.get(unit):
-            return place
-        place = self._others.get(unit)
-        if place is None:
-            place = self._others[unit] = self._new_place(host, 0, math.inf)
-            if len(self._others) > _IDLE_HOSTS_KEPT:
-                self._others.popitem(last=False)
-        else:
-            self._others.move_to_end(unit)
-        return place
-
-    def _new_place(self, host: str, failures: int, valid_until: float) -> Place:
-        config = self.config_of(host)
-        turn = HostTurn(config, None, failures, now=time.monotonic())
-        return Place(host, turn, asyncio.Semaphore(config.concurrency), valid_until)
-
-
-def counted(turns: Turns, requests: int) -> int:
-    """How many of so many requests count for the total: those that neither wait nor are slow."""
-    return requests - turns.waiting - turns._connections.slow
-
-
-def is_open(turns: Turns, host: str) -> bool:
-    """Whether this worker has leased a host, or another one that shares its turn."""
-    return turns.unit(host) in turns._places
-
-
-def _leased(turns: Turns, host: str) -> Place | None:
-    """The place of a leased host. If its lease was lost, another one of its name may have it."""
-    place = turns._places.get(turns.unit(host))
-    return place if place is not None and place.host == host else None
-
-
-def leave(turns: Turns, host: str) -> bool:
-    """Lets no further request to a leased host start; returns whether none is in flight, so that it may be released.
-
-    Requests that wait for the turn get LeaseLost.
-    """
-    place = _leased(turns, host)
-    if place is None:
-        return True
-    place.leaving = True
-    return not place.turn.in_flight
-
-
-def reconfigure(turns: Turns) -> list[str]:
-    """Applies changed rules to the hosts that are known; returns those whose gap has changed."""
-    changed = []
-    for place in (*turns._places.values(), *turns._others.values()):
-        before, config = place.turn.concurrency, turns.config_of(place.host)
-        if place.turn.set_config(config):
-            changed.append(place.host)
-        # a smaller number needs no more than the turn, which lets no request start meanwhile
-        place.surplus += before - config.concurrency
-        while place.surplus < 0:
-            place.surplus += 1
-            place.slots.release()
-    return changed
 
 
 def _leave(gates: Sequence[Gate]) -> None:

@@ -33,7 +33,6 @@ from webcrawl.crawler.responses import TIMED_OUT, length_of
 from webcrawl.crawler.session import Session
 from webcrawl.errors import Abandoned, LeaseLost, LongWait, StoreError
 from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
-from webcrawl.hosts.turns import is_open
 from webcrawl.urls.canonical import hostname, normalize
 
 _THROTTLING = (429, 503)
@@ -125,7 +124,7 @@ class PolitenessMiddleware(Pacer):
 
     def _borrow(self, request: Request, host: str) -> BorrowedTurn | None:
         """The turn of a host that this worker has not leased, for its robots.txt; None if there is no need."""
-        if not is_robots(request) or is_open(self._turns, host):
+        if not is_robots(request) or self._turns.places.is_open(host):
             return None
         return BorrowedTurn(self._turns, self._session.connection, host, self._session.config.lease_seconds)
 
@@ -169,7 +168,7 @@ class PolitenessMiddleware(Pacer):
         tasks = tasks_of(self._crawler)
         if request in self._taken:
             host, size = self._taken[request][0], length_of(response)
-            self._turns.has_answered(host)
+            self._turns.places.has_answered(host)
             self._costs.of(host).bytes += fetch_of(request).received or size
             if not is_question(request):
                 tasks.count(f"status.{response.status}")

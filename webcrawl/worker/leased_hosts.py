@@ -171,7 +171,7 @@ class LeasedHosts:
 
     def open(self, lease: Lease, until: float) -> None:
         """Adds a leased host with its URLs; the lease lasts until the monotonic time `until`."""
-        turn = self._turns.open(
+        turn = self._turns.places.open(
             lease.host,
             failures=lease.failures,
             delay=lease.delay,
@@ -189,7 +189,7 @@ class LeasedHosts:
 
     def extend(self, lease: Lease, until: float) -> bool:
         """Extends a lease; returns True if an operator has changed the host's delay."""
-        self._turns.extend(lease.host, until)
+        self._turns.places.extend(lease.host, until)
         return self._turns.set_delay(lease.host, lease.delay)
 
     def add_urls(self, host: LeasedHost, urls: Sequence[LeasedURL]) -> None:
@@ -211,7 +211,7 @@ class LeasedHosts:
         """Removes a host that was released."""
         if (arrivals := self._hosts.pop(name).arrivals) is not None:
             arrivals.close()
-        self._turns.close(name)
+        self._turns.places.close(name)
         self.patterns.close(name)
         self.dust.close(name)
 

@@ -188,7 +188,7 @@ class Loop:
     async def _lease(self) -> None:
         state = self._state
         asked = time.monotonic()
-        answered = state.turns.answered
+        answered = state.turns.places.answered
         new = len(self._hosts) - answered
         state.window.update(
             answered=answered,

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from webcrawl.frontier import LeasedURL, Report
-from webcrawl.hosts.turns import leave
 from webcrawl.metrics.totals import DEAD
 from webcrawl.worker.leased_hosts import LeasedHost
 from webcrawl.worker.state import WorkerState
@@ -114,7 +113,7 @@ class Reporter:
         worker may ask the host as soon as the engine has the last report, so such a request is waited for.
         """
         host.leaving = True
-        if leave(self._state.turns, host.lease.host):
+        if self._state.turns.places.leave(host.lease.host):
             return self.last_report(host)
         self._state.to_report.add(host.lease.host)
         return report
@@ -156,7 +155,7 @@ class Reporter:
     def _may_keep(self, host: LeasedHost) -> bool:
         """Whether more URLs of a host may be leased."""
         state = self._state
-        others = state.turns.answered if host.turn.answered else len(self._hosts)
+        others = state.turns.places.answered if host.turn.answered else len(self._hosts)
         room = others < state.window.size
         served = state.membership.serves(state.frontier.keys.shard(host.lease.host))
         return room and served and not (host.frozen or host.leaving or state.closing)

@@ -10,7 +10,6 @@ from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Lease
 from webcrawl.frontier.ruled_limits import review_rules
 from webcrawl.hosts.rules import Rules
-from webcrawl.hosts.turns import reconfigure
 from webcrawl.worker.state import WorkerState
 
 logger = logging.getLogger(__name__)
@@ -60,7 +59,7 @@ class RuleChanges:
             return
         before = rules.limits_pages
         rules.use(table)
-        for name in reconfigure(self._state.turns):
+        for name in self._state.turns.places.reconfigure():
             if name in self._state.hosts:
                 self._state.delay_changed(name)
         for host in self._state.hosts:

@@ -14,7 +14,7 @@ from webcrawl.crawler.errors import RobotsUnreachable
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import LongWait
 from webcrawl.frontier.borrowed_turns import BorrowedTurns
-from webcrawl.hosts.turns import Turns, is_open
+from webcrawl.hosts.turns import Turns
 
 _LONGEST_WAIT = 30.0
 _LOOK_AGAIN_SECONDS = 0.2
@@ -46,7 +46,7 @@ class BorrowedTurn:
         Raises LongWait if another one has it for long, RobotsUnreachable if the host backs off.
         """
         until = time.monotonic() + _LONGEST_WAIT
-        while not (ending.is_set() or is_open(self._turns, self._host)):
+        while not (ending.is_set() or self._turns.places.is_open(self._host)):
             asked = time.monotonic()
             found = await self._connection.retry_until_available(
                 lambda: self._verbs.borrow(self._host, self._name, self._lease_seconds)

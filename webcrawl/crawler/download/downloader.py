@@ -29,7 +29,6 @@ from webcrawl.crawler.safeguards import check_addon, check_safeguards
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.signals import send
 from webcrawl.documents.html.outline_process import MAX_WAITING_BYTES
-from webcrawl.hosts.turns import counted
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +75,7 @@ class Downloader(ScrapyDownloader):
     def needs_backout(self) -> bool:
         if self._outlines is not None and self._outlines.bytes > MAX_WAITING_BYTES:
             return True
-        self._is_busy = 0 < self.total_concurrency <= counted(self._turns, len(self.active))
+        self._is_busy = 0 < self.total_concurrency <= self._turns.counted(len(self.active))
         return self._is_busy
 
     def _go_on(self) -> None:

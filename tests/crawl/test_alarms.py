@@ -138,18 +138,24 @@ def test_killed_workers_are_told_within_a_minute(
 
 
 def test_pages_that_get_stuck_are_kept_and_told(
-    local_web: Web, mail: MailServer, run_crawl: RunCrawl
+    local_web: Web, mail: MailServer, run_crawl: RunCrawl, tmp_path: Path
 ) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", '<a href="/a" price="1">good</a><a href="/b" price="?">bad</a>')
     web.put(SITE, "/a", '<a href="/broken.html" price="2">odd</a>')
     web.put(SITE, "/b", "nothing")
     web.put(SITE, "/broken.html", Reply("%PDF-1.4 broken", headers={"Content-Type": "application/pdf"}))
+    feed = tmp_path / "items.jsonl"
     result = run_crawl(
-        "shop", web.url(SITE, "/"), NOTIFY=mail.url, SPIDER_MODULES="tests.crawl.schema_spider"
+        "shop",
+        web.url(SITE, "/"),
+        NOTIFY=mail.url,
+        SPIDER_MODULES="tests.crawl.schema_spider",
+        FEEDS=json.dumps({str(feed): {"format": "jsonlines"}}),
     )
     assert result.returncode == 0, result.stderr
     assert result.summary["items"] == {"Product": 2, "dict": 3}
+    assert len(feed.read_text().splitlines()) == 5, "the archived pages are no items"
     stuck = {row["url"].removeprefix(web.host(SITE)): row for row in listed("stuck", result.data_dir, "shop")}
     assert {path: (row["kind"], row["reason"]) for path, row in stuck.items()} == {
         "/": ("SCHEMA", "Product.price: float expected, str found ('?')"),

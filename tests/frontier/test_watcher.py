@@ -103,6 +103,17 @@ async def test_lost_workers_are_told_once_by_whoever_watches(
     assert "http://dashboard/crawls/crawl" in mail.letters[0].text
 
 
+async def test_the_workers_that_are_left_are_told(
+    watcher_of: Callable[[str], Watcher], post: Post, clock: Clock, valkey: Redis, engine: Engine
+) -> None:
+    watcher = watcher_of("one")
+    await Crawl(engine, KEYS, "alive", 60.0).workers.beat()
+    kill(valkey, "w1")
+    await look(watcher, clock, 30)
+    (told,) = (stored.notice.text for stored in post.outbox.notices())
+    assert "The URLs that they had leased go to 1 other worker." in told
+
+
 async def test_what_the_database_did_not_take_is_told_later(
     watcher_of: Callable[[str], Watcher], post: Post, clock: Clock, valkey: Redis, tmp_path: Path
 ) -> None:

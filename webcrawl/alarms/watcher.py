@@ -183,10 +183,17 @@ class Watcher:
     async def _read(self) -> Reading:
         workers = self._crawl.workers
         now, totals = await figures(self._frontier, self._crawl), await self._crawl.totals()
+        alive = await workers.count_alive()
         engine_now, lost = await workers.lost()
         untold = await asyncio.to_thread(self._post.stuck.count_untold, self._about.crawl)
         return reading_of(
-            now, totals, now_seconds=self._clock(), engine_now=engine_now, lost=lost, untold=untold
+            now,
+            totals,
+            now_seconds=self._clock(),
+            engine_now=engine_now,
+            alive=alive,
+            lost=lost,
+            untold=untold,
         )
 
     async def _tell(self, alarm: Alarm) -> None:
@@ -242,6 +249,7 @@ def reading_of(
     *,
     now_seconds: float,
     engine_now: float = 0.0,
+    alive: int,
     lost: Mapping[str, float],
     untold: Mapping[Any, int],
 ) -> Reading:
@@ -253,7 +261,7 @@ def reading_of(
         bad=error_answers + now.soft_404 + now.failed,
         retried=now.retried,
         open=max(0, now.queued + now.leased - now.parked),
-        workers=max(0, now.workers - sum(1 for worker in lost)),
+        workers=alive,
         paused=now.paused,
         given_up=totals.get("hosts_given_up", 0),
         engine_now=engine_now,

@@ -8,7 +8,9 @@ from typing import Any, Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
+from scrapy.exceptions import DropItem
 from scrapy.http import Response
+from twisted.python.failure import Failure
 
 from webcrawl.alarms.delivery import utc_now
 from webcrawl.alarms.stuck import Kind, StuckPage, StuckPages
@@ -50,9 +52,26 @@ class StuckPipeline:
             return
         if not fetch_of(response).is_page:
             # the spider yields no pages: archive this one nevertheless
-            scraper: Any = self._crawler.engine.scraper
-            await scraper.start_itemproc_async(page_of(response), response=response)
+            await self._archive(page_of(response), response)
         await self._add(page_url(response), "SCHEMA", str(exception))
+
+    async def _archive(self, page: Page, response: Response) -> None:
+        """Sends a page through the pipelines, without Scrapy's signal of a scraped item: feeds would have it too."""
+        pipelines: Any = self._crawler.engine.scraper.itemproc
+        try:
+            await pipelines.process_item_async(page)
+        except DropItem:
+            pass
+        except Exception:
+            logger.exception("%s has an item that was refused, and could not be archived", page.url)
+            # its URL is tried again
+            await self._crawler.signals.send_catch_log_async(
+                signals.item_error,
+                item=page,
+                response=response,
+                spider=self._crawler.spider,
+                failure=Failure(),  # type: ignore[no-untyped-call]
+            )
 
     async def close_spider(self) -> None:
         if "_batches" in self.__dict__:

@@ -76,7 +76,7 @@ class Outlook:
         is_full = outlines is not None and outlines.bytes > MAX_WAITING_BYTES
         return Look(
             hosts=Counter(state.stage for state in self._states),
-            processed=tasks.processed,
+            processed=len(tasks.processing),
             written=session.backpressure.writes,
             has_connections=session.turns.has_room,
             is_full=is_full or (scraper is not None and scraper.needs_backout()),

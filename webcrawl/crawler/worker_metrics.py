@@ -129,8 +129,9 @@ def _of_hosts(hosts: LeasedHosts) -> Iterator[Sample]:
 
 def _of_requests(tasks: Tasks, waiting: int) -> Iterator[Sample]:
     # those of robots.txt wait too, and have no task
-    fetched = max(0, len(tasks) - tasks.processed - waiting)
-    for state, number in {"waiting": waiting, "fetching": fetched, "processing": tasks.processed}.items():
+    processing = len(tasks.processing)
+    fetched = max(0, len(tasks) - processing - waiting)
+    for state, number in {"waiting": waiting, "fetching": fetched, "processing": processing}.items():
         yield Sample(GAUGES["requests"], number, (state,))
 
 

@@ -8,7 +8,7 @@ import sys
 import time
 from collections import deque
 from contextlib import suppress
-from heapq import nlargest, nsmallest
+from heapq import nlargest
 from pathlib import Path
 
 from webcrawl.errors import EngineUnavailable
@@ -71,9 +71,7 @@ class VitalsReports:
 
     def _processing(self, now: float) -> list[tuple[str, float]]:
         """The pages that are processed for long, with the time since 1970 at which they were fetched."""
-        found = nsmallest(
-            _MOST_PROCESSED, self._state.processing(now - _PROCESSED_SECONDS), key=lambda one: one[1]
-        )
+        found = self._state.processing(now - _PROCESSED_SECONDS)[:_MOST_PROCESSED]
         offset = time.time() - now
         return [(url, fetched + offset) for url, fetched in found]
 

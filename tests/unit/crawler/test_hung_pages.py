@@ -14,7 +14,7 @@ from scrapy.http import Response
 from webcrawl.config import ReaderConfig
 from webcrawl.crawler.pages.hung_pages import HungPages
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
-from webcrawl.crawler.scheduling.tasks import Tasks
+from webcrawl.crawler.scheduling.tasks import Tasks, processing_since
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.frontier import LeasedURL
 
@@ -76,3 +76,19 @@ async def _hang_while_stores_are_away() -> None:
         oldest[1].settlement.reason == "its callback or pipelines took longer than 60 s (PROCESSING_TIMEOUT)"
     )
     pages.stop()
+
+
+def test_a_look_for_old_pages_reads_no_others() -> None:
+    """A worker has thousands of pages in its pipelines, and looks every two seconds."""
+    ours, requests = tasks(), [Request(f"{URL}{number}") for number in range(6)]
+    for number, request in enumerate(requests):
+        ours.begin(request, LeasedURL(number, "http://a.test", f"/{number}", 4, 0, 0, 1, None, None), 1)
+    # fetches do not end in the order in which they began
+    for request in (requests[4], requests[1], requests[3], requests[0]):
+        ours.finish_fetch(request)
+    for age, request in enumerate((requests[4], requests[1], requests[3])):
+        ours.processing[request].fetched = 100.0 + age
+    del ours.processing[requests[0]].fetched  # whoever reads it fails
+    assert [request for request, _ in processing_since(ours, 101.0)] == [requests[4], requests[1]]
+    assert processing_since(ours, 99.0) == []
+    assert len(ours.processing) == 4

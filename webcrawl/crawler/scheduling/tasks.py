@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Literal
 
 from scrapy import Request
@@ -112,9 +113,9 @@ class Tasks:
         self._paced = paced
         self._judged = judged
         self._tasks: dict[Request, Task] = {}
+        self.processing: dict[Request, Task] = {}
+        """Those whose fetch is over, and whose pages are parsed or stored, in the order in which the fetches ended."""
         tell_processing(worker, lambda before: _processing(self, before))
-        self.processed = 0
-        """Number of requests whose fetch is over, and whose pages are parsed or stored."""
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -186,7 +187,7 @@ class Tasks:
         task = self._tasks.get(request)
         if task and task.fetched is None:
             task.fetched = time.monotonic()
-            self.processed += 1
+            self.processing[request] = task
             if not self._paced and (turn := self._turns.turn(task.url.host)).in_flight:
                 turn.finish(time.monotonic(), Ok(request.meta.get("download_latency", 0.0)))
             self.worker.finish_fetch(task.url, task.token)
@@ -225,7 +226,7 @@ class Tasks:
         task = self._tasks.pop(request, None)
         if task is None:
             return None
-        self.processed -= 1
+        del self.processing[request]
         if task.postponed:
             self.worker.decline(task.url, task.token, task.put_off)
             return None
@@ -263,10 +264,8 @@ class Tasks:
 
 
 def processing_since(tasks: Tasks, before: float) -> list[tuple[Request, Task]]:
-    """The requests whose fetch was over by a monotonic time, and that are still worked on."""
-    if not tasks.processed:
-        return []
-    return [one for one in tasks._tasks.items() if one[1].fetched is not None and one[1].fetched <= before]
+    """The requests whose fetch was over by a monotonic time, and that are still worked on, the oldest first."""
+    return list(takewhile(lambda one: (one[1].fetched or 0.0) <= before, tasks.processing.items()))
 
 
 def fail_processing(tasks: Tasks, request: Request, reason: str, delay: float = 0.0) -> None:

@@ -32,6 +32,7 @@ _TRANSIENT = (
     "link_rows",
     "markdown",
     "pending_links",
+    "queued_at",
     "read_at",
     "record_id",
     "noarchive",
@@ -84,6 +85,7 @@ class TransientFields:
     nofollow, noindex     from robots directives
     outline               the result of the process that parses HTML
     pending_links         takes the links that a pipeline finds in the document
+    queued_at             when the URL was first queued in its crawl; of all pages in the crawl of a job's iteration
     read_at               when `scrapy reparse` reads the archived response
     record_id             the WARC-Record-ID of the archived response; None for a revisit
     text                  the visible text
@@ -106,6 +108,7 @@ class TransientFields:
     link_rows: tuple[bytes, ...]
     markdown: str | None
     pending_links: PendingLinks | None
+    queued_at: datetime | None
     read_at: datetime | None
     record_id: str | None
     noindex: bool
@@ -240,6 +243,8 @@ class Page(TransientFields):
 
     def __post_init__(self) -> None:
         self.final_url = self.final_url or self.url
+        # not reset: pages that are stuck are recorded after their rows are stored
+        self.queued_at = None
         self.release()
 
     @property

@@ -20,7 +20,16 @@ RunCrawl = Callable[..., CrawlResult]
 SITE = "127.0.1.1"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 RUN_SPECIFIC = {
-    *("fetched_at", "first_fetched_at", "tried_at", "latency", "attempts", "referrer", "duplicate_of"),
+    *(
+        "fetched_at",
+        "first_fetched_at",
+        "tried_at",
+        "latency",
+        "attempts",
+        "queued_at",
+        "referrer",
+        "duplicate_of",
+    ),
     *("warc_file", "warc_offset", "warc_length", "importance"),
 }
 

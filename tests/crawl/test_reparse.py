@@ -25,7 +25,7 @@ SITE = "127.0.1.1"
 StartWeb = Callable[..., LocalWeb]
 RunCrawl = Callable[..., CrawlResult]
 OF_THE_FETCH = {
-    *("fetched_at", "first_fetched_at", "tried_at", "changed_at", "latency", "attempts"),
+    *("fetched_at", "first_fetched_at", "tried_at", "changed_at", "latency", "attempts", "queued_at"),
     *("warc_file", "warc_offset", "warc_length", "importance"),
 }
 PROSE = demo_pages(0, ["http://a", "http://b", "http://c"])["/article/1.html"].body.decode()

@@ -79,7 +79,8 @@ def _record(value: bytes) -> CreditOfUrl:
         bool(state & 64),
         bool(state & 128),
         value[1],
-        int.from_bytes(value[2:], "big"),
+        # behind the credit of one in SAMPLE is its time
+        int.from_bytes(value[2:-7] if len(value) > 8 else value[2:], "big"),
     )
 
 

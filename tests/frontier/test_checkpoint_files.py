@@ -177,7 +177,7 @@ async def test_damage_is_found_before_the_crawl_changes(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 99}, "has format 99, and this version of webcrawl reads up to 4"),
+        ({"format": 99}, "has format 99, and this version of webcrawl reads up to 5"),
         ({"files": None}, "is damaged"),
         ({"files": [{"name": "../other.wcf.gz", "bytes": 1, "sha256": ""}]}, "not a file of a checkpoint"),
         ({"more": 1}, "is damaged"),

@@ -243,10 +243,10 @@ async def test_an_older_crawl_is_continued_and_a_newer_one_refused(frontier: Fro
     valkey.hset(info, "format", 3)
     valkey.hset(f"{prefix}turns", HOST, "500 7 100")
     await record.begin()
-    assert valkey.hget(info, "format") == b"8" and not valkey.exists(f"{prefix}turns")
+    assert valkey.hget(info, "format") == b"9" and not valkey.exists(f"{prefix}turns")
     await frontier.add([prioritised(1, 9)])
     (lease,) = await frontier.lease(1, 9)
     assert [url.path for url in lease.urls] == ["/1", "/a", "/b"]
-    valkey.hset(info, "format", 9)
+    valkey.hset(info, "format", 10)
     with pytest.raises(ConfigurationError, match="another data format"):
         await record.begin()

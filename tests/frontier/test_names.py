@@ -136,4 +136,4 @@ async def test_a_crawl_of_an_older_version_is_continued_with_origins_only(
         await Crawl(frontier.engine, frontier.keys, "w1").begin()
     assert valkey.hget(info, "format") == b"5", "the older version can still continue it"
     await old.begin()
-    assert valkey.hget(info, "format") == b"8"
+    assert valkey.hget(info, "format") == b"9"

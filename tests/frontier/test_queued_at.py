@@ -1,9 +1,10 @@
-"""Entries of a sample of URLs tell when they were queued; a worker observes their waits, each once."""
+"""Entries tell when their URLs were queued: all of an iteration, or a sample, whose waits are observed once each."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -18,11 +19,12 @@ from tests.frontier.pages import all_done, page, tree
 from tests.frontier.spilling import numbered, serve, spilling
 from webcrawl.engine.scripts import Call
 from webcrawl.frontier import SAMPLE, Candidate, Crawl, Frontier, LeasedURL, Settlement
-from webcrawl.frontier.credit import queue_again
-from webcrawl.frontier.entry import without_time
+from webcrawl.frontier.credit import number_of, queue_again
+from webcrawl.frontier.entry import queued_at_of, without_time
 from webcrawl.metrics.observations import Observations
 
 HOST = "http://a.test"
+ITERATION = "news-20260327T053000Z"
 LIKE_A_TIME = "\u00a512345"
 """The end of a path whose last bytes look like the time of an entry."""
 
@@ -39,6 +41,10 @@ def in_sample(url: str) -> bool:
     return page(url).entry(1.0) != page(url).entry()
 
 
+def replaced(fingerprint: int, level: int, depth: int, rise: int = 0) -> Candidate:
+    return page(f"{HOST}/", fingerprint=fingerprint, level=level, depth=depth, rise=rise)
+
+
 async def leased(frontier: Frontier) -> LeasedURL:
     """The only URL that is queued."""
     (lease,) = await frontier.lease(1, 9)
@@ -51,27 +57,29 @@ async def leased(frontier: Frontier) -> LeasedURL:
     st.none() | st.integers(-(2**63), 2**63 - 1),
     st.integers(-1, 9),
     st.none() | st.binary(max_size=20),
-    st.floats(0, 2**33),
+    st.floats(0, 2**32),
+    st.booleans(),
 )
-@example(f"/{LIKE_A_TIME}", 0, 3, None, 0.0)
-@example(f"/{LIKE_A_TIME}", 1, 3, None, 0.0)
-@example("/61", None, 3, None, 1.0)
-@example("/", -SAMPLE, 9, LIKE_A_TIME.encode(), 1.0)
-def test_an_entry_of_the_sample_keeps_its_time_and_nothing_else_changes(
-    path: str, fingerprint: int | None, level: int, extra: bytes | None, at: float
+@example(f"/{LIKE_A_TIME}", 0, 3, None, 0.0, False)
+@example(f"/{LIKE_A_TIME}", 1, 3, None, 0.0, False)
+@example(f"/{LIKE_A_TIME}", 1, 3, None, 0.0, True)
+@example("/61", None, 3, None, 1.0, False)
+@example("/", -SAMPLE, 9, LIKE_A_TIME.encode(), 1.0, False)
+def test_an_entry_keeps_its_time_and_nothing_else_changes(
+    path: str, fingerprint: int | None, level: int, extra: bytes | None, at: float, timed: bool
 ) -> None:
     url = Candidate(HOST, path, fingerprint, level, 2, None, extra)
-    plain, entry = url.entry(), url.entry(at)
+    plain, entry = url.entry(), url.entry(at, timed=timed)
     assert without_time(entry) == without_time(plain) == plain
     known, found = LeasedURL.decode(1, HOST, plain), LeasedURL.decode(1, HOST, entry)
-    assert known.queued_at is None
-    if (crc32(path.encode()) if fingerprint is None else fingerprint) % SAMPLE:
-        assert entry == plain
-    else:
+    assert (known.queued_at, known.is_observed) == (None, False)
+    in_sample = not (crc32(path.encode()) if fingerprint is None else fingerprint) % SAMPLE
+    assert found.is_observed == in_sample and found.queued_at == queued_at_of(entry)
+    if in_sample or timed:
         assert len(entry) == len(plain) + 6 and found.queued_at == pytest.approx(at, abs=0.0051)
-    assert [getattr(found, name) for name in LeasedURL.__slots__ if name != "queued_at"] == [
-        getattr(known, name) for name in LeasedURL.__slots__ if name != "queued_at"
-    ]
+    else:
+        assert entry == plain
+    assert replace(found, queued_at=None, is_observed=False) == known
 
 
 @pytest.mark.parametrize("more", [b"\x01", b"\xa5", b"\xa51234", b"\xa4" + bytes(5), b"\xa5" + bytes(6)])
@@ -109,10 +117,12 @@ async def test_a_wait_lasts_from_when_the_url_was_queued_until_it_is_handed_out(
 
 
 @pytest.mark.parametrize("verdict", ["retry", "again", "dead", "returned"])
-async def test_a_url_that_is_fetched_again_has_no_time(frontier: Frontier, verdict: Any) -> None:
+async def test_a_url_that_is_fetched_again_keeps_its_time_and_is_not_observed(
+    frontier: Frontier, verdict: Any
+) -> None:
     await frontier.add([sampled(depth=1, referrer=f"{HOST}/{LIKE_A_TIME}")])
     (lease,) = await frontier.lease(1, 1)
-    assert lease.urls[0].queued_at is not None
+    assert lease.urls[0].is_observed
     if verdict == "returned":
         await frontier.reap(everything=True)
     else:
@@ -120,7 +130,10 @@ async def test_a_url_that_is_fetched_again_has_no_time(frontier: Frontier, verdi
     if verdict == "dead":
         await frontier.requeue([(HOST, f"{HOST}/")])
     url = await leased(frontier)
-    assert (url.queued_at, url.depth, url.referrer) == (None, 1, f"{HOST}/{LIKE_A_TIME}")
+    assert not url.is_observed
+    # entries of one URL with a date must be equal
+    assert url.queued_at == (None if verdict == "again" else lease.urls[0].queued_at)
+    assert (url.depth, url.referrer) == (1, f"{HOST}/{LIKE_A_TIME}")
 
 
 async def test_a_url_that_is_given_back_unasked_keeps_its_time(frontier: Frontier) -> None:
@@ -148,18 +161,56 @@ async def test_a_url_that_gets_a_date_is_scheduled_once(frontier: Frontier) -> N
     assert (await frontier.counts()).scheduled == 1
 
 
-async def test_a_url_that_importance_moves_up_has_waited_since_then(frontier: Frontier) -> None:
+@pytest.mark.parametrize("crawl", ["w1", ITERATION])
+async def test_a_url_that_importance_moves_up_has_waited_since_it_was_found(
+    frontier_of: Frontiers, crawl: str
+) -> None:
+    """With credit of its own, and also if it is moved twice."""
+    frontier = frontier_of(crawl)
     await Crawl(frontier.engine, frontier.keys, "w1").configure(1000, "breadth-first", importance=True)
-    await frontier.add([sampled(level=5, depth=3, rise=0)])
-    between = time.time()
-    assert await queue_again(frontier.engine, frontier.keys, [sampled(level=1, depth=9, rise=4)]) == 1
+    fingerprint = SAMPLE * 7 + (crawl == ITERATION)
+    call = (frontier.engine, frontier.keys)
+    found = time.time() - 3600
+    queue, entry = (
+        frontier.keys.queue(frontier.keys.shard(HOST)),
+        replaced(fingerprint, 5, 3).entry(found, timed=True),
+    )
+    mark = frontier.keys.mark(HOST, fingerprint)
+    await frontier.engine.run(Call("add", queue, (HOST, 1, 0, "", mark, entry)))
+    number = number_of(f"{HOST}/")
+    assert await frontier.engine.run(Call("receive", [queue[0]], ("p", 1, 0, 0, number, 2**30))) is not None
+    assert await queue_again(*call, [replaced(fingerprint, 4, 9, rise=1)]) == 1
+    assert await queue_again(*call, [replaced(fingerprint, 1, 9, rise=4)]) == 1
     url = await leased(frontier)
-    assert (url.level, url.depth) == (1, 3)
-    assert url.queued_at is not None and -0.01 < url.queued_at - between < time.time() - between + 0.01
+    assert (url.level, url.depth, url.is_observed) == (1, 3, crawl != ITERATION)
+    assert url.queued_at == pytest.approx(found, abs=0.0051)
+    # what is handed out is not queued again, so its record has no time any more
+    (record,) = [
+        value
+        async for key in frontier.engine.client.scan_iter(match=f"{queue[0]}credit:*")
+        for value in (await frontier.engine.client.hgetall(key)).values()
+    ]
+    assert 2 < len(record) < 9
 
 
-async def test_spilling_and_a_checkpoint_keep_the_times(frontier_of: Frontiers, tmp_path: Path) -> None:
-    frontier, began = frontier_of(lease_seconds=60), time.time()
+async def test_all_entries_of_an_iteration_have_their_times(frontier_of: Frontiers) -> None:
+    began, frontier = time.time(), frontier_of(ITERATION)
+    await frontier.add([page(url) for url in numbered(100)])
+    found: list[LeasedURL] = []
+    while lease := await frontier.lease(1, 100):
+        found += lease[0].urls
+        await frontier.release(lease[0], all_done(lease[0]))
+    assert [url.url for url in found] == numbered(100)
+    assert all(url.queued_at and began - 0.01 < url.queued_at < time.time() + 0.01 for url in found)
+    observed = {url.url for url in found if url.is_observed}
+    assert observed == set(filter(in_sample, numbered(100))) != set()
+
+
+@pytest.mark.parametrize("crawl", ["crawl", ITERATION])
+async def test_spilling_and_a_checkpoint_keep_the_times(
+    frontier_of: Frontiers, tmp_path: Path, crawl: str
+) -> None:
+    frontier, began = frontier_of(crawl, lease_seconds=60), time.time()
     tails = await spilling(frontier, tmp_path)
     await frontier.add([page(url) for url in numbered(300)])
     added = time.time()
@@ -175,8 +226,7 @@ async def test_spilling_and_a_checkpoint_keep_the_times(frontier_of: Frontiers, 
                 await one.release(lease, all_done(lease))
             await serve(served, one)
         assert [url.url for url in found] == numbered(300), name
-        assert {url.url for url in found if url.queued_at is not None} == set(
-            filter(in_sample, numbered(300))
-        )
+        assert {url.url for url in found if url.is_observed} == set(filter(in_sample, numbered(300)))
         times = [url.queued_at for url in found if url.queued_at is not None]
+        assert len(times) == (300 if crawl == ITERATION else sum(map(in_sample, numbered(300))))
         assert began - 0.01 < min(times) <= max(times) < added + 0.01

@@ -28,6 +28,7 @@ class StuckPage:
                failed for good.
     created    when it got stuck; `updated` is the last time that this happened
     notified   when a notification told of it; None if none has
+    queued_at  when its crawl had queued it first; None if that is not known
     """
 
     crawl: str
@@ -37,6 +38,7 @@ class StuckPage:
     created: datetime
     updated: datetime
     notified: datetime | None = None
+    queued_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,10 @@ class StuckPages:
         insert = insert_into(self._database.dialect, stuck)
         self._upsert = insert.on_conflict_do_update(
             index_elements=[stuck.c.crawl, stuck.c.url, stuck.c.kind],
-            set_={"reason": insert.excluded.reason, "updated": insert.excluded.updated},
+            set_={
+                **{name: insert.excluded[name] for name in ("reason", "updated")},
+                "queued_at": func.coalesce(stuck.c.queued_at, insert.excluded.queued_at),
+            },
         )
 
     def __enter__(self) -> Self:

@@ -9,7 +9,7 @@ from sqlalchemy import Column, Index, Integer, MetaData, Table, Text
 
 from webcrawl.stores.columns import Address, CleanText, Structure, UtcTime
 from webcrawl.stores.database import Database, is_read_only
-from webcrawl.stores.schema import Schema, prepare
+from webcrawl.stores.schema import Schema, Step, check, prepare
 
 _tables = MetaData()
 
@@ -23,6 +23,7 @@ stuck = Table(
     Column("created", UtcTime, nullable=False),
     Column("updated", UtcTime, nullable=False),
     Column("notified", UtcTime),
+    Column("queued_at", UtcTime),
     Index("stuck_by_notified", "crawl", "notified"),
     sqlite_with_rowid=False,
 )
@@ -50,16 +51,22 @@ notices = Table(
 """Notifications, and those that are still to be sent; see webcrawl.alarms.outbox."""
 
 _ALARMS = Schema(
-    Table("alarms_version", _tables, Column("version", Integer, primary_key=True)), (stuck, notices)
+    Table("alarms_version", _tables, Column("version", Integer, primary_key=True)),
+    (stuck, notices),
+    # to 2: when the crawl had queued the URL first
+    (Step(("ALTER TABLE stuck ADD COLUMN queued_at {time}",)),),
 )
 
 
 def open_database(uri: str) -> Database:
     """Returns the metadata database at a URI, with these tables; raises StoreError and ConfigurationError.
 
-    A file that this process may not write is opened to be read, as it is.
+    A file that this process may not write is opened to be read, as it is; StoreError if it is of another version.
     """
     database = Database(uri, read_only=is_read_only(uri))
-    if not is_read_only(uri):
+    if is_read_only(uri):
+        with database.reading() as connection:
+            check(connection, database.name, _ALARMS)
+    else:
         database.write(lambda connection: prepare(connection, database.name, _ALARMS), at_leisure=True)
     return database

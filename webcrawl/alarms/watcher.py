@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from webcrawl.alarms.stuck import Kind, StuckPages
 from webcrawl.alarms.targets import Targets
 from webcrawl.documents.values import counted
 from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.engine.keys import job_of
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.figures import GIVEN_UP, Figures, figures
@@ -33,8 +33,6 @@ ENGINE_SECONDS = 30.0
 KEPT_DAYS = 90
 """How long notifications that were sent are kept."""
 _EXAMPLES = 10
-_OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")
-"""The crawl of an iteration of a job has the name of the job and a time; see webcrawl.jobs.store.crawl_id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +46,8 @@ class About:
     @classmethod
     def of(cls, crawl: str, dashboard: str) -> About:
         """What notifications about a crawl link to, with the address of the dashboard, or "" if there is none."""
-        job = _OF_A_JOB.fullmatch(crawl)
         link = f"{dashboard.rstrip('/')}/crawls/{crawl}" if dashboard else ""
-        return cls(crawl, job[1] if job else "", link)
+        return cls(crawl, job_of(crawl), link)
 
     def notice(self, kind: str, mark: str, title: str, text: str, now: datetime) -> Notice:
         """A notification. Of those of a crawl with the same kind and mark, only the first is sent."""

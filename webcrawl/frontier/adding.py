@@ -38,11 +38,11 @@ def _arguments(
     over: Callable[[str], str],
 ) -> list[str | bytes | int]:
     arguments: list[str | bytes | int] = []
-    now = time.time()
+    now, timed = time.time(), keys.is_iteration
     for (host, rise), places in batch:
         arguments += [host, len(places), "" if rise is None else rise, over(host)]
         for place in places:
-            arguments += [_mark(keys, candidates[place]), candidates[place].entry(now)]
+            arguments += [_mark(keys, candidates[place]), candidates[place].entry(now, timed=timed)]
     return arguments
 
 

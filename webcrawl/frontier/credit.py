@@ -255,7 +255,7 @@ async def queue_again(engine: Engine, keys: Keys, candidates: Sequence[Candidate
     now = time.time()
     for one in candidates:
         arguments = by_shard.setdefault(keys.shard(one.host), [])
-        arguments += (one.host, one.rise or 0, one.entry(now))
+        arguments += (one.host, one.rise or 0, one.entry(now, timed=keys.is_iteration))
     calls = [
         Call("queue_again", keys.queue(shard), arguments[start : start + 3 * BATCH])
         for shard, arguments in by_shard.items()

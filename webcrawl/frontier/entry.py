@@ -11,15 +11,17 @@ array because Lua scripts change them:
 A referrer on the same host is stored as a path. `extra` is whatever else a request carries; null if an operator has set
 the level. `level` is in the array if it is not from 0 to 7.
 
-Of one URL in SAMPLE, chosen by its fingerprint or path, the entry tells when the URL was queued: behind the array
-follow six bytes, a MessagePack string of five with hundredths of seconds since 1970. A URL that is fetched again, or
-is given another chance as a dead letter, has no such time.
+Entries may tell when their URL was first queued: behind the array follow six bytes, a MessagePack string of five with
+hundredths of seconds since 1970, plus 2**39 if the wait of the URL is not observed. In the crawl of a job's iteration,
+all have this time, and in others one in SAMPLE. The wait is observed of one URL in SAMPLE, chosen by its fingerprint or
+path, until it is given another chance as a dead letter. The entry of a URL with a date has no time.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -32,11 +34,12 @@ LEVELS = 8
 """Number of the levels, from 0, that fit in the first byte of an entry. A level is any integer, the lowest the best."""
 
 SAMPLE = 64
-"""Of one URL in so many, the time at which it was queued is kept."""
+"""Of one URL in so many, the wait in the queue is observed."""
 
-_TIME = 0xA5
+_TIME_MARK = b"\xa5"
 """The first of the bytes that tell when a URL was queued: a MessagePack string of five bytes."""
 _TIME_BYTES = 6
+_UNOBSERVED = 1 << 39
 
 _MOST = 2**53
 """Levels beyond plus or minus this count as these; Lua's numbers are doubles."""
@@ -60,8 +63,11 @@ class Candidate:
     rise: int | None = None
     """The levels by which importance has changed `level`; None if the URL may not be queued again at a better one."""
 
-    def entry(self, queued_at: float | None = None) -> bytes:
-        """Returns the bytes that the engine stores. `queued_at`: Unix time that is kept if the URL is in the sample."""
+    def entry(self, queued_at: float | None = None, *, timed: bool = False) -> bytes:
+        """Returns the bytes that the engine stores.
+
+        `queued_at`: Unix time that is kept if the URL is in the sample, or if all entries of the crawl are `timed`.
+        """
         referrer = self.referrer
         if referrer is not None and referrer.startswith(self.host + "/"):
             referrer = referrer[len(self.host) :]
@@ -77,9 +83,11 @@ class Candidate:
         entry = head + bytes(msgpack.packb(fields, use_bin_type=False))
         # with SEEN_SET = "bloom", the worker makes the seen test, and the engine gets no fingerprint
         chosen_by = crc32(self.path.encode()) if self.fingerprint is None else self.fingerprint
-        if queued_at is None or chosen_by % SAMPLE:
+        is_observed = not chosen_by % SAMPLE
+        if queued_at is None or not (is_observed or timed):
             return entry
-        return entry + bytes((_TIME,)) + round(queued_at * 100).to_bytes(_TIME_BYTES - 1, "big")
+        time = round(queued_at * 100) + (0 if is_observed else _UNOBSERVED)
+        return entry + _TIME_MARK + time.to_bytes(_TIME_BYTES - 1, "big")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +111,9 @@ class LeasedURL:
     """Its worth when it was handed out, see webcrawl.policies.importance; None if that is not known."""
     fixed: bool = False
     queued_at: float | None = None
-    """Unix time at which it was queued; None if that is not known, or if a worker may have begun to fetch it since."""
+    """Unix time at which it was first queued; None if that is not known."""
+    is_observed: bool = False
+    """Its wait is observed: it is in the sample, and no worker may have begun to fetch it since `queued_at`."""
 
     @property
     def url(self) -> str:
@@ -112,7 +122,7 @@ class LeasedURL:
     @classmethod
     def decode(cls, index: int, host: str, entry: bytes, worth: int | None = None) -> LeasedURL:
         """Decodes an entry; raises ValueError if it is damaged."""
-        fields, queued_at = _parts(entry)
+        fields, time = _parts(entry)
         path, depth, raw_referrer, extra, exact = (fields + [None] * 5)[:5]
         referrer = None if raw_referrer is None else raw_referrer.decode()
         if referrer is not None and referrer.startswith("/"):
@@ -132,26 +142,33 @@ class LeasedURL:
             is_dated,
             worth,
             len(fields) > 3 and extra is None,
-            None if entry[1] or entry[3] else queued_at,
+            _seconds(time),
+            time is not None and time < _UNOBSERVED and not (entry[1] or entry[3]),
         )
 
 
-def _parts(entry: bytes) -> tuple[list[Any], float | None]:
-    """The array of an entry, and the Unix time at which its URL was queued, if it is there."""
-    try:
-        return msgpack.unpackb(entry[4:], raw=True), None
-    except msgpack.ExtraData as more:
-        if len(more.extra) != _TIME_BYTES or more.extra[0] != _TIME:
-            raise
-        return more.unpacked, int.from_bytes(more.extra[1:], "big") / 100
+def _parts(entry: bytes) -> tuple[list[Any], int | None]:
+    """The array of an entry, and the number that tells when its URL was queued, if it is there."""
+    if entry[-_TIME_BYTES:][:1] == _TIME_MARK:
+        # an array that only ends like a time is cut off here
+        with suppress(ValueError):
+            array = msgpack.unpackb(entry[4:-_TIME_BYTES], raw=True)
+            return array, int.from_bytes(entry[1 - _TIME_BYTES :], "big")
+    return msgpack.unpackb(entry[4:], raw=True), None
+
+
+def _seconds(time: int | None) -> float | None:
+    return None if time is None else time % _UNOBSERVED / 100
+
+
+def queued_at_of(entry: bytes) -> float | None:
+    """Returns the Unix time at which the URL of an entry was first queued; None if it does not tell."""
+    return _seconds(_parts(entry)[1])
 
 
 def without_time(entry: bytes) -> bytes:
     """Returns an entry without the time at which its URL was queued."""
-    # most entries show by this byte that they have none
-    if entry[-_TIME_BYTES] != _TIME or _parts(entry)[1] is None:
-        return entry
-    return entry[:-_TIME_BYTES]
+    return entry if _parts(entry)[1] is None else entry[:-_TIME_BYTES]
 
 
 def decode_urls(host: str, flat: Sequence[Any], worths: Sequence[int] = ()) -> list[LeasedURL]:

@@ -10,6 +10,7 @@ import msgpack
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys, failures_field, host_of
 from webcrawl.engine.scripts import Call
+from webcrawl.frontier.entry import queued_at_of
 from webcrawl.frontier.records import DeadLetter, HostLimits, HostQueue, HostState
 from webcrawl.policies.soft_404 import Answer
 
@@ -217,7 +218,8 @@ def unpacked_letters(
         return
     for why, time, entry in msgpack.unpackb(value, raw=True):
         if reason.encode() in why:
-            yield DeadLetter(url.decode(), why.decode(errors="replace"), time / 1000, entry[1])
+            text = why.decode(errors="replace")
+            yield DeadLetter(url.decode(), text, time / 1000, entry[1], queued_at_of(entry))
 
 
 def milliseconds(seconds: float) -> int:

@@ -190,6 +190,8 @@ class DeadLetter:
     reason: str
     time: float
     attempts: int
+    queued_at: float | None = None
+    """Unix time at which it was first queued; None if that is not known."""
 
 
 def rules_off(packed: bytes | None) -> frozenset[str]:

@@ -41,7 +41,7 @@ class SpilledDeadLetters:
             except PartLost:
                 continue
             for url in (LeasedURL.decode(0, part.host, entry) for entry in entries):
-                yield DeadLetter(url.url, part.reason, part.time, url.attempts)
+                yield DeadLetter(url.url, part.reason, part.time, url.attempts, url.queued_at)
 
     async def requeue(
         self, host: str | None = None, reason: str = "", is_wanted: Callable[[str], bool] = lambda _: True

@@ -25,6 +25,7 @@ class URLState:
     complete  False if queues are so long that it may wait in a part of them that was not read
     due       when a waiting or scheduled URL is queued again
     time      when a dead or dropped URL was given up or dropped
+    queued    when it was first queued, by the clock of the worker that found it; None if that is not known
     """
 
     state: str | None
@@ -37,6 +38,7 @@ class URLState:
     due: float | None = None
     time: float | None = None
     reason: str | None = None
+    queued: float | None = None
 
 
 async def url_state(operations: Operations, host: str, path: str) -> URLState:
@@ -97,6 +99,5 @@ async def _ahead(operations: Operations, host: str) -> int:
 
 def _of_entry(state: str, host: str, entry: bytes, **more: Any) -> URLState:
     one = LeasedURL.decode(0, host, entry)
-    return URLState(
-        state, level=one.level, depth=one.depth, referrer=one.referrer, attempts=one.attempts, **more
-    )
+    about = one.level, one.depth, one.referrer, one.attempts
+    return URLState(state, True, *about, queued=one.queued_at, **more)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from webcrawl.alarms.stuck import StuckPage, StuckPages
@@ -43,7 +44,9 @@ class DeadLetters:
             for letters in (connection.frontier.dead_letters(), spilled.letters(None, "")):
                 async for letter in letters:
                     then = datetime.fromtimestamp(letter.time, UTC)
-                    batch.append(StuckPage(crawl, letter.url, "DEAD_LETTER", letter.reason, then, then))
+                    queued = datetime.fromtimestamp(letter.queued_at, UTC) if letter.queued_at else None
+                    page = StuckPage(crawl, letter.url, "DEAD_LETTER", letter.reason, then, then)
+                    batch.append(replace(page, queued_at=queued))
                     left.add(letter.url)
                     if len(batch) == _BATCH:
                         await asyncio.to_thread(_add, stuck, batch)

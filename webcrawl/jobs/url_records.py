@@ -45,7 +45,8 @@ class RecordState(StrEnum):
 class Record(NamedTuple):
     """The record of a URL. Times are UTC.
 
-    created   when it was first fetched or given up in its iteration; None if that is not known, as of a queued URL
+    created   when it was found and queued in its iteration. If that is not known, as of URLs that an older version had
+              queued: when it was first fetched or given up, and None of a queued URL
     updated   when it got into its state or was tried last; None if that is not known
     notified  when a notification told of it; only stuck URLs are told one by one
     detail    more of its state: that of the frontier (queued, waiting, scheduled, leased), the state of its row, or
@@ -149,17 +150,19 @@ class URLRecords:
         self.dropped += sum(one.state == "dropped" for one in found)
         stuck = sources.stuck_of([one.url for one in found])
         letters = sources.letters_of([one.url for one in found if one.state == "dead"])
-        rows = sources.rows_of([one.url for one in found if one.state == "scheduled"])
+        # an entry that was given a date has no time
+        rows = sources.rows_of([one.url for one in found if one.state == "scheduled" or one.queued is None])
         records = []
         for one in found:
             if one.state == "dead":
-                records.append(_of_letter(one.url, one.time, one.reason, letters.get(one.url)))
+                records.append(_of_letter(one, letters.get(one.url)))
             elif page := stuck.get(one.url):
                 records.append(_of_stuck(page))
-            elif row := rows.get(one.url):
-                records.append(_of_row(row, sources.begun, "scheduled"))
+            elif one.state == "scheduled" and one.url in rows:
+                records.append(_of_row(rows[one.url], sources.begun, "scheduled"))
             elif one.state != "dropped":
-                records.append(_open(one.url, one.state, processing))
+                created = _time(one.queued) or _created(rows.get(one.url), sources.begun)
+                records.append(_open(one.url, one.state, processing, created))
         return records
 
     def _stuck(self) -> Iterator[list[Record]]:
@@ -202,8 +205,8 @@ async def record_of(sources: Sources, url: str) -> tuple[Record | None, bool]:
         # rows are written before a URL leaves the engine, so they are read after it
         state = await url_state(Operations(reading.engine, reading.keys), host, path)
     if state.state == "dead":
-        time = None if state.time is None else round(state.time * 1000)
-        return _of_letter(url, time, state.reason, sources.letters_of([url]).get(url)), True
+        letter = EngineURL(url, "dead", time=_ms(state.time), reason=state.reason, queued=_ms(state.queued))
+        return _of_letter(letter, sources.letters_of([url]).get(url)), True
     if page := sources.stuck_of([url]).get(url):
         return _of_stuck(page), True
     row = sources.rows_of([url]).get(url)
@@ -211,33 +214,61 @@ async def record_of(sources: Sources, url: str) -> tuple[Record | None, bool]:
         return _of_row(row, sources.begun, state.state), True
     if state.state in (None, "dropped"):
         return None, state.complete
-    return _open(url, state.state, await sources.processing()), True
+    created = _time(_ms(state.queued)) or _created(row, sources.begun)
+    return _open(url, state.state, await sources.processing(), created), True
 
 
-def _open(url: str, state: str, processing: Mapping[str, datetime]) -> Record:
+def _ms(time: float | None) -> int | None:
+    return None if time is None else round(time * 1000)
+
+
+def _time(ms: int | None) -> datetime | None:
+    return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def _open(url: str, state: str, processing: Mapping[str, datetime], created: datetime | None) -> Record:
     """The record of a URL that is to be fetched, or is being processed."""
     if state == "leased" and (fetched := processing.get(url)):
-        return Record(url, RecordState.CRAWLED, fetched, fetched, None, state, None)
-    return Record(url, RecordState.QUEUED, None, None, None, state, None)
+        return Record(url, RecordState.CRAWLED, created or fetched, fetched, None, state, None)
+    return Record(url, RecordState.QUEUED, created, None, None, state, None)
 
 
-def _of_letter(url: str, ms: int | None, reason: str | None, told: StuckPage | None) -> Record:
+def _of_letter(letter: EngineURL, told: StuckPage | None) -> Record:
     """The record of a dead letter of the engine. `told`: the same in the table."""
-    then = None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
-    created, notified = (told.created, told.notified) if told else (then, None)
-    return Record(url, RecordState.STUCK, created, then or created, notified, "DEAD_LETTER", reason)
-
-
-def _of_stuck(page: StuckPage) -> Record:
+    then, queued = _time(letter.time), _time(letter.queued)
+    given_up, notified = (told.created, told.notified) if told else (then, None)
     return Record(
-        page.url, RecordState.STUCK, page.created, page.updated, page.notified, page.kind, page.reason
+        letter.url,
+        RecordState.STUCK,
+        queued or given_up,
+        then or given_up,
+        notified,
+        "DEAD_LETTER",
+        letter.reason,
     )
 
 
+def _of_stuck(page: StuckPage) -> Record:
+    created = page.queued_at or page.created
+    return Record(page.url, RecordState.STUCK, created, page.updated, page.notified, page.kind, page.reason)
+
+
 def _of_row(row: Mapping[str, Any], begun: datetime, detail: str | None = None) -> Record:
-    """The record of a page. Iterations may share a database: what is older than the iteration is of another one."""
-    updated = row["tried_at"] or row["fetched_at"]
-    times = (row["first_fetched_at"], row["fetched_at"], updated)
-    created = next((time for time in times if time >= begun), None)
+    updated, created = row["tried_at"] or row["fetched_at"], _created(row, begun)
     detail = detail or row["state"] or "fetched"
     return Record(row["url"], RecordState.PROCESSED, created, updated, None, detail, row["error"])
+
+
+def _created(row: Mapping[str, Any] | None, begun: datetime) -> datetime | None:
+    """When a page was queued, or if its row does not tell, first fetched in its iteration.
+
+    Iterations may share a database: a fetch before the iteration is of another one.
+    """
+    if row is None:
+        return None
+    times: tuple[datetime, ...] = (
+        row["first_fetched_at"],
+        row["fetched_at"],
+        row["tried_at"] or row["fetched_at"],
+    )
+    return row["queued_at"] or next((time for time in times if time >= begun), None)

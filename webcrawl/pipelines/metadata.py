@@ -88,8 +88,9 @@ class MetadataPipeline:
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
         try:
+            crawl = self._session.connection.keys.crawl
             self._metadata.upsert(
-                [page.row() | {"crawl": self._session.connection.keys.crawl} for page in pages]
+                [page.row() | {"crawl": crawl, "queued_at": page.queued_at} for page in pages]
             )
         except StoreUnavailable:
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ from webcrawl.alarms.delivery import utc_now
 from webcrawl.alarms.stuck import Kind, StuckPage, StuckPages
 from webcrawl.crawler.errors import SchemaRefused
 from webcrawl.crawler.fetch import fetch_of
-from webcrawl.crawler.pages.from_response import page_of, page_url
+from webcrawl.crawler.pages.from_response import page_of, page_url, queued_at
 from webcrawl.crawler.session import Session
 from webcrawl.errors import StoreUnavailable, brief
 from webcrawl.page import Page
@@ -53,7 +54,8 @@ class StuckPipeline:
         if not fetch_of(response).is_page:
             # the spider yields no pages: archive this one nevertheless
             await self._archive(page_of(response), response)
-        await self._add(page_url(response), "SCHEMA", str(exception))
+        queued = queued_at(response.request)
+        await self._add(page_url(response), "SCHEMA", str(exception), queued)
 
     async def _archive(self, page: Page, response: Response) -> None:
         """Sends a page through the pipelines, without Scrapy's signal of a scraped item: feeds would have it too."""
@@ -78,12 +80,12 @@ class StuckPipeline:
             await self._batches.close(self._pages.close)
 
     async def _add_document(self, page: Page) -> Page:
-        await self._add(page.url, "DOCUMENT", str(page.processing_error))
+        await self._add(page.url, "DOCUMENT", str(page.processing_error), page.queued_at)
         return page
 
-    async def _add(self, url: str, kind: Kind, reason: str) -> None:
+    async def _add(self, url: str, kind: Kind, reason: str, queued: datetime | None) -> None:
         now, crawl = utc_now(), self._session.connection.keys.crawl
-        page = StuckPage(crawl, url, kind, brief(reason), now, now)
+        page = StuckPage(crawl, url, kind, brief(reason), now, now, queued_at=queued)
         try:
             await self._session.backpressure.retry_until_available(
                 lambda: self._batches.put(page), self._session.turns.ending

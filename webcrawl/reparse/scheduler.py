@@ -23,7 +23,7 @@ from webcrawl.config import read
 from webcrawl.crawler.components import enabled_pipelines
 from webcrawl.crawler.connection import JoinedCrawl
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
-from webcrawl.crawler.scheduling.requests import SITEMAP
+from webcrawl.crawler.scheduling.requests import QUEUED_AT, SITEMAP
 from webcrawl.crawler.scheduling.start_urls import is_fed
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError, CrawlError, brief
@@ -150,6 +150,7 @@ class ArchiveScheduler(BaseScheduler):
         meta: dict[str, Any] = {"depth": row["depth"], "download_latency": row["latency"]}
         optional = {"referrer": row["referrer"], "redirect_urls": row["redirects"]}
         optional |= {"retry_times": row["attempts"] - 1, "is_start_request": not row["depth"]}
+        optional[QUEUED_AT] = row["queued_at"] and row["queued_at"].timestamp()
         # the row does not say who named a sitemap, but that it was read as one
         optional[SITEMAP] = "sitemap" in (row["details"] or {})
         meta |= {name: value for name, value in optional.items() if value}

@@ -178,6 +178,7 @@ pages = Table(
     Column("language_source", Text),
     Column("importance", Float),
     Column("soft_404", Boolean),
+    Column("queued_at", UtcTime),
 )
 """One row for each URL: its latest response, and the outcome of the latest attempt."""
 

@@ -11,7 +11,9 @@ UNCHANGED = 304
 
 _OF_A_FETCH = tuple(column.name for column in fetches.columns if column.name not in ("url", "changed"))
 
-PAST_COLUMNS = tuple(pages.c[name] for name in (*_OF_A_FETCH, "fetches", "tried_at", "changed_at"))
+_KNOWN = ("fetches", "tried_at", "changed_at", "crawl", "queued_at")
+
+PAST_COLUMNS = tuple(pages.c[name] for name in (*_OF_A_FETCH, *_KNOWN))
 """The columns of a row that `follow` needs."""
 
 
@@ -45,10 +47,12 @@ def follow(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> Next:
     first fetch of a URL, nor for a fetch that is stored again.
     """
     tried_at, status = in_utc(row["fetched_at"]), row.get("status")
-    kept = {"tried_at": tried_at, "state": state(status)}
+    kept = {"tried_at": tried_at, "state": state(status), "queued_at": row.get("queued_at")}
     if before is None:
         kept |= {"first_fetched_at": tried_at, "changed_at": None, "fetches": 1}
         return Next(kept, None, False)
+    if before["crawl"] == row.get("crawl"):
+        kept["queued_at"] = before["queued_at"] or kept["queued_at"]
     is_repeated = tried_at == (before["tried_at"] or before["fetched_at"])
     kept["fetches"] = before["fetches"] + (not is_repeated)
     answered = before["status"] is not None

@@ -44,8 +44,8 @@ SCAN_BYTES = 16_000_000
 _ROWS_AT_ONCE = 20
 
 # columns that `upsert` computes; all others come from the page
-_KEPT = frozenset({"first_fetched_at", "fetches", "state", "tried_at", "changed_at"})
-_OF_THE_TRY = frozenset({"error", "attempts", "state", "tried_at", "crawl"})
+_KEPT = frozenset({"first_fetched_at", "fetches", "state", "tried_at", "changed_at", "queued_at"})
+_OF_THE_TRY = frozenset({"error", "attempts", "state", "tried_at", "crawl", "queued_at"})
 _OF_THE_ANSWER = tuple(
     column.name
     for column in pages.columns
@@ -291,6 +291,8 @@ def _add_statement(dialect: Dialect) -> Any:
     brought_nothing = and_(no_contents, old.status.is_not(None))
     for name in _OF_THE_ANSWER:
         replaced[name] = case((brought_nothing, old[name]), else_=new[name])
+    of_this_crawl = case((old.crawl == new.crawl, old.queued_at))
+    replaced["queued_at"] = func.coalesce(of_this_crawl, new.queued_at)
     is_repeated = func.coalesce(old.tried_at, old.fetched_at) == new.tried_at
     replaced["fetches"] = old.fetches + case((is_repeated, literal_column("0")), else_=literal_column("1"))
     return insert.on_conflict_do_update(index_elements=[pages.c.url], set_=replaced)

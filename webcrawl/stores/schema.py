@@ -72,6 +72,8 @@ STEPS: tuple[Step, ...] = (
     Step(("ALTER TABLE pages ADD COLUMN importance {number}",)),
     # to 6: error pages that answer with 200
     Step(("ALTER TABLE pages ADD COLUMN soft_404 BOOLEAN",)),
+    # to 7: when the crawl had queued the URL first
+    Step(("ALTER TABLE pages ADD COLUMN queued_at {time}",)),
 )
 
 PAGES = Schema(schema_version, (pages, fetches), STEPS)
@@ -118,11 +120,11 @@ def prepare(connection: Connection, name: str, schema: Schema = PAGES) -> None:
         connection.execute(schema.current.insert().values(version=schema.version))
 
 
-def check(connection: Connection, name: str) -> None:
-    """Raises StoreError unless this version can read the tables of pages as they are."""
-    if (found := _version(connection, name, PAGES)) != SCHEMA_VERSION:
+def check(connection: Connection, name: str, schema: Schema = PAGES) -> None:
+    """Raises StoreError unless this version can read the tables as they are."""
+    if (found := _version(connection, name, schema)) != schema.version:
         raise StoreError(
-            f"{name} was written by an older webcrawl (schema {found}, now {SCHEMA_VERSION}) and is read-only here. "
+            f"{name} was written by an older webcrawl (schema {found}, now {schema.version}) and is read-only here. "
             "Run the command once as a user who may write to it: that migrates it"
         )
 

@@ -32,7 +32,7 @@ class Arrivals:
                 self._observed.traces.begin(url, at)
                 self._handed[url.index] = url.url
             self._observed.stage("queue", url.url, at, now)
-            if url.queued_at is not None:
+            if url.is_observed and url.queued_at is not None:
                 # by the clock of the day, because the worker that queued it may be on another machine
                 self._observed.queued.observe(time.time() - url.queued_at)
 

@@ -7,13 +7,16 @@ import string
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from tests.metadata import NOW, at, row
 from tests.postgres import PostgresServer
 from webcrawl.alarms.stuck import Kind, RawPage, StuckPage, StuckPages
+from webcrawl.errors import StoreError
 from webcrawl.stores.columns import LONGEST_KEY
+from webcrawl.stores.database import Database
 from webcrawl.stores.metadata import Metadata
 
 
@@ -48,6 +51,47 @@ def test_page_that_is_stuck_again_keeps_when_it_first_was(stuck: StuckPages) -> 
     assert stuck.pages("news") == [
         StuckPage("news", again.url, "SCHEMA", "NUL \ufffd and ?", NOW, at(5), at(1))
     ]
+
+
+def test_page_that_is_stuck_again_keeps_when_it_was_queued_first(stuck: StuckPages) -> None:
+    for minute, queued in ((5, None), (6, 1), (7, 2), (8, None)):
+        page = replace(a_page(1, minutes=minute), queued_at=None if queued is None else at(queued))
+        stuck.add([page])
+    (found,) = stuck.pages("news")
+    assert (found.queued_at, found.created, found.updated) == (at(1), at(5), at(8))
+
+
+def test_tables_of_an_older_version_get_the_new_column(uri: str) -> None:
+    StuckPages(uri).close()
+    database = Database(uri)
+    for words in (
+        "ALTER TABLE stuck DROP COLUMN queued_at",
+        "DELETE FROM alarms_version",
+        "INSERT INTO alarms_version VALUES (1)",
+        "INSERT INTO stuck (crawl, url, kind, reason, created, updated) VALUES "
+        f"('news', 'https://a.example/', 'SCHEMA', 'old', '{NOW.isoformat()}', '{NOW.isoformat()}')",
+    ):
+        database.write(lambda connection, words=words: connection.exec_driver_sql(words))
+    database.close()
+    with StuckPages(uri) as stuck:
+        stuck.add([replace(a_page(1), queued_at=at(1))])
+        assert [page.queued_at for page in stuck.pages("news")] == [None, at(1)]
+
+
+def test_an_older_file_that_may_only_be_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = f"sqlite:///{tmp_path}/metadata.db"
+    StuckPages(uri).close()
+    monkeypatch.setattr("webcrawl.alarms.tables.is_read_only", lambda _: True)
+    StuckPages(uri).close()
+    database = Database(uri)
+    database.write(lambda connection: connection.exec_driver_sql("UPDATE alarms_version SET version = 1"))
+    database.close()
+    with pytest.raises(
+        StoreError, match=r"written by an older webcrawl \(schema 1, now 2\) and is read-only"
+    ):
+        StuckPages(uri)
 
 
 def test_notifications_tell_of_each_page_once(stuck: StuckPages) -> None:

@@ -18,6 +18,7 @@ from webcrawl.errors import StoreError
 from webcrawl.page import ROW_FIELDS
 from webcrawl.stores import metadata as module
 from webcrawl.stores.columns import pages
+from webcrawl.stores.history import follow
 from webcrawl.stores.metadata import Metadata
 
 
@@ -38,7 +39,7 @@ def test_row_is_read_back_unchanged(metadata: Metadata) -> None:
     metadata.upsert([given_row])
     stored = metadata.get("https://example.org/")
     kept = {"fetches": 1, "first_fetched_at": NOW, "tried_at": NOW, "changed_at": None, "state": "fetched"}
-    assert stored == given_row | kept
+    assert stored == given_row | kept | {"queued_at": None}
     assert list(metadata.scan()) == [stored]
     assert metadata.get_many(["https://example.org/", "https://example.org/other"]) == {stored["url"]: stored}
     assert metadata.get("https://example.org/other") is None
@@ -46,7 +47,7 @@ def test_row_is_read_back_unchanged(metadata: Metadata) -> None:
 
 
 def test_every_page_field_has_a_column() -> None:
-    kept = {"fetches", "first_fetched_at", "tried_at", "changed_at", "state", "crawl"}
+    kept = {"fetches", "first_fetched_at", "tried_at", "changed_at", "state", "crawl", "queued_at"}
     assert set(ROW_FIELDS) | kept == {column.name for column in pages.columns}
 
 
@@ -114,6 +115,45 @@ def test_history_keeps_the_last_fetches_of_a_url(metadata: Metadata) -> None:
     stored = metadata.get(url)
     assert stored is not None
     assert (stored["fetches"], stored["changed_at"], stored["first_fetched_at"]) == (7, at(6), NOW)
+
+
+@pytest.mark.parametrize("status", [200, 304, None])
+def test_a_row_keeps_when_its_crawl_queued_the_url_first(metadata: Metadata, status: int | None) -> None:
+    def stored(minute: int, crawl: str, queued: int | None) -> int | None:
+        at_once = {"crawl": crawl, "queued_at": None if queued is None else at(queued)}
+        metadata.upsert([row(status=status if minute else 200, fetched_at=at(minute)) | at_once])
+        found = metadata.get("https://example.org/")
+        assert found is not None
+        return found["queued_at"] and (found["queued_at"] - NOW).seconds // 60
+
+    assert stored(10, "news-1", None) is None
+    assert stored(20, "news-1", 12) == 12
+    assert stored(30, "news-1", 25) == stored(31, "news-1", None) == 12
+    assert stored(40, "news-2", 35) == 35
+    assert stored(50, "news-3", None) is None
+
+
+def test_a_row_that_two_workers_add_at_once_keeps_the_first_time(uri: str) -> None:
+    """The statement that adds a row meets one that another process has just added."""
+    with Metadata(uri) as one:
+        statement = one._add
+        for crawl, queued, expected in (
+            ("a", 1, 1),
+            ("a", 2, 1),
+            ("a", None, 1),
+            ("b", 3, 3),
+            ("c", None, None),
+        ):
+            given = row(status=200) | {"crawl": crawl, "queued_at": None if queued is None else at(queued)}
+            kept = follow(given, None).kept
+            one._database.write(
+                lambda connection, values=given | kept: connection.exec_driver_sql(
+                    statement.text, statement.parameters([values])
+                )
+            )
+            found = one.get("https://example.org/")
+            assert found is not None
+            assert found["queued_at"] == (None if expected is None else at(expected))
 
 
 def test_304_keeps_the_page_and_records_the_fetch(metadata: Metadata) -> None:

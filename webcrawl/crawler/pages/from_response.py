@@ -28,7 +28,7 @@ from webcrawl.crawler.responses import (
     says_nosniff,
     truncation_of,
 )
-from webcrawl.crawler.scheduling.requests import OFFSITE, SITEMAP
+from webcrawl.crawler.scheduling.requests import OFFSITE, QUEUED_AT, SITEMAP
 from webcrawl.documents.document import Attributes, Document
 from webcrawl.documents.html.facts import is_html, robots_metas
 from webcrawl.documents.html.link_header import header_links
@@ -129,7 +129,7 @@ def page_of(response: Response) -> Page:
         processing_error=exchange.problem if exchange else None,
     )
     page.document, page.exchange, page.outline = document, exchange, outline_of(response)
-    page.is_sitemap = bool(meta.get(SITEMAP))
+    page.is_sitemap, page.queued_at = bool(meta.get(SITEMAP)), queued_at(response.request)
     page.content_language = _one_language(header(headers, b"Content-Language"))
     if (known := known_of(response)) is not None:
         _fill_from_stored(page, response, known)
@@ -167,7 +167,7 @@ def failed_request(failure: Failure) -> Request:
 
 def failed_page(request: Request, error: BaseException | None) -> Page:
     """Returns the page of a URL without a response, with the error."""
-    return Page(
+    page = Page(
         url=without_fragment(request.url),
         host=split(normalize(request.url))[0],
         fetched_at=datetime.now(UTC),
@@ -176,6 +176,14 @@ def failed_page(request: Request, error: BaseException | None) -> Page:
         attempts=request.meta.get("retry_times", 0) + 1,
         error=brief(f"{type(error).__name__}: {error}"),
     )
+    page.queued_at = queued_at(request)
+    return page
+
+
+def queued_at(request: Request | None) -> datetime | None:
+    """Returns when the URL of a request was first queued; None if that is not known."""
+    found = request.meta.get(QUEUED_AT) if request else None
+    return datetime.fromtimestamp(found, UTC) if isinstance(found, float) else None
 
 
 def page_directives(response: Response, user_agent: str) -> Directives:

@@ -30,7 +30,11 @@ DUST_TRIAL = "dust_trial"
 RESOURCE = "page_resource"
 """Request.meta key of a URL that a page loads: how many resources lead to it from the page, itself included."""
 
-_PLAIN_META = frozenset({*NOT_STORED, "is_start_request", "referrer"})
+QUEUED_AT = "queued_at"
+"""Request.meta key of a URL whose entry tells when it was first queued: Unix time."""
+
+_NOT_KEPT = frozenset({*NOT_STORED, QUEUED_AT})
+_PLAIN_META = frozenset({*_NOT_KEPT, "is_start_request", "referrer"})
 """Keys of Request.meta that a plain request may have."""
 
 _FRAGMENT = "fragment"
@@ -125,6 +129,8 @@ def to_request(url: LeasedURL, spider: Spider) -> Request:
     meta: dict[str, Any] = {"depth": url.depth}
     if url.referrer:
         meta["referrer"] = url.referrer
+    if url.queued_at is not None:
+        meta[QUEUED_AT] = url.queued_at
     if url.extra is None:
         if url.attempts:
             meta["retry_times"] = url.attempts
@@ -184,7 +190,7 @@ def _target(url: str) -> str:
 
 def _own_meta(request: Request, spider: Spider) -> dict[str, Any]:
     """The meta of a request without the keys that the entry stores elsewhere or Scrapy sets for each request."""
-    own = {key: value for key, value in request.meta.items() if key not in NOT_STORED}
+    own = {key: value for key, value in request.meta.items() if key not in _NOT_KEPT}
     if "download_timeout" in own:
         usual = read(spider.settings, "DOWNLOAD_TIMEOUT") if hasattr(spider, "settings") else None
         if own["download_timeout"] == usual:

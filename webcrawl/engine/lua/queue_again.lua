@@ -1,5 +1,5 @@
--- Queues URLs again that wait at a worse level, with the depth at which they were found. The entry there is passed over when
--- its turn comes.
+-- Queues URLs again that wait at a worse level, with the depth at which they were found, and the time if it is known. The
+-- entry there is passed over when its turn comes.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    for each URL: host, levels by which importance has changed its level, entry
 -- reply   how many were queued
@@ -10,11 +10,11 @@ for i = 1, #ARGV, 3 do
   if page.stored and not page.left and level <= page.level then
     page.rise = tonumber(ARGV[i + 1])
     if level < page.level then
-      local array, time = without_time(entry)
+      local array, now_queued = without_time(entry)
       local fields = cmsgpack.unpack(string.sub(array, 5))
       fields[2] = page.depth
       page.level, queued = level, queued + 1
-      enqueue(P, KEYS[2], host, {string.sub(entry, 1, 4) .. cmsgpack.pack(fields) .. time}, false, now)
+      enqueue(P, KEYS[2], host, {string.sub(entry, 1, 4) .. cmsgpack.pack(fields) .. (page.time or now_queued)}, false, now)
     end
     save_page(P, page)
   end

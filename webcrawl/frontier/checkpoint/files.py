@@ -25,8 +25,8 @@ import msgpack
 from webcrawl.errors import NoSuchObject, StoreError
 from webcrawl.stores.objects.store import ObjectStore
 
-FORMAT = 4
-_READABLE = (1, 2, 3, FORMAT)
+FORMAT = 5
+_READABLE = (1, 2, 3, 4, FORMAT)
 MANIFEST = "manifest.json"
 
 _FILE_NAME = re.compile(r"[a-z0-9-]+\.wcf\.gz")

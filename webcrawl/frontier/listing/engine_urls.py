@@ -50,6 +50,8 @@ class EngineURL(NamedTuple):
     time: int | None = None
     """When a dead or dropped URL was given up or dropped."""
     reason: str | None = None
+    queued: int | None = None
+    """When it was first queued, by the clock of the worker that found it; None if that is not known."""
 
 
 class ShardURLs:
@@ -246,4 +248,6 @@ def digest_of(url: str) -> int:
 
 def _url(state: str, host: bytes, entry: bytes, **more: Any) -> EngineURL:
     found = LeasedURL.decode(0, host.decode(), entry)
-    return EngineURL(found.url, state, found.level, found.depth, found.referrer, found.attempts, **more)
+    queued = None if found.queued_at is None else round(found.queued_at * 1000)
+    about = found.url, state, found.level, found.depth, found.referrer, found.attempts
+    return EngineURL(*about, queued=queued, **more)

@@ -1,6 +1,7 @@
 -- The credit of URLs, see webcrawl.policies.importance, whose numbers these functions compute. A record has two bytes and the
 -- credit of a URL that waits, or the worth of one that was fetched. The first byte: the level at which the URL is queued, 8
 -- times the levels by which importance has changed it, LEFT if it may not be queued again, FETCHED. The second: its depth.
+-- Behind the credit of a URL that may be queued again are TIMED and the time of its entry, if that has one.
 local LEFT, FETCHED = 64, 128
 local WORST, BEST, STEP = -2, 3, 8 -- each level of importance stands for a factor of STEP
 local UNIT, MEAN, MOST_WORTH = 4096, 2 ^ 34, 2 ^ 47 -- MEAN: credit of a crawl divided by UNIT
@@ -55,14 +56,18 @@ local function packed(state, depth, amount)
   return struct.pack(PACKED[size], state, depth, amount)
 end
 
+local TIMED = '\0'
+local MOST_BYTES = 8 -- of a record without a time; one with it is longer
+
 local function unpack_page(page, stored)
+  if #stored > MOST_BYTES then page.time, stored = string.sub(stored, -TIME_BYTES), string.sub(stored, 1, -2 - TIME_BYTES) end
   local state, depth, amount = struct.unpack(PACKED[#stored - 2], stored)
   page.depth, page.amount = depth, #stored > 2 and amount or 0
   page.level, page.rise = state % 8, math.floor(state / 8) % 8 + WORST
   page.left, page.fetched = state % FETCHED >= LEFT, state >= FETCHED
 end
 
--- Returns the record of a URL: number, key, level, rise, left, fetched, depth, amount; `stored` is nil if it has none.
+-- Returns the record of a URL: number, key, level, rise, left, fetched, depth, amount, time; `stored` is nil if it has none.
 local function page_of(P, number)
   local page = {number = number, key = credit_bucket(P, number), level = LEVELS - 1, rise = 0, depth = 0, amount = 0}
   local stored = redis.call('HGET', page.key, credit_field(number))
@@ -100,6 +105,7 @@ end
 local function save_page(P, page)
   local state = page.level + 8 * (page.rise - WORST) + (page.left and LEFT or 0) + (page.fetched and FETCHED or 0)
   local stored = packed(state, page.depth, page.amount)
+  if page.time and not page.left then stored = stored .. TIMED .. page.time end
   if stored == page.stored then return end
   redis.call('HSET', page.key, credit_field(page.number), stored)
   if not page.stored then count_page(P) end
@@ -146,6 +152,10 @@ local function note_queued(P, host, entry, rise)
   -- no entry of this number is passed over
   if not plain or not rise then level, rise, left = LEVELS - 1, 0, LEFT end
   local stored = string.char(level + 8 * (rise - WORST) + left, depth)
+  if left == 0 then
+    local _, time = without_time(entry)
+    if time ~= '' then stored = stored .. TIMED .. time end
+  end
   if redis.call('HSETNX', credit_bucket(P, number), credit_field(number), stored) == 1 then return count_page(P) end
   local page = page_of(P, number)
   page.level, page.left = LEVELS - 1, true

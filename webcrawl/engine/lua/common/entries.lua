@@ -39,13 +39,21 @@ local function level_of(entry)
   return first < LEVELS and first or cmsgpack.unpack(string.sub(entry, 5))[5]
 end
 
--- Returns an entry without the time at which its URL was queued, and the bytes of this time, or "" if it has none.
+-- Returns an entry without the time at which its URL was first queued, and the bytes of this time, or "" if it has none.
 local TIME, TIME_BYTES = 165, 6 -- the time is a MessagePack string behind the array; its first byte is TIME
 local function without_time(entry)
   if string.byte(entry, -TIME_BYTES) ~= TIME then return entry, '' end
   local _, time = cmsgpack.unpack(string.sub(entry, 5))
   if not time then return entry, '' end
   return string.sub(entry, 1, -1 - TIME_BYTES), string.sub(entry, -TIME_BYTES)
+end
+
+-- Returns an entry whose wait is not observed any more.
+local UNOBSERVED = 128 -- of the first byte of the number behind TIME
+local function unobserved(entry)
+  local array, time = without_time(entry)
+  if time == '' then return entry end
+  return array .. string.char(TIME, bit.bor(string.byte(time, 2), UNOBSERVED)) .. string.sub(time, 3)
 end
 
 -- Whether a level has no bit in the masks of hosts.

@@ -8,13 +8,13 @@ local function counted(entry, attempts, returns, blames)
     .. string.sub(entry, 5)
 end
 
--- Sets an entry's counters to zero, so that it is as if it had not been fetched, and drops when it was queued first.
+-- Sets an entry's counters to zero, so that it is as if it had not been fetched, only that its wait is not observed again.
 local function with_counters_reset(entry)
-  entry = without_time(entry)
+  entry = unobserved(entry)
   return string.sub(entry, 1, 1) .. string.char(0, 0, 0) .. string.sub(entry, 5)
 end
 
--- Marks an entry as dated. It waits for its date, so when it was queued tells nothing any more.
+-- Marks an entry as dated. It loses its time, because entries of one URL with a date must be equal.
 local function dated(entry)
   entry = without_time(entry)
   return string.char(string.byte(entry, 1) % DATED + DATED) .. string.sub(entry, 2)

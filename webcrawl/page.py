@@ -151,8 +151,14 @@ class TransientFields:
             self._readable = "\n".join(lines_of(self.main_text or self.text or ""))
         return self._readable
 
+    def begin(self) -> None:
+        """Sets all transient fields to empty values."""
+        # not released: pages that are stuck are recorded after their rows are stored
+        self.queued_at = None
+        self.release()
+
     def release(self) -> None:
-        """Resets the transient fields: at construction, and to free the body once the page is stored."""
+        """Resets the transient fields but `queued_at`, to free the body once the page is stored."""
         self.content_language = None
         self.document = None
         self.document_links = None
@@ -243,9 +249,7 @@ class Page(TransientFields):
 
     def __post_init__(self) -> None:
         self.final_url = self.final_url or self.url
-        # not reset: pages that are stuck are recorded after their rows are stored
-        self.queued_at = None
-        self.release()
+        self.begin()
 
     @property
     def reading(self) -> str:

@@ -168,23 +168,14 @@ FORMAT = 9
 
 READABLE_FORMATS = (3, 4, 5, 6, 7, 8, FORMAT)
 """The formats that this version continues. In format 3 all levels are from 0 to 7, and those of a host have turns.
-Before 5, `due` has all due hosts; 6, each host has turns of its own; 7, `sunk` is empty; 8, no entry has a time; 9,
-only entries whose wait is observed have one."""
+Before 5, `due` has all due hosts; 6, each host has turns of its own; 7, `sunk` is empty; 8, none has a time."""
 
-_OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")
-"""The crawl of an iteration of a job has the name of the job and a time; see webcrawl.jobs.store.crawl_id."""
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SUM_BUCKETS = 4096
 _RECORDS = {"name": "name", "origin": "host"}
 """Unit -> the part of keys that marks politeness records."""
 _HOST_NUMBERS = 2**16
 _URL_BITS = 48
-
-
-def job_of(crawl: str) -> str:
-    """Returns the job of whose iterations this crawl is one; "" if it is none."""
-    found = _OF_A_JOB.fullmatch(crawl)
-    return found[1] if found else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +193,6 @@ class Keys:
             )
         if not 1 <= self.shards <= _HOST_NUMBERS:
             raise ConfigurationError(f"FRONTIER_SHARDS {self.shards}: must be from 1 to {_HOST_NUMBERS}")
-
-    @property
-    def is_iteration(self) -> bool:
-        """Whether this is the crawl of an iteration of a job, whose entries all tell when they were queued."""
-        return bool(job_of(self.crawl))
 
     def shard(self, host: str) -> int:
         """Returns the shard of a host, the same on every machine and in every run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from webcrawl.engine.job_crawls import job_of
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call
 from webcrawl.frontier.entry import Candidate
@@ -38,7 +39,7 @@ def _arguments(
     over: Callable[[str], str],
 ) -> list[str | bytes | int]:
     arguments: list[str | bytes | int] = []
-    now, timed = time.time(), keys.is_iteration
+    now, timed = time.time(), bool(job_of(keys.crawl))
     for (host, rise), places in batch:
         arguments += [host, len(places), "" if rise is None else rise, over(host)]
         for place in places:

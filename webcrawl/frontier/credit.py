@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from webcrawl.engine.client import Engine
+from webcrawl.engine.job_crawls import job_of
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call
 from webcrawl.frontier.entry import Candidate
@@ -252,10 +253,10 @@ class Purse:
 async def queue_again(engine: Engine, keys: Keys, candidates: Sequence[Candidate]) -> int:
     """Queues URLs at better levels, if they wait at worse ones; returns how many."""
     by_shard: dict[int, list[str | int | bytes]] = {}
-    now = time.time()
+    now, timed = time.time(), bool(job_of(keys.crawl))
     for one in candidates:
         arguments = by_shard.setdefault(keys.shard(one.host), [])
-        arguments += (one.host, one.rise or 0, one.entry(now, timed=keys.is_iteration))
+        arguments += (one.host, one.rise or 0, one.entry(now, timed=timed))
     calls = [
         Call("queue_again", keys.queue(shard), arguments[start : start + 3 * BATCH])
         for shard, arguments in by_shard.items()

@@ -15,6 +15,7 @@ from webcrawl.documents.values import clean
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.columns import pages as page_rows
 from webcrawl.stores.database import insert_into
+from webcrawl.stores.selection import begins_with
 
 Kind = Literal["SCHEMA", "DOCUMENT", "DEAD_LETTER"]
 KINDS: tuple[Kind, ...] = ("SCHEMA", "DOCUMENT", "DEAD_LETTER")
@@ -96,12 +97,16 @@ class StuckPages:
             return self.add_accepted(pages[:half]) + self.add_accepted(pages[half:])
         return []
 
-    def pages(self, crawl: str, after: StuckPage | None = None, limit: int = 100) -> list[StuckPage]:
-        """Returns up to `limit` stuck pages of a crawl after the page `after`, sorted by URL and kind."""
+    def pages(
+        self, crawl: str, after: StuckPage | None = None, limit: int = 100, prefix: str = ""
+    ) -> list[StuckPage]:
+        """Returns up to `limit` stuck pages of a crawl after the page `after`, sorted by URL and kind.
+
+        `prefix`: only those whose URL begins with it.
+        """
         place = [] if after is None else [tuple_(stuck.c.url, stuck.c.kind) > (after.url, after.kind)]
-        return self._read(
-            select(stuck).where(stuck.c.crawl == crawl, *place).order_by(stuck.c.url, stuck.c.kind), limit
-        )
+        wanted = [stuck.c.crawl == crawl, *begins_with(stuck.c.url, prefix), *place]
+        return self._read(select(stuck).where(*wanted).order_by(stuck.c.url, stuck.c.kind), limit)
 
     def of(self, crawl: str, urls: Sequence[str]) -> list[StuckPage]:
         """Returns the stuck pages of a crawl among some hundred URLs."""

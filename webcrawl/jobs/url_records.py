@@ -138,14 +138,15 @@ class URLRecords:
                         urls = await reading.read(shard, own)
                         for batch in urls.batches():
                             for start in range(0, len(batch), _AT_ONCE):
-                                yield self._in_engine(batch[start : start + _AT_ONCE], processing)
+                                yield self.in_engine(batch[start : start + _AT_ONCE], processing)
                     self._met.add(shard, urls.digests())
             for some in self._stuck():
                 yield some
             for some in self._stored():
                 yield some
 
-    def _in_engine(self, found: Sequence[EngineURL], processing: Mapping[str, datetime]) -> list[Record]:
+    def in_engine(self, found: Sequence[EngineURL], processing: Mapping[str, datetime]) -> list[Record]:
+        """The records of URLs in the engine; blocks to read the tables for them."""
         sources = self.sources
         self.dropped += sum(one.state == "dropped" for one in found)
         stuck = sources.stuck_of([one.url for one in found])
@@ -157,9 +158,9 @@ class URLRecords:
             if one.state == "dead":
                 records.append(_of_letter(one, letters.get(one.url)))
             elif page := stuck.get(one.url):
-                records.append(_of_stuck(page))
+                records.append(record_of_stuck(page))
             elif one.state == "scheduled" and one.url in rows:
-                records.append(_of_row(rows[one.url], sources.begun, "scheduled"))
+                records.append(record_of_row(rows[one.url], sources.begun, "scheduled"))
             elif one.state != "dropped":
                 created = _time(one.queued) or _created(rows.get(one.url), sources.begun)
                 records.append(_open(one.url, one.state, processing, created))
@@ -176,7 +177,7 @@ class URLRecords:
                 # a page may be stuck for two reasons
                 letter = page.kind == "DEAD_LETTER" and self.sources.reading is not None
                 if not letter and page.url != last and not self._is_met(page.url):
-                    records.append(_of_stuck(page))
+                    records.append(record_of_stuck(page))
                     last = page.url
             yield records
             after = pages[-1]
@@ -188,7 +189,7 @@ class URLRecords:
         while some := list(islice(rows, _AT_ONCE)):
             stuck = self.sources.stuck_of([row["url"] for row in some])
             yield [
-                _of_row(row, self.sources.begun)
+                record_of_row(row, self.sources.begun)
                 for row in some
                 if row["url"] not in stuck and not self._is_met(row["url"])
             ]
@@ -208,10 +209,10 @@ async def record_of(sources: Sources, url: str) -> tuple[Record | None, bool]:
         letter = EngineURL(url, "dead", time=_ms(state.time), reason=state.reason, queued=_ms(state.queued))
         return _of_letter(letter, sources.letters_of([url]).get(url)), True
     if page := sources.stuck_of([url]).get(url):
-        return _of_stuck(page), True
+        return record_of_stuck(page), True
     row = sources.rows_of([url]).get(url)
     if row and state.state in (None, "scheduled"):
-        return _of_row(row, sources.begun, state.state), True
+        return record_of_row(row, sources.begun, state.state), True
     if state.state in (None, "dropped"):
         return None, state.complete
     created = _time(_ms(state.queued)) or _created(row, sources.begun)
@@ -248,12 +249,13 @@ def _of_letter(letter: EngineURL, told: StuckPage | None) -> Record:
     )
 
 
-def _of_stuck(page: StuckPage) -> Record:
+def record_of_stuck(page: StuckPage) -> Record:
+    """The record of a page in the table."""
     created = page.queued_at or page.created
     return Record(page.url, RecordState.STUCK, created, page.updated, page.notified, page.kind, page.reason)
 
 
-def _of_row(row: Mapping[str, Any], begun: datetime, detail: str | None = None) -> Record:
+def record_of_row(row: Mapping[str, Any], begun: datetime, detail: str | None = None) -> Record:
     updated, created = row["tried_at"] or row["fetched_at"], _created(row, begun)
     detail = detail or row["state"] or "fetched"
     return Record(row["url"], RecordState.PROCESSED, created, updated, None, detail, row["error"])

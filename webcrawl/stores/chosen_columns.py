@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.stores.columns import pages
 from webcrawl.stores.database import Database, is_read_only
+from webcrawl.stores.selection import begins_with
 
 _ROWS = 5_000
 _NUMBERS = (Integer, Float, Numeric, Boolean)
@@ -51,6 +52,17 @@ class ChosenColumns:
             if len(rows) < _ROWS:
                 return
             after = rows[-1][0]
+
+    def window(self, names: Sequence[str], after: str, prefix: str, most: int) -> list[dict[str, Any]]:
+        """Returns the first rows of all crawls with `url` and columns of our own, sorted by URL, after a URL.
+
+        `prefix`: only those whose URL begins with it. Reads no other rows.
+        """
+        wanted = [pages.c.url > after, *begins_with(pages.c.url, prefix)]
+        query = select(pages.c.url, *(pages.c[name] for name in names)).where(*wanted)
+        with self._database.reading() as connection:
+            found = connection.execute(query.order_by(pages.c.url).limit(most)).mappings()
+            return [dict(row) for row in found]
 
     def close(self) -> None:
         """Closes the connections."""

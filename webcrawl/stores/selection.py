@@ -19,6 +19,11 @@ def of_crawl(name: str) -> ColumnElement[bool]:
     return pages.c.crawl == name
 
 
+def begins_with(url: ColumnElement[str], prefix: str) -> list[ColumnElement[bool]]:
+    """Rows whose URL begins with a text, as a range of the key."""
+    return [url >= prefix, url < f"{prefix}\U0010ffff"] if prefix else []
+
+
 def since(text: str) -> ColumnElement[bool]:
     """Rows of URLs whose latest attempt was at this time or later: an ISO 8601 date or time, by default in UTC.
 

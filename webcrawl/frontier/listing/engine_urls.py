@@ -127,7 +127,7 @@ class EngineURLs:
     def _add_overtaken(self, found: ShardURLs) -> None:
         """Adds what was queued again: it is met in another place too, unless that was read before."""
         if self._overtaken:
-            found.add([_url("queued", *one) for one in self._overtaken], last=True)
+            found.add([engine_url("queued", *one) for one in self._overtaken], last=True)
             self._overtaken.clear()
 
     @asynccontextmanager
@@ -179,18 +179,18 @@ class EngineURLs:
             lines = await client.lrange(prefix + "moved", start, min(start + BATCH, length) - 1)
             # what was in no place has been handed to a worker meanwhile
             moved = [line.split(b"\n", 1) for line in lines]
-            yield [_url("leased", host, entry) for host, entry in moved if self._is_host(host)]
+            yield [engine_url("leased", host, entry) for host, entry in moved if self._is_host(host)]
 
     async def _queues(self, shard: int, prefix: str) -> AsyncIterator[list[EngineURL]]:
         queues = QueueCopy(self.engine, self.keys, self.tails, shard, BATCH, live_only=True)
         self._overtaken = queues.overtaken
         async for hosts in self._hosts(prefix):
             async for found in queues.hosts(hosts):
-                yield [_url("queued", host, entry) for host, entries in found for entry in entries]
+                yield [engine_url("queued", host, entry) for host, entries in found for entry in entries]
         async for host, reason, entries in queues.condemned():
             if self._is_host(host):
                 why = reason.decode(errors="replace")
-                yield [_url("dead", host, entry, reason=why) for entry in entries]
+                yield [engine_url("dead", host, entry, reason=why) for entry in entries]
         self.lost += queues.lost
 
     async def _hosts(self, prefix: str) -> AsyncIterator[list[bytes]]:
@@ -205,7 +205,7 @@ class EngineURLs:
         wanted = [host for host in hosts if self._is_host(host)]
         leases = await self.engine.hashes(f"{prefix}lease:{host.decode()}" for host in wanted)
         return [
-            _url("leased", host, entry)
+            engine_url("leased", host, entry)
             for host, lease in zip(wanted, leases, strict=True)
             for index, entry in lease.items()
             if index.isdigit()
@@ -213,13 +213,13 @@ class EngineURLs:
 
     def _delayed(self, state: str, member: bytes, due: float) -> EngineURL:
         head, _, entry = member.partition(b"\n")
-        return _url(state, head.partition(b" ")[2], entry, due=int(due) - self._ahead)
+        return engine_url(state, head.partition(b" ")[2], entry, due=int(due) - self._ahead)
 
     @staticmethod
     def _dead(url: bytes, packed: bytes) -> EngineURL:
         reason, time, entry = msgpack.unpackb(packed, raw=True)[-1]
         host = split(url.decode())[0].encode()
-        return _url("dead", host, entry, time=int(time), reason=reason.decode(errors="replace"))
+        return engine_url("dead", host, entry, time=int(time), reason=reason.decode(errors="replace"))
 
     async def _scanned(self, command: Callable[..., Any], key: str) -> AsyncIterator[Any]:
         """Yields the members of a large key in batches."""
@@ -246,7 +246,7 @@ def digest_of(url: str) -> int:
     return xxh3_64_intdigest(url.encode())
 
 
-def _url(state: str, host: bytes, entry: bytes, **more: Any) -> EngineURL:
+def engine_url(state: str, host: bytes, entry: bytes, **more: Any) -> EngineURL:
     found = LeasedURL.decode(0, host.decode(), entry)
     queued = None if found.queued_at is None else round(found.queued_at * 1000)
     about = found.url, state, found.level, found.depth, found.referrer, found.attempts

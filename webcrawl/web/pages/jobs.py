@@ -52,36 +52,32 @@ class Shown:
 
 @page.get()
 async def show(view: View) -> Response:
-    jobs = await asyncio.to_thread(_jobs, _metadata(view.settings))
-    return view.render("jobs.html", jobs=jobs, shown=_shown(jobs), crawls=await _crawls(view))
+    jobs = await asyncio.to_thread(_jobs, metadata_uri(view.settings))
+    return view.render("jobs.html", jobs=jobs, shown=_shown(jobs), crawls=await crawls_here(view))
 
 
 @page.live("jobs")
 async def parts(view: View) -> Mapping[str, str]:
-    jobs = await asyncio.to_thread(_jobs, _metadata(view.settings))
-    crawls = await _crawls(view)
+    jobs = await asyncio.to_thread(_jobs, metadata_uri(view.settings))
+    crawls = await crawls_here(view)
     cards = {f"job-{one.job.name}": view.fragment("job_card.html", one=one, crawls=crawls) for one in jobs}
     return cards | {"@shown": _shown(jobs)}
 
 
 @page.get("{job}")
 async def history(view: View) -> Response:
-    name, uri = view.request.path_params["job"], _metadata(view.settings)
+    name, uri = view.request.path_params["job"], metadata_uri(view.settings)
     one, jobs = await asyncio.to_thread(lambda: (_job(uri, name), _jobs(uri)))
-    return view.render("job.html", one=one, shown=_shown(jobs), crawls=await _crawls(view))
+    return view.render("job.html", one=one, shown=_shown(jobs), crawls=await crawls_here(view))
 
 
 @page.get("{job}/stuck")
 async def stuck(view: View) -> Response:
     """The stuck pages of one iteration."""
-    one = await asyncio.to_thread(_job, _metadata(view.settings), view.request.path_params["job"])
-    number = view.query.get("iteration", "")
-    iteration = next((each for each in one.iterations if str(each.number) == number), None)
-    if iteration is None:
-        raise NotFound(f"job {one.job.name!r} has no iteration {number!r} among its latest {_HISTORY}")
-    uri = _metadata(_settings_of(view, one.job, iteration))
+    one, iteration = await iteration_of(view)
+    uri = metadata_uri(settings_of(view, one.job, iteration))
     pages = await asyncio.to_thread(_stuck, uri, iteration.crawl, view.query)
-    known = iteration.crawl in await _crawls(view)
+    known = iteration.crawl in await crawls_here(view)
     return view.render(
         "job_stuck.html", one=one, iteration=iteration, pages=pages, known=known, more=len(pages) == _STUCK
     )
@@ -109,6 +105,16 @@ async def off(view: View) -> Response:
     return await _switch(view, JobState.OFF, "is off; an iteration that runs is stopped")
 
 
+async def iteration_of(view: View) -> tuple[Shown, Iteration]:
+    """The job in the address and the iteration of the query; raises NotFound."""
+    one = await asyncio.to_thread(_job, metadata_uri(view.settings), view.request.path_params["job"])
+    number = view.query.get("iteration", "")
+    iteration = next((each for each in one.iterations if str(each.number) == number), None)
+    if iteration is None:
+        raise NotFound(f"job {one.job.name!r} has no iteration {number!r} among its latest {_HISTORY}")
+    return one, iteration
+
+
 def _shown(jobs: list[Shown]) -> str:
     """The jobs with their states, and their latest iterations with theirs: by these, pages have cards and buttons."""
     return json.dumps(
@@ -119,7 +125,7 @@ def _shown(jobs: list[Shown]) -> str:
     )
 
 
-async def _crawls(view: View) -> list[str]:
+async def crawls_here(view: View) -> list[str]:
     """The crawls that have pages here; none while the engine is away, because jobs are in the metadata database."""
     try:
         return await view.crawls.names()
@@ -134,13 +140,13 @@ async def _switch(view: View, state: JobState, what: str) -> Response:
 
 
 async def _change(view: View, work: Any) -> None:
-    uri = _metadata(view.settings)
+    uri = metadata_uri(view.settings)
     if uri is None:
         raise NotFound("there is no job yet")
     await asyncio.to_thread(work, _store(uri), datetime.now(UTC))
 
 
-def _metadata(settings: Settings) -> str | None:
+def metadata_uri(settings: Settings) -> str | None:
     """The URI of the metadata database; None if it is a file that does not exist."""
     uri = StoreConfig.from_settings(settings).metadata
     url = make_url(uri)
@@ -148,7 +154,7 @@ def _metadata(settings: Settings) -> str | None:
     return None if missing else uri
 
 
-def _settings_of(view: View, job: Job, one: Iteration) -> Settings:
+def settings_of(view: View, job: Job, one: Iteration) -> Settings:
     """The settings by which the stores of an iteration are found."""
     settings = view.crawls.settings_of(one.crawl)
     for name, value in dict(job.definition.get("settings") or {}).items():

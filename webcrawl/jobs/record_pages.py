@@ -1,0 +1,130 @@
+"""The records of an iteration page by page, for the dashboard: each page takes bounded work, whatever their number.
+
+First come the stuck URLs, then those in the engine, then the rows of pages, each in an order of its own. All may change
+meanwhile, so a URL that moves may be missing, or come twice; `scrapy jobs records` reads each once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from webcrawl.alarms.stuck import StuckPage
+from webcrawl.errors import StoreError
+from webcrawl.frontier.listing.open_urls import OpenURLs
+from webcrawl.jobs.url_records import Record, RecordState, Sources, URLRecords, record_of_row, record_of_stuck
+from webcrawl.stores.chosen_columns import ChosenColumns
+
+SHOWN = 100
+"""Records of a page; some more if the engine has them together."""
+_READ_TOGETHER, _MOST_READ = 1_000, 10_000
+"""Rows: of a database that iterations share, most may be those of others."""
+_COLUMNS = ("crawl", "state", "error", "fetched_at", "first_fetched_at", "tried_at", "queued_at")
+_SECTIONS = ("stuck", "engine", "rows")
+_OF_STATE = {
+    RecordState.STUCK: ("stuck",),
+    RecordState.CRAWLED: ("engine",),
+    RecordState.QUEUED: ("engine",),
+    RecordState.PROCESSED: ("rows",),
+}
+
+
+@dataclass(slots=True)
+class RecordPage:
+    """Records of a page. `after`: where the next one begins; empty after the last one.
+
+    `stored`: URLs of the hosts of this page that are in the files of long queues, and not among the records.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    after: str = ""
+    stored: int = 0
+
+
+@dataclass(slots=True)
+class RecordPages:
+    """Reads the records of one state or of all whose URL begins with a prefix. `rows`: opens the rows of pages."""
+
+    sources: Sources
+    rows: Callable[[], ChosenColumns]
+    state: RecordState | None = None
+    prefix: str = ""
+
+    async def page(self, after: str = "") -> RecordPage:
+        """Returns the records behind a place; raises StoreError for a place that no page had."""
+        sections = _OF_STATE[self.state] if self.state else _SECTIONS
+        section, _, place = (after or f"{sections[0]}:").partition(":")
+        if section not in sections:
+            raise StoreError(f"{after!r} is no place in these records: begin at their first page")
+        found, left = RecordPage(), sections[sections.index(section) :]
+        for name, following in zip(left, [*left[1:], ""], strict=True):
+            behind = await self._read(name, place, found)
+            if behind or (found.records and following):
+                found.after = f"{name}:{behind}" if behind else f"{following}:"
+                return found
+            place = ""
+        return found
+
+    async def _read(self, section: str, place: str, found: RecordPage) -> str:
+        """Adds the records of a section behind a place; returns the next place, "" at its end."""
+        if section == "engine":
+            return await self._engine(place, found)
+        read = self._stuck if section == "stuck" else self._rows
+        records, after = await asyncio.to_thread(read, place)
+        found.records += records
+        return after
+
+    async def _engine(self, place: str, found: RecordPage) -> str:
+        if (reading := self.sources.reading) is None:
+            return ""
+        leased = self.state == RecordState.CRAWLED
+        urls = OpenURLs(reading.engine, reading.keys, self.prefix, *([("leased",)] if leased else []))
+        window = await urls.window(place, SHOWN)
+        processing = await self.sources.processing()
+        records = await asyncio.to_thread(URLRecords(self.sources).in_engine, window.urls, processing)
+        wanted = (self.state,) if self.state else (RecordState.QUEUED, RecordState.CRAWLED)
+        # the others are in the tables
+        found.records += [one for one in records if one.state in wanted]
+        found.stored = window.stored
+        return window.after
+
+    def _stuck(self, place: str) -> tuple[list[Record], str]:
+        if (stuck := self.sources.stuck) is None:
+            return [], ""
+        url, _, kind = place.partition(" ")
+        begun = self.sources.begun
+        after = StuckPage(self.sources.crawl, url, kind, "", begun, begun) if place else None  # type: ignore[arg-type]
+        pages = stuck.pages(self.sources.crawl, after, SHOWN, self.prefix)
+        records = [
+            record_of_stuck(page)
+            for page, before in zip(pages, [url, *(one.url for one in pages)], strict=False)
+            # a page may be stuck for two reasons
+            if page.url != before
+        ]
+        return records, f"{pages[-1].url} {pages[-1].kind}" if len(pages) == SHOWN else ""
+
+    def _rows(self, place: str) -> tuple[list[Record], str]:
+        if self.sources.metadata is None:
+            return [], ""
+        rows, records = self.rows(), list[Record]()
+        try:
+            for _ in range(0, _MOST_READ, _READ_TOGETHER):
+                some = rows.window(_COLUMNS, place, self.prefix, _READ_TOGETHER)
+                for record in self._of_rows(some):
+                    records.append(record)
+                    if len(records) == SHOWN:
+                        return records, record.url
+                if len(some) < _READ_TOGETHER:
+                    return records, ""
+                place = some[-1]["url"]
+        finally:
+            rows.close()
+        return records, place
+
+    def _of_rows(self, rows: Sequence[dict[str, object]]) -> list[Record]:
+        own = [row for row in rows if row["crawl"] == self.sources.crawl]
+        stuck = set[str]()
+        for start in range(0, len(own), 500):
+            stuck |= self.sources.stuck_of([str(row["url"]) for row in own[start : start + 500]]).keys()
+        return [record_of_row(row, self.sources.begun) for row in own if row["url"] not in stuck]

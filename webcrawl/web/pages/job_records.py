@@ -1,0 +1,95 @@
+"""The page of an iteration's records: each of its URLs with its state and times, by pages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.responses import Response
+
+from webcrawl.alarms.stuck import StuckPages
+from webcrawl.crawler.session import Session
+from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.errors import NotFound, StoreError
+from webcrawl.frontier.listing.engine_urls import EngineURLs
+from webcrawl.jobs.record_pages import RecordPage, RecordPages
+from webcrawl.jobs.records import Iteration
+from webcrawl.jobs.url_records import RecordState, Sources
+from webcrawl.stores.chosen_columns import ChosenColumns
+from webcrawl.stores.metadata import Metadata
+from webcrawl.web.page import View
+from webcrawl.web.pages.jobs import iteration_of, metadata_uri, page, settings_of
+
+__all__ = ["page"]
+
+_IN_ENGINE = (None, RecordState.QUEUED, RecordState.CRAWLED)
+
+
+@page.get("{job}/records")
+async def records(view: View) -> Response:
+    one, iteration = await iteration_of(view)
+    state, prefix = _state(view.query.get("state", "")), _prefix(view.query.get("prefix", ""))
+    after = view.query.get("after", "")
+    uri = metadata_uri(settings_of(view, one.job, iteration))
+    session = await _session(view, iteration)
+    async with _sources(iteration, uri, session) as sources:
+        pages = RecordPages(sources, lambda: ChosenColumns(str(uri)), state, prefix)
+        found: RecordPage = await pages.page(after)
+    return view.render(
+        "job_records.html",
+        one=one,
+        iteration=iteration,
+        found=found,
+        states=tuple(RecordState),
+        chosen={"state": state or "", "prefix": prefix, "after": after},
+        known=session is not None,
+        unread=session is None and state in _IN_ENGINE,
+    )
+
+
+async def _session(view: View, iteration: Iteration) -> Session | None:
+    """The session of an iteration's crawl; None if no engine that is read here has it, or while that is away."""
+    try:
+        return await view.crawls.session(iteration.crawl)
+    except UNAVAILABLE:
+        return None
+
+
+@asynccontextmanager
+async def _sources(iteration: Iteration, uri: str | None, session: Session | None) -> AsyncIterator[Sources]:
+    """What the records of an iteration are read from; raises NotFound if it has none."""
+    name = f"iteration {iteration.number} of job {iteration.job!r}"
+    if iteration.started is None:
+        raise NotFound(f"{name} has no records: it is {iteration.state}, and has not begun")
+    if iteration.deleted is not None:
+        raise NotFound(f"the records of {name} were deleted at {iteration.deleted:%Y-%m-%d %H:%M} UTC")
+    sources = Sources(iteration.crawl, iteration.started, iteration.found, None, None, None)
+    if session is not None:
+        connection = session.connection
+        sources.reading = EngineURLs(connection.engine, connection.keys, connection.tails, connection.worker)
+    try:
+        if uri is not None:
+            sources.metadata = await asyncio.to_thread(Metadata.to_read, uri)
+            sources.stuck = await asyncio.to_thread(StuckPages, uri)
+        yield sources
+    finally:
+        for opened in (sources.metadata, sources.stuck):
+            if opened is not None:
+                opened.close()
+
+
+def _state(text: str) -> RecordState | None:
+    if text and text not in tuple(RecordState):
+        raise StoreError(f"{text!r} is no state of a URL: choose one of {', '.join(RecordState)}")
+    return RecordState(text) if text else None
+
+
+def _prefix(text: str) -> str:
+    """The beginning of URLs that is meant: with a scheme, and with scheme and host in lower case."""
+    text = text.strip()
+    if not text:
+        return ""
+    scheme, mark, rest = text.rpartition("://") if "://" not in text else text.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme.lower() if mark else 'https'}://{host.lower()}{slash}{path}"

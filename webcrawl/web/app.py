@@ -31,12 +31,14 @@ _NOBODY = Visitor(Role.READER, "", "")
 class Dashboard(Guard):
     """The application. `close` ends the streams of open pages, before the server waits for them."""
 
-    def __init__(self, app: ASGIApp, access: Access, sampler: Sampler) -> None:
+    def __init__(self, app: ASGIApp, access: Access, sampler: Sampler, crawls: Crawls) -> None:
         super().__init__(app, access)
+        self._crawls = crawls
         self._sampler = sampler
 
     async def close(self) -> None:
         await self._sampler.close()
+        await self._crawls.close()
 
 
 def create_app(
@@ -52,7 +54,7 @@ def create_app(
     routes += [live_route(sampler, live), *login_routes(access, site)]
     routes.append(Mount("/static", StaticFiles(directory=FOLDER / "static")))
     app = Starlette(routes=routes, exception_handlers={HTTPException: missing})
-    return Dashboard(app, access, sampler)
+    return Dashboard(app, access, sampler, site.crawls)
 
 
 async def _missing(site: Site, request: Request, error: Exception) -> Response:

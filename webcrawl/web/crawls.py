@@ -7,7 +7,9 @@ from scrapy.settings import Settings
 from webcrawl.crawler.session import Session
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError
+from webcrawl.web.job_store import running_here
 from webcrawl.web.overview import Overviews
+from webcrawl.web.own_engines import OwnEngines
 
 
 class Crawls:
@@ -17,6 +19,7 @@ class Crawls:
         self.engine_session = session
         self._settings = settings
         self._sessions: dict[str, Session] = {}
+        self._own = OwnEngines(lambda: running_here(settings))
         self.overviews = Overviews(session.connection)
 
     @property
@@ -25,8 +28,12 @@ class Crawls:
         return str(self.engine_session.connection.server)
 
     async def names(self) -> list[str]:
-        """The CRAWL_ID of each crawl."""
-        return await self.engine_session.connection.crawls()
+        """The CRAWL_ID of each crawl, also of iterations that run on this machine with engines of their own."""
+        return [*await self.engine_session.connection.crawls(), *await self._own.names()]
+
+    async def close(self) -> None:
+        """Leaves the engines of iterations."""
+        await self._own.close()
 
     async def session(self, crawl: str) -> Session | None:
         """The session of a crawl; None if there is no such crawl."""
@@ -41,7 +48,7 @@ class Crawls:
         # also when it is known: it may have been deleted, and begun again with other shards
         if not await session.connection.adopt_layout():
             self._sessions.pop(crawl, None)
-            return None
+            return await self._own.session(crawl)
         self._sessions[crawl] = session
         return session
 

@@ -18,8 +18,9 @@ from webcrawl.jobs.records import Iteration
 from webcrawl.jobs.url_records import RecordState, Sources
 from webcrawl.stores.chosen_columns import ChosenColumns
 from webcrawl.stores.metadata import Metadata
+from webcrawl.web.job_store import metadata_uri
 from webcrawl.web.page import View
-from webcrawl.web.pages.jobs import iteration_of, metadata_uri, page, settings_of
+from webcrawl.web.pages.jobs import iteration_of, page, settings_of
 
 __all__ = ["page"]
 

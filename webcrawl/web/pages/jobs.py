@@ -7,21 +7,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from scrapy.settings import Settings
-from sqlalchemy.engine import make_url
 from starlette.responses import Response
 
 from webcrawl.alarms.stuck import StuckPage, StuckPages
-from webcrawl.config import StoreConfig
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, NotFound
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import ACTIVE, Iteration, Job, JobState
-from webcrawl.jobs.store import JobStore
+from webcrawl.web.job_store import job_store, metadata_uri, with_job
 from webcrawl.web.page import Page, View
 
 page = Page("jobs", "Jobs", of_crawl=False)
@@ -143,43 +139,25 @@ async def _change(view: View, work: Any) -> None:
     uri = metadata_uri(view.settings)
     if uri is None:
         raise NotFound("there is no job yet")
-    await asyncio.to_thread(work, _store(uri), datetime.now(UTC))
-
-
-def metadata_uri(settings: Settings) -> str | None:
-    """The URI of the metadata database; None if it is a file that does not exist."""
-    uri = StoreConfig.from_settings(settings).metadata
-    url = make_url(uri)
-    missing = url.get_backend_name() == "sqlite" and not (url.database and Path(url.database).exists())
-    return None if missing else uri
+    await asyncio.to_thread(work, job_store(uri), datetime.now(UTC))
 
 
 def settings_of(view: View, job: Job, one: Iteration) -> Settings:
     """The settings by which the stores of an iteration are found."""
-    settings = view.crawls.settings_of(one.crawl)
-    for name, value in dict(job.definition.get("settings") or {}).items():
-        settings.set(name, value, priority="cmdline")
-    if one.data_dir:
-        settings.set("DATA_DIR", one.data_dir, priority="cmdline")
-    return settings
-
-
-@cache
-def _store(uri: str) -> JobStore:
-    return JobStore(uri)
+    return with_job(view.crawls.settings_of(one.crawl), job, one)
 
 
 def _jobs(uri: str | None) -> list[Shown]:
     if uri is None:
         return []
-    store = _store(uri)
+    store = job_store(uri)
     return [Shown(job, store.iterations(job.name, _STRIP), _following(job)) for job in store.jobs()]
 
 
 def _job(uri: str | None, name: str) -> Shown:
     if uri is None:
         raise NotFound(f"there is no job {name!r}")
-    store = _store(uri)
+    store = job_store(uri)
     if name not in (known := [job.name for job in store.jobs()]):
         raise NotFound(f"there is no job {name!r}" + (f"; there are: {', '.join(known)}" if known else ""))
     job = store.job(name)

@@ -1,0 +1,53 @@
+"""The jobs in the metadata database, and which of their crawls run on this machine."""
+
+from __future__ import annotations
+
+import socket
+from functools import cache
+from pathlib import Path
+
+from scrapy.settings import Settings
+from sqlalchemy.engine import make_url
+
+from webcrawl.config import StoreConfig
+from webcrawl.jobs.claims import is_here
+from webcrawl.jobs.records import Iteration, Job, State
+from webcrawl.jobs.store import JobStore
+
+
+@cache
+def job_store(uri: str) -> JobStore:
+    """The jobs in a database; one object for all requests."""
+    return JobStore(uri)
+
+
+def metadata_uri(settings: Settings) -> str | None:
+    """The URI of the metadata database; None if it is a file that does not exist."""
+    uri = StoreConfig.from_settings(settings).metadata
+    url = make_url(uri)
+    missing = url.get_backend_name() == "sqlite" and not (url.database and Path(url.database).exists())
+    return None if missing else uri
+
+
+def with_job(settings: Settings, job: Job, one: Iteration) -> Settings:
+    """Sets what a job and an iteration set, by which the stores of its crawl are found."""
+    for name, value in dict(job.definition.get("settings") or {}).items():
+        settings.set(name, value, priority="cmdline")
+    settings.set("CRAWL_ID", one.crawl, priority="cmdline")
+    if one.data_dir:
+        settings.set("DATA_DIR", one.data_dir, priority="cmdline")
+    return settings
+
+
+def running_here(settings: Settings) -> dict[str, Settings]:
+    """Crawl -> its settings, of the iterations that run with files on this machine; raises StoreError."""
+    if (uri := metadata_uri(settings)) is None:
+        return {}
+    store, machine = job_store(uri), socket.gethostname()
+    return {
+        one.crawl: with_job(settings.copy(), job, one)
+        for job in store.jobs()
+        # a job has one crawl at a time, and perhaps one that waits
+        for one in store.iterations(job.name, 2)
+        if one.state == State.RUNNING and one.data_dir and is_here(one, machine)
+    }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 
 from webcrawl.documents.html.markdown_containers import Container, separation
 from webcrawl.documents.html.markdown_tables import Cell, Table
@@ -13,20 +12,15 @@ from webcrawl.documents.mime.facts import MAX_TEXT
 
 PARAGRAPH, CODE, IMAGE = 0, 7, 8
 """Kinds of blocks; 1 to 6 are the levels of headings."""
+_KEEP_LINES = (PARAGRAPH, IMAGE, CODE)
 
 # A list, heading, quotation, rule, underline or table would begin here.
 _START = re.compile(r"#{1,6}(?=\s|$)|[-+](?=[\s-]|$)|>|=+\s*$|:(?=-)|(\d{1,9})[.)](?=\s|$)")
 _FENCES = re.compile("`{3,}")
-_LAST_SIGNS = re.compile(r"(?<![^\s])(#+)$")
+_LAST_SIGNS, _ESCAPED_SIGNS = re.compile(r"(?<![^\s])(#+)$"), r"\\\1"
 
-
-class Glue(Enum):
-    """What is between a block and the one before it: a new paragraph begins, or the same one goes on."""
-
-    NONE = ""
-    BREAK = "\\\n"
-    LINE = "\n"
-    SPACE = " "
+NO_GLUE, BREAK, LINE, SPACE = "", "\\\n", "\n", " "
+"""What is between a block and the one before it: a new paragraph begins, or the same one goes on."""
 
 
 @dataclass(slots=True)
@@ -45,15 +39,14 @@ class Block:
     lines: tuple[str, ...]
     container: Container | None = None
     cell: Cell | None = None
-    glue: Glue = Glue.NONE
+    glue: str = NO_GLUE
     language: str = ""
     is_kept: bool = True
 
 
 def escaped_start(text: str) -> str:
     """Returns a line that is a paragraph whatever it begins with."""
-    match = _START.match(text)
-    if match is None:
+    if text[:1].isalpha() or (match := _START.match(text)) is None:
         return text
     end = len(match[1] or "")
     return f"{text[:end]}\\{text[end:]}"
@@ -65,40 +58,46 @@ def rendered(blocks: Iterable[Block]) -> str:
     before: Container | None = None
     left = MAX_TEXT
     for lines, container in _with_tables(_joined(blocks)):
-        begun: list[str] = []
-        if made and (between := separation(before, container)) is not None:
-            begun.append(between)
-        first = container.begin() if container is not None else ""
-        rest = container.rest if container is not None else ""
-        begun.append(first + lines[0])
-        begun += [(rest + line).rstrip() if not line else rest + line for line in lines[1:]]
-        left -= sum(map(len, begun)) + len(begun)
+        between = separation(before, container) if made else None
+        if container is not None:
+            lines = _inside(lines, container)
+        if between is not None:
+            lines.insert(0, between)
+        left -= sum(map(len, lines)) + len(lines)
         if left < 0:
             break
-        made += begun
+        made += lines
         before = container
     return "\n".join(made)
 
 
-def _joined(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yields the blocks that are kept, each with those that belong to the same paragraph."""
-    last: Block | None = None
+def _inside(lines: list[str], container: Container) -> list[str]:
+    """Returns lines with what those in a container begin with."""
+    first, rest = container.begin() + lines[0], container.rest
+    if len(lines) == 1:
+        return [first]
+    empty = rest.rstrip()
+    return [first, *[rest + line if line else empty for line in lines[1:]]]
+
+
+def _joined(blocks: Iterable[Block]) -> list[Block]:
+    """Returns the blocks that are kept, each with those that belong to the same paragraph."""
+    joined: list[Block] = []
     more: list[str] = []
     was_kept = False
     for block in blocks:
         if block.is_kept:
-            if was_kept and last is not None and block.glue is not Glue.NONE and _can_follow(last, block):
-                glue = block.glue.value if last.kind in (PARAGRAPH, IMAGE, CODE) else " "
-                more += (glue, block.text)
+            if was_kept and block.glue and _can_follow(last := joined[-1], block):
+                more += (block.glue if last.kind in _KEEP_LINES else " ", block.text)
             else:
-                if last is not None:
-                    last.text += "".join(more)
-                    yield last
-                last, more = block, []
+                if more:
+                    joined[-1].text += "".join(more)
+                    more = []
+                joined.append(block)
         was_kept = block.is_kept
-    if last is not None:
-        last.text += "".join(more)
-        yield last
+    if more:
+        joined[-1].text += "".join(more)
+    return joined
 
 
 def _can_follow(last: Block, block: Block) -> bool:
@@ -142,12 +141,15 @@ def _table(blocks: list[Block]) -> Iterator[tuple[list[str], Container | None]]:
 
 
 def _lines(block: Block) -> list[str]:
-    if block.kind == CODE:
-        code = block.text.expandtabs(8).rstrip().lstrip("\n").replace("\r", "").split("\n")
-        runs = _FENCES.findall(block.text)
+    text, kind = block.text, block.kind
+    if kind in (PARAGRAPH, IMAGE):
+        if "\n" not in text:
+            return [text]
+        first, *rest = text.split("\n")
+        return [first, *map(escaped_start, rest)]
+    if kind == CODE:
+        code = text.expandtabs(8).rstrip().lstrip("\n").replace("\r", "").split("\n")
+        runs = _FENCES.findall(text) if "```" in text else ()
         fence = "`" * max(3, 1 + max(map(len, runs), default=0))
-        return [fence + block.language, *(line.rstrip() for line in code), fence]
-    if block.kind in (PARAGRAPH, IMAGE):
-        first, *rest = block.text.split("\n")
-        return [first, *(escaped_start(line) for line in rest)]
-    return ["#" * block.kind + " " + _LAST_SIGNS.sub(r"\\\1", block.text)]
+        return [fence + block.language, *map(str.rstrip, code), fence]
+    return [f"{'#' * kind} {_LAST_SIGNS.sub(_ESCAPED_SIGNS, text) if text.endswith('#') else text}"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 MAX_DEPTH = 20
 """Lists, items and quotations that are nested deeper belong to the one around them."""
 
@@ -14,18 +12,28 @@ class Container:
     marker   begins the first line of an item, and each line of a quotation; "" for a list
     number   of the next item of an ordered list; 0 for other lists, -1 for what is no list
     listing  the list of an item
+    around   this one and those around it, from the inside
+    rest     what lines after the first one begin with
     """
 
+    __slots__ = ("_indent", "around", "depth", "has_begun", "listing", "marker", "number", "parent", "rest")
+
     def __init__(self, parent: Container | None, marker: str, number: int = -1) -> None:
+        is_item = marker not in _NOT_ITEMS
         self.parent = parent
         self.number = number
-        self.listing = parent if marker and parent is not None and parent.number >= 0 else None
         self.marker = marker
-        self._indent = marker if marker == "> " else " " * len(marker)
-        self.depth: int = parent.depth + 1 if parent is not None else 1
-        self.rest: str = (parent.rest if parent is not None else "") + self._indent
-        """What lines after the first one begin with."""
-        self.has_begun = marker in ("", "> ")
+        self._indent = " " * len(marker) if is_item else marker
+        self.has_begun = not is_item
+        self.listing: Container | None = None
+        if parent is None:
+            self.depth, self.rest = 1, self._indent
+            self.around: tuple[Container, ...] = (self,)
+            return
+        self.depth, self.rest = parent.depth + 1, parent.rest + self._indent
+        self.around = (self, *parent.around)
+        if marker and parent.number >= 0:
+            self.listing = parent
 
     @classmethod
     def listed(cls, parent: Container | None, start: int) -> Container | None:
@@ -35,7 +43,7 @@ class Container:
     @classmethod
     def quote(cls, parent: Container | None) -> Container | None:
         """Returns a quotation."""
-        return cls(parent, "> ") if _is_possible(parent) else parent
+        return cls(parent, _QUOTE) if _is_possible(parent) else parent
 
     @classmethod
     def item(cls, parent: Container | None) -> Container | None:
@@ -49,6 +57,8 @@ class Container:
 
     def begin(self) -> str:
         """Returns what the next line begins with, if a block begins there; items begin with their first block."""
+        if self.has_begun and self.marker not in _NOT_ITEMS:  # then those around it have begun too
+            return self.rest
         around = self.parent.begin() if self.parent is not None else ""
         own = self._indent if self.has_begun else self.marker
         self.has_begun = True
@@ -56,22 +66,20 @@ class Container:
 
     def beginning(self) -> Container | None:
         """Returns the outermost item that the next block begins, if any."""
-        return next((one for one in reversed(list(self.around())) if not one.has_begun), None)
+        found = None
+        for one in self.around:
+            if not one.has_begun:
+                found = one
+        return found
 
-    def around(self) -> Iterator[Container]:
-        """Yields the container and those around it, from the inside."""
-        one: Container | None = self
-        while one is not None:
-            yield one
-            one = one.parent
+
+_QUOTE = "> "
+_NOT_ITEMS = ("", _QUOTE)
+"""The markers of what is not an item."""
 
 
 def _is_possible(parent: Container | None) -> bool:
     return parent is None or parent.depth < MAX_DEPTH
-
-
-def _is_item(one: Container | None) -> bool:
-    return one is not None and one.marker not in ("", "> ")
 
 
 def separation(before: Container | None, now: Container | None) -> str | None:
@@ -81,12 +89,15 @@ def separation(before: Container | None, now: Container | None) -> str | None:
     """
     if before is None or now is None:
         return ""
-    item, inside = now.beginning(), list(before.around())
-    if item is not None and item.listing is not None:
-        if any(one.listing is item.listing for one in inside):
-            return None
-        is_below = before is item.listing or (before is item.listing.parent and _is_item(before))
+    if before is now:
+        return now.rest.rstrip()
+    item, inside = now.beginning(), before.around
+    if item is not None and (listing := item.listing) is not None:
+        for one in inside:
+            if one.listing is listing:
+                return None
+        is_below = before is listing or (before is listing.parent and before.marker not in _NOT_ITEMS)
         if is_below and item.marker in ("- ", "1. "):
             return None
-    common = next((one for one in now.around() if one in inside), None)
+    common = next((one for one in now.around if one in inside), None)
     return common.rest.rstrip() if common is not None else ""

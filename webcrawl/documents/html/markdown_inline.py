@@ -17,7 +17,7 @@ CODE_MARK, LINK_MARK = "`", "["
 _MAX_ALT = 1_000
 _MAX_ADDRESS = 2_000
 
-_SPECIAL = re.compile(r"[\\`*_\[\]<&~]")
+SPECIAL = re.compile(r"[\\`*_\[\]<&~]")
 # "_" between letters, and "&" that begins no character reference, are never markup
 _ESCAPED = re.compile(r"[\\`*\[\]<~]|(?<![^\W_])_|_(?![^\W_])|&(?=[#A-Za-z]|$)")
 _BACKTICKS = re.compile("`+")
@@ -36,16 +36,9 @@ class Mark:
     start: int
 
 
-class _Code(str):
-    """A code span; two in a row are one, because the backticks between them would be read as one run."""
-
-    __slots__ = ("content",)
-    content: str
-
-
 def escaped(text: str) -> str:
     """Returns a text that is no Markdown, except for what is markup only at the start of a line."""
-    return _ESCAPED.sub(r"\\\g<0>", text) if _SPECIAL.search(text) else text
+    return _ESCAPED.sub(r"\\\g<0>", text) if SPECIAL.search(text) else text
 
 
 def wrapped(pieces: list[str], kind: str, inside: list[str], address: str) -> None:
@@ -54,13 +47,14 @@ def wrapped(pieces: list[str], kind: str, inside: list[str], address: str) -> No
     core = text.strip()
     marked = "" if kind in (CODE_MARK, LINK_MARK) else _emphasis(kind, core, pieces[-1] if pieces else "")
     if not core or marked == core:
-        _append(pieces, inside)
+        for piece in inside:
+            pieces.append(_code(_content(piece), pieces) if piece[:1] == CODE_MARK else piece)
         return
     start = 0 if len(core) == len(text) else text.index(core[0])
     if start:
         pieces.append(text[:start])
     if kind == CODE_MARK:
-        pieces.append(_code(core, pieces))
+        pieces.append(_code(" ".join(core.split()), pieces))
     elif kind == LINK_MARK:
         _protect_mark(pieces)
         pieces.append(f"[{core}]({address})")
@@ -70,25 +64,22 @@ def wrapped(pieces: list[str], kind: str, inside: list[str], address: str) -> No
         pieces.append(text[start + len(core) :])
 
 
-def _append(pieces: list[str], more: list[str]) -> None:
-    """Appends pieces as they are."""
-    for piece in more:
-        pieces.append(_code(piece.content, pieces) if isinstance(piece, _Code) else piece)
+def _code(content: str, pieces: list[str]) -> str:
+    """Returns a code span; two in a row are one, because the backticks between them would be read as one run."""
+    if pieces and pieces[-1][:1] == CODE_MARK:
+        content = _content(pieces.pop()) + content
+    if CODE_MARK not in content:
+        return f"`{content}`"
+    fence = CODE_MARK * (max(map(len, _BACKTICKS.findall(content))) + 1)
+    padding = " " if content[0] == CODE_MARK or content[-1] == CODE_MARK else ""
+    return f"{fence}{padding}{content}{padding}{fence}"
 
 
-def _code(core: str, pieces: list[str]) -> _Code:
-    content = " ".join(core.split())
-    if pieces and isinstance(last := pieces[-1], _Code):
-        content = last.content + content
-        pieces.pop()
-    if "`" in content:
-        fence = "`" * (max(map(len, _BACKTICKS.findall(content))) + 1)
-        padding = " " if content[0] == "`" or content[-1] == "`" else ""
-        code = _Code(f"{fence}{padding}{content}{padding}{fence}")
-    else:
-        code = _Code(f"`{content}`")
-    code.content = content
-    return code
+def _content(code: str) -> str:
+    """Returns what is in a code span. No other piece begins with a backtick: in texts they are escaped."""
+    inside = code.lstrip(CODE_MARK)
+    inside = inside[: len(inside) - (len(code) - len(inside))]
+    return inside[1:-1] if inside[0] == " " else inside
 
 
 def _protect_mark(pieces: list[str]) -> None:

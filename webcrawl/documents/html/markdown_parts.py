@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from selectolax.lexbor import LexborNode
@@ -44,9 +45,13 @@ def keep_main_part(blocks: Sequence[Block], main_text: str) -> bool:
     """
     wanted = lines_of(main_text)
     texts = [block for block in blocks if block.lines]
-    for block in blocks:
-        block.is_kept = False
-    found = _Alignment(texts, wanted).keep() if wanted else 0
+    # most pages of documentation have nothing else in the element around the main part
+    if tuple(chain.from_iterable([block.lines for block in texts])) == wanted:
+        found = len(wanted)
+    else:
+        for block in texts:
+            block.is_kept = False
+        found = _Alignment(texts, wanted).keep() if wanted else 0
     was_kept = False
     for block in blocks:
         if block.kind == IMAGE:
@@ -135,8 +140,11 @@ class _Alignment:
 def _in_order(anchors: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
     """Returns most of the anchors, in the order of blocks and of lines: a longest increasing subsequence.
 
-    By patience sorting; those that overlap with the one before are left out.
+    By patience sorting; those that overlap with the one before are left out. Most are in order already.
     """
+    ends = [0, *[end for _, _, end in anchors]]
+    if all([place >= end for (_, place, _), end in zip(anchors, ends, strict=False)]):
+        return [(number, place) for number, place, _ in anchors]
     lowest, tops = list[int](), list[int]()
     before: list[int] = []
     for number, (_, place, _) in enumerate(anchors):

@@ -69,6 +69,8 @@ class Table:
 
     def _grid(self) -> list[Row]:
         """Returns the texts by row and column; cells that span several have empty ones beside or below them."""
+        if all([cell.columns == cell.rows == 1 for cells in self.rows for cell in cells]):
+            return [list(map(_text, cells[: MAX_COLUMNS + 1])) for cells in self.rows]
         grid: list[Row] = []
         spans: dict[int, int] = {}
         for cells in self.rows:
@@ -95,4 +97,6 @@ def _skip(row: Row, spans: dict[int, int]) -> None:
 
 
 def _text(cell: Cell) -> str:
-    return " ".join(cell.texts).replace("\\\n", " ").replace("\n", " ").replace("|", "\\|")
+    texts = cell.texts
+    text = texts[0] if len(texts) == 1 else " ".join(texts)
+    return text.replace("\\\n", " ").replace("\n", " ").replace("|", "\\|")

@@ -1,0 +1,69 @@
+"""How the elements of a page are treated in Markdown, by Lexbor's numbers of their names."""
+
+from __future__ import annotations
+
+from webcrawl.documents.html.markdown_inline import CODE_MARK, LINK_MARK
+from webcrawl.documents.html.text import HIDDEN, INLINE_IDS, tag_ids
+
+# Those from IS_BLOCK on are blocks; those after it mean something.
+(
+    IS_NEUTRAL,
+    IS_MARK,
+    IS_HIDDEN,
+    IS_BREAK,
+    IS_IMAGE,
+    IS_BLOCK,
+    IS_HEADING,
+    IS_CODE,
+    IS_LIST,
+    IS_ITEM,
+    IS_QUOTE,
+    IS_TABLE,
+    IS_ROW,
+    IS_CELL,
+) = range(14)
+
+MARKS = {
+    number: mark
+    for names, mark in (
+        ("b strong", "**"),
+        ("em i", "*"),
+        ("del s strike", "~~"),
+        ("code kbd samp tt", CODE_MARK),
+        ("a", LINK_MARK),
+    )
+    for number in tag_ids(names)
+}
+HEADINGS = {number: level for level in range(1, 7) for number in tag_ids(f"h{level}")}
+(ORDERED,), (HEADER_CELL,) = map(tag_ids, ("ol", "th"))
+
+IN_PAGE = (
+    dict.fromkeys(INLINE_IDS, IS_NEUTRAL)
+    | dict.fromkeys(MARKS, IS_MARK)
+    | dict.fromkeys(HEADINGS, IS_HEADING)
+    | {
+        number: treatment
+        for names, treatment in (
+            ("br", IS_BREAK),
+            ("img", IS_IMAGE),
+            ("pre", IS_CODE),
+            ("dir dl menu ol ul", IS_LIST),
+            ("dd li", IS_ITEM),
+            ("blockquote", IS_QUOTE),
+            ("table", IS_TABLE),
+            ("tr", IS_ROW),
+            ("td th", IS_CELL),
+        )
+        for number in tag_ids(names)
+    }
+    | dict.fromkeys(HIDDEN, IS_HIDDEN)
+)
+"""How elements are treated in a page; those that are not named are IS_BLOCK."""
+IN_MAIN_PART = IN_PAGE | dict.fromkeys(
+    tag_ids("nav aside footer button select textarea dialog menu"), IS_HIDDEN
+)
+"""How they are treated in the main part."""
+MEANINGFUL = frozenset(
+    [number for number, treatment in IN_PAGE.items() if treatment == IS_MARK or treatment > IS_BLOCK]
+)
+"""The elements that change the Markdown of what is in them."""

@@ -1,7 +1,7 @@
 """The Markdown of an HTML page: CommonMark (https://spec.commonmark.org/) with the tables of GitHub Flavored Markdown.
 
-The page is walked once. Blocks that are not in the main part are left out afterwards: its text, not its tree, says which
-ones they are.
+The page is walked once. Blocks that are not in the main part are left out afterwards: its text, not its tree, says
+which ones they are.
 """
 
 from __future__ import annotations

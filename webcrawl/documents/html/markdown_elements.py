@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from selectolax.lexbor import LexborNode
+
 from webcrawl.documents.html.markdown_inline import CODE_MARK, LINK_MARK
 from webcrawl.documents.html.text import HIDDEN, INLINE_IDS, tag_ids
 
@@ -67,3 +69,16 @@ MEANINGFUL = frozenset(
     [number for number, treatment in IN_PAGE.items() if treatment == IS_MARK or treatment > IS_BLOCK]
 )
 """The elements that change the Markdown of what is in them."""
+
+
+def only_text(node: LexborNode) -> str | None:
+    """Returns the text in an element whose first child is `node`; None if there is anything else in it."""
+    while node.next is None:
+        text = node.text_content
+        if text is not None or IN_PAGE.get(node.tag_id) != IS_NEUTRAL:
+            return text
+        child = node.first_child
+        if child is None:
+            return None
+        node = child
+    return None

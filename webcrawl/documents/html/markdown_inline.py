@@ -22,6 +22,8 @@ SPECIAL = re.compile(r"[\\`*_\[\]<&~]")
 _ESCAPED = re.compile(r"[\\`*\[\]<~]|(?<![^\W_])_|_(?![^\W_])|&(?=[#A-Za-z]|$)")
 _BACKTICKS = re.compile("`+")
 _SAFE_FRAGMENT = re.compile(r"[A-Za-z0-9._~:/?@!$&'*+,;=%-]*")
+_PLAIN_FRAGMENT = re.compile(r"[A-Za-z0-9._~:/?@!$'*+,=%-]*")
+"""Such a fragment is the same in a destination, and ends no character reference that the address begins."""
 _TRACKING_SIZES = frozenset({"0", "1", "0px", "1px"})
 # what may stand outside of emphasis: it must not begin or end with punctuation
 _OPENING, _CLOSING = "\"'“‘", ".,:;?!\"'”’…"
@@ -45,7 +47,8 @@ def wrapped(pieces: list[str], kind: str, inside: list[str], address: str) -> No
     """Appends the pieces in an inline element to those of its block; `address` is that of a link."""
     text = inside[0] if len(inside) == 1 else "".join(inside)
     core = text.strip()
-    marked = "" if kind in (CODE_MARK, LINK_MARK) else _emphasis(kind, core, pieces[-1] if pieces else "")
+    is_emphasis = kind != LINK_MARK and kind != CODE_MARK
+    marked = _emphasis(kind, core, pieces[-1] if pieces else "") if is_emphasis else ""
     if not core or marked == core:
         for piece in inside:
             pieces.append(_code(_content(piece), pieces) if piece[:1] == CODE_MARK else piece)
@@ -53,13 +56,14 @@ def wrapped(pieces: list[str], kind: str, inside: list[str], address: str) -> No
     start = 0 if len(core) == len(text) else text.index(core[0])
     if start:
         pieces.append(text[:start])
-    if kind == CODE_MARK:
-        pieces.append(_code(" ".join(core.split()), pieces))
-    elif kind == LINK_MARK:
-        _protect_mark(pieces)
-        pieces.append(f"[{core}]({address})")
-    else:
+    if is_emphasis:
         pieces.append(marked)
+    elif kind == CODE_MARK:
+        pieces.append(_code(core if core.isalnum() else " ".join(core.split()), pieces))
+    else:
+        if pieces and pieces[-1][-1:] == "!":  # the link would be an image
+            pieces[-1] = pieces[-1][:-1] + "\\!"
+        pieces.append(f"[{core}]({address})")
     if start + len(core) < len(text):
         pieces.append(text[start + len(core) :])
 
@@ -80,12 +84,6 @@ def _content(code: str) -> str:
     inside = code.lstrip(CODE_MARK)
     inside = inside[: len(inside) - (len(code) - len(inside))]
     return inside[1:-1] if inside[0] == " " else inside
-
-
-def _protect_mark(pieces: list[str]) -> None:
-    """Keeps an exclamation mark in front of a link from making it an image."""
-    if pieces and pieces[-1].endswith("!"):
-        pieces[-1] = pieces[-1][:-1] + "\\!"
 
 
 def _emphasis(mark: str, core: str, before: str) -> str:
@@ -120,22 +118,29 @@ class Destinations:
     def __init__(self, base: str) -> None:
         self._url = base
         self._base = Base(base)
-        self._known: dict[str, str] = {}
+        self._pages: dict[str, str] = {}
+        """The destinations of addresses without their fragments."""
 
     def of(self, written: str | None) -> str:
         """Returns the destination of an address; "" for one that is malformed, too long, or no page or file."""
         if not written or len(written) > _MAX_ADDRESS:
             return ""
-        found = self._known.get(written)
-        if found is None:
-            found = self._known[written] = self._made(written.strip())
-        return found
+        address, mark, fragment = written.strip().partition("#")
+        page = self._pages.get(address)
+        if page is None:
+            page = self._pages[address] = self._made(address, "", "")
+        if not mark:
+            return page
+        if page and _PLAIN_FRAGMENT.fullmatch(fragment):
+            destination = f"{page}#{fragment}"
+            if len(destination) <= _MAX_ADDRESS:
+                return destination
+        return self._made(address, mark, fragment)
 
-    def _made(self, written: str) -> str:
-        address, mark, fragment = written.partition("#")
+    def _made(self, address: str, mark: str, fragment: str) -> str:
         try:
             if mark and not _SAFE_FRAGMENT.fullmatch(fragment):
-                url: str | None = ada_url.join_url(self._url, written)
+                url: str | None = ada_url.join_url(self._url, address + mark + fragment)
             else:
                 joined = self._base.resolve(address) if address else self._url.partition("#")[0]
                 url = joined and joined + mark + fragment

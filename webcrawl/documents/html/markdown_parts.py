@@ -44,14 +44,18 @@ def keep_main_part(blocks: Sequence[Block], main_text: str) -> bool:
     between them, as in the "patience diff" of Bram Cohen (2009).
     """
     wanted = lines_of(main_text)
-    texts = [block for block in blocks if block.lines]
-    # most pages of documentation have nothing else in the element around the main part
-    if tuple(chain.from_iterable([block.lines for block in texts])) == wanted:
-        found = len(wanted)
-    else:
+    lines = frozenset(wanted)
+    texts: list[Block] = []  # the others are not in the main part
+    for block in blocks:
+        block.is_kept = bool(block.lines) and block.lines[0] in lines
+        if block.is_kept:
+            texts.append(block)
+    found = len(wanted)
+    # mostly these are all lines, in their order
+    if tuple(chain.from_iterable([block.lines for block in texts])) != wanted:
         for block in texts:
             block.is_kept = False
-        found = _Alignment(texts, wanted).keep() if wanted else 0
+        found = _Alignment(texts, wanted).keep()
     was_kept = False
     for block in blocks:
         if block.kind == IMAGE:
@@ -143,7 +147,7 @@ def _in_order(anchors: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
     By patience sorting; those that overlap with the one before are left out. Most are in order already.
     """
     ends = [0, *[end for _, _, end in anchors]]
-    if all([place >= end for (_, place, _), end in zip(anchors, ends, strict=False)]):
+    if all(place >= end for (_, place, _), end in zip(anchors, ends, strict=False)):
         return [(number, place) for number, place, _ in anchors]
     lowest, tops = list[int](), list[int]()
     before: list[int] = []

@@ -69,7 +69,7 @@ class Table:
 
     def _grid(self) -> list[Row]:
         """Returns the texts by row and column; cells that span several have empty ones beside or below them."""
-        if all([cell.columns == cell.rows == 1 for cells in self.rows for cell in cells]):
+        if all(cell.columns == cell.rows == 1 for cells in self.rows for cell in cells):
             return [list(map(_text, cells[: MAX_COLUMNS + 1])) for cells in self.rows]
         grid: list[Row] = []
         spans: dict[int, int] = {}

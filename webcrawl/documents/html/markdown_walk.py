@@ -23,7 +23,6 @@ from webcrawl.documents.html.markdown_containers import Container
 from webcrawl.documents.html.markdown_elements import (
     HEADER_CELL,
     HEADINGS,
-    IN_PAGE,
     IS_BLOCK,
     IS_BREAK,
     IS_CELL,
@@ -31,14 +30,15 @@ from webcrawl.documents.html.markdown_elements import (
     IS_HEADING,
     IS_HIDDEN,
     IS_IMAGE,
+    IS_ITEM,
     IS_LIST,
     IS_MARK,
-    IS_NEUTRAL,
     IS_QUOTE,
     IS_ROW,
     IS_TABLE,
     MARKS,
     ORDERED,
+    only_text,
 )
 from webcrawl.documents.html.markdown_inline import (
     CODE_MARK,
@@ -52,7 +52,7 @@ from webcrawl.documents.html.markdown_inline import (
 )
 from webcrawl.documents.html.markdown_tables import Cell, Table
 from webcrawl.documents.html.text import INLINE, TEXT_NODE, clean
-from webcrawl.documents.html.text_lines import lines_of
+from webcrawl.documents.html.text_lines import collapsed, lines_of
 
 _INSIDE_CODE = f":not({','.join(sorted(INLINE))})"
 """What has to be looked at in a <pre>; of all other elements, only the text counts."""
@@ -80,8 +80,7 @@ class Walk:
     def blocks(self, root: LexborNode, treatments: Mapping[int, int]) -> list[Block]:
         """Returns the blocks of text under a node, and its images; `treatments`: of elements, by their numbers."""
         treatment_of, add, raw = treatments.get, self._add, self._raw
-        open_elements: list[tuple[LexborNode, int, Any]] = []
-        node = root.first_child
+        open_elements, node = list[tuple[LexborNode, int, Any]](), root.first_child
         while node is not None or open_elements:
             if node is None:
                 node, treatment, before = open_elements.pop()
@@ -133,7 +132,7 @@ class Walk:
 
     def _add_marked(self, tag: int, node: LexborNode, child: LexborNode) -> bool:
         """Adds an inline element if there is nothing but a text in it; returns whether that is so."""
-        text = _only_text(child)
+        text = only_text(child)
         if text is None:
             return False
         if not self._raw and text.isspace() and self._code is None:
@@ -158,7 +157,14 @@ class Walk:
             was, self._code = self._code, self._code or language_of(node)
             return was
         if treatment <= IS_QUOTE:
-            around, self._container = self._container, self._begun(treatment, tag, node)
+            around = self._container
+            if treatment == IS_ITEM:
+                self._container = Container.item(around)
+            elif treatment == IS_QUOTE:
+                self._container = Container.quote(around)
+            else:
+                start = number_of(node.attributes.get("start"), 1, _MAX_START) if tag == ORDERED else 0
+                self._container = Container.listed(around, start)
             return around
         if treatment == IS_TABLE:
             for table in self._tables[-1:]:
@@ -225,13 +231,6 @@ class Walk:
         wrapped(inline, mark.kind, inside, mark.address)
         mark.start = 0
 
-    def _begun(self, treatment: int, tag: int, node: LexborNode) -> Container | None:
-        """Returns the container that begins with an element."""
-        if treatment == IS_LIST:
-            start = number_of(node.attributes.get("start"), 1, _MAX_START) if tag == ORDERED else 0
-            return Container.listed(self._container, start)
-        return (Container.quote if treatment == IS_QUOTE else Container.item)(self._container)
-
     def _begin_in_table(self, treatment: int, tag: int, node: LexborNode) -> None:
         table = self._tables[-1]
         if treatment == IS_ROW:
@@ -268,36 +267,25 @@ class Walk:
         self._glue = _following(self._glue, glue)
 
     def _put(self, kind: int, lines: tuple[str, ...], glue: str, raw: str = "") -> None:
+        code = self._code
         for mark in reversed(self._marks):
-            if self._code is None:
+            if code is None:
                 self._wrap(mark)
             mark.start = 0
         text = "".join(self._inline)
         self._inline.clear()
         self._raw.clear()
-        if self._code is not None:
+        if code is not None:
             kind, text = CODE, clean(text)
         else:  # most blocks have no marks
-            text = " ".join(lines if text == raw else clean(text).split())
-            text = escaped_start(text) if kind in (IMAGE, PARAGRAPH) else text
+            text = collapsed(" ".join(lines) if text == raw else clean(text))
+            if kind in (PARAGRAPH, IMAGE):
+                text = escaped_start(text)
         cell = self._cells[-1] if self._cells else None
         if cell is not None and kind not in (PARAGRAPH, IMAGE):
             cell.table.is_layout = True
-        self._blocks.append(Block(text, kind, lines, self._container, cell, self._glue, self._code or ""))
+        self._blocks.append(Block(text, kind, lines, self._container, cell, self._glue, code or ""))
         self._glue = glue
-
-
-def _only_text(node: LexborNode) -> str | None:
-    """Returns the text in an element whose first child is `node`; None if there is anything else in it."""
-    while node.next is None:
-        text = node.text_content
-        if text is not None or IN_PAGE.get(node.tag_id) != IS_NEUTRAL:
-            return text
-        child = node.first_child
-        if child is None:
-            return None
-        node = child
-    return None
 
 
 def _following(before: str, glue: str) -> str:

@@ -19,12 +19,18 @@ def visible_text(tree: LexborHTMLParser) -> str:
 
 def lines_of(text: str) -> tuple[str, ...]:
     """Returns the lines of a text that are not empty, white space collapsed."""
-    # white space other than a blank is not printable, and so is the end of a block
-    if text.isprintable() and "  " not in text:
+    return tuple(map(collapsed, stripped_lines(text)))
+
+
+def stripped_lines(text: str) -> tuple[str, ...]:
+    """Returns the lines of a text that are not empty, without the white space around them."""
+    text = clean(text)
+    if "\n" not in text:
         return (line,) if (line := text.strip()) else ()
-    if text.isspace():
-        return ()
-    lines = filter(None, map(str.strip, clean(text).split("\n")))
-    return tuple(
-        [line if line.isprintable() and "  " not in line else " ".join(line.split()) for line in lines]
-    )
+    return tuple(filter(None, map(str.strip, text.split("\n"))))
+
+
+def collapsed(text: str) -> str:
+    """Returns a text without white space around it, and with a single blank for any other."""
+    # white space other than a blank is not printable
+    return text.strip() if "  " not in text and text.isprintable() else " ".join(text.split())

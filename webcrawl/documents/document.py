@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import BinaryIO, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, TypeAlias, overload
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 from w3lib.encoding import read_bom, to_unicode
@@ -45,6 +45,8 @@ _LINK_ELEMENTS = _by_number(_LINK_ATTRIBUTES)
 _TRUSTED_PAGE = 6_000
 _TRUSTED_TAG = 32_768
 
+MANY_ELEMENTS = 5_000
+"""The attributes of more elements are not kept in memory."""
 MAX_METAS = 1_000
 """The <meta content> of a page that are read: their readers run for each page, and a page of 8 MB may have 190,000."""
 
@@ -81,7 +83,7 @@ class Document:
         self._html: LexborHTMLParser | None = None
         self._simplified = False
         self._taken = False
-        self._elements: list[Element] | None = None
+        self._elements: Sequence[Element] | None = None
         self._metas: list[Attributes] | None = None
 
     def __len__(self) -> int:
@@ -149,7 +151,7 @@ class Document:
         """Frees the text and the tree, which takes 15 times the memory of the bytes. They are made again when used.
 
         A tree made in another thread is kept, because it would take too long here. `only_elements`: frees `elements`,
-        which may take 70 MB, and keeps `metas`.
+        which may take 15 MB, and keeps `metas`.
         """
         if only_elements:
             self._metas = self.metas
@@ -183,7 +185,7 @@ class Document:
         return True
 
     @property
-    def elements(self) -> list[Element]:
+    def elements(self) -> Sequence[Element]:
         """The elements with a link, and <meta content>, in document order; searched once."""
         if self._elements is None:
             self._elements = elements(self.html)
@@ -213,19 +215,57 @@ def _bounded(markup: bytes) -> bytes:
     return markup
 
 
-def elements(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> list[Element]:
+class _ManyElements(Sequence[Element]):
+    """The elements of a page with very many of them.
+
+    Their attributes are read from the tree each time. Those of 200,000 links would take 75 MB.
+    """
+
+    __slots__ = ("_nodes",)
+
+    def __init__(self, nodes: Sequence[LexborNode]) -> None:
+        self._nodes = nodes
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    @overload
+    def __getitem__(self, index: int) -> Element: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Element]: ...
+
+    def __getitem__(self, index: int | slice) -> Element | Sequence[Element]:
+        if isinstance(index, slice):
+            return _ManyElements(self._nodes[index])
+        return _element(self._nodes[index])
+
+    def __iter__(self) -> Iterator[Element]:
+        return map(_element, self._nodes)
+
+
+def _element(node: LexborNode) -> Element:
+    return _LINK_ELEMENTS[node.tag_id][0], node.attributes
+
+
+def elements(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> Sequence[Element]:
     """Returns the elements of `Document.elements`; appends their nodes to `nodes`."""
+    selected = tree.css(_SELECTOR)
     found: list[Element] = []
+    are_many = len(selected) > MANY_ELEMENTS
+    if are_many and nodes is None:
+        nodes = []
     metas = 0
-    for node in tree.css(_SELECTOR):
+    for node in selected:
         known = _LINK_ELEMENTS.get(node.tag_id)
         if known is not None and known[1] in (attributes := node.attributes):
             if known[0] == "meta" and (metas := metas + 1) > MAX_METAS:
                 continue
-            found.append((known[0], attributes))
+            if not are_many:
+                found.append((known[0], attributes))
             if nodes is not None:
                 nodes.append(node)
-    return found
+    return found if nodes is None or not are_many else _ManyElements(nodes)
 
 
 def decode(body: bytes, charset: str | None) -> str:

@@ -99,14 +99,15 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
 
 def frame_links(elements: Iterable[Element], url: str) -> list[str]:
     """Returns the frames of the frameset at `url`, normalised, without fragments, in document order, each once."""
-    found = list(elements)
-    frames = [attributes for tag, attributes in found if tag == "frame"]
-    if not frames:
-        return []
-    base = _base(next((attributes["href"] or "" for tag, attributes in found if tag == "base"), None), url)
-    links: dict[str, None] = {}
-    for attributes in frames:
-        if address := _without_fragment(attributes["src"] or ""):
+    href, frames = None, dict[str, None]()
+    for tag, attributes in elements:
+        if tag == "frame":
+            frames[attributes["src"] or ""] = None
+        elif tag == "base" and href is None:
+            href = attributes["href"] or ""
+    base, links = _base(href, url) if frames else Base(url), dict[str, None]()
+    for written in frames:
+        if address := _without_fragment(written):
             link = _resolve_or_none(address, base)
             if link is not None and link != url:
                 links[link] = None

@@ -34,6 +34,7 @@ START_SECONDS = 60.0
 """How long a child may take to start, which includes imports on a busy machine."""
 _SOCKET_BUFFER = 1024 * 1024
 _MAX_ANSWER = 32 * 1024 * 1024
+_LARGE_ANSWER = 1024 * 1024
 _MOST_SECONDS = 86_400.0
 
 
@@ -46,7 +47,7 @@ class ChildProcess(asyncio.Protocol):
     seconds   of processor that the last answer took
     """
 
-    def __init__(self, receive: Callable[[bytes], bool]) -> None:
+    def __init__(self, receive: Callable[[bytes | bytearray], bool]) -> None:
         self._receive = receive
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
@@ -61,7 +62,7 @@ class ChildProcess(asyncio.Protocol):
         self.opens_files = False
 
     @classmethod
-    async def start(cls, module: str, memory: int, receive: Callable[[bytes], bool]) -> Self:
+    async def start(cls, module: str, memory: int, receive: Callable[[bytes | bytearray], bool]) -> Self:
         """Returns a process that is ready; raises OSError, TimeoutError or ReaderEnded.
 
         `memory` limits its address space, in bytes.
@@ -179,12 +180,20 @@ class ChildProcess(asyncio.Protocol):
             position = start + length
             # a child that a document has taken over may send anything, also NaN
             self.seconds = seconds if 0 <= seconds <= _MOST_SECONDS else 0.0
-            if not self._accept(bytes(buffer[start:position])):
+            answer: bytes | bytearray
+            if length >= _LARGE_ANSWER and position == len(buffer):
+                # up to 32 MB, which need not be there twice
+                answer, self._buffer = buffer, bytearray()
+                del answer[:start]
+                buffer, position = self._buffer, 0
+            else:
+                answer = bytes(memoryview(buffer)[start:position])
+            if not self._accept(answer):
                 self.kill("made its reader process send an invalid answer")
                 return
         del buffer[:position]
 
-    def _accept(self, answer: bytes) -> bool:
+    def _accept(self, answer: bytes | bytearray) -> bool:
         if not self._is_ready.done():
             self.opens_files = answer == READY_WITH_FILES
             if answer in (READY, READY_WITH_FILES):

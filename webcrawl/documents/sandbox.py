@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgpack
@@ -39,6 +40,8 @@ _FORBIDDEN_EVENTS = (
 _PR_SET_PDEATHSIG = 1
 _LONG_SECONDS = 0.1
 """A document that takes as much processor time was large: the memory that it leaves is given back."""
+_STATM = Path("/proc/self/statm")
+"""Its first number is the size of the address space in pages. Systems without it, as macOS, know no such limit."""
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 
 
@@ -74,7 +77,8 @@ class Sandbox:
                 _give_back_memory()
 
     def _send(self, answer: bytes, seconds: float = 0.0) -> None:
-        self._sink.write(ANSWER_HEAD.pack(len(answer), seconds) + answer)
+        self._sink.write(ANSWER_HEAD.pack(len(answer), seconds))
+        self._sink.write(answer)
         self._sink.flush()
 
 
@@ -87,6 +91,16 @@ def bound_cpu_seconds(seconds: float) -> None:
     limit = int(used.ru_utime + used.ru_stime + seconds) + 2
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def bound_memory(more: int | None) -> None:
+    """Lets this process take so many more bytes of address space, at most MEMORY in all; None: MEMORY in all."""
+    with suppress(OSError, ValueError):
+        most = resource.getrlimit(resource.RLIMIT_AS)[1]
+        limit = most
+        if more is not None and most != resource.RLIM_INFINITY:
+            limit = min(most, more + int(_STATM.read_text().split()[0]) * resource.getpagesize())
+        resource.setrlimit(resource.RLIMIT_AS, (limit, most))
 
 
 def _give_back_memory() -> None:

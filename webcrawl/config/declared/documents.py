@@ -33,8 +33,9 @@ READING = Group(
             "MIME_MEMORY",
             1_073_741_824,
             Whole(least=256 * 1024 * 1024),
-            "Address space of each process that reads documents, in bytes. A document that needs more gets a "
-            "`processing_error`. On macOS there is no such limit.",
+            "Address space of each process that reads documents, in bytes. One document other than HTML may take an "
+            "eighth of it, at least 128 MiB, and 48 bytes more for each of its own. A document that needs more gets a "
+            "`processing_error`. On macOS there are no such limits.",
             example=2_147_483_648,
         ),
     ),

@@ -142,7 +142,7 @@ def pack(outline: Outline) -> bytes:
         return bytes(msgpack.packb(plain, datetime=True, unicode_errors="replace"))
 
 
-def unpack(data: bytes, document: Document) -> Outline:
+def unpack(data: bytes | bytearray, document: Document) -> Outline:
     """Reverses `pack`; raises UnreadableDocument with the message of `pack_error`.
 
     Raises ValueError for anything else, because the process that sent it may have been taken over.

@@ -22,7 +22,6 @@ from webcrawl.documents import child_process
 from webcrawl.documents.child_process import ChildProcess
 from webcrawl.documents.document import Document
 from webcrawl.documents.html import large_outline
-from webcrawl.documents.html.large_links import LargeLinks
 from webcrawl.documents.html.outline import Outline, unpack
 from webcrawl.documents.html.timed_parse import BYTES
 from webcrawl.documents.mime.reader_processes import Readers
@@ -87,7 +86,6 @@ class Outlines:
         self._always = {"text_links": text_links, "link_rows": link_rows, "markdown": markdown}
         self._readers = readers
         self._allowance = large_outline.Allowance()
-        self._large_links = LargeLinks()
         self._charge = readers.charge if readers is not None else None
         self._waiting: deque[_Question] = deque()
         self._process: ChildProcess | None = None
@@ -108,8 +106,10 @@ class Outlines:
         if self._readers is None or len(document) <= BYTES:
             return await self._ask(document, _message(document, wanted))
         with self._readers.aside(document):
-            async with self._large_links.room(len(document)):
-                return self._large_links.hold(await self._read_large(document, wanted, self._readers))
+            links = self._readers.large_links
+            async with links.room(links.page(len(document))):
+                outline = await self._read_large(document, wanted, self._readers)
+                return links.hold(outline, len(outline.links.links))
 
     async def _read_large(self, document: Document, wanted: dict[str, bool], readers: Readers) -> Outline:
         """Reads a large page in the process of all others, or else in a reader process."""
@@ -188,7 +188,7 @@ class Outlines:
         self._has_started = True
         return process
 
-    def _receive(self, answer: bytes) -> bool:
+    def _receive(self, answer: bytes | bytearray) -> bool:
         """Gives an answer to the page that waits longest; returns whether it is valid."""
         if not self._waiting:
             return False

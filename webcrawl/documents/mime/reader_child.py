@@ -1,18 +1,20 @@
 """The process that reads documents other than HTML: `python -m webcrawl.documents.mime.reader_child MEMORY`.
 
-A question is [reader, seconds, mime_type, charset, url, path]. The body follows the question, or is in the file `path`.
-The answer is what `webcrawl.documents.mime.reader.answer` returns.
+A question is [reader, seconds, memory, mime_type, charset, url, path]. `memory`: how many bytes of address space the
+document may take, or None for all. The body follows the question, or is in the file `path`. The answer is what
+`webcrawl.documents.mime.reader.answer` returns.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from webcrawl.documents.body import Body
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import pack_error
-from webcrawl.documents.mime.reader import answer
-from webcrawl.documents.sandbox import Sandbox, bound_cpu_seconds
+from webcrawl.documents.mime.reader import answer, named
+from webcrawl.documents.sandbox import Sandbox, bound_cpu_seconds, bound_memory
 from webcrawl.errors import ResourcesExhausted, UnreadableDocument
 
 
@@ -22,15 +24,20 @@ def main() -> None:
 
 
 def _answer(question: Any, body: bytes) -> bytes:
-    reader, seconds, mime_type, charset, url, path = question
+    reader, seconds, memory, mime_type, charset, url, path = question
     bound_cpu_seconds(seconds)
     try:
+        with suppress(Exception):  # `answer` tells why
+            named(reader)  # its libraries are not what the document takes
+        bound_memory(memory)
         document = Document(body if path is None else Body.at(path), mime_type, charset, url)
         return answer(reader, document)
     except UnreadableDocument as error:
         return pack_error(str(error), exhausted=isinstance(error, ResourcesExhausted))
     except OSError as error:
         return pack_error(f"cannot be opened: {error}", exhausted=True)
+    finally:
+        bound_memory(None)
 
 
 if __name__ == "__main__":

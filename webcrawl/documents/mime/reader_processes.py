@@ -12,7 +12,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Any, Self, TypeAlias, TypeVar
 
 import msgpack
@@ -22,6 +22,7 @@ from webcrawl.documents import child_process
 from webcrawl.documents.child_process import ChildProcess
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import Facts, unpack
+from webcrawl.documents.mime.large_links import BYTES, LargeLinks
 from webcrawl.documents.mime.reader_places import ReaderPlaces
 from webcrawl.errors import ReaderEnded, ResourcesExhausted, UnreadableDocument
 
@@ -32,13 +33,22 @@ Charge: TypeAlias = Callable[[str, float], None]
 
 MAX_DOCUMENTS = 1_000
 """A process is replaced after so many: libraries leak memory."""
+LEAST_MEMORY = 128 * 1024 * 1024
+"""What any document may take, in bytes: an eighth of MIME_MEMORY, if that is more."""
+MEMORY_RATIO = 48
+"""What a document may take besides, for each of its bytes: a PDF of 1 MB can unpack to objects of many GB."""
+
+
+def allowance(size: int, memory: int) -> int:
+    """Returns the address space that a document of so many bytes may take in a process that has `memory`, in bytes."""
+    return min(memory, max(LEAST_MEMORY, memory // 8) + MEMORY_RATIO * size)
 
 
 class _Reader:
     """A process, and the document that it is reading."""
 
     def __init__(self) -> None:
-        self._answer: asyncio.Future[bytes] | None = None
+        self._answer: asyncio.Future[bytes | bytearray] | None = None
         self.documents = 0
         self.is_idle = False
         """It has answered and can read another document."""
@@ -53,24 +63,29 @@ class _Reader:
         return reader
 
     async def read(
-        self, function: str, document: Document, limits: ReaderConfig, unpacked: Callable[[bytes], T]
+        self,
+        function: str,
+        document: Document,
+        limits: ReaderConfig,
+        unpacked: Callable[[bytes | bytearray], T],
+        memory: int | None,
     ) -> T:
-        """Raises UnreadableDocument, TimeoutError."""
+        """Raises UnreadableDocument, TimeoutError. `memory`: see `reader_child`."""
         self.documents += 1
         self.is_idle = False
-        self._answer = asyncio.get_running_loop().create_future()
+        self._answer = given = asyncio.get_running_loop().create_future()
         async with asyncio.timeout(limits.seconds):
-            await self._send(function, document, limits)
-            outcomes: list[asyncio.Future[Any]] = [self._answer, self.process.ended]
+            await self._send(function, document, limits, memory)
+            outcomes: list[asyncio.Future[Any]] = [given, self.process.ended]
             await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
-        if not self._answer.done():
+        if not given.done():
             why = await self.process.end()
             if self.process.exit_code == -signal.SIGXCPU:
                 raise TimeoutError
             raise ReaderEnded(why)
-        self.is_idle = True
+        self.is_idle, self._answer = True, None  # an answer may have 32 MB
         try:
-            return unpacked(self._answer.result())
+            return unpacked(given.result())
         except ResourcesExhausted:
             self.is_idle = False
             raise
@@ -78,11 +93,14 @@ class _Reader:
             self.is_idle = False
             raise ReaderEnded(f"made its reader process send an invalid answer: {error}") from error
 
-    async def _send(self, function: str, document: Document, limits: ReaderConfig) -> None:
+    async def _send(
+        self, function: str, document: Document, limits: ReaderConfig, memory: int | None
+    ) -> None:
         path = document.path if self.process.opens_files else None
         # more would not fit into its memory; many readers need no more than the header
         size = 0 if path else min(len(document), limits.memory // 4)
-        asked = (function, limits.seconds, document.mime_type, document.charset, document.url, path)
+        about = document.mime_type, document.charset, document.url, path
+        asked = function, limits.seconds, memory, *about
         self.process.write(child_process.question(msgpack.packb(asked), size))
         for chunk in document.chunks() if size else ():
             if not self.process.write(chunk[:size]):
@@ -92,7 +110,7 @@ class _Reader:
             if size <= 0:
                 break
 
-    def _receive(self, answer: bytes) -> bool:
+    def _receive(self, answer: bytes | bytearray) -> bool:
         if self._answer is None or self._answer.done():
             return False
         self._answer.set_result(answer)
@@ -110,24 +128,43 @@ class Readers:
         """Those that are read or wait, and for how many reasons. Their bytes are not in this process if in a file."""
         self.on_aside: Callable[[], None] = lambda: None
         """Called when a document joins them."""
+        self.large_links = LargeLinks()
         self._idle: list[_Reader] = []
 
     async def read(self, function: str, document: Document) -> Facts:
-        """Returns what a function ("module:name") finds in a document; raises UnreadableDocument."""
-        return await self.ask(function, document, unpack)
+        """Returns what a function ("module:name") finds in a document; raises UnreadableDocument.
 
-    async def ask(self, function: str, document: Document, unpacked: Callable[[bytes], T]) -> T:
+        A large text or list of links waits while many links of other documents are in memory.
+        """
+        size, expected = len(document), self.large_links.document(len(document), document.mime_type)
+        async with AsyncExitStack() as reading:
+            if expected:
+                with self.aside(document):
+                    await reading.enter_async_context(self.large_links.room(expected))
+            facts = await self.ask(function, document, unpack, allowance(size, self.limits.memory))
+        if expected or size > BYTES:
+            facts.links = self.large_links.hold_found(facts.links)
+        return facts
+
+    async def ask(
+        self,
+        function: str,
+        document: Document,
+        unpacked: Callable[[bytes | bytearray], T],
+        memory: int | None = None,
+    ) -> T:
         """Returns what `unpacked` makes of a function's answer; it raises ValueError for one that is not valid.
 
-        Raises UnreadableDocument.
+        `memory`: the bytes that the document may take; None for all that its process has. Raises UnreadableDocument.
         """
+        asked = function, document, unpacked, memory
         self._put_aside(document)
         try:
             async with self.places.place(document.url):
                 if self._idle:
                     with suppress(ReaderEnded, ResourcesExhausted):
-                        return await self._read_in(self._idle.pop(), function, document, unpacked)
-                return await self._read_in(await self._start(), function, document, unpacked)
+                        return await self._read_in(self._idle.pop(), *asked)
+                return await self._read_in(await self._start(), *asked)
         finally:
             self._take_back(document)
 
@@ -160,12 +197,17 @@ class Readers:
             del self.documents[document]
 
     async def _read_in(
-        self, reader: _Reader, function: str, document: Document, unpacked: Callable[[bytes], T]
+        self,
+        reader: _Reader,
+        function: str,
+        document: Document,
+        unpacked: Callable[[bytes | bytearray], T],
+        memory: int | None,
     ) -> T:
         """Raises UnreadableDocument."""
         began = time.monotonic()
         try:
-            return await reader.read(function, document, self.limits, unpacked)
+            return await reader.read(function, document, self.limits, unpacked, memory)
         except TimeoutError:
             raise UnreadableDocument(f"takes longer than {self.limits.seconds:g} s") from None
         finally:

@@ -145,3 +145,9 @@ def fill(document: Document) -> Facts:
     _kept.append(bytes(2_000))
     work(document)
     return Facts(title=str(len(many)), details={"pid": os.getpid()})
+
+
+def take(document: Document) -> Facts:
+    """Takes so many bytes as the document says first."""
+    held = bytearray(int(document.start(20)))
+    return Facts(details={"held": len(held)})

@@ -1,0 +1,89 @@
+"""The links of large documents in memory: further large documents wait while there are many.
+
+Each link takes about a hundred bytes until it is added to the frontier, and documents take turns in that. So hosts with
+a page of 200,000 links each, or with sitemaps of 50,000, would fill the memory if there are many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import weakref
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from webcrawl.documents.mime.facts import MAX_LINKS, Link
+
+BYTES = 512 * 1024
+"""Smaller documents have too few links to wait."""
+_PACKED = 128
+"""A file of gzip may have so many times its bytes; it counts as if it were a sitemap with all that one may list."""
+MOST_LINKS = 250_000
+"""A document is read while fewer links of large ones are in memory, or none."""
+_BYTES_A_LINK = 40
+"""An HTML page that is being read counts as if it had a link in so many bytes."""
+_LINK = 2
+"""A link with what a sitemap or a feed says about it takes the memory of so many, and of one more for..."""
+_LONG = 100
+"""...so many characters."""
+_MOST_SECONDS = 30.0
+"""A document waits no longer, unless another one waited as long and was let in since."""
+_LOOK_SECONDS = 0.1
+
+T = TypeVar("T")
+
+
+class HeldLinks(list[Link]):
+    """The links of a document, which count until the list is freed."""
+
+    __slots__ = ("__weakref__",)
+
+
+class LargeLinks:
+    """The large documents of one worker. `number`: how many links of theirs are in memory, or expected."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._late_at = float("-inf")
+
+    def page(self, size: int) -> int:
+        """Returns how many links to expect of an HTML page of so many bytes."""
+        return size // _BYTES_A_LINK
+
+    def document(self, size: int, mime_type: str) -> int:
+        """Returns how many links to expect of another document of so many bytes; 0 if it need not wait."""
+        if mime_type.endswith("gzip") and size > BYTES // _PACKED:
+            return _LINK * MAX_LINKS
+        if size > BYTES and (mime_type.startswith("text/") or mime_type.endswith(("xml", "json"))):
+            return _LINK * min(size // _BYTES_A_LINK, MAX_LINKS) + size // _LONG
+        return 0
+
+    @asynccontextmanager
+    async def room(self, expected: int) -> AsyncIterator[None]:
+        """Waits for room for a document, and counts the links that it may have while it is read."""
+        began = time.monotonic()
+        while self.number and self.number + expected > MOST_LINKS:
+            if (now := time.monotonic()) - max(began, self._late_at) >= _MOST_SECONDS:
+                self._late_at = now
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+        self.number += expected
+        try:
+            yield
+        finally:
+            self.number -= expected
+
+    def hold(self, holder: T, number: int) -> T:
+        """Counts so many links until `holder` is freed, which has them; returns it."""
+        self.number += number
+        weakref.finalize(holder, self._free, number).atexit = False
+        return holder
+
+    def hold_found(self, links: Iterable[Link]) -> HeldLinks:
+        """Counts the links of another document; returns the list that counts until it is freed."""
+        held = HeldLinks(links)
+        return self.hold(held, sum(_LINK + len(link.url) // _LONG for link in held))
+
+    def _free(self, number: int) -> None:
+        self.number -= number

@@ -136,6 +136,8 @@ def test_searches_find_pages_by_text_title_and_anchor(indexed: tuple[LocalWeb, P
     assert [stork["snippet"][start:end] for start, end in stork["marks"]] == ["nest", "Nests"]
     assert paths(web, found(data_dir, "anchors:white")) == ["/storks"]
     assert run(data_dir, "search", "anchors:white").startswith(" 1. Storks\n    http://")
+    without = scrapy("search", "-s", f"DATA_DIR={data_dir}", "--", "-title:storks nests")
+    assert (without.returncode, "Storks" in without.stdout) == (0, False), without.stderr
     assert [url for url, _, _ in hits(data_dir, "haus")] == [web.url(SITE, "/storch")]
     assert paths(web, found(data_dir, "document", "--type", "application/pdf")) == ["/doc"]
     assert found(data_dir, "storks", "--until", "2020-01-01", "--host", SITE, "--language", "en") == []

@@ -142,6 +142,7 @@ async def test_stuck_pages_are_told_with_examples_and_marked(
     (stored,) = post.outbox.notices()
     assert stored.notice.kind == "SCHEMA" and "12 pages" in stored.notice.title
     assert stored.notice.text.count(": why") == 10
+    assert stored.notice.text.startswith("`scrapy stuck crawl` lists them.\n")
     assert post.stuck.count_untold("crawl") == {}
 
 

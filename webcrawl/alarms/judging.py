@@ -146,7 +146,7 @@ def _stuck_alarm(kind: str, told: int, untold: int) -> Alarm:
     }.get(kind, "that are stuck")
     title = f"{pages} {what}" + (f" ({told + untold:,} in all)" if told else "")
     name = "SCHEMA" if kind == "SCHEMA" else "STUCK"
-    return Alarm(name, f"{kind} {told + untold}", title, "`scrapy stuck` lists them.", about=kind)
+    return Alarm(name, f"{kind} {told + untold}", title, "", about=kind)
 
 
 def _grown(growth: Growth, more: int, now: float) -> tuple[Growth, bool]:

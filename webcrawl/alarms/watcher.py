@@ -49,6 +49,11 @@ class About:
         link = f"{dashboard.rstrip('/')}/crawls/{crawl}" if dashboard else ""
         return cls(crawl, job_of(crawl), link)
 
+    @property
+    def listing(self) -> str:
+        """What lists the stuck pages."""
+        return f"`scrapy {f'jobs records {self.job} --state STUCK' if self.job else f'stuck {self.crawl}'}` lists them."
+
     def notice(self, kind: str, mark: str, title: str, text: str, now: datetime) -> Notice:
         """A notification. Of those of a crawl with the same kind and mark, only the first is sent."""
         key = f"{self.crawl} {kind} {mark}"
@@ -199,7 +204,7 @@ class Watcher:
             lines += await self._hosts()
         kind: Any = alarm.about
         if kind:
-            lines += await self._examples(kind)
+            lines = [self._about.listing, *await self._examples(kind)]
         await self._put(alarm.kind, alarm.mark, alarm.title, "\n".join(lines))
         if kind:
             await self._mark(kind)

@@ -150,6 +150,11 @@ class Command(SessionCommand):
         from webcrawl.jobs.records import JobState
         from webcrawl.jobs.retention import Retention
 
+        if opts.history and name not in (job.name for job in store.jobs()) and store.iterations(name, 1):
+            raise StoreError(
+                f"job {name!r} was deleted, and its history kept. Its file says where its crawls have stored: apply it "
+                "again, and repeat this command"
+            )
         definition, now = Definition.of(store.job(name).definition), datetime.now(UTC)
         if opts.history and not opts.dry_run:
             store.set_state(name, JobState.OFF, now)
@@ -209,7 +214,9 @@ def _tell_others(store: JobStore, found: list[JobFile], opts: argparse.Namespace
 def _list(store: JobStore, *, as_json: bool) -> None:
     jobs = store.jobs()
     for job in jobs:
-        latest = next(iter(store.iterations(job.name, 1)), None)
+        # what runs, although later firings may wait or have been skipped
+        begun = [one for one in store.active(job.name) if one.started is not None]
+        latest = next(iter([*begun, *store.iterations(job.name, 1)]), None)
         print(json.dumps(_facts(job, latest), default=str) if as_json else printable(_line(job, latest)))
     if not jobs and not as_json:
         print("There are no jobs. Write one into a file, and run: scrapy jobs apply FILE")

@@ -58,6 +58,9 @@ class Command(SessionCommand):
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.search.searching import Search
 
+        if args[:1] == ["--"]:
+            # Scrapy leaves it there; it lets words begin with a hyphen
+            args = args[1:]
         if not args or not 0 < opts.limit <= _MOST:
             raise UsageError(f"give the words, and a limit from 1 to {_MOST:,}")
         results = Search(index_folder(session, opts)).find(" ".join(args), _filters(opts), opts.limit)

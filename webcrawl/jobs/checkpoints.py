@@ -32,7 +32,9 @@ class CheckpointKeeper:
     async def look_after(self, definition: Definition, one: Iteration, now: datetime) -> str | None:
         """Writes a checkpoint if one is due, and returns its URI; raises StoreError, EngineError."""
         plan = definition.checkpoints
-        if plan is None or one.started is None or now < self._next.get(one.id, one.started):
+        if plan is None or one.started is None:
+            return None
+        if now < self._next.get(one.id, one.started + timedelta(hours=plan.hours)):
             return None
         async with self._crawls.session(definition, one) as session:
             connection = session.connection

@@ -60,9 +60,18 @@ class JobStore:
         with self.database.reading() as connection:
             return [read_iteration(row) for row in connection.execute(query)]
 
+    def active(self, job: str) -> list[Iteration]:
+        """The iterations of a job that have not ended, the newest first."""
+        with self.database.reading() as connection:
+            return active(connection, job)[::-1]
+
     def numbered(self, job: str, number: int | None) -> Iteration:
-        """The iteration of a job with a number, or the latest one; raises StoreError when there is none."""
-        query = select(iterations).where(iterations.c.job == job).order_by(iterations.c.number.desc())
+        """The iteration of a job with a number; raises StoreError when there is none.
+
+        Without a number it is the latest that has begun, or the latest of all if none has.
+        """
+        begun = iterations.c.started.is_not(None).desc()
+        query = select(iterations).where(iterations.c.job == job).order_by(begun, iterations.c.number.desc())
         if number is not None:
             query = query.where(iterations.c.number == number)
         with self.database.reading() as connection:

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, inspect
 
 from webcrawl.errors import StoreError
 from webcrawl.jobs.records import Counts, JobState, State
-from webcrawl.jobs.store import JobStore
+from webcrawl.jobs.store import JobStore, add_iteration
+from webcrawl.jobs.tables import iterations
 from webcrawl.stores.metadata import Metadata
 
 NOW = datetime(2026, 3, 1, 6, 0, 5, 123456, tzinfo=UTC)
@@ -106,6 +107,22 @@ def test_off_ends_what_waits(store: JobStore) -> None:
     again = store.run("news", NOW)
     assert (again.number, again.due - made.due) == (2, timedelta(seconds=1))
     assert store.iterations(limit=1) == [again]
+
+
+def test_the_latest_iteration_is_the_latest_that_has_begun(store: JobStore) -> None:
+    store.apply([news()], NOW)
+    first = store.run("news", NOW)
+    assert store.numbered("news", None) == first
+
+    def begin_and_fire(connection: Connection) -> None:
+        begun = {"started": NOW, "state": State.RUNNING}
+        connection.execute(iterations.update().values(begun).where(iterations.c.id == first.id))
+        add_iteration(connection, "news", LATER, LATER, skipped="another one runs")
+
+    store.database.write(begin_and_fire)
+    assert store.numbered("news", None).id == first.id
+    assert store.numbered("news", 2).state == State.SKIPPED
+    assert [one.id for one in store.active("news")] == [first.id]
 
 
 def test_a_deleted_job_leaves_its_history_and_may_come_back(store: JobStore) -> None:

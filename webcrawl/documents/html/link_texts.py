@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from webcrawl.documents.html.text import BLOCK, tag_ids, walk
 from webcrawl.documents.mime.facts import collapsed
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import Base
 
 MAX_LINK_TEXT = 200
 """Characters of one text that are kept."""
+_CODE = tag_ids("script style")
+_MAY_BE_CODE = re.compile(r"[{(=;\[]")
+"""Hardly any code has none of these; few links have one, so few are searched for code."""
 MAX_TEXTS = 1_000_000
 """Characters of all links of a page that are looked at: links may be nested in SVG, so texts may count many times."""
 
@@ -41,8 +47,13 @@ def link_texts(tree: LexborHTMLParser, base: str) -> dict[str, str]:
 
 
 def text_of(node: LexborNode) -> str:
-    """Returns the text of a link as it is in the tree, or the alternative text of its first image that has one."""
+    """Returns the text of a link as it is in the tree, or the alternative text of its first image that has one.
+
+    Scripts and style sheets in the link are left out.
+    """
     text = node.text_lexbor()
+    if text and _MAY_BE_CODE.search(text):
+        text = "".join(walk(node, _CODE)).replace(BLOCK, "")
     if text and not text.isspace():
         return text
     image = node.css_first("img[alt]")

@@ -128,7 +128,10 @@ async def one(view: View) -> Response:
 async def block(view: View) -> Response:
     host = host_named(view.form["host"])
     await view.connection.frontier.block(host)
-    return view.done(f"{host} is blocked: its URLs stay queued, and no worker asks it until it is unblocked.")
+    return view.done(
+        f"{host} is blocked: its URLs stay queued, and no worker asks it until it is unblocked. A crawl without other "
+        "URLs ends; start it again once the host is unblocked."
+    )
 
 
 @page.post("unblock")

@@ -17,6 +17,7 @@ from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, NotFound
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import ACTIVE, Iteration, Job, JobState
+from webcrawl.jobs.store import JobStore
 from webcrawl.web.job_store import job_store, metadata_uri, with_job
 from webcrawl.web.page import Page, View
 
@@ -37,8 +38,15 @@ class Shown:
 
     @property
     def current(self) -> Iteration | None:
-        """The iteration that waits or runs."""
-        return next((one for one in self.iterations if one.state in ACTIVE), None)
+        """The iteration that runs, or else the next one that waits."""
+        active = [one for one in reversed(self.iterations) if one.state in ACTIVE]
+        return next((one for one in active if one.started is not None), active[0] if active else None)
+
+    @property
+    def waiting(self) -> list[Iteration]:
+        """The iterations that wait for `current`, the oldest first."""
+        now = self.current
+        return [one for one in reversed(self.iterations) if one.state in ACTIVE and one is not now]
 
     @property
     def past(self) -> list[Iteration]:
@@ -48,13 +56,13 @@ class Shown:
 
 @page.get()
 async def show(view: View) -> Response:
-    jobs = await asyncio.to_thread(_jobs, metadata_uri(view.settings))
+    jobs = await asyncio.to_thread(shown_jobs, metadata_uri(view.settings))
     return view.render("jobs.html", jobs=jobs, shown=_shown(jobs), crawls=await crawls_here(view))
 
 
 @page.live("jobs")
 async def parts(view: View) -> Mapping[str, str]:
-    jobs = await asyncio.to_thread(_jobs, metadata_uri(view.settings))
+    jobs = await asyncio.to_thread(shown_jobs, metadata_uri(view.settings))
     crawls = await crawls_here(view)
     cards = {f"job-{one.job.name}": view.fragment("job_card.html", one=one, crawls=crawls) for one in jobs}
     return cards | {"@shown": _shown(jobs)}
@@ -63,7 +71,7 @@ async def parts(view: View) -> Mapping[str, str]:
 @page.get("{job}")
 async def history(view: View) -> Response:
     name, uri = view.request.path_params["job"], metadata_uri(view.settings)
-    one, jobs = await asyncio.to_thread(lambda: (_job(uri, name), _jobs(uri)))
+    one, jobs = await asyncio.to_thread(lambda: (_job(uri, name), shown_jobs(uri)))
     return view.render("job.html", one=one, shown=_shown(jobs), crawls=await crawls_here(view))
 
 
@@ -114,11 +122,13 @@ async def iteration_of(view: View) -> tuple[Shown, Iteration]:
 def _shown(jobs: list[Shown]) -> str:
     """The jobs with their states, and their latest iterations with theirs: by these, pages have cards and buttons."""
     return json.dumps(
-        [
-            (one.job.name, one.job.state, [(each.number, each.state) for each in one.iterations[:1]])
-            for one in jobs
-        ]
+        [(one.job.name, one.job.state, [(each.number, each.state) for each in _telling(one)]) for one in jobs]
     )
+
+
+def _telling(one: Shown) -> list[Iteration]:
+    """The iterations by which a card changes: the newest, and those that have not ended."""
+    return [each for each in one.iterations if each is one.iterations[0] or each.state in ACTIVE]
 
 
 async def crawls_here(view: View) -> list[str]:
@@ -147,11 +157,12 @@ def settings_of(view: View, job: Job, one: Iteration) -> Settings:
     return with_job(view.crawls.settings_of(one.crawl), job, one)
 
 
-def _jobs(uri: str | None) -> list[Shown]:
+def shown_jobs(uri: str | None) -> list[Shown]:
+    """The jobs of a database with their latest iterations, those that have not ended included."""
     if uri is None:
         return []
     store = job_store(uri)
-    return [Shown(job, store.iterations(job.name, _STRIP), _following(job)) for job in store.jobs()]
+    return [Shown(job, _latest(store, job.name, _STRIP), _following(job)) for job in store.jobs()]
 
 
 def _job(uri: str | None, name: str) -> Shown:
@@ -161,7 +172,14 @@ def _job(uri: str | None, name: str) -> Shown:
     if name not in (known := [job.name for job in store.jobs()]):
         raise NotFound(f"there is no job {name!r}" + (f"; there are: {', '.join(known)}" if known else ""))
     job = store.job(name)
-    return Shown(job, store.iterations(name, _HISTORY), _following(job))
+    return Shown(job, _latest(store, name, _HISTORY), _following(job))
+
+
+def _latest(store: JobStore, name: str, number: int) -> list[Iteration]:
+    """The latest iterations of a job, and older ones that have not ended."""
+    latest = store.iterations(name, number)
+    known = {one.id for one in latest}
+    return [*latest, *(one for one in store.active(name) if one.id not in known)]
 
 
 def _following(job: Job) -> datetime | None:

@@ -26,6 +26,14 @@ def test_the_first_text_of_a_url_counts() -> None:
     }
 
 
+def test_scripts_and_style_sheets_in_a_link_are_no_text() -> None:
+    found = texts(
+        """<a href=c><span>Buy (now)</span><style>.c{color:red}</style><script>track("x")</script></a>
+        <a href=d><script>track("y")</script><img src=d.png alt="A picture"></a>"""
+    )
+    assert found == {"http://site.example/a/c": "Buy (now)", "http://site.example/a/d": "A picture"}
+
+
 def test_texts_are_bounded() -> None:
     assert [len(text) for text in texts(f"<a href=c>{'x' * 9000}</a>").values()] == [MAX_LINK_TEXT]
     # nested links repeat the text of the inner ones: 4,000 times 8,000 characters

@@ -48,6 +48,7 @@ REDIS: dict[str, object] = {
 
 # `full` has the default settings: links, text, duplicates, WARC with gzip, metadata. `links` stores nothing.
 FULL: dict[str, object] = {}
+STORED: dict[str, object] = {"LINKS": True, "TEXT": "parquet"}
 LINKS: dict[str, object] = {"ITEM_PIPELINES": dict.fromkeys(parts.ITEM_PIPELINES)}
 CURL = "webcrawl.crawler.download.curl.CurlDownloadHandler"
 # fetched by curl_cffi: HTTP/1.1 on the web of HTTP, HTTP/2 on those of HTTPS
@@ -188,6 +189,7 @@ CONTENDERS = {
         Contender("links", "webcrawl, links", ours(LINKS)),
         Contender("links-curl", "webcrawl, links, curl handler", ours(LINKS_CURL)),
         Contender("full", "webcrawl, full", ours(FULL)),
+        Contender("full-stored", "webcrawl, full, links and texts stored", ours(STORED)),
         Contender("links-2", "webcrawl, links, two workers", ours(LINKS, workers=2)),
         Contender("scrapy", "Scrapy, LinkExtractor", scrapy("scrapy", {}), "scrapy"),
         Contender("scrapy-redis", "scrapy-redis", scrapy("scrapy-redis", REDIS), "scrapy-redis", True),

@@ -135,6 +135,7 @@ BARS = [
     Bar("http", "links", "scrapy-redis", "pages/s", 15),
     Bar("http", "links", "scrapy", "pages/s", 8),
     Bar("http", "full", "scrapy", "pages/s", 4),
+    Bar("http", "full-stored", "full", "CPU", 1.15),
     Bar("http", "links", "", "CPU", 3.0),
     Bar("many", "links", "scrapy", "pages/s", 4),
     Bar("http", "links-2", "links", "CPU", 1.1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -244,7 +245,9 @@ def test_a_hanging_document_fails_alone_and_a_killed_worker_loses_no_url(
     assert result.returncode == 0, result.stderr
     assert not is_alive(reader)
     rows = by_path(web, result)
-    assert rows["/loop.pdf"]["processing_error"] == "application/pdf takes longer than 1.5 s"
+    # it takes more memory all the time, so on a quick machine its memory ends first
+    ways = r"application/pdf (takes longer than 1.5 s|crashed its reader process .*out of memory)"
+    assert re.match(ways, rows["/loop.pdf"]["processing_error"])
     assert rows["/loop.pdf"]["warc_file"]
     assert rows["/from-pdf"]["status"] == rows["/good"]["status"] == 200
     assert result.summary["types"]["application/pdf"]["errors"] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -121,7 +122,8 @@ def check_filters(page: Any, check_accessible: Callable[[Any], None]) -> None:
     page.get_by_label("URL begins with").fill("https://a.test/<script>")
     page.get_by_role("button", name="Show").click()
     expect(rows).to_have_count(1)
-    assert "/done" in rows.inner_text() and "20 min ago" in rows.inner_text()
+    # 20 minutes before this test was imported
+    assert "/done" in rows.inner_text() and re.search(r"\b[2-9]\d min ago", rows.inner_text())
     page.get_by_label("URL begins with").fill(ATTACK)
     page.get_by_role("button", name="Show").click()
     page.get_by_text("No record is like that").wait_for()

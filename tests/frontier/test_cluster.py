@@ -36,6 +36,7 @@ from webcrawl.frontier.figures import figures
 from webcrawl.frontier.gauges import gauges
 from webcrawl.frontier.history import History
 from webcrawl.frontier.host_costs import HostCosts
+from webcrawl.frontier.listing.open_urls import OpenURLs
 from webcrawl.frontier.records import HostLimits, Report
 from webcrawl.frontier.url_state import url_state
 from webcrawl.frontier.waits import next_waits
@@ -135,6 +136,7 @@ async def use_operator_commands(frontier: Frontier, crawl: Crawl, leases: list[L
     assert (await gauges(frontier)).ready == len(leases)
     assert await Watch(frontier.engine, frontier.keys, "w1").claim() == ""
     assert (await url_state(frontier, leases[0].host, "/4")).state == "queued"
+    assert (await OpenURLs(frontier.engine, frontier.keys, parts=("queued",)).window()).urls
     await frontier.block_until(leases[0].host, 60.0)
     await frontier.set_delay(leases[0].host, 2.0)
     assert await frontier.condemn(leases[1].host, "gone") == 2

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from scrapy.settings import Settings
 
+from webcrawl.config import read
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError
@@ -68,7 +69,7 @@ def _socket(settings: Settings) -> Path | None:
         from webcrawl.engine.embedded import answers, socket_path
     except ImportError:  # there are no embedded engines on this platform
         return None
-    folder = Path(settings["DATA_DIR"]).resolve() / "engine"
+    folder = Path(read(settings, "DATA_DIR") or "data").resolve() / "engine"
     with suppress(CrawlError, OSError):
         if folder.is_dir() and answers(path := socket_path(folder)):
             return path

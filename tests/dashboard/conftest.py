@@ -117,6 +117,8 @@ def check_accessible() -> Callable[[Any], None]:
     from axe_playwright_python.sync_playwright import Axe
 
     def check(page: Any) -> None:
+        # colours are right once the style sheet is there
+        page.wait_for_load_state("load")
         found = Axe().run(page).response["violations"]
         serious = [
             (one["id"], one["help"], [node["html"] for node in one["nodes"]][:3])

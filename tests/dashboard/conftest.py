@@ -82,7 +82,10 @@ def open_page(chromium: Any, request: pytest.FixtureRequest) -> Iterator[Callabl
     At the end of the test fails on each error in the console, such as one of the Content-Security-Policy, and if a
     script of the hostile web has run.
     """
-    context = chromium.new_context(color_scheme="light", viewport={"width": 1280, "height": 900})
+    # colours that change gradually would be judged half-way
+    context = chromium.new_context(
+        color_scheme="light", reduced_motion="reduce", viewport={"width": 1280, "height": 900}
+    )
     context.set_default_timeout(20_000)
     problems: list[str] = []
 

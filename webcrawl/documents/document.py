@@ -216,7 +216,7 @@ def _bounded(markup: bytes) -> bytes:
 
 
 class _ManyElements(Sequence[Element]):
-    """The elements of a page with very many of them.
+    """The elements of a page with a great many elements.
 
     Their attributes are read from the tree each time. Those of 200,000 links would take 75 MB.
     """

@@ -16,7 +16,7 @@ from webcrawl.jobs.claims import is_here
 from webcrawl.jobs.crawls import Crawls
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Iteration
-from webcrawl.jobs.url_records import Sources
+from webcrawl.jobs.url_records import Sources, why_no_records
 
 
 @asynccontextmanager
@@ -46,12 +46,10 @@ async def record_sources(
 
 
 def _check(one: Iteration, machine: str, *, embedded: bool) -> None:
-    name = f"iteration {one.number} of job {one.job!r}"
-    if one.started is None:
-        raise StoreError(f"{name} has no records: it is {one.state}, and has not begun")
-    if one.deleted is not None:
-        raise StoreError(f"the records of {name} were deleted at {one.deleted:%Y-%m-%d %H:%M} UTC")
+    if why := why_no_records(one):
+        raise StoreError(why)
     if embedded and not is_here(one, machine):
+        name = f"iteration {one.number} of job {one.job!r}"
         raise StoreError(f"the records of {name} are on {one.machine}: run this command there")
 
 

@@ -22,6 +22,7 @@ from webcrawl.frontier.operations import Operations
 from webcrawl.frontier.url_state import URLState, url_state
 from webcrawl.frontier.vitals import AllVitals
 from webcrawl.frontier.workers import Workers
+from webcrawl.jobs.records import Iteration
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.selection import of_crawl
 from webcrawl.urls.canonical import split
@@ -274,3 +275,13 @@ def _created(row: Mapping[str, Any] | None, begun: datetime) -> datetime | None:
         row["tried_at"] or row["fetched_at"],
     )
     return row["queued_at"] or next((time for time in times if time >= begun), None)
+
+
+def why_no_records(one: Iteration) -> str | None:
+    """Why an iteration has no records: it has not begun, or they were deleted; None if it may have some."""
+    name = f"iteration {one.number} of job {one.job!r}"
+    if one.started is None:
+        return f"{name} has no records: it is {one.state}, and has not begun"
+    if one.deleted is not None:
+        return f"the records of {name} were deleted at {one.deleted:%Y-%m-%d %H:%M} UTC"
+    return None

@@ -15,7 +15,7 @@ from webcrawl.errors import NotFound, StoreError
 from webcrawl.frontier.listing.engine_urls import EngineURLs
 from webcrawl.jobs.record_pages import RecordPage, RecordPages
 from webcrawl.jobs.records import Iteration
-from webcrawl.jobs.url_records import RecordState, Sources
+from webcrawl.jobs.url_records import RecordState, Sources, why_no_records
 from webcrawl.stores.chosen_columns import ChosenColumns
 from webcrawl.stores.metadata import Metadata
 from webcrawl.web.job_store import metadata_uri
@@ -60,11 +60,9 @@ async def _session(view: View, iteration: Iteration) -> Session | None:
 @asynccontextmanager
 async def _sources(iteration: Iteration, uri: str | None, session: Session | None) -> AsyncIterator[Sources]:
     """What the records of an iteration are read from; raises NotFound if it has none."""
-    name = f"iteration {iteration.number} of job {iteration.job!r}"
-    if iteration.started is None:
-        raise NotFound(f"{name} has no records: it is {iteration.state}, and has not begun")
-    if iteration.deleted is not None:
-        raise NotFound(f"the records of {name} were deleted at {iteration.deleted:%Y-%m-%d %H:%M} UTC")
+    if why := why_no_records(iteration):
+        raise NotFound(why)
+    assert iteration.started is not None
     sources = Sources(iteration.crawl, iteration.started, iteration.found, None, None, None)
     if session is not None:
         connection = session.connection

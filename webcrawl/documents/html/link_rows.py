@@ -13,7 +13,7 @@ from selectolax.lexbor import LexborNode
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.documents.document import Attributes, Document
-from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, MAX_TEXTS, text_of
+from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, MAX_TEXTS, is_plain, text_of
 from webcrawl.documents.html.links import PageLinks
 from webcrawl.documents.html.text import INLINE
 from webcrawl.documents.mime.facts import collapsed
@@ -43,8 +43,8 @@ _steps: dict[tuple[int, str | None, str | None], int] = {}
 
 
 _MAX_SHORT_TEXTS = 1 << 12
-_short_texts: dict[str, str] = {"": ""}
-"""The texts of links as they are stored, by what is in the page."""
+_short_texts: dict[str, str] = {}
+"""The texts of links as they are stored, by what is in the page: of those that have no image and no code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,7 @@ def rows_of(
     rows = LinkRows()
     add_target, add_text, add_rel = rows.targets.append, rows.texts.append, rows.rels.append
     add_element, found = rows.elements.append, list[LexborNode]()
+    known_text = _short_texts.get
     base, joined = Base(links.base), dict[str, str | None](links.joined)
     text_left, left = MAX_TEXTS, MAX_ROWS_LENGTH
     for node, (tag, attributes), address in zip(nodes, document.elements, links.addresses, strict=True):
@@ -98,11 +99,13 @@ def rows_of(
                 joined[address] = target = _resolved(address, base)
             if target is None:
                 continue
-        raw = (text_of(node) if text_left > 0 else "") if tag == "a" else _name(tag, attributes)
-        text_left -= len(raw)
-        text = _short_texts.get(raw)
-        if text is None:
+        is_link = tag == "a" and text_left > 0
+        raw = node.text_lexbor() or "" if is_link else _name(tag, attributes)
+        if (text := known_text(raw)) is None:
+            if is_link:
+                raw = text_of(node)
             text = _remembered(raw)
+        text_left -= len(raw)
         rel = _short(relation.lower(), MAX_REL) if (relation := attributes.get("rel")) else ""
         left -= len(target) + len(text) + len(rel)
         if left < 0:
@@ -204,7 +207,7 @@ def _short(raw: str, most: int) -> str:
 def _remembered(raw: str) -> str:
     """Returns the text of a link, shortened; keeps it, because menus have the same ones on page after page."""
     text = _short(raw, MAX_LINK_TEXT)
-    if len(raw) <= MAX_LINK_TEXT:
+    if len(raw) <= MAX_LINK_TEXT and is_plain(raw):
         if len(_short_texts) >= _MAX_SHORT_TEXTS:
             _short_texts.clear()
         _short_texts[raw] = text
@@ -212,7 +215,7 @@ def _remembered(raw: str) -> str:
 
 
 def _name(tag: str, attributes: Attributes) -> str:
-    return attributes.get("alt" if tag == "area" else "title") or "" if tag != "meta" else ""
+    return "" if tag in ("a", "meta") else attributes.get("alt" if tag == "area" else "title") or ""
 
 
 def _blocks_around(nodes: Iterable[LexborNode]) -> list[int]:

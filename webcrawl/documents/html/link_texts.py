@@ -46,6 +46,11 @@ def link_texts(tree: LexborHTMLParser, base: str) -> dict[str, str]:
     return texts
 
 
+def is_plain(text: str) -> bool:
+    """Returns whether the text of a link in the tree is what `text_of` returns, whatever elements are in the link."""
+    return not _MAY_BE_CODE.search(text) and bool(text) and not text.isspace()
+
+
 def text_of(node: LexborNode) -> str:
     """Returns the text of a link as it is in the tree, or the alternative text of its first image that has one.
 

@@ -19,7 +19,13 @@ def visible_text(tree: LexborHTMLParser) -> str:
 
 def lines_of(text: str) -> tuple[str, ...]:
     """Returns the lines of a text that are not empty, white space collapsed."""
-    return tuple(map(collapsed, stripped_lines(text)))
+    # as `collapsed`, without a call for each line
+    return tuple(
+        [
+            line if "  " not in line and line.isprintable() else " ".join(line.split())
+            for line in stripped_lines(text)
+        ]
+    )
 
 
 def stripped_lines(text: str) -> tuple[str, ...]:

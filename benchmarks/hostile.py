@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -80,9 +80,11 @@ def server(kind: str, log: Path, port: int, names: int = 0) -> Iterator[None]:
         process.wait()
 
 
-def crawl(home: Path, seeds: Iterable[str], names: int) -> subprocess.Popen[bytes]:
+def crawl(home: Path, seeds: Iterable[str], names: int, own: Mapping[str, object]) -> subprocess.Popen[bytes]:
+    """Starts a crawl with settings of its own."""
     (home / "seeds").write_text("\n".join(seeds))
     settings: dict[str, object] = {
+        **own,
         "DATA_DIR": home / "data",
         "DNS_SERVERS": f"127.0.0.1:{names}",
         "ALLOWED_NETWORKS": "127.0.0.0/8",
@@ -147,7 +149,7 @@ def measure(name: str, seconds: float, hosts: int = HOSTS) -> Outcome:
         seeds += [f"http://honest{number}.test:{ports[0]}/0" for number in range(hosts)]
         with server("honest", log, ports[0], names), server(name, bad_log, ports[1]):
             begun = time.monotonic()
-            process = crawl(home, seeds, names)
+            process = crawl(home, seeds, names, attack.settings)
             try:
                 most = watch(process, log, wanted, begun, seconds)
             finally:

@@ -87,6 +87,11 @@ COSTLY = {
     "attributes": Attack("20 hosts with pages of 8 MB of attributes", many_attributes, hosts=20),
     "inflate": Attack("20 hosts with office documents and PDF that unpack to 500 MB", inflating, hosts=20),
     "redirects": Attack("20 hosts that redirect to each other with bodies of 8 MB", long_redirects, hosts=20),
-    "cookies": Attack("20 hosts whose pages set 950 cookies each", many_cookies, hosts=20),
+    "cookies": Attack(
+        "20 hosts whose pages set 950 cookies each, with COOKIES_ENABLED",
+        many_cookies,
+        hosts=20,
+        settings={"COOKIES_ENABLED": True},
+    ),
 }
 """These attacks by name."""

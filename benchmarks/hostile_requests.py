@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from benchmarks.generated_web import answer
 from benchmarks.hostile_documents import HTML
@@ -41,13 +41,15 @@ def no_rules() -> bytes:
 class Attack:
     """What the hostile hosts do: a sentence about it, the answers but robots.txt, the number of hosts, robots.txt.
 
-    The crawl begins with the page / of each host. Without `robots`, `answer` answers /robots.txt too.
+    The crawl begins with the page / of each host, and has these `settings`. Without `robots`, `answer` answers
+    /robots.txt too.
     """
 
     sentence: str
     answer: Callable[[Asked], Awaitable[None]]
     hosts: int = 1
     robots: Callable[[], bytes] | None = no_rules
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 async def own_pages(asked: Asked) -> None:

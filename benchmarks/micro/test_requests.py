@@ -61,7 +61,7 @@ def test_cookies_of_a_page(benchmark: BenchmarkFixture) -> None:
 
     def take(lines: list[str]) -> None:
         response = Response(URL, headers={"Set-Cookie": lines})
-        jar.accept(jar.cookies.make_cookies(response, request), request)
+        jar.accept(response, request)
 
     take([f"cookie{number}={number}; Path=/" for number in range(20)])
 
@@ -79,6 +79,6 @@ def test_cookies_of_a_lease(benchmark: BenchmarkFixture) -> None:
     jar = SiteCookies("session", "example.org")
     lines = [f"cookie{number}={number}; Path=/" for number in range(20)]
     response, request = Response(URL, headers={"Set-Cookie": lines}), Request(URL)
-    jar.accept(jar.cookies.make_cookies(response, request), request)
+    jar.accept(response, request)
     benchmark(lambda: jar.load(jar.dump()))
     assert len(list(jar.cookies)) == 20

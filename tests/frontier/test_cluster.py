@@ -106,7 +106,9 @@ async def use_the_crawl_and_its_indexes(crawl: Crawl) -> None:
     assert [await index.near_text(7, url, 3) for url in ("u1", "u2")] == [None, "u1"]
     assert await Publisher(crawl.engine, crawl.keys, 10).publish({"url": "u1"})
     assert (
-        await crawl.engine.run(Call("keep_cookies", [crawl.keys.cookies("a.test")], ("jar", b"cookies", 10)))
+        await crawl.engine.run(
+            Call("keep_cookies", [crawl.keys.cookies("a.test")], ("jar", b"cookies", 10, 99))
+        )
         == 1
     )
 

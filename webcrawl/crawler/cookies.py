@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Sequence
 from http.cookiejar import Cookie
-from typing import Any
 
 import msgpack
 from scrapy import Request
+from scrapy.http import Response
 from scrapy.http.cookies import CookieJar
 
 from webcrawl.crawler.connection import Connection
@@ -28,21 +28,36 @@ logger = logging.getLogger(__name__)
 
 MOST_SITES = 10_000
 """Parts of jars that a worker keeps in memory."""
+_MOST_MEMORY = 64 * 1024 * 1024
+"""Bytes of these parts, about."""
 _MOST_SHARED = 100_000
 """Parts of jars that the engine keeps."""
-_MOST_COOKIES = 180
+_MOST_SHARED_BYTES = 256 * 1024 * 1024
+MOST_COOKIES = 180
 """Cookies of one jar for one domain, as in browsers."""
+MOST_RECEIVED = 50
+"""Cookies of one response that are read: as many as a user agent should keep of a domain (RFC 6265, section 6.1)."""
 _MOST_BYTES = 4096
-"""Bytes of one cookie's name and value (RFC 6265, section 6.1)."""
+"""Bytes of one cookie's name and value (ibid.)."""
+_LONGEST_LINE = _MOST_BYTES + 1024
+"""Bytes of a header Set-Cookie with its attributes."""
+_MOST_SITE_BYTES = 64 * 1024
+"""Bytes of the cookies of one jar for one domain: more than servers accept in a header Cookie."""
+_COOKIE_MEMORY = 1024
+"""What a Cookie takes in memory besides its text."""
 
 
 class SiteCookies:
     """The cookies of one jar for one registered domain."""
 
     def __init__(self, jar: Hashable, site: str) -> None:
-        self.site = site
+        self.jar, self.site = jar, site
         self.cookies = CookieJar()
         self.changes = 0
+        self.memory = 0
+        """Bytes of memory, about."""
+        self.counted = 0
+        """How much of it `Jars` has counted."""
         self.lock = asyncio.Lock()
         self.leases: dict[str, int] = {}
         """Host -> the fencing token of the lease in which the cookies were read last."""
@@ -51,26 +66,34 @@ class SiteCookies:
         except Unserializable:
             self.field = None  # a request with this key cannot leave the worker either
 
-    def accept(self, cookies: Iterable[Cookie], request: Request) -> None:
-        """Adds the cookies that may be set by or for a request; drops those that are too large or too many."""
-        name = hostname(normalize(request.url))
-        before = self._state()
-        for cookie in cookies:
-            domain = cookie.domain.removeprefix(".")
-            if domain and is_public_suffix(domain):
-                # only a host that is itself a public suffix may set a cookie for it
-                if domain != name:
-                    continue
-                cookie.domain = name
-            if len(cookie.name) + len(cookie.value or "") <= _MOST_BYTES:
+    def accept(self, response: Response, request: Request, most: int = MOST_COOKIES) -> None:
+        """Adds the last `most` cookies that a response sets and may set; drops the oldest ones if there are too many.
+
+        Lines that are too long, and those before the last ones, are not even parsed.
+        """
+        lines = [line for line in response.headers.getlist("Set-Cookie") if len(line) <= _LONGEST_LINE]
+        # a response of its own, because a jar parses Set-Cookie2 too, in the square of its length
+        bounded = Response(response.url, headers={"Set-Cookie": lines[-most:]})
+        before = list(self.cookies)
+        owners: dict[str, str | None] = {}
+        for cookie in self.cookies.make_cookies(bounded, request):
+            if cookie.domain not in owners:
+                owners[cookie.domain] = _owner(cookie.domain, request)
+            domain = owners[cookie.domain]
+            if domain is not None and len(cookie.name) + len(cookie.value or "") <= _MOST_BYTES:
+                cookie.domain = domain
                 self.cookies.set_cookie_if_ok(cookie, request)
-        for cookie in list(self.cookies)[: max(0, len(self.cookies) - _MOST_COOKIES)]:
-            self.cookies.clear(cookie.domain, cookie.path, cookie.name)
-        if self._state() != before:
+        after = list(self.cookies)
+        if not _are_same(before, after):
+            self._trim(after)
             self.changes += 1
 
     def dump(self) -> bytes:
-        return bytes(msgpack.packb(self._state()))
+        fields = [
+            {"rest" if name == "_rest" else name: value for name, value in vars(cookie).items()}
+            for cookie in self.cookies
+        ]
+        return bytes(msgpack.packb(fields))
 
     def load(self, data: bytes) -> None:
         """Replaces the cookies; raises StoreError if the data is damaged."""
@@ -81,20 +104,51 @@ class SiteCookies:
         self.cookies = CookieJar()
         for cookie in kept:
             self.cookies.set_cookie(cookie)
+        self._trim(kept)
 
-    def _state(self) -> list[dict[str, Any]]:
-        return [
-            {"rest" if name == "_rest" else name: value for name, value in vars(cookie).items()}
-            for cookie in self.cookies
-        ]
+    def _trim(self, cookies: Sequence[Cookie]) -> None:
+        """Drops the first of all cookies until the others are within the limits; notes their memory."""
+        kept = size = 0
+        for cookie in reversed(cookies):
+            more = _text_bytes(cookie)
+            if kept == MOST_COOKIES or size + more > _MOST_SITE_BYTES:
+                break
+            kept, size = kept + 1, size + more
+        for cookie in cookies[: len(cookies) - kept]:
+            self.cookies.clear(cookie.domain, cookie.path, cookie.name)
+        self.memory = kept * _COOKIE_MEMORY + size
+
+
+def _owner(domain: str, request: Request) -> str | None:
+    """Returns the domain for which a cookie of a request's host is kept; None if strangers may have hosts there."""
+    bare = domain.removeprefix(".")
+    if not bare or not is_public_suffix(bare):
+        return domain
+    # only a host that is itself a public suffix may set a cookie for it
+    name = hostname(normalize(request.url))
+    return name if bare == name else None
+
+
+def _are_same(before: Sequence[Cookie], after: Sequence[Cookie]) -> bool:
+    return len(before) == len(after) and all(
+        one is other or vars(one) == vars(other) for one, other in zip(before, after, strict=True)
+    )
+
+
+def _text_bytes(cookie: Cookie) -> int:
+    """Characters of a cookie's text, with its attributes."""
+    attributes: dict[str, str | None] = vars(cookie)["_rest"]
+    own = sum(len(value) for value in vars(cookie).values() if isinstance(value, str))
+    return own + sum(len(name) + len(value or "") for name, value in attributes.items())
 
 
 class Jars:
-    """All jars of a worker. The site that was used longest ago is dropped from memory when there are too many."""
+    """All jars of a worker. The sites that were used longest ago are dropped from memory when it is too much."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._sites: OrderedDict[tuple[Hashable, str], SiteCookies] = OrderedDict()
+        self._memory = 0
         self._is_full = False
 
     def __len__(self) -> int:
@@ -102,15 +156,25 @@ class Jars:
 
     def part(self, jar: Hashable, url: str) -> SiteCookies:
         """Returns the cookies of a jar for the site of a URL, as far as this worker knows them."""
-        site = site_of(url)
-        part = self._sites.get((jar, site))
+        key = jar, site_of(url)
+        part = self._sites.get(key)
         if part is None:
-            part = self._sites[jar, site] = SiteCookies(jar, site)
-            if len(self._sites) > MOST_SITES:
-                self._sites.popitem(last=False)
+            part = self._sites[key] = SiteCookies(*key)
+            self._drop_oldest()
         else:
-            self._sites.move_to_end((jar, site))
+            self._sites.move_to_end(key)
         return part
+
+    def _count(self, part: SiteCookies) -> None:
+        """Counts the memory of a part that has changed, unless it was dropped meanwhile."""
+        if self._sites.get((part.jar, part.site)) is part:
+            self._memory += part.memory - part.counted
+            part.counted = part.memory
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        while len(self._sites) > MOST_SITES or (self._memory > _MOST_MEMORY and len(self._sites) > 1):
+            self._memory -= self._sites.popitem(last=False)[1].counted
 
     async def read(self, part: SiteCookies, host: str, token: int) -> None:
         """Reads the cookies from the engine, once in each lease of a host; raises EngineUnavailable."""
@@ -126,26 +190,29 @@ class Jars:
                     part.load(data)
                 except StoreError as error:
                     logger.warning("%s", error)
+                self._count(part)
             if len(part.leases) > MOST_SITES:
                 part.leases.clear()
             part.leases[host] = token
 
     async def write(self, part: SiteCookies) -> None:
-        """Writes the cookies to the engine; raises EngineUnavailable."""
+        """Writes cookies that have changed to the engine; raises EngineUnavailable."""
+        self._count(part)
         connection, field = self._connection, part.field
         if field is None:
             return
-        most = max(1, _MOST_SHARED // connection.keys.shards)
-        key = connection.keys.cookies(part.site)
+        shards, key = connection.keys.shards, connection.keys.cookies(part.site)
+        most = max(1, _MOST_SHARED // shards), max(1, _MOST_SHARED_BYTES // shards)
         async with part.lock:
-            call = Call("keep_cookies", [key], (field, part.dump(), most))
+            call = Call("keep_cookies", [key], (field, part.dump(), *most))
             kept = await connection.retry_until_available(lambda: connection.engine.run(call))
         if not kept and not self._is_full:
             self._is_full = True
             logger.warning(
-                "The engine has the cookies of %d sites: those of further sites are kept in each worker's memory "
-                "only. Set COOKIES_ENABLED to None to keep cookies only for requests that name a cookiejar.",
+                "The engine has the cookies of %d sites, or %d MiB: those of further sites are kept in each worker's "
+                "memory only. Set COOKIES_ENABLED to None to keep cookies only for requests that name a cookiejar.",
                 _MOST_SHARED,
+                _MOST_SHARED_BYTES >> 20,
             )
 
 

@@ -90,7 +90,7 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
                                          (Page.reading); begins with "?" until that page is stored
       like:<block>                 STR   texts, 14 bytes each: SimHash, id of its URL; the block is one quarter of the
                                          SimHash
-      cookies                      HASH  (jar, registered domain) -> its cookies, as MessagePack
+      cookies                      HASH  (jar, registered domain) -> its cookies, as MessagePack; bytes: their sum
       text:<bucket>                HASH  id of a URL -> SimHash of its text, the URL; for the first page with that text
       unknown                      HASH  host -> its answer to a path that cannot exist (webcrawl.policies.soft_404)
       asking:<host>                STR   the worker that asks it for such a path, expiring

@@ -12,7 +12,7 @@ from scrapy.http import Response
 
 from webcrawl.config import read
 from webcrawl.crawler.access import host_of, is_robots, tasks_of
-from webcrawl.crawler.cookies import Jars, SiteCookies
+from webcrawl.crawler.cookies import MOST_RECEIVED, Jars, SiteCookies
 from webcrawl.crawler.session import Session
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class CookiesMiddleware:
         part = await self._part(request)
         if request.cookies:
             given = Response(request.url, headers={"Set-Cookie": list(_cookie_lines(request))})
-            part.accept(part.cookies.make_cookies(given, request), request)
+            part.accept(given, request)
         request.headers.pop("Cookie", None)
         part.cookies.add_cookie_header(request)
         if self._debug and "Cookie" in request.headers:
@@ -66,9 +66,10 @@ class CookiesMiddleware:
         return response
 
     async def _keep(self, request: Request, response: Response) -> Response:
-        part = self._jars.part(request.meta.get("cookiejar"), request.url)
+        # read again if it was dropped from memory meanwhile, so that the engine's cookies are not lost
+        part = await self._part(request)
         before = part.changes
-        part.accept(part.cookies.make_cookies(response, request), request)
+        part.accept(response, request, MOST_RECEIVED)
         if self._debug:
             logger.debug("Received cookies from %s: %r", response, response.headers.getlist("Set-Cookie"))
         if part.changes != before:

@@ -189,29 +189,37 @@ class Connection(asyncio.Protocol):
 
 
 class Names(asyncio.DatagramProtocol):
-    """Answers every question for an IPv4 address of a host, and no other.
+    """Answers every question for IPv4 addresses of a host, and no other.
 
-    `find` returns the four bytes of a name's address; None if the name does not exist, b"" for no answer at all.
+    `find` returns the bytes of a name's addresses, four of each; None if the name does not exist, b"" for no answer at
+    all. `delay` returns the seconds after which a name is answered.
     """
 
-    def __init__(self, find: Callable[[str], bytes | None]) -> None:
+    def __init__(
+        self, find: Callable[[str], bytes | None], delay: Callable[[str], float] = lambda name: 0.0
+    ) -> None:
         self._find = find
+        self._delay = delay
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str | int, int]) -> None:
         end = data.index(b"\0", 12) + 5
-        address = self._find(_name(data[12 : end - 5]))
-        if address == b"":
+        name = _name(data[12 : end - 5])
+        found = self._find(name)
+        if found == b"":
             return
         kind = struct.unpack("!H", data[end - 4 : end - 2])[0]
-        there = address is not None and kind == 1
-        flags = 0x8183 if address is None else 0x8180
-        reply = data[:2] + struct.pack("!HHHHH", flags, 1, int(there), 0, 0) + data[12:end]
-        if address and there:
+        addresses = [found[place : place + 4] for place in range(0, len(found or b""), 4) if kind == 1]
+        flags = 0x8183 if found is None else 0x8180
+        reply = data[:2] + struct.pack("!HHHHH", flags, 1, len(addresses), 0, 0) + data[12:end]
+        for address in addresses:
             reply += b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 3600, 4) + address
-        self._transport.sendto(reply, addr)
+        if delay := self._delay(name):
+            asyncio.get_running_loop().call_later(delay, self._transport.sendto, reply, addr)
+        else:
+            self._transport.sendto(reply, addr)
 
 
 def _name(labels: bytes) -> str:

@@ -5,7 +5,8 @@
 
 A new attack is a function of a request and one entry in ATTACKS. The hosts are honest0.test, honest1.test and so on,
 and bad0.test, bad1.test and so on; each is a registered domain of its own. Names that begin with "silent" or end with
-".silent.test" are never answered; others do not exist. A line of a log is a request: time (monotonic), host and path.
+".silent.test" are never answered; "many0.test", "many1.test" and so on are answered late, with 50 addresses; others do
+not exist. A line of a log is a request: time (monotonic), host and path.
 """
 
 from __future__ import annotations
@@ -65,6 +66,30 @@ async def no_such_names(asked: Asked) -> None:
         await asked.link(f"http://nowhere{number}.test/" for number in range(first, first + 10_000))
     else:
         await asked.say(b"", status="404 Not Found")
+
+
+@cache
+def silent_port() -> int:
+    """A port of all addresses of loopback at which no connection is ever made: those that wait are as many as may."""
+    silent = listening(0)
+    silent.listen(0)
+    port: int = silent.getsockname()[1]
+    for _ in range(4):
+        waiting = socket.socket()
+        waiting.setblocking(False)
+        waiting.connect_ex(("127.0.0.1", port))
+        _OPEN.append(waiting)
+    _OPEN.append(silent)
+    return port
+
+
+_OPEN: list[socket.socket] = []
+
+
+async def many_addresses(asked: Asked) -> None:
+    """Hosts whose 50 addresses refuse all connections, or do not answer, by turns."""
+    ports = 1, silent_port()
+    await asked.link(f"http://many{number}.test:{ports[number % 2]}/" for number in range(600))
 
 
 @cache
@@ -161,18 +186,27 @@ ATTACKS = {
     "status": Attack("10 hosts with 2,000 status lines of 120 KB each", long_status_lines, hosts=10),
     "links": Attack("A page with 200,000 links to its own host", many_links),
     "linked": Attack("20 hosts with a page with 200,000 links to its own host", many_links, hosts=20),
+    "addresses": Attack("600 links to names with 50 addresses that refuse or do not answer", many_addresses),
     **COSTLY,
 }
 """The attacks by name. Each takes one entry."""
 
 
 def address(name: str) -> bytes | None:
-    """The IPv4 address of a name; None if there is no such name, b"" if its nameserver does not answer."""
+    """The IPv4 addresses of a name; None if there is no such name, b"" if its nameserver does not answer."""
     if name.startswith("silent") or name.endswith(".silent.test"):
         return b""
+    if many := re.fullmatch(r"many(\d+)\.test", name):
+        start = bytes([127, 22 + (int(many[1]) >> 8), int(many[1]) & 255])
+        return b"".join(start + bytes([number]) for number in range(1, 51))
     if not (found := re.fullmatch(r"(honest|bad)(\d+)\.test", name)):
         return None
     return bytes([127, 20 if found[1] == "honest" else 21, int(found[2]) >> 8, int(found[2]) & 255])
+
+
+def lateness(name: str) -> float:
+    """The seconds after which a name is answered."""
+    return 2.0 if name.startswith("many") else 0.0
 
 
 def honest_page(path: str) -> bytes:
@@ -217,7 +251,9 @@ async def serve(attack: Attack, web: socket.socket, names: int, file: Path) -> N
 
         server = await asyncio.start_server(partial(converse, attack, log), sock=web, limit=MOST_HEAD)
         if names:
-            await loop.create_datagram_endpoint(lambda: Names(address), local_addr=("127.0.0.1", names))
+            await loop.create_datagram_endpoint(
+                lambda: Names(address, lateness), local_addr=("127.0.0.1", names)
+            )
         if attack.robots is not None:
             attack.robots()
         print("ready", flush=True)

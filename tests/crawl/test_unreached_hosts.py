@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -106,6 +108,46 @@ def test_hosts_that_accept_no_connection_hold_no_other_host_up(
         )
         until(lambda: honest_pages(web) == len(HONEST) * (PAGES + 1), crawl)
         assert crawl.process.poll() is None
+
+
+@contextmanager
+def hanging_up() -> Iterator[tuple[int, Counter[str]]]:
+    """A port whose connections are closed at once, and how many there were by address."""
+    accepted = Counter[str]()
+    with socket.create_server(("0.0.0.0", 0)) as listening:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    accepted[connection.getsockname()[0]] += 1
+                    connection.close()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listening.getsockname()[1], accepted
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+
+
+def test_a_few_of_the_addresses_of_a_name_are_tried(
+    web: LocalWeb, nameserver: Nameserver, run_crawl: Callable[..., CrawlResult]
+) -> None:
+    """Each name has 40 addresses, at which no TLS connection can be made."""
+    hosts = {f"many{number}.example": f"127.0.{10 + number}." for number in range(12)}
+    zone = {host: [Record("A", f"{net}{n}", 600) for n in range(1, 41)] for host, net in hosts.items()}
+    nameserver.zone = {**nameserver.zone, **zone}
+    with hanging_up() as (port, accepted):
+        web.put(BAD, "/", "".join(f'<a href="https://{host}:{port}/">x</a>' for host in hosts))
+        limits = {"POLITENESS_MAX_FAILURES": 1, "FRONTIER_MAX_ATTEMPTS": 1}
+        result = run_crawl("broad", seeds(web), DNS_SERVERS=nameserver.address, **limits, **OPTIONS)
+    assert honest_pages(web) == len(HONEST) * (PAGES + 1)
+    done = scrapy("deadletters", "--json", "-s", f"DATA_DIR={result.data_dir}")
+    letters = {one["url"]: one["reason"] for one in map(json.loads, done.stdout.splitlines())}
+    assert letters.keys() == {f"https://{host}:{port}/" for host in hosts}
+    assert all("cannot connect to many" in reason for reason in letters.values()), letters
+    for net in hosts.values():
+        assert sum(times for address, times in accepted.items() if address.startswith(net)) == 4
 
 
 def test_hosts_that_answer_slowly_hold_no_other_host_up(

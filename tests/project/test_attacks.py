@@ -27,6 +27,7 @@ SMALL = {
     "status": "crawl/test_responses.py::test_overlong_heads_count_against_the_host_and_are_not_kept",
     "links": _LINKS,
     "linked": _LINKS,
+    "addresses": _UNREACHED + "test_a_few_of_the_addresses_of_a_name_are_tried",
     "entries": _READ,
     "bombs": "crawl/test_hostile_hosts.py::test_a_packed_robots_txt_is_unpacked_up_to_its_limit",
     "alternates": _READ,

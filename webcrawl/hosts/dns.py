@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 import re
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -23,6 +24,10 @@ from webcrawl.hosts.questions import Questions
 from webcrawl.hosts.silent_domains import SilentDomains
 from webcrawl.urls.canonical import registered_domain
 
+MOST_ADDRESSES = 32
+"""Addresses of either family that are kept of a name, which may have thousands: each is checked at each request."""
+MOST_TRIED = 4
+"""Addresses that are tried for one connection."""
 FAILURE_TTL = 5.0
 """How long a temporary failure is cached, in seconds: spares a server repeated queries without losing a host."""
 
@@ -186,11 +191,13 @@ class Resolver:
         return self._answer(found)
 
     def _answer(self, found: pycares.AddrInfoResult) -> Answer | _Failure:
-        nodes = sorted(found.nodes, key=lambda node: node.family != socket.AF_INET)
-        addresses = dict.fromkeys(node.addr[0].decode() for node in nodes)
+        families: tuple[dict[str, None], ...] = {}, {}
+        for node in found.nodes:
+            families[node.family != socket.AF_INET][node.addr[0].decode()] = None
+        addresses = [address for family in families for address in _kept(family)]
         if not addresses:
             return self._failure("no address", True)
-        ttl = float(min([node.ttl for node in nodes] + [alias.ttl for alias in found.cnames]))
+        ttl = float(min([node.ttl for node in found.nodes] + [alias.ttl for alias in found.cnames]))
         if ttl > 0:
             ttl = max(min(ttl, self._max_ttl), self._min_ttl)
         return Answer(tuple(addresses), self._clock() + ttl)
@@ -208,6 +215,24 @@ class Resolver:
             _put(self._answers, name, outcome, self._max_names)
         elif outcome.expires > self._clock():
             _put(self._failures, name, outcome, self._max_names)
+
+
+def to_try(addresses: Sequence[str]) -> list[str]:
+    """Returns the addresses for one connection, IPv4 first: MOST_TRIED, chosen by chance if there are more.
+
+    By chance, so that another attempt tries others; of both families, because a machine may lack one of them.
+    """
+    if len(addresses) <= MOST_TRIED:
+        return list(addresses)
+    old = [address for address in addresses if ":" not in address]
+    new = [address for address in addresses if ":" in address]
+    most = min(len(old), max(MOST_TRIED - len(new), MOST_TRIED // 2))
+    return random.sample(old, most) + random.sample(new, min(len(new), MOST_TRIED - most))
+
+
+def _kept(addresses: Collection[str]) -> Collection[str]:
+    """Returns at most MOST_ADDRESSES, always the same ones of the same addresses, because a seed's are remembered."""
+    return addresses if len(addresses) <= MOST_ADDRESSES else sorted(addresses)[:MOST_ADDRESSES]
 
 
 class _Channel(aiodns.DNSResolver):

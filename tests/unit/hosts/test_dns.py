@@ -69,6 +69,22 @@ def test_answer_is_cached_for_its_ttl_in_any_spelling(nameserver: Nameserver) ->
     run(resolver, scenario)
 
 
+def test_a_bounded_number_of_addresses_is_kept_always_the_same_ones(nameserver: Nameserver) -> None:
+    resolver = Resolver([nameserver.address])
+    records = [Record("A", f"192.0.2.{number}", 0) for number in range(40)]
+    records += [Record("AAAA", f"2001:db8::{number:x}", 0) for number in range(1, 36)]
+
+    async def scenario() -> None:
+        answers = set()
+        for order in (records, records[::-1]):
+            nameserver.zone = {"many.test": order}
+            answers.add((await resolver.resolve("many.test")).addresses)
+        ((*addresses,),) = answers
+        assert [":" in address for address in addresses] == [False] * 32 + [True] * 32
+
+    run(resolver, scenario)
+
+
 def test_server_is_queried_again_only_after_the_ttl(nameserver: Nameserver) -> None:
     resolver = Resolver([nameserver.address])
 

@@ -29,6 +29,7 @@ from webcrawl.crawler.session import Session
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import ConfigurationError, LibraryMissing
+from webcrawl.hosts.dns import to_try
 from webcrawl.urls.canonical import hostname, is_address, normalize, port, split, without_fragment
 
 if TYPE_CHECKING:
@@ -145,9 +146,8 @@ class CurlDownloadHandler:
             found = await self._session.resolver.resolve(name)
             guard.check_all(found.addresses, hostname=name, port=number)
             only = paced_address(request)
-            addresses = ",".join(
-                f"[{one}]" if ":" in one else one for one in found.addresses if only in (None, one)
-            )
+            tried = to_try([one for one in found.addresses if only in (None, one)])
+            addresses = ",".join(f"[{one}]" if ":" in one else one for one in tried)
             names = {name, name.rstrip(".")}
             way.append((option.RESOLVE, [f"+{one}:{number}:{addresses}" for one in names]))
         return way

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from webcrawl.crawler.download.ftp_client import FAILURES, FTPClient, message_of
 from webcrawl.errors import BrokenTransfer
+from webcrawl.hosts.dns import to_try
 
 _MAX_KEPT = 16
 _KEPT_SECONDS = 30.0
@@ -78,7 +79,7 @@ class FTPSessions:
 
 async def _connected(addresses: list[str], port: int) -> FTPClient:
     """Returns a client at the first address that accepts the connection."""
-    client = FTPClient()
+    client, addresses = FTPClient(), to_try(addresses)
     for address in addresses:
         try:
             await client.connect(address, port)

@@ -19,6 +19,7 @@ from scrapy.http import Response
 from scrapy.utils.ssl import _make_ssl_context
 
 from webcrawl.crawler.download import lenient_parser
+from webcrawl.crawler.download.attempts import Attempts, open_socket
 from webcrawl.crawler.download.failures import http_failure
 from webcrawl.crawler.download.proxies import Proxies
 from webcrawl.crawler.download.receiving import BodyReceiver
@@ -82,6 +83,7 @@ class HTTPDownloadHandler:
         self._local_address = (bind, 0) if isinstance(bind, str) else bind
         self._ssl_context = _ssl_context(crawler)
         self._resolver = GuardedResolver(session.resolver, session.guard)
+        self._attempts = Attempts()
         self._receiver = BodyReceiver(crawler, session, aiohttp.ClientPayloadError)
         self._rendered = RenderedPages(crawler, session)
         self._opened: aiohttp.ClientSession | None = None
@@ -105,6 +107,7 @@ class HTTPDownloadHandler:
                 limit=0,
                 keepalive_timeout=_KEEPALIVE_SECONDS,
                 local_addr=self._local_address,
+                socket_factory=open_socket,
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -140,7 +143,8 @@ class HTTPDownloadHandler:
         connection_of.set(None)
         held_up.set(0.0)
         try:
-            return await self._fetch(request, timeout, proxy)
+            with self._attempts.of_request():
+                return await self._fetch(request, timeout, proxy)
         except Exception as error:
             if self._observed is not None and (sending := sending_now.get()) is not None:
                 sending.fail(self._observed, request.url)

@@ -16,12 +16,13 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from scrapy import Request
 
+from webcrawl.crawler.download.attempts import note_connected
 from webcrawl.crawler.errors import ProxyFailed
 from webcrawl.crawler.fetch import PacedCheck
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.hosts.address_guard import AddressGuard
-from webcrawl.hosts.dns import Resolver
+from webcrawl.hosts.dns import Resolver, to_try
 from webcrawl.metrics.observations import Observations
 from webcrawl.urls.canonical import without_fragment
 
@@ -79,7 +80,10 @@ sending_now: ContextVar[Sending | None] = ContextVar("sending", default=None)
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves names for aiohttp with the crawl's resolver, and checks each address when aiohttp connects."""
+    """Resolves names for aiohttp with the crawl's resolver, and checks each address when aiohttp connects.
+
+    It returns the addresses that are tried.
+    """
 
     def __init__(self, resolver: Resolver, guard: AddressGuard) -> None:
         self._resolver = resolver
@@ -89,9 +93,9 @@ class GuardedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         answer = await self._resolver.resolve(host)
+        self._guard.check_all(answer.addresses, hostname=host, port=port)
         results = []
-        for address in answer.addresses:
-            self._guard.check(address, hostname=host, port=port)
+        for address in to_try(answer.addresses):
             kind = socket.AF_INET6 if ":" in address else socket.AF_INET
             results.append(
                 ResolveResult(
@@ -108,6 +112,7 @@ class WireRequest(aiohttp.ClientRequest):
     """Calls the check right before it is sent: connecting takes time, and the process may have been suspended."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        note_connected()
         if (sending := sending_now.get()) is not None:
             sending.connected, sending.is_kept = time.monotonic(), conn.protocol in _used
         if check := check_now.get():

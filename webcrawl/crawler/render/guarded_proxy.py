@@ -16,7 +16,7 @@ from typing import Self
 
 from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.hosts.address_guard import AddressGuard
-from webcrawl.hosts.dns import Resolver
+from webcrawl.hosts.dns import Resolver, to_try
 
 _LONGEST_HEAD = 64 * 1024
 _READ_BYTES = 64 * 1024
@@ -107,10 +107,11 @@ class GuardedProxy:
         name = host.decode("ascii").strip("[]")
         answer = await self._resolver.resolve(name)
         self._guard.check_all(answer.addresses, hostname=name, port=port)
-        for address in answer.addresses[:-1]:
+        *others, last = to_try(answer.addresses)
+        for address in others:
             with suppress(OSError):
                 return await _open(address, port)
-        return await _open(answer.addresses[-1], port)
+        return await _open(last, port)
 
 
 async def _open(address: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from webcrawl.documents.html.markdown_blocks import PARAGRAPH, Block, escaped_start, rendered
+from webcrawl.documents.html.markdown_blocks import PARAGRAPH, Block, rendered
 from webcrawl.documents.html.markdown_elements import IN_MAIN_PART, IN_PAGE, MEANINGFUL
-from webcrawl.documents.html.markdown_inline import escaped
 from webcrawl.documents.html.markdown_parts import keep_main_part, outside
 from webcrawl.documents.html.markdown_walk import Walk
 from webcrawl.documents.html.text_lines import lines_of
@@ -31,5 +30,5 @@ def markdown(
         return rendered(Walk(base).blocks(body, IN_PAGE))
     blocks = Walk(base).blocks(outside(around or body, MEANINGFUL), IN_MAIN_PART)
     if not keep_main_part(blocks, main_text):
-        blocks = [Block(escaped_start(escaped(line)), PARAGRAPH, ()) for line in lines_of(main_text)]
+        blocks = [Block(line, PARAGRAPH, (line,)) for line in lines_of(main_text)]
     return rendered(blocks)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from webcrawl.documents.html.markdown_containers import Container, separation
+from webcrawl.documents.html.markdown_inline import Mark, escaped, is_special, marked
 from webcrawl.documents.html.markdown_tables import Cell, Table
+from webcrawl.documents.html.text import clean
+from webcrawl.documents.html.text_lines import collapsed
 from webcrawl.documents.mime.facts import MAX_TEXT
 
 PARAGRAPH, CODE, IMAGE = 0, 7, 8
@@ -27,21 +30,25 @@ NO_GLUE, BREAK, LINE, SPACE = "", "\\\n", "\n", " "
 class Block:
     """A block of text, or an image.
 
-    text       Markdown without the marks of the block
-    lines      the lines of the page that it was made of, to compare them with the main part
+    text       the text of the page with its white space, or an image in Markdown
+    pieces     of the text, if something in them has to be marked or escaped
+    marks      the inline elements around the pieces
     glue       how it follows the block before it
     language   of code
     is_kept    it is in the main part
+    lines      those of the text, while they are compared with the main part
     """
 
     text: str
     kind: int
-    lines: tuple[str, ...]
+    pieces: Sequence[str] = ()
+    marks: Sequence[Mark] = ()
     container: Container | None = None
     cell: Cell | None = None
     glue: str = NO_GLUE
     language: str = ""
     is_kept: bool = True
+    lines: tuple[str, ...] = ()
 
 
 def escaped_start(text: str) -> str:
@@ -50,6 +57,20 @@ def escaped_start(text: str) -> str:
         return text
     end = len(match[1] or "")
     return f"{text[:end]}\\{text[end:]}"
+
+
+def _made(block: Block) -> str:
+    """Returns the Markdown of a block without the marks of the block itself."""
+    text, kind = block.text, block.kind
+    if kind == CODE:
+        return text
+    if block.marks:
+        with_signs = kind != IMAGE and is_special(text)
+        text = clean(marked(block.pieces, block.marks, with_signs=with_signs))
+    elif block.pieces:
+        text = clean("".join(map(escaped, block.pieces)))
+    text = collapsed(text)
+    return escaped_start(text) if kind in (PARAGRAPH, IMAGE) else text
 
 
 def rendered(blocks: Iterable[Block]) -> str:
@@ -87,6 +108,7 @@ def _joined(blocks: Iterable[Block]) -> list[Block]:
     was_kept = False
     for block in blocks:
         if block.is_kept:
+            block.text = _made(block)
             if was_kept and block.glue and _can_follow(last := joined[-1], block):
                 more += (block.glue if last.kind in _KEEP_LINES else " ", block.text)
             else:
@@ -148,7 +170,9 @@ def _lines(block: Block) -> list[str]:
         first, *rest = text.split("\n")
         return [first, *map(escaped_start, rest)]
     if kind == CODE:
-        code = text.expandtabs(8).rstrip().lstrip("\n").replace("\r", "").split("\n")
+        code = (
+            (text.expandtabs(8) if "\t" in text else text).rstrip().lstrip("\n").replace("\r", "").split("\n")
+        )
         runs = _FENCES.findall(text) if "```" in text else ()
         fence = "`" * max(3, 1 + max(map(len, runs), default=0))
         return [fence + block.language, *map(str.rstrip, code), fence]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import ada_url
 
@@ -29,43 +29,89 @@ _TRACKING_SIZES = frozenset({"0", "1", "0px", "1px"})
 _OPENING, _CLOSING = "\"'“‘", ".,:;?!\"'”’…"
 
 
-@dataclass(slots=True)
-class Mark:
-    """An inline element that is open: its kind, the address of a link, and where its text starts in the block."""
+AROUND, BEGINS, ENDS = range(3)
+"""What a mark does: it is around the next piece of the text, or begins or ends before it."""
+Mark: TypeAlias = tuple[int, int, str, str]
+"""An inline element: the number of the next piece, what it does, its kind, and the address of a link."""
 
-    kind: str
-    address: str
-    start: int
+
+def is_special(text: str) -> bool:
+    """Returns whether a text has characters that may be markup; to look for each is quicker in long ones."""
+    return (
+        "_" in text
+        or "*" in text
+        or "`" in text
+        or "<" in text
+        or "&" in text
+        or "[" in text
+        or "]" in text
+        or "~" in text
+        or "\\" in text
+    )
 
 
 def escaped(text: str) -> str:
     """Returns a text that is no Markdown, except for what is markup only at the start of a line."""
-    return _ESCAPED.sub(r"\\\g<0>", text) if SPECIAL.search(text) else text
+    if SPECIAL.search(text) is None or _ESCAPED.search(text) is None:  # most have none, or a harmless one
+        return text
+    return _ESCAPED.sub(r"\\\g<0>", text)
 
 
-def wrapped(pieces: list[str], kind: str, inside: list[str], address: str) -> None:
-    """Appends the pieces in an inline element to those of its block; `address` is that of a link."""
-    text = inside[0] if len(inside) == 1 else "".join(inside)
+def marked(pieces: Sequence[str], marks: Iterable[Mark], *, with_signs: bool) -> str:
+    """Returns the Markdown of the pieces of a text with marks around them; `with_signs`: the pieces are escaped."""
+    made: list[str] = []
+    open_marks: list[tuple[str, str, int]] = []
+    is_text, at = with_signs, 0
+    for place, does, kind, address in marks:
+        if at < place:
+            made += map(escaped, pieces[at:place]) if is_text else pieces[at:place]
+        at = place
+        if does == AROUND:
+            text = pieces[at]
+            _wrap(made, kind, escaped(text) if is_text and kind != CODE_MARK else text, address)
+            at += 1
+            continue
+        if does == BEGINS:
+            open_marks.append((kind, address, len(made)))
+        else:
+            kind, address, start = open_marks.pop()
+            inside = made[start:]
+            del made[start:]
+            _wrap(made, kind, "".join(inside), address, inside)
+        is_text = with_signs and not (open_marks and open_marks[-1][0] == CODE_MARK)
+    made += map(escaped, pieces[at:]) if is_text else pieces[at:]
+    return "".join(made)
+
+
+def _wrap(made: list[str], kind: str, text: str, address: str, inside: Sequence[str] | None = None) -> None:
+    """Appends the text in an inline element to the pieces of its block.
+
+    `address` is that of a link; `inside` are the pieces of the text, if it has other inline elements in it.
+    """
+    if kind == CODE_MARK and text and text.isprintable() and " " not in text and CODE_MARK not in text:
+        made.append(_code(text, made) if made and made[-1][:1] == CODE_MARK else f"`{text}`")
+        return
     core = text.strip()
     is_emphasis = kind != LINK_MARK and kind != CODE_MARK
-    marked = _emphasis(kind, core, pieces[-1] if pieces else "") if is_emphasis else ""
-    if not core or marked == core:
-        for piece in inside:
-            pieces.append(_code(_content(piece), pieces) if piece[:1] == CODE_MARK else piece)
+    emphasis = _emphasis(kind, core, made[-1] if made else "") if is_emphasis else ""
+    if not core or emphasis == core:
+        for piece in (text,) if inside is None else inside:
+            made.append(_code(_content(piece), made) if piece[:1] == CODE_MARK else piece)
         return
-    start = 0 if len(core) == len(text) else text.index(core[0])
+    is_stripped = len(core) == len(text)
+    start = 0 if is_stripped else text.index(core[0])
     if start:
-        pieces.append(text[:start])
-    if is_emphasis:
-        pieces.append(marked)
-    elif kind == CODE_MARK:
-        pieces.append(_code(core if core.isalnum() else " ".join(core.split()), pieces))
+        made.append(text[:start])
+    if kind == LINK_MARK:
+        if made and made[-1][-1:] == "!":  # the link would be an image
+            made[-1] = made[-1][:-1] + "\\!"
+        made.append(f"[{core}]({address})")
+    elif is_emphasis:
+        made.append(emphasis)
     else:
-        if pieces and pieces[-1][-1:] == "!":  # the link would be an image
-            pieces[-1] = pieces[-1][:-1] + "\\!"
-        pieces.append(f"[{core}]({address})")
-    if start + len(core) < len(text):
-        pieces.append(text[start + len(core) :])
+        made.append(_code(core if core.isalnum() else " ".join(core.split()), made))
+    if not is_stripped and start + len(core) < len(text):
+        made.append(text[start + len(core) :])
 
 
 def _code(content: str, pieces: list[str]) -> str:
@@ -118,17 +164,23 @@ class Destinations:
     def __init__(self, base: str) -> None:
         self._url = base
         self._base = Base(base)
-        self._pages: dict[str, str] = {}
-        """The destinations of addresses without their fragments."""
+        self._found: dict[str, str] = {}
+        """The destinations of addresses, and of addresses without their fragments."""
 
     def of(self, written: str | None) -> str:
         """Returns the destination of an address; "" for one that is malformed, too long, or no page or file."""
-        if not written or len(written) > _MAX_ADDRESS:
+        if not written:
             return ""
+        found = self._found.get(written)
+        if found is None:
+            found = self._found[written] = self._joined(written) if len(written) <= _MAX_ADDRESS else ""
+        return found
+
+    def _joined(self, written: str) -> str:
         address, mark, fragment = written.strip().partition("#")
-        page = self._pages.get(address)
+        page = self._found.get(address)
         if page is None:
-            page = self._pages[address] = self._made(address, "", "")
+            page = self._found[address] = self._made(address, "", "")
         if not mark:
             return page
         if page and _PLAIN_FRAGMENT.fullmatch(fragment):

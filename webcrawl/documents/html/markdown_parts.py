@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from itertools import chain
 from typing import TypeAlias
 
 from selectolax.lexbor import LexborNode
 
 from webcrawl.documents.html.markdown_blocks import IMAGE, Block
-from webcrawl.documents.html.text_lines import lines_of
+from webcrawl.documents.html.text_lines import lines_of, stripped_lines
 
 # So many of the lines must be found.
 _LEAST = 0.9
@@ -21,6 +21,9 @@ _MOST_ROUNDS = 4
 _FAR = 200
 # Of the places that begin with its first line, so many are compared with a block.
 _MOST_PLACES = 20
+
+# what follows the last line of a block, in the text of the main part
+_end_of_block = re.compile(r"[^\S\n]*(?:\n\s*|\Z)").match
 
 Lines: TypeAlias = tuple[str, ...]
 
@@ -43,26 +46,52 @@ def keep_main_part(blocks: Sequence[Block], main_text: str) -> bool:
     in a menu too, the same import in each example. So blocks that are there once are found first, and the others
     between them, as in the "patience diff" of Bram Cohen (2009).
     """
-    wanted = lines_of(main_text)
-    lines = frozenset(wanted)
-    texts: list[Block] = []  # the others are not in the main part
-    for block in blocks:
-        block.is_kept = bool(block.lines) and block.lines[0] in lines
-        if block.is_kept:
-            texts.append(block)
-    found = len(wanted)
-    # mostly these are all lines, in their order
-    if tuple(chain.from_iterable([block.lines for block in texts])) != wanted:
-        for block in texts:
-            block.is_kept = False
-        found = _Alignment(texts, wanted).keep()
+    is_found = _keep_in_order(blocks, main_text) or _keep_aligned(blocks, main_text)
     was_kept = False
     for block in blocks:
         if block.kind == IMAGE:
             block.is_kept = was_kept
         else:
             was_kept = block.is_kept
-    return found >= _LEAST * len(wanted) > 0
+    return is_found
+
+
+def _keep_in_order(blocks: Sequence[Block], main_text: str) -> bool:
+    """Keeps the blocks that are all of the main part, one after another; returns whether that is so, as it mostly is.
+
+    It is not so if a block between them begins like a line of the main part.
+    """
+    place = len(main_text) - len(main_text.lstrip())
+    others: list[str] = []
+    for block in blocks:
+        if block.kind != IMAGE:
+            text = block.text.strip()
+            block.is_kept = main_text.startswith(text, place)
+            if not block.is_kept:
+                others.append(text)
+            elif end := _end_of_block(main_text, place + len(text)):
+                place = end.end()
+            else:
+                return False
+    if place < len(main_text) or not main_text:
+        return False
+    return not others or {text.partition("\n")[0].rstrip() for text in others}.isdisjoint(
+        stripped_lines(main_text)
+    )
+
+
+def _keep_aligned(blocks: Sequence[Block], main_text: str) -> bool:
+    """Keeps the blocks whose lines are found in the main part; returns whether nearly all lines are."""
+    wanted = lines_of(main_text)
+    lines_in_main = frozenset(wanted)
+    texts: list[Block] = []  # the others are not in the main part
+    for block in blocks:
+        block.is_kept = False
+        if block.kind != IMAGE:
+            block.lines = lines_of(block.text)
+            if block.lines[0] in lines_in_main:
+                texts.append(block)
+    return _Alignment(texts, wanted).keep() >= _LEAST * len(wanted) > 0
 
 
 class _Alignment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from selectolax.lexbor import LexborNode
@@ -17,7 +17,6 @@ from webcrawl.documents.html.markdown_blocks import (
     PARAGRAPH,
     SPACE,
     Block,
-    escaped_start,
 )
 from webcrawl.documents.html.markdown_containers import Container
 from webcrawl.documents.html.markdown_elements import (
@@ -41,23 +40,22 @@ from webcrawl.documents.html.markdown_elements import (
     only_text,
 )
 from webcrawl.documents.html.markdown_inline import (
+    AROUND,
+    BEGINS,
     CODE_MARK,
+    ENDS,
     LINK_MARK,
-    SPECIAL,
     Destinations,
     Mark,
-    escaped,
     image,
-    wrapped,
+    is_special,
 )
 from webcrawl.documents.html.markdown_tables import Cell, Table
-from webcrawl.documents.html.text import INLINE, TEXT_NODE, clean
-from webcrawl.documents.html.text_lines import collapsed, lines_of
+from webcrawl.documents.html.text import INLINE, clean
 
 _INSIDE_CODE = f":not({','.join(sorted(INLINE))})"
 """What has to be looked at in a <pre>; of all other elements, only the text counts."""
 _MAX_START = 999_999
-_is_special = SPECIAL.search
 
 
 class Walk:
@@ -66,9 +64,12 @@ class Walk:
     def __init__(self, base: str) -> None:
         self._blocks: list[Block] = []
         self._destinations = Destinations(base)
-        self._inline: list[str] = []
-        self._raw: list[str] = []
+        self._pieces: list[str] = []
+        """The text of the block that is open."""
         self._marks: list[Mark] = []
+        """What is around its pieces."""
+        self._open_marks: list[tuple[str, str]] = []
+        """Their kinds and addresses."""
         self._glue = NO_GLUE
         self._heading = 0
         self._code: str | None = None
@@ -79,77 +80,82 @@ class Walk:
 
     def blocks(self, root: LexborNode, treatments: Mapping[int, int]) -> list[Block]:
         """Returns the blocks of text under a node, and its images; `treatments`: of elements, by their numbers."""
-        treatment_of, add, raw = treatments.get, self._add, self._raw
-        open_elements, node = list[tuple[LexborNode, int, Any]](), root.first_child
+        self._walk(root, treatments.get)
+        self._flush()
+        return self._blocks
+
+    def _walk(self, root: LexborNode, treatment_of: Callable[[int, int], int]) -> None:
+        pieces, node = self._pieces, root.first_child
+        open_elements: list[tuple[LexborNode, int, Any]] = []
         while node is not None or open_elements:
             if node is None:
                 node, treatment, before = open_elements.pop()
-                if treatment:
-                    self._end(treatment, before)
-            elif (tag := node.tag_id) == TEXT_NODE:
-                add(node.text_content or "")
-            elif (treatment := treatment_of(tag, IS_BLOCK)) != IS_HIDDEN:
-                child, before = node.first_child, None
+            elif (text := node.text_content) is not None:
+                if pieces or not text.isspace() or self._code is not None:
+                    pieces.append(text)
+                node = node.next
+                continue
+            else:
+                treatment = treatment_of(tag := node.tag_id, IS_BLOCK)
+                child, before = node.first_child if treatment != IS_HIDDEN else None, None
                 if treatment >= IS_BLOCK:
-                    if raw or self._glue:
-                        self._flush()
-                    if treatment > IS_BLOCK:
-                        before = self._begin(treatment, tag, node)
-                        if treatment == IS_CODE and node.css_first(_INSIDE_CODE) is None:
-                            add(node.text_lexbor() or "")
-                            child = None
-                elif treatment == IS_MARK:
-                    if child is None or self._add_marked(tag, node, child):
-                        node = node.next
-                        continue
-                    before = self._begin_mark(MARKS[tag], node)
-                elif treatment:
+                    before = self._begin(treatment, tag, node)
+                    if treatment == IS_CODE and self._add_code(node):
+                        child = None
+                elif treatment == IS_MARK and child is not None:
+                    before = self._add_marked(tag, node, child)
+                    if before is None:
+                        child = None
+                elif treatment > IS_HIDDEN:
                     self._add_void(treatment, node)
-                if child is not None and (text := child.text_content) is not None:
-                    add(text)
+                if child is not None and (text := child.text_content) is not None:  # as in most elements
+                    if pieces or not text.isspace() or self._code is not None:
+                        pieces.append(text)
                     child = child.next
                 if child is not None:
                     open_elements.append((node, treatment, before))
                     node = child
                     continue
-                if treatment:
-                    self._end(treatment, before)
+            if treatment >= IS_BLOCK:
+                self._end(treatment, before)
+            elif before:
+                self._end_mark()
             node = node.next
-        self._flush()
-        return self._blocks
 
-    def _add(self, text: str) -> None:
-        raw = self._raw
-        if not raw and text.isspace() and self._code is None:
-            return  # no paragraph begins with white space
-        raw.append(text)
-        if _is_special(text) is not None and not self._is_verbatim():
-            text = escaped(text)
-        self._inline.append(text)
-
-    def _is_verbatim(self) -> bool:
-        return self._code is not None or (bool(self._marks) and self._marks[-1].kind == CODE_MARK)
-
-    def _add_marked(self, tag: int, node: LexborNode, child: LexborNode) -> bool:
-        """Adds an inline element if there is nothing but a text in it; returns whether that is so."""
-        text = only_text(child)
-        if text is None:
+    def _add_code(self, node: LexborNode) -> bool:
+        """Adds all text in a <pre> if only its text counts; returns whether that is so."""
+        if node.css_first(_INSIDE_CODE) is not None:
             return False
-        if not self._raw and text.isspace() and self._code is None:
-            return True
-        kind = MARKS[tag]
-        address = self._address(kind, node)
-        if address is None:
-            self._add(text)
-            return True
-        self._raw.append(text)
-        if kind != CODE_MARK and _is_special(text) is not None:
-            text = escaped(text)
-        wrapped(self._inline, kind, [text], address)
+        self._pieces.append(node.text_lexbor() or "")
         return True
 
+    def _add_marked(self, tag: int, node: LexborNode, child: LexborNode) -> bool | None:
+        """Adds an inline element if there is nothing but a text in it, or begins it.
+
+        Returns None if it is added, or else whether it counts.
+        """
+        text, kind = child.text_content, MARKS[tag]
+        if text is None or child.next is not None:
+            text = only_text(child)
+        pieces, address = self._pieces, self._address(kind, node)
+        if text is None:
+            if address is None:
+                return False
+            self._open_marks.append((kind, address))
+            self._marks.append((len(pieces), BEGINS, kind, address))
+            return True
+        if pieces or not text.isspace() or self._code is not None:
+            if address is not None:
+                self._marks.append((len(pieces), AROUND, kind, address))
+            pieces.append(text)
+        return None
+
     def _begin(self, treatment: int, tag: int, node: LexborNode) -> Any:
-        """Begins a block that means something; returns what `_end` needs to know."""
+        """Begins a block; returns what `_end` needs to know."""
+        if self._pieces or self._glue:
+            self._flush()
+        if treatment == IS_BLOCK:
+            return None
         if treatment == IS_HEADING:
             before, self._heading = self._heading, self._heading or HEADINGS[tag]
             return before
@@ -176,14 +182,8 @@ class Walk:
         return None
 
     def _end(self, treatment: int, before: Any) -> None:
-        """Ends an element that is not neutral."""
-        if treatment == IS_MARK:
-            if before:
-                self._wrap(self._marks.pop())
-            return
-        if treatment < IS_BLOCK:
-            return
-        if self._raw or self._glue:
+        """Ends a block."""
+        if self._pieces or self._glue:
             self._flush()
         if treatment == IS_HEADING:
             self._heading = before
@@ -198,13 +198,13 @@ class Walk:
         elif treatment == IS_CELL and self._tables:
             self._cells[-1] = None
 
-    def _begin_mark(self, kind: str, node: LexborNode) -> bool:
-        """Returns whether the element counts."""
-        address = self._address(kind, node)
-        if address is None:
-            return False
-        self._marks.append(Mark(kind, address, len(self._inline)))
-        return True
+    def _end_mark(self) -> None:
+        self._open_marks.pop()
+        place = len(self._pieces)
+        if self._marks[-1][:2] == (place, BEGINS):  # nothing is in it
+            self._marks.pop()
+        else:
+            self._marks.append((place, ENDS, "", ""))
 
     def _address(self, kind: str, node: LexborNode) -> str | None:
         """Returns the address of a link, "" for other inline elements, or None if an element does not count.
@@ -213,23 +213,16 @@ class Walk:
         """
         if self._code is not None:
             return None
-        for mark in self._marks:
-            if mark.kind == kind or mark.kind == CODE_MARK:
-                return None
+        if self._open_marks:
+            for around, _ in self._open_marks:
+                if around in (kind, CODE_MARK):
+                    return None
         if kind != LINK_MARK:
             return ""
-        written = node.attributes.get("href")
+        written = node.attrs.get("href")
         if not written or (self._heading and written.startswith("#")):  # an anchor for the heading
             return None
         return self._destinations.of(written) or None
-
-    def _wrap(self, mark: Mark) -> None:
-        """Ends an inline element, for now or for good."""
-        inline, start = self._inline, mark.start
-        inside = inline[start:]
-        del inline[start:]
-        wrapped(inline, mark.kind, inside, mark.address)
-        mark.start = 0
 
     def _begin_in_table(self, treatment: int, tag: int, node: LexborNode) -> None:
         table = self._tables[-1]
@@ -248,44 +241,45 @@ class Walk:
         if treatment == IS_IMAGE:
             found = image(node.attributes, self._destinations)
             if found and self._code is None:
-                self._inline.append(found)
-                self._put(IMAGE, (), SPACE)
+                self._pieces.append(found)
+                self._put(IMAGE, found, SPACE)
 
     def _flush(self, glue: str = NO_GLUE) -> None:
         """Ends a block of text; `glue` says how the next one of the same paragraph follows it."""
         if self._code is not None:
             glue = LINE
-        if self._raw:
-            raw = "".join(self._raw)
-            if lines := lines_of(raw):
-                self._put(self._heading or PARAGRAPH, lines, glue, raw)
+        if pieces := self._pieces:
+            text = clean(pieces[0] if len(pieces) == 1 else "".join(pieces))
+            if text and not text.isspace():
+                self._put(self._heading or PARAGRAPH, text, glue)
                 return
-            self._inline.clear()
-            self._raw.clear()
-            for mark in self._marks:
-                mark.start = 0
+            self._clear()
         self._glue = _following(self._glue, glue)
 
-    def _put(self, kind: int, lines: tuple[str, ...], glue: str, raw: str = "") -> None:
+    def _put(self, kind: int, text: str, glue: str) -> None:
+        pieces: list[str] | tuple[()] = ()
+        marks: list[Mark] | tuple[()] = ()
         code = self._code
-        for mark in reversed(self._marks):
-            if code is None:
-                self._wrap(mark)
-            mark.start = 0
-        text = "".join(self._inline)
-        self._inline.clear()
-        self._raw.clear()
         if code is not None:
-            kind, text = CODE, clean(text)
-        else:  # most blocks have no marks
-            text = collapsed(" ".join(lines) if text == raw else clean(text))
-            if kind in (PARAGRAPH, IMAGE):
-                text = escaped_start(text)
+            kind = CODE
+        elif self._marks:
+            ends = [(len(self._pieces), ENDS, "", "")] * len(self._open_marks)
+            pieces, marks = self._pieces.copy(), self._marks + ends
+        elif kind != IMAGE and is_special(text):  # most blocks have neither marks nor signs
+            pieces = self._pieces.copy()
+        self._clear()
         cell = self._cells[-1] if self._cells else None
         if cell is not None and kind not in (PARAGRAPH, IMAGE):
             cell.table.is_layout = True
-        self._blocks.append(Block(text, kind, lines, self._container, cell, self._glue, code or ""))
+        block = Block(text, kind, pieces, marks, self._container, cell, self._glue, code or "")
+        self._blocks.append(block)
         self._glue = glue
+
+    def _clear(self) -> None:
+        """Begins a new block, in the same inline elements."""
+        self._pieces.clear()
+        if self._marks:
+            self._marks = [(0, BEGINS, kind, address) for kind, address in self._open_marks]
 
 
 def _following(before: str, glue: str) -> str:

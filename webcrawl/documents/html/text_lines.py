@@ -38,5 +38,22 @@ def stripped_lines(text: str) -> tuple[str, ...]:
 
 def collapsed(text: str) -> str:
     """Returns a text without white space around it, and with a single blank for any other."""
-    # white space other than a blank is not printable
-    return text.strip() if "  " not in text and text.isprintable() else " ".join(text.split())
+    line = text.replace("\n", " ")
+    return " ".join(text.split()) if "  " in line or _has_other_space(line) else line.strip()
+
+
+def _has_other_space(line: str) -> bool:
+    """Returns whether there may be white space other than blanks in a text."""
+    if not line.isascii():
+        return not line.isprintable()  # other white space is not
+    # to look for each is quicker than to look at each character
+    return (
+        "\t" in line
+        or "\r" in line
+        or "\x0b" in line
+        or "\x0c" in line
+        or "\x1c" in line
+        or "\x1d" in line
+        or "\x1e" in line
+        or "\x1f" in line
+    )

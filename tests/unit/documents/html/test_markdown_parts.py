@@ -14,7 +14,7 @@ REPEATED = [IMPORT, "Added in 1", "Type"]
 
 
 def paragraphs(texts: list[str]) -> list[Block]:
-    return [Block(text, PARAGRAPH, tuple(text.split("\n"))) for text in texts]
+    return [Block(text, PARAGRAPH) for text in texts]
 
 
 def kept(blocks: list[Block]) -> list[str]:
@@ -49,8 +49,8 @@ def test_lines_that_are_repeated_do_not_lead_astray(
 
 def test_images_go_with_the_text_before_them() -> None:
     blocks = paragraphs(["menu", "text", "more"])
-    blocks[1:1] = [Block("![logo]", IMAGE, ())]
-    blocks[3:3] = [Block("![figure]", IMAGE, ())]
+    blocks[1:1] = [Block("![logo]", IMAGE)]
+    blocks[3:3] = [Block("![figure]", IMAGE)]
     assert keep_main_part(blocks, "text\nmore")
     assert kept(blocks) == ["text", "![figure]", "more"]
 
@@ -82,3 +82,14 @@ def test_examples_with_the_same_import_stay_code() -> None:
     assert found.markdown is not None
     assert found.markdown.count(f"```js\n{IMPORT}\nimport {{ promisify }}") == 30
     assert found.markdown.count("### Example") == 30
+
+
+def test_heading_that_only_white_space_tells_from_its_link_in_the_contents_is_the_heading() -> None:
+    text = "Settings are read once, when the server starts, from the file that the option names. " * 5
+    markup = (
+        "<div><dl><dt><a href='#a'>1.1. Settings</a><dt><a href='#b'>1.2. Files</a></dl>"
+        f"<div><h3>1.1.\xa0Settings</h3><p>{text}</div><div><h3>1.2.\xa0Files</h3><p>{text}</div></div>"
+    )
+    document = Document(markup.encode(), "text/html", "utf-8", "https://site.example/")
+    found = describe(document, with_markdown=True).markdown
+    assert found == f"### 1.1. Settings\n\n{text.strip()}\n\n### 1.2. Files\n\n{text.strip()}"

@@ -19,6 +19,8 @@ _KEEP_LINES = (PARAGRAPH, IMAGE, CODE)
 
 # A list, heading, quotation, rule, underline or table would begin here.
 _START = re.compile(r"#{1,6}(?=\s|$)|[-+](?=[\s-]|$)|>|=+\s*$|:(?=-)|(\d{1,9})[.)](?=\s|$)")
+# A definition of a link is no text.
+_REFERENCE = re.compile(r"\[(?:[^\[\]\\]|\\.)+\]:")
 _FENCES = re.compile("`{3,}")
 _LAST_SIGNS, _ESCAPED_SIGNS = re.compile(r"(?<![^\s])(#+)$"), r"\\\1"
 
@@ -70,7 +72,11 @@ def _made(block: Block) -> str:
     elif block.pieces:
         text = clean("".join(map(escaped, block.pieces)))
     text = collapsed(text)
-    return escaped_start(text) if kind in (PARAGRAPH, IMAGE) else text
+    if kind not in (PARAGRAPH, IMAGE):
+        return text
+    if text[:1] == "[" and _REFERENCE.match(text):  # a link that begins with code; code cannot be escaped
+        text = escaped(collapsed(block.text))
+    return escaped_start(text)
 
 
 def rendered(blocks: Iterable[Block]) -> str:

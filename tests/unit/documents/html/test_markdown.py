@@ -148,6 +148,7 @@ def _markups(draw: st.DrawFn) -> str:
 @example("<p>a<br>:-")
 @example("<i>a</i><i>b</i><b>c<i>d</i></b>")
 @example("<b><code>1</b>1")
+@example("<a href='x(y' colspan=3><code>]:")
 def test_parser_reads_the_text_of_the_page_and_no_other_markup(markup: str) -> None:
     tree = LexborHTMLParser(markup)
     text = _of(markup)

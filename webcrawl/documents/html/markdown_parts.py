@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from typing import TypeAlias
@@ -112,7 +112,7 @@ class _Alignment:
             first, last, start, end, depth = left.pop()
             anchors = _in_order(self._anchors(first, last, start, end)) if depth < _MOST_ROUNDS else []
             if not anchors:
-                found += self._keep_next(first, last, start, end)
+                found += self._keep_between(first, last, start, end)
                 continue
             for number, place in anchors:
                 if first < number and start < place:
@@ -141,17 +141,46 @@ class _Alignment:
                 found.append((number, places[at], after))
         return found
 
-    def _keep_next(self, first: int, last: int, start: int, end: int) -> int:
-        """Keeps the blocks of a range that are the next ones in a range of lines, one after another."""
-        found = 0
+    def _keep_between(self, first: int, last: int, start: int, end: int) -> int:
+        """Keeps blocks of a range that are in a range of lines, one after another.
+
+        What comes before all others, such as the title, may be in a menu too: the block next to the others counts, if
+        as many are found from there.
+        """
+        numbers, found = self._forwards(first, last, start, end)
+        if start == 0 and end < len(self._wanted):
+            others, found_backwards = self._backwards(first, last, start, end)
+            if found_backwards >= found:
+                numbers, found = others, found_backwards
+        for number in numbers:
+            self._keep(number)
+        return found
+
+    def _forwards(self, first: int, last: int, start: int, end: int) -> tuple[list[int], int]:
+        """Returns the blocks of a range that are the next ones in a range of lines, and the number of their lines."""
+        numbers, found = list[int](), 0
         for number in range(first, last):
             if start == end:
                 break
             lines = self._texts[number].lines
             if (place := self._next(lines, start, min(end, start + _FAR + len(lines)))) is not None:
-                found += self._keep(number)
+                numbers.append(number)
+                found += len(lines)
                 start = place + len(lines)
-        return found
+        return numbers, found
+
+    def _backwards(self, first: int, last: int, start: int, end: int) -> tuple[list[int], int]:
+        """Returns those that are the ones before, from the end of the range."""
+        numbers, found = list[int](), 0
+        for number in reversed(range(first, last)):
+            if start == end:
+                break
+            lines = self._texts[number].lines
+            if (place := self._last(lines, max(start, end - _FAR - len(lines)), end)) is not None:
+                numbers.append(number)
+                found += len(lines)
+                end = place
+        return numbers, found
 
     def _keep(self, number: int) -> int:
         block = self._texts[number]
@@ -164,6 +193,17 @@ class _Alignment:
         at = bisect_left(places, start)
         for place in places[at : at + _MOST_PLACES]:
             if place + len(lines) > end:
+                break
+            if len(lines) == 1 or self._wanted[place : place + len(lines)] == lines:
+                return place
+        return None
+
+    def _last(self, lines: Lines, start: int, end: int) -> int | None:
+        """Returns where lines begin last in a range, in the same way."""
+        places = self._places.get(lines[0], ())
+        after = bisect_right(places, end - len(lines))
+        for place in reversed(places[max(0, after - _MOST_PLACES) : after]):
+            if place < start:
                 break
             if len(lines) == 1 or self._wanted[place : place + len(lines)] == lines:
                 return place

@@ -93,3 +93,20 @@ def test_heading_that_only_white_space_tells_from_its_link_in_the_contents_is_th
     document = Document(markup.encode(), "text/html", "utf-8", "https://site.example/")
     found = describe(document, with_markdown=True).markdown
     assert found == f"### 1.1. Settings\n\n{text.strip()}\n\n### 1.2. Files\n\n{text.strip()}"
+
+
+def test_heading_that_is_in_the_contents_too_is_the_one_next_to_its_text() -> None:
+    text = "Settings are read once, when the server starts, from the file that the option names. " * 5
+    markup = (
+        "<div><ul><li><a href='#a'>Settings</a><li><a href='#b'>Files</a></ul>"
+        f"<div><h3>Settings</h3><p>{text}</div><div><h3>Files</h3><p>Files: {text}</div></div>"
+    )
+    document = Document(markup.encode(), "text/html", "utf-8", "https://site.example/")
+    found = describe(document, with_markdown=True).markdown
+    assert found == f"### Settings\n\n{text.strip()}\n\n### Files\n\nFiles: {text.strip()}"
+
+
+def test_lines_before_the_others_are_the_first_ones_if_more_of_them_are_found_there() -> None:
+    blocks = paragraphs(["Title", "Subtitle", "Title", "Only once"])
+    assert keep_main_part(blocks, "Title\nSubtitle\nOnly once")
+    assert [block.is_kept for block in blocks] == [True, True, False, True]

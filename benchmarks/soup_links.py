@@ -40,7 +40,7 @@ def links_by_soup(page: Document) -> list[FoundLink]:
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
         tree = BeautifulSoup(page.body, PARSER, from_encoding="utf-8")
     base = next((urljoin(page.url, str(one["href"])) for one in tree.find_all("base", href=True)), page.url)
-    return [link for one in tree.find_all(list(_ADDRESSES)) for link in _links(one, base)]
+    return [link for one in tree.find_all(list(_ADDRESSES)) for link in _links(one, base, page.url)]
 
 
 def links_of_the_store(page: Document) -> list[FoundLink]:
@@ -60,17 +60,21 @@ def differing(pages: Sequence[Document], number: int, seed: int = 1) -> tuple[in
     ]
 
 
-def _links(one: Tag, base: str) -> Iterator[FoundLink]:
+def _links(one: Tag, base: str, url: str) -> Iterator[FoundLink]:
     name, rel = one.name, [str(word).lower() for word in one.get_attribute_list("rel") if word]
     address = one.get(_ADDRESSES[name])
+    if name == "a" and address is None and one.find_parent(["svg", "math"]):
+        address = one.get("xlink:href")
     if name == "link" and (_PAGES.isdisjoint(rel) or "stylesheet" in rel):
         return
     if name == "meta":
         if str(one.get("http-equiv", "")).strip().lower() != "refresh" or not address:
             return
         address = str(address).partition("=")[2].strip("\"' ")
-    address = str(address or "").partition("#")[0].strip()
-    if not address or one.find_parent("template"):
+    if address is None or one.find_parent("template"):
+        return
+    address = str(address).partition("#")[0].strip()
+    if not address and (base == url or name not in ("a", "area")):
         return
     with suppress(ValueError):
         yield FoundLink(name, normalize(urljoin(base, address)), _text(one), " ".join(rel))

@@ -39,6 +39,9 @@ def _by_number(attributes: dict[str, str]) -> dict[int, tuple[str, str]]:
     return {tree.create_node(name).tag_id: (name, attribute) for name, attribute in attributes.items()}
 
 
+_OLD_LINK = "xlink:href"
+"""What an `a` of SVG may have instead of `href`."""
+
 _LINK_ELEMENTS = _by_number(_LINK_ATTRIBUTES)
 
 # Pages and tags of up to so many bytes are cheap to parse whatever they contain; see webcrawl.documents.markup_bounds.
@@ -245,7 +248,11 @@ class _ManyElements(Sequence[Element]):
 
 
 def _element(node: LexborNode) -> Element:
-    return _LINK_ELEMENTS[node.tag_id][0], node.attributes
+    tag, attribute = _LINK_ELEMENTS[node.tag_id]
+    attributes = node.attributes
+    if attribute not in attributes:
+        attributes[attribute] = attributes.get(_OLD_LINK)
+    return tag, attributes
 
 
 def elements(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> Sequence[Element]:
@@ -258,7 +265,13 @@ def elements(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> S
     metas = 0
     for node in selected:
         known = _LINK_ELEMENTS.get(node.tag_id)
-        if known is not None and known[1] in (attributes := node.attributes):
+        if known is not None:
+            attributes = node.attributes
+            if known[1] not in attributes:
+                # Lexbor selects by it, too, in SVG and MathML only
+                if known[0] != "a" or _OLD_LINK not in attributes:
+                    continue
+                attributes[known[1]] = attributes[_OLD_LINK]
             if known[0] == "meta" and (metas := metas + 1) > MAX_METAS:
                 continue
             if not are_many:

@@ -14,7 +14,7 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.documents.document import Attributes, Document
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, MAX_TEXTS, is_plain, text_of
-from webcrawl.documents.html.links import PageLinks
+from webcrawl.documents.html.links import PageLinks, link_of_fragments
 from webcrawl.documents.html.text import INLINE
 from webcrawl.documents.mime.facts import collapsed
 from webcrawl.errors import InvalidURL
@@ -82,7 +82,7 @@ def rows_of(
 ) -> LinkRows:
     """Returns the rows of an HTML document. `nodes` are those of `document.elements`, `links` are its links.
 
-    Malformed addresses, schemes that are not fetched, and links that are only fragments have no row. `text_links`:
+    Malformed addresses, schemes that are not fetched, and fragments of the page itself have no row. `text_links`:
     those of `links` that are in no element were found in the text.
     """
     rows = LinkRows()
@@ -90,9 +90,10 @@ def rows_of(
     add_element, found = rows.elements.append, list[LexborNode]()
     known_text = _short_texts.get
     base, joined = Base(links.base), dict[str, str | None](links.joined)
+    joined[""] = link_of_fragments(base.url, document.url)
     text_left, left = MAX_TEXTS, MAX_ROWS_LENGTH
     for node, (tag, attributes), address in zip(nodes, document.elements, links.addresses, strict=True):
-        if not address:
+        if address is None:
             continue
         if (target := joined.get(address)) is None:
             if address not in joined:

@@ -28,7 +28,8 @@ def link_texts(tree: LexborHTMLParser, base: str) -> dict[str, str]:
     texts: dict[str, str] = {}
     join, left = Base(base), MAX_TEXTS
     for node in tree.css("a[href]"):
-        address = (node.attributes.get("href") or "").partition("#")[0].strip()
+        attributes = node.attributes
+        address = (attributes.get("href") or attributes.get("xlink:href") or "").partition("#")[0].strip()
         if not address:
             continue
         try:

@@ -38,7 +38,7 @@ class PageLinks:
     base       the URL to which relative links were joined: that of the first base element, or of the page
     malformed  the number of distinct addresses that are not valid URLs
     also_found whether links that a pipeline finds in the document are followed too
-    addresses  the address of each element that was read, None or empty if it is no link, and
+    addresses  the address of each element that was read, None if it is no link, empty if it is that of the base, and
     joined     the link of each address; both for readers of the same tree, and not sent between processes
     texts      the texts of links by URL, if they were asked for; see `webcrawl.documents.html.link_texts`
     """
@@ -76,15 +76,17 @@ class _Found:
 def page_links(elements: Iterable[Element], url: str) -> PageLinks:
     """Returns the links in the `Document.elements` of the page at `url` (normalised).
 
-    Skips schemes that are not fetched, and links that are only fragments. Template elements are not part of a page.
+    Skips schemes that are not fetched, and links to the page itself by an empty address or a fragment alone; with a
+    base element, these are links to the base. Template elements are not part of a page.
     """
     found = _collect(elements)
     base = _base(found.base, url)
+    itself = link_of_fragments(base.url, url)
     joined: dict[str, str] = {}
     malformed = 0
     for address in found.addresses:
         try:
-            link = base.resolve(address)
+            link = base.resolve(address) if address else itself
         except InvalidURL:
             malformed += 1
         else:
@@ -95,6 +97,11 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
     return PageLinks(
         *(links, found.nofollow, canonical, base.url, malformed), addresses=found.of_elements, joined=joined
     )
+
+
+def link_of_fragments(base: str, url: str) -> str | None:
+    """Returns to which page the fragments of the page at `url` link, if that is another one."""
+    return base if base != url else None
 
 
 def frame_links(elements: Iterable[Element], url: str) -> list[str]:
@@ -136,16 +143,16 @@ def _collect(elements: Iterable[Element]) -> _Found:
         if tag == "a" and not tokens:
             if (written := attributes["href"]) not in seen:
                 seen[written] = address = _address(tag, attributes, tokens)
-                if address:
+                if address is not None:
                     found.addresses[address] = None
             add(seen[written])
             continue
         address = _address(tag, attributes, tokens)
         add(address)
-        if not address:
+        if address is None:
             continue
         if "nofollow" in tokens:
-            found.nofollow += 1
+            found.nofollow += bool(address)
             continue
         found.addresses[address] = None
         if tag == "link" and found.canonical is None and "canonical" in tokens:
@@ -154,25 +161,29 @@ def _collect(elements: Iterable[Element]) -> _Found:
 
 
 def _address(tag: str, attributes: Mapping[str, str | None], tokens: Collection[str]) -> str | None:
-    """Returns the address of an element without its fragment, else as written; None or empty if it is no link.
+    """Returns the address of an element without its fragment, else as written; None if it is no link.
 
-    `tokens` are those of `rel` in lower case. A scheme that is known not to be fetched is no link.
+    It may be empty in `a` and `area` only: others load nothing then. `tokens` are those of `rel` in lower case. A
+    scheme that is known not to be fetched is no link.
     """
-    address = attributes["href"] if tag == "a" else _other_address(tag, attributes, tokens)
+    is_anchor = tag in ("a", "area")
+    address = attributes["href"] or "" if is_anchor else _other_address(tag, attributes, tokens)
     if address and ("#" in address or address[-1] <= " "):
         address = _without_fragment(address)
-    return None if address and ":" in address and _OTHER_SCHEME.match(address) else address
+    if not address:
+        return "" if is_anchor else None
+    return None if ":" in address and _OTHER_SCHEME.match(address) else address
 
 
 def _other_address(tag: str, attributes: Mapping[str, str | None], tokens: Collection[str]) -> str | None:
-    """Returns the address in an element other than `a`; None if it is not a page (a style sheet, an icon)."""
+    """Returns the address in an element other than `a` and `area`; None if it is no page (an icon)."""
     if tag == "link":
         is_page = not _LINK_RELATIONS.isdisjoint(tokens) and "stylesheet" not in tokens
         return attributes["href"] if is_page else None
     if tag == "meta":
         refreshes = (attributes.get("http-equiv") or "").strip().lower() == "refresh"
         return refresh_address(attributes["content"] or "") if refreshes else None
-    return attributes["href" if tag == "area" else "src"]
+    return attributes["src"]
 
 
 def _without_fragment(address: str) -> str:

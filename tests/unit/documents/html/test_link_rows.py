@@ -52,8 +52,10 @@ def test_every_element_with_a_link_has_a_row() -> None:
         ("http://example.org/moved", "", "", "meta"),
         ("http://example.org/base/a", "one", "", "a"),
         ("http://example.org/base/a", "again", "nofollow me", "a"),
+        ("http://example.org/base/", "top", "", "a"),
         ("http://example.org/base/b", "a map", "", "area"),
         ("http://example.org/base/c", "a frame", "", "iframe"),
+        ("http://example.org/base/", "empty", "", "a"),
         ("http://example.org/base/d", "two lines", "", "a"),
         ("http://example.org/base/e", "a picture", "", "a"),
         ("http://example.org/base/f", "", "", "a"),
@@ -68,6 +70,31 @@ def test_a_remembered_text_is_not_that_of_other_elements() -> None:
     for _ in range(2):
         found = rows(plain + others + pictures)
         assert found.texts == ["f(1)", "g(2)", "", "", "", "!", "one", "two"]
+
+
+@pytest.mark.parametrize(
+    "base", ["", "<base href=page>", f"<base href='{URL}#top'>", "<base href='http://['>"]
+)
+def test_links_to_the_page_itself_have_no_row(base: str) -> None:
+    found = rows(
+        f"{base}<a href=''>a</a><a href>b</a><a href='#c'>c</a><a href=d>d</a><iframe src=''></iframe>"
+    )
+    assert found.targets == ["http://example.org/dir/d"]
+
+
+def test_links_that_no_browser_follows_have_no_row() -> None:
+    found = rows("""<svg><a xlink:href=a>a drawing</a><a href=b xlink:href=no>b</a><use href=no /></svg>
+        <a xlink:href=no>no drawing</a><noscript><a href=c>c</a></noscript><video src=no><a href=d>d</a></video>
+        <noframes><a href=no>no</a></noframes><iframe src=e><a href=no>no</a></iframe><object data=no></object>
+        <template><a href=no>no</a></template><textarea><a href=no></textarea><form action=no><q cite=no>""")
+    assert found.targets == [f"http://example.org/dir/{name}" for name in "abcde"]
+    assert found.texts == ["a drawing", "b", "c", "d", ""]
+
+
+def test_links_to_the_base_that_are_not_followed_have_a_row() -> None:
+    page = document("<base href=/b/><a rel=nofollow href='#x'>x</a><a href=c>c</a>")
+    assert links_of(page, texts=False, text_links=False).links == ["http://example.org/b/c"]
+    assert rows(page.text).targets == ["http://example.org/b/", "http://example.org/b/c"]
 
 
 def test_followed_links_are_among_the_rows() -> None:

@@ -41,6 +41,6 @@ def test_texts_are_bounded() -> None:
     assert 100 < len(texts(nested)) < 1_000
 
 
-def test_links_of_drawings_with_another_attribute_have_no_text() -> None:
+def test_links_of_drawings_with_another_attribute_have_their_text() -> None:
     found = texts("<svg><a xlink:href=c>drawn</a></svg> <a href=d>Dee</a>")
-    assert found == {"http://site.example/a/d": "Dee"}
+    assert found == {"http://site.example/a/c": "drawn", "http://site.example/a/d": "Dee"}

@@ -49,6 +49,14 @@ def test_links_of_every_source_are_in_document_order() -> None:
     assert (page.nofollow, page.malformed, page.base) == (0, 0, URL)
 
 
+def test_fragments_are_links_to_the_base() -> None:
+    page = links_of(
+        "<base href=/other#x><a href=a>a</a><a href='#b'>b</a><a href=''>c</a><iframe src=''></iframe>"
+    )
+    assert page.links == ["http://example.org/a", "http://example.org/other"]
+    assert links_of(f"<base href='{URL}'><a href='#b'>b</a><a href=''>c</a>").links == []
+
+
 def test_frames_are_links() -> None:
     page = links_of("<frameset><frame src=a><frame src='b'><frame src='about:blank'></frameset>")
     assert page.links == ["http://example.org/dir/a", "http://example.org/dir/b"]

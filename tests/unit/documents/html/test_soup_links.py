@@ -17,6 +17,7 @@ PLACES = [
     "/",
     "b",
     "../c?q=1",
+    "",
     "#part",
     "d#part",
     "//other.example/",
@@ -44,6 +45,7 @@ INSIDE = WORDS.map(escape) | IMAGE | WORDS.map(lambda text: f"<b>{escape(text)}<
 LINK = (
     element(*start("a", "href"), INSIDE, INSIDE, st.just("</a>"))
     | element(*start("area", "href", attribute("alt", WORDS)))
+    | element(st.just("<svg>"), *start("a", "xlink:href"), WORDS.map(escape), st.just("</a></svg>"))
     | element(*start("iframe", "src", attribute("title", WORDS)), st.just("</iframe>"))
 )
 HEAD = st.lists(element(*start("link", "href", attribute("title", WORDS))), max_size=3).map("".join)

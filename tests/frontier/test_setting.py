@@ -40,7 +40,7 @@ HOUR_MS = 3_600_000
 
 numbers = st.integers(0, 60)
 batches = st.lists(st.tuples(st.sampled_from(FEW_HOSTS), numbers), min_size=1, max_size=25)
-levels = st.sampled_from([0, 2, 3, 3, 5, 7, 12, -5])
+levels = st.sampled_from([0, 2, 3, 3, 5, 7, 12, -5, 2**53, -(2**53)])
 actions = st.sampled_from(["level", "level", "level", "drop", "later", "now"])
 
 

@@ -41,7 +41,7 @@ _TIME_MARK = b"\xa5"
 _TIME_BYTES = 6
 _UNOBSERVED = 1 << 39
 
-_MOST = 2**53
+MOST_LEVEL = 2**53
 """Levels beyond plus or minus this count as these; Lua's numbers are doubles."""
 
 DEFAULT_LEVEL = 3
@@ -74,7 +74,7 @@ class Candidate:
         fields: list[object] = [self.path, self.depth, referrer, self.extra]
         level = self.level
         if not 0 <= level < LEVELS:
-            fields.append(min(max(level, -_MOST), _MOST))
+            fields.append(min(max(level, -MOST_LEVEL), MOST_LEVEL))
             level = LEVELS
         while fields[-1] is None:
             fields.pop()
@@ -182,7 +182,7 @@ def decode_urls(host: str, flat: Sequence[Any], worths: Sequence[int] = ()) -> l
 
 def level_of_priority(priority: int) -> int:
     """Returns the level of a Scrapy priority; a higher priority is a lower level."""
-    return min(max(DEFAULT_LEVEL - priority, -_MOST), _MOST)
+    return min(max(DEFAULT_LEVEL - priority, -MOST_LEVEL), MOST_LEVEL)
 
 
 def priority_of_level(level: int) -> int:

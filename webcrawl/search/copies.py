@@ -29,24 +29,35 @@ PHRASE = 4
 """Words of a phrase that is searched for: fewer than a shingle has, because stems and accents must not matter."""
 PHRASES = 64
 """Phrases that are searched for: the rarest one of each of as many parts of the text."""
+_BITS = 64
 CANDIDATES = 200
 """Pages with the most of these phrases, which are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A page that has a part of the text: how much of it, the passages, and the distance of the SimHashes, if any."""
+    """A page that has a part of the text: how much of it, and the passages.
+
+    distance   of the SimHashes; None if one of the texts is too short to have one
+    more       how many words the page has more than the text, or fewer
+    """
 
     entry: Entry
     share: float
     passages: Sequence[Passage]
     distance: int | None
+    more: int
+
+    def order(self) -> tuple[float, int, int, str]:
+        """Returns what copies are sorted by: the share, then how much the whole page is like the text, then the URL."""
+        apart = _BITS + 1 if self.distance is None else self.distance
+        return -self.share, apart, self.more, self.entry.url
 
 
 def copies_of(
     search: Search, text: str, language: str | None, *, least: float, bits: int, leave_out: str | None = None
 ) -> list[Copy]:
-    """Returns pages with at least a share `least` of the words of a text, those with the most first.
+    """Returns pages with at least a share `least` of the words of a text, in the order of `Copy.order`.
 
     `bits` is the largest distance of SimHashes of which pages are near-duplicates, `leave_out` the URL of the text.
     Raises ConfigurationError for a text without words, StoreError for a damaged index.
@@ -64,8 +75,9 @@ def copies_of(
             overlap = original.overlap(other)
             if overlap.share >= least:
                 apart = None if own is None or entry.simhash is None else distance(own, entry.simhash)
-                found[entry.url] = Copy(entry, overlap.share, overlap.passages, apart)
-    return sorted(found.values(), key=lambda one: (-one.share, one.entry.url))
+                more = abs(overlap.words - len(original.words))
+                found[entry.url] = Copy(entry, overlap.share, overlap.passages, apart, more)
+    return sorted(found.values(), key=Copy.order)
 
 
 def unstored(metadata: Metadata, text: str, *, bits: int) -> list[tuple[str, int]]:
@@ -88,10 +100,12 @@ def _candidates(
     query = tantivy().Query
     if simhash is not None:
         keys, hashes = fast_values(search.searcher, "simhash")
-        near = keys[_ones(hashes ^ np.uint64(simhash)) <= bits]
+        apart = _ones(hashes ^ np.uint64(simhash))
+        near = np.flatnonzero(apart <= bits)
         if len(near):
-            # copies without bound would take memory without bound
-            some = query.term_set_query(schema(), "key", [int(key) for key in near[:CANDIDATES]])
+            # all would take memory without bound
+            nearest = near[np.argsort(apart[near], kind="stable")][:CANDIDATES]
+            some = query.term_set_query(schema(), "key", [int(key) for key in keys[nearest]])
             yield from (place for _, place in search.searcher.search(some, CANDIDATES, count=False).hits)
     phrases = [
         query.const_score_query(query.phrase_query(schema(), "text", list(words)), 1.0)

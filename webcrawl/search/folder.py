@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,6 +25,8 @@ from webcrawl.search.schema import VERSION, WORDS, schema
 from webcrawl.search.words import analyzer
 from webcrawl.stores.file_lock import locked
 
+_OPTION = re.compile(r"\. (?:None|Some\(.*\))$", re.DOTALL)
+_OF_SYSTEM = re.compile(r'message: "([^"]+)"')
 _ABOUT, _UNFINISHED, _PAGES = "index.json", "index.json.unfinished", "pages"
 
 
@@ -77,14 +80,17 @@ def damages(folder: Path) -> Iterator[None]:
         # what tantivy raises when it finds what it thought impossible derives from BaseException alone
         if not isinstance(error, ValueError | OSError) and type(error).__name__ != "PanicException":
             raise
-        reason = f"the index in {folder} cannot be used: {brief(error)}"
+        # tantivy appends an optional explanation as Rust writes it: None, or Some("...")
+        reason = brief(_OPTION.sub("", str(error)))
         if "Lockfile" in reason and "IoError" in reason:
-            place = folder / _PAGES
+            why = found[1] if (found := _OF_SYSTEM.search(reason)) else reason
             raise StoreError(
-                f"cannot search in {folder}: tantivy cannot open its lock file in {place}. Give yourself the right to "
-                f"write there, or copy the index: {brief(error)}"
+                f"cannot search in {folder}: tantivy cannot open its lock file in {folder / _PAGES} ({why}). Give "
+                "yourself the right to write there, or copy the index"
             ) from error
-        raise StoreError(f"{reason}. If it is damaged, make it anew by `scrapy index --again`") from error
+        raise StoreError(
+            f"the index in {folder} cannot be used: {reason}. If it is damaged, make it anew by `scrapy index --again`"
+        ) from error
 
 
 def use_words_of(index: Any, language: str | None, text: str) -> None:

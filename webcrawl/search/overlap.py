@@ -35,10 +35,14 @@ class Passage(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """The share of the words of the first text that are in shingles of both, and the passages, the longest first."""
+    """The share of the words of the first text that are in shingles of both, and the passages, the longest first.
+
+    `words` is the number of words of the other text.
+    """
 
     share: float
     passages: list[Passage]
+    words: int
 
 
 def words_of(text: str) -> list[Word]:
@@ -60,7 +64,8 @@ class Original:
     def overlap(self, other: str) -> Overlap:
         """Returns how much of this text the other one has."""
         covered = bytearray(len(self.words))
-        found = self._places.keys() & _shingles([word.text for word in words_of(other)], self._size)
+        theirs = [word.text for word in words_of(other)]
+        found = self._places.keys() & _shingles(theirs, self._size)
         for shingle in found:
             for place in self._places[shingle]:
                 covered[place : place + self._size] = b"\1" * self._size
@@ -69,7 +74,7 @@ class Original:
             for start, end in _runs(covered)
         ]
         passages.sort(key=lambda one: -one.words)
-        return Overlap(sum(covered) / max(1, len(covered)), passages)
+        return Overlap(sum(covered) / max(1, len(covered)), passages, len(theirs))
 
 
 def _shingles(words: list[str], size: int) -> Iterator[int]:

@@ -21,6 +21,7 @@ _PART = 100_000
 """Characters that are searched for a snippet at a time."""
 _MOST_PARTS = 4
 MOST_COPIES = 10
+_MOST_CRAWLS = 20
 _MOST_READ = 20_000
 """Results that are read to find those that are no copies."""
 
@@ -68,6 +69,8 @@ class Search:
 
     def find(self, words: str, filters: Filters = ANYTHING, limit: int = 10) -> Results:
         """Returns the best pages for a query."""
+        if filters.crawl:
+            self._check_crawl(filters.crawl)
         for any_word in (False, True):
             query = query_of(self.index, words, filters, self.languages, any_word=any_word)
             with damages(self.folder), _wrong_values(words):
@@ -75,6 +78,14 @@ class Search:
             if total:
                 return Results(hits, total, not any_word)
         return Results([], 0)
+
+    def _check_crawl(self, crawl: str) -> None:
+        """Raises ConfigurationError for a crawl without pages, which names those that have some."""
+        with damages(self.folder):
+            crawls = [name for name, _ in self.searcher.terms_with_prefix("crawl", "")]
+        if crawl not in crawls:
+            others = f"; crawls in it: {', '.join(sorted(crawls)[:_MOST_CRAWLS])}" if crawls else ""
+            raise ConfigurationError(f"no page in the index was fetched last by crawl {crawl!r}{others}")
 
     def _best(self, query: Any, limit: int) -> tuple[list[Hit], int]:
         """Returns the best pages and the number of all, reading more results as long as they are copies."""

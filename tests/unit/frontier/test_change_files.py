@@ -59,7 +59,14 @@ def test_every_format_says_the_same(tmp_path: Path, form: str) -> None:
         ({"url": f"{HOST}/", "level": 1.5}, "column level: 1.5 is not a whole number"),
         ({"url": f"{HOST}/", "level": "low"}, "column level: 'low' is not a number"),
         ({"url": f"{HOST}/", "level": True}, "column level: True is not a number"),
-        ({"url": f"{HOST}/", "level": 2**60}, "is not a whole number"),
+        (
+            {"url": f"{HOST}/", "level": 2**60},
+            f"column level: {2**60} is out of range: levels are from -9,007,199,254,740,992 to 9,007,199,254,740,992",
+        ),
+        ({"url": f"{HOST}/", "level": -(2**53) - 1}, f"column level: {-(2**53) - 1} is out of range"),
+        ({"url": f"{HOST}/", "level": 10**400}, "is out of range"),
+        ({"url": f"{HOST}/", "level": "1e400"}, "column level: '1e400' is not a number"),
+        ({"url": f"{HOST}/", "weight": 10**400}, "is not a number"),
         ({"url": f"{HOST}/", "weight": "NaN"}, "column weight: 'NaN' is not a number"),
         ({"url": f"{HOST}/", "date": "soon"}, "column date: 'soon' is not a time such as"),
         ({"url": f"{HOST}/", "date": 5}, "column date: 5 is not a time such as"),
@@ -71,6 +78,18 @@ def test_wrong_values_are_named(tmp_path: Path, row: dict[str, Any], message: st
     with pytest.raises(ConfigurationError) as error:
         list(changes_in(path))
     assert str(error.value).startswith(f"{path}, line 2") and message in str(error.value)
+
+
+def test_a_level_out_of_range_in_parquet_is_refused_before_anything_is_changed(tmp_path: Path) -> None:
+    levels = [2**53, -(2**53), 99, 2**53 + 1]
+    rows = [{"url": f"{HOST}/{number}", "level": level} for number, level in enumerate(levels)]
+    path = write(tmp_path, "parquet", rows)
+    with closing(Changes(lambda _: 0)) as changes, pytest.raises(ConfigurationError) as error:
+        changes.add(changes_in(path))
+    assert str(error.value).startswith(
+        f"{path}, row 4, column level: 9007199254740993 is out of range: levels"
+    )
+    assert [change.level for change in changes_in(write(tmp_path, "parquet", rows[:3]))] == levels[:3]
 
 
 def test_dates_of_any_kind_are_in_utc(tmp_path: Path) -> None:

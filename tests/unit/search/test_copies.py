@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.unit.search.indexes import SITE, Pages, page
+from webcrawl.documents.simhash import simhash64
 from webcrawl.errors import ConfigurationError
 from webcrawl.search.copies import Copy, copies_of, unstored
 from webcrawl.search.overlap import SHINGLE, Original, words_of
@@ -35,8 +36,6 @@ HALF = " ".join(ORIGINAL.split()[150:450])
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
-    from webcrawl.documents.simhash import simhash64
-
     pages = Pages(tmp_path_factory.mktemp("pages"))
     texts = {
         "/same": ORIGINAL.upper().replace(" ", ",\n"),
@@ -74,6 +73,37 @@ def test_a_share_and_the_own_page_are_left_out(pages: Pages) -> None:
     assert set(copies(pages, ORIGINAL, least=0.99)) == {"/same"}
     assert "/same" not in copies(pages, ORIGINAL, leave_out=f"{SITE}/same")
     assert copies(pages, prose(300, 999)) == {}
+
+
+def test_pages_with_the_whole_text_are_ordered_by_likeness_then_by_url(tmp_path: Path) -> None:
+    pages = Pages(tmp_path)
+    short = "A heron stands in the shallow water and waits for a fish"
+    texts = {
+        "/a": f"{prose(900, 6)} {ORIGINAL} {prose(900, 7)}",
+        "/b": f"{ORIGINAL} {prose(60, 8)}",
+        "/d": ORIGINAL,
+        "/c": ORIGINAL,
+        "/e": f"{short} in the evening, when nobody is there",
+        "/f": f"{short} today",
+    }
+    pages.store(*(page(path, text, simhash=simhash64(text)) for path, text in texts.items()))
+    pages.index()
+    assert [copy.share for copy in copies(pages, ORIGINAL).values()] == [1.0] * 4
+    assert list(copies(pages, ORIGINAL)) == ["/c", "/d", "/b", "/a"]
+    assert list(copies(pages, short)) == ["/f", "/e"], "these are too short for a SimHash"
+
+
+def test_of_more_near_pages_than_are_compared_the_nearest_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webcrawl.search.copies.CANDIDATES", 1)
+    pages, own = Pages(tmp_path), simhash64(ORIGINAL)
+    assert own is not None
+    pages.store(*(page(f"/{bits}", ORIGINAL, simhash=own ^ (2**bits - 1)) for bits in range(4)))
+    pages.index()
+    with monkeypatch.context() as patched:
+        patched.setattr("webcrawl.search.copies._phrases", lambda *_: set())
+        assert list(copies(pages, ORIGINAL)) == ["/0"]
 
 
 def test_near_duplicates_without_a_stored_text_are_named(pages: Pages) -> None:

@@ -21,7 +21,7 @@ from tests.unit.search.indexes import SITE, Pages, page
 from tests.unit.search.stored import write_table, write_wet
 from webcrawl.errors import StoreError
 from webcrawl.links.store import LinkStore
-from webcrawl.search.folder import open_to_write
+from webcrawl.search.folder import damages, open_to_write
 from webcrawl.search.indexer import Indexer
 from webcrawl.search.schema import VERSION
 
@@ -181,8 +181,22 @@ def test_who_may_not_lock_an_index_is_told_so(pages: Pages) -> None:
     lock = pages.folder / "index" / "pages" / ".tantivy-meta.lock"
     lock.unlink(missing_ok=True)
     lock.mkdir()
-    with pytest.raises(StoreError, match=r"tantivy cannot open its lock file in .*index/pages\. Give"):
+    with pytest.raises(StoreError) as error:
         pages.hits("common")
+    assert str(error.value) == (
+        f"cannot search in {pages.folder}/index: tantivy cannot open its lock file in {pages.folder}/index/pages "
+        "(Is a directory). Give yourself the right to write there, or copy the index"
+    )
+
+
+@pytest.mark.parametrize("ending", [". None", '. Some("Failed to acquire\nindex lock")', ""])
+def test_what_tantivy_finds_wrong_is_told_without_the_form_of_rust(ending: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreError) as error, damages(tmp_path):
+        raise ValueError(f"Failed to acquire Lockfile: LockBusy{ending}")
+    assert str(error.value) == (
+        f"the index in {tmp_path} cannot be used: Failed to acquire Lockfile: LockBusy. If it is damaged, make it anew "
+        "by `scrapy index --again`"
+    )
 
 
 def test_other_folders_and_versions_are_refused(pages: Pages) -> None:

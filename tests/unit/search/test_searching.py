@@ -102,6 +102,15 @@ def test_words_are_found_as_their_language_inflects_them(
     assert sorted(pages.urls(words)) == sorted(expected)
 
 
+def test_a_crawl_without_pages_is_named_with_those_that_have_some(search: Search) -> None:
+    assert search.find("egret", Filters(crawl="news")).total == 1
+    with pytest.raises(ConfigurationError) as error:
+        search.find("egret", Filters(crawl="new"))
+    assert str(error.value) == (
+        "no page in the index was fetched last by crawl 'new'; crawls in it: broad, news"
+    )
+
+
 def test_if_no_page_has_all_words_those_with_some_are_found(search: Search) -> None:
     assert search.find("heron fishes").has_all
     found = search.find("heron unheardof")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from webcrawl.config.libraries import optional
 from webcrawl.errors import ConfigurationError, InvalidURL, brief
+from webcrawl.frontier.entry import MOST_LEVEL
 from webcrawl.frontier.listing.listing import FIELDS
 from webcrawl.policies.priorities import level_of_weight
 from webcrawl.urls.canonical import normalize, split
@@ -22,7 +23,6 @@ from webcrawl.urls.canonical import normalize, split
 COLUMNS = ("level", "weight", "date", "drop")
 """What may be changed; other columns of a listing are ignored."""
 
-_MOST = 2**53
 _AT_ONCE = 10_000
 _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
@@ -79,8 +79,12 @@ def _text(value: Any) -> str:
 
 
 def _level(value: Any) -> int:
-    number = _number(value)
-    if number != int(number) or abs(number) > _MOST:
+    number = value if type(value) is int else _number(value)
+    if abs(number) > MOST_LEVEL:
+        raise ValueError(
+            f"{value!r} is out of range: levels are from -{MOST_LEVEL:,} to {MOST_LEVEL:,}, mostly 0 to 7"
+        )
+    if number != int(number):
         raise ValueError(f"{value!r} is not a whole number")
     return int(number)
 
@@ -92,7 +96,7 @@ def _level_of_weight(value: Any) -> int:
 def _number(value: Any) -> float:
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"{value!r} is not a number")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from webcrawl.documents.html.names import COMMENTS, is_article_body, names_main_part
+from webcrawl.documents.html.names import BESIDE, COMMENTS, is_article_body, kind_of, names_main_part
 from webcrawl.documents.html.sections import ARTICLE, ASIDE, MAIN, PageText, Section, read_sections
 from webcrawl.documents.html.text import BLOCK, clean, walk
 
@@ -34,6 +34,7 @@ _MORE_PROSE, _MORE_TEXT = 6, 2
 # and so many characters of prose.
 _MUCH_PROSE = 100
 _MOST_WRONG_NAMES = 16
+_MOST_ARTICLES = 100
 # So many characters of prose say little: a marked part with less, and more links than text, is a list of links.
 _LITTLE_PROSE = 200
 # Blocks of so many characters between the headline and the main part lead to it.
@@ -78,7 +79,26 @@ def main_part(tree: LexborHTMLParser) -> MainPart | None:
     found = clean(text.between(root.start, root.end))
     if root is not whole or word_count(found, MIN_WORDS) >= MIN_WORDS:
         return MainPart(found, root.node)
-    return None
+    return _articles(body)
+
+
+def _articles(body: LexborNode) -> MainPart | None:
+    """Returns the text of the articles of a page that has no prose: lists of links, or None if there are none."""
+    articles = [node for node in body.css("article")[:_MOST_ARTICLES] if not _is_beside(node)]
+    text = clean(BLOCK.join(["".join(walk(node, ASIDE)) for node in articles]))
+    if len(articles) == 1 and text.strip():
+        return MainPart(text, articles[0])
+    return MainPart(text, body) if word_count(text, MIN_WORDS) >= MIN_WORDS else None
+
+
+def _is_beside(node: LexborNode) -> bool:
+    """Returns whether a node is in another article, or in a part beside the text."""
+    around = node.parent
+    while around is not None:
+        if around.tag_id == ARTICLE or around.tag_id in ASIDE or kind_of(around.attributes) >= BESIDE:
+            return True
+        around = around.parent
+    return kind_of(node.attributes) >= BESIDE
 
 
 def word_count(text: str, enough: int) -> int:

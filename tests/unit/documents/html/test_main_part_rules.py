@@ -137,3 +137,32 @@ def test_soft_hyphens_are_removed() -> None:
 
 def test_text_around_excluded_elements_is_not_joined() -> None:
     assert "left island" in found(f"<div><p>left<button>x</button>island</p>{STORY}</div>")
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        f"<ul>{MENU}</ul>",
+        "<a href=/1>One</a>",
+        "<p><a href=/1>One</a> <a href=/2>Two</a></p>",
+        f"<div class=content><div>{MENU}</div></div>",
+        "<h2><a href=/1>One</a></h2><table><tr><td><a href=/2>Two</a></table>",
+    ],
+)
+def test_an_article_of_links_alone_is_the_main_part(links: str) -> None:
+    page = (
+        f"<nav><ul>{MENU}</ul></nav>{{}}<aside><article>Also read</article></aside><footer>Imprint</footer>"
+    )
+    assert found(page.format(f"<article>{links}</article>")) == words(links)
+    several = f"<article>{links}</article>" + "<article><h2><a href=/3>Another list</a></h2></article>" * 10
+    assert found(page.format(several)) == words(several)
+
+
+def test_a_page_of_links_without_an_article_has_no_main_part() -> None:
+    beside = "<div class=related-posts><article><a href=/1>Also read</a></article></div>"
+    for body in (f"<ul>{MENU}</ul>", f"<h1>Links</h1>{MENU}{beside}", "<article></article>"):
+        assert main_text(LexborHTMLParser(body)) is None
+
+
+def test_many_nested_articles_are_looked_at_in_bounded_time() -> None:
+    assert found("<article>" * 5_000 + "<a href=/1>One</a>") == "One"

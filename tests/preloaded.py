@@ -21,6 +21,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from itertools import chain
@@ -33,8 +34,9 @@ LATE = (
     *(
         "aiohttp.web",
         "encodings.idna",
-        "numpy",
+        "numpy.ma",
         "rich.console",
+        "scrapy_redis.spiders",
         "sqlalchemy.dialects.sqlite.pysqlite",
         "uvloop",
     ),
@@ -45,6 +47,7 @@ LATE = (
         "webcrawl.documents.simhash",
         "webcrawl.engine.embedded",
     ),
+    "webcrawl.policies.settled_credit",
     *("webcrawl.stores.duplicate_index", "webcrawl.stores.importance_column", "webcrawl.stores.metadata"),
     *("webcrawl.stores.objects.folder", "webcrawl.temporary.command", "webcrawl.urls.seeds"),
 )
@@ -126,35 +129,55 @@ def _server(home: Path) -> socket.socket:
 def serve() -> dict[str, Any] | None:
     """Fork for every request; returns the request in the fork that is to run it, and None at the end."""
     requests = socket.socket(fileno=0)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
+    wakes, waker = socket.socketpair()
+    for end in (wakes, waker):
+        end.setblocking(False)
+    signal.set_wakeup_fd(waker.fileno())
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # else it would not wake
+    running: dict[int, int] = {}
     while True:
+        ready = select.select([requests, wakes], [], [])[0]
+        if wakes in ready:
+            wakes.recv(4096)
+            _tell_of_ends(running)
+        if requests not in ready:
+            continue
         asked, fds, _, _ = socket.recv_fds(requests, MOST_BYTES, 4)
         if not asked:
             return None
-        if not os.fork():
+        connection, *streams = fds
+        if not (pid := os.fork()):
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.set_wakeup_fd(-1)
             requests.detach()
-            return json.loads(asked) if _fork_told(fds) else None
-        for fd in fds:
-            os.close(fd)
-
-
-def _fork_told(fds: Sequence[int]) -> bool:
-    """Fork once more: the parent reports the exit status, the child, where this is true, is the command."""
-    connection, *streams = fds
-    if pid := os.fork():
+            for fd in (wakes.detach(), waker.detach(), *running.values()):
+                os.close(fd)
+            _begin(connection, streams)
+            return json.loads(asked)
+        running[pid] = connection
         for fd in streams:
             os.close(fd)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        os.write(connection, b"%d\n" % status)
-        os._exit(0)
+
+
+def _tell_of_ends(running: dict[int, int]) -> None:
+    """Report the exit status of each command that has ended, on its connection."""
+    for pid, connection in list(running.items()):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            del running[pid]
+            with suppress(OSError):  # whoever started it may be gone
+                os.write(connection, b"%d\n" % os.waitstatus_to_exitcode(status))
+            os.close(connection)
+
+
+def _begin(connection: int, streams: Sequence[int]) -> None:
+    """Make this fork a process of its own, and tell its number."""
     os.setsid()
     os.write(connection, b"%d\n" % os.getpid())  # from now on its process group can be killed
     os.close(connection)
     for place, fd in enumerate(streams):
         os.dup2(fd, place)
         os.close(fd)
-    return True
 
 
 def run(asked: Mapping[str, Any]) -> None:
@@ -205,15 +228,25 @@ def preload() -> None:
     from importlib.resources import files
 
     from redis.utils import get_lib_version
+    from scrapy.commands import ScrapyCommand
     from scrapy.utils.versions import get_versions
 
     from webcrawl.documents.simhash import simhash64
     from webcrawl.engine.scripts import script_source
+    from webcrawl.page import Page
+    from webcrawl.stores.metadata import Metadata
 
     metadata.entry_points(group="scrapy.commands")
     get_lib_version()
     get_versions()
     simhash64("a page")
+    # Scrapy asks this of all that the modules of commands import; an abstract class keeps the answers
+    commands = [vars(module) for name, module in sys.modules.items() if name.startswith(PACKAGES)]
+    for value in chain.from_iterable(names.values() for names in commands):
+        isinstance(value, type) and issubclass(value, ScrapyCommand)
+    page = Page(url="http://a.example/", host="http://a.example", fetched_at=datetime.now(UTC), status=200)
+    with Metadata("sqlite://") as stored:
+        stored.upsert([page.row()])
     for script in (files("webcrawl.engine") / "lua").iterdir():
         if script.is_file():
             script_source(script.name.removesuffix(".lua"))

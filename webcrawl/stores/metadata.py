@@ -14,43 +14,20 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import (
-    ARRAY,
-    ColumnElement,
-    Connection,
-    Dialect,
-    Select,
-    Text,
-    and_,
-    any_,
-    case,
-    delete,
-    func,
-    literal_column,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, select
 from sqlalchemy.sql import bindparam
 
 from webcrawl.documents.values import clean, memory_bytes
 from webcrawl.stores.columns import fetches, pages
-from webcrawl.stores.compiled import Reading, Writing
-from webcrawl.stores.database import Database, insert_into, is_read_only
+from webcrawl.stores.compiled import Writing
+from webcrawl.stores.database import Database, is_read_only
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow
+from webcrawl.stores.page_statements import page_statements
 from webcrawl.stores.schema import check, prepare
 
 SCAN_BATCH = 1_000
 SCAN_BYTES = 16_000_000
 _ROWS_AT_ONCE = 20
-
-# columns that `upsert` computes; all others come from the page
-_KEPT = frozenset({"first_fetched_at", "fetches", "state", "tried_at", "changed_at", "queued_at"})
-_OF_THE_TRY = frozenset({"error", "attempts", "state", "tried_at", "crawl", "queued_at"})
-_OF_THE_ANSWER = tuple(
-    column.name
-    for column in pages.columns
-    if column.name not in {*_KEPT - {"changed_at"}, *_OF_THE_TRY, "url"}
-)
 
 
 class Fetch(NamedTuple):
@@ -80,16 +57,7 @@ class Metadata:
         self._database = database = Database(uri, read_only=read_only)
         self.name = database.name
         self._history = history
-        dialect = database.dialect
-        self._add = Writing(_add_statement(dialect), dict(pages.columns), dialect)
-        self._answer = _update((*_OF_THE_ANSWER, *_OF_THE_TRY, "fetches"), dialect)
-        self._try = _update((*_OF_THE_TRY, "fetches"), dialect)
-        self._confirm = _update((*_OF_THE_TRY, "fetches", "etag", "last_modified"), dialect)
-        self._get = Reading(select(pages).where(pages.c.url == bindparam("key")), pages.columns, dialect)
-        self._look = Reading(_look_statement(dialect), (pages.c.url, *PAST_COLUMNS), dialect)
-        self._remember = Writing(
-            insert_into(dialect, fetches).on_conflict_do_nothing(), dict(fetches.columns), dialect
-        )
+        self._statements = page_statements(database.dialect)
         if read_only:
             with database.reading() as connection:
                 check(connection, self.name)
@@ -120,8 +88,9 @@ class Metadata:
 
     def get(self, url: str) -> dict[str, Any] | None:
         """The row of a URL, or None."""
-        row = self._database.first(self._get.text, {"key": url})
-        return None if row is None else self._get.row(row)
+        statement = self._statements.get
+        row = self._database.first(statement.text, {"key": url})
+        return None if row is None else statement.row(row)
 
     def get_many(self, urls: Sequence[str]) -> dict[str, dict[str, Any]]:
         """URL -> row, for at most some thousand URLs; URLs without a row are left out."""
@@ -223,9 +192,9 @@ class Metadata:
                 earlier.append(past)
                 if kept["fetches"] > self._history + 1:
                     full.append(url)
-        for statement, some in ((self._remember, earlier), *written.items()):
-            if some:
-                connection.exec_driver_sql(statement.text, statement.parameters(some))
+        remembered = {self._statements.remember: earlier} if earlier else {}
+        for statement, some in (remembered | written).items():
+            connection.exec_driver_sql(statement.text, statement.parameters(some))
         if full:
             self._forget(connection, full)
 
@@ -234,17 +203,18 @@ class Metadata:
     ) -> Writing:
         """The statement that stores a row."""
         if before is None:
-            return self._add
+            return self._statements.add
         if not brought_nothing:
-            return self._answer
+            return self._statements.answer
         holds = row.get("status") == UNCHANGED and row.get("digest") == before["digest"]
-        return self._confirm if holds else self._try
+        return self._statements.confirm if holds else self._statements.attempt
 
     def _known(self, connection: Connection, urls: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """The rows of known URLs, locked until the transaction ends."""
         parameters = {"urls": json.dumps(urls) if connection.dialect.name == "sqlite" else urls}
-        found = connection.exec_driver_sql(self._look.text, parameters).all()
-        return {row["url"]: row for row in map(self._look.row, found)}
+        look = self._statements.look
+        found = connection.exec_driver_sql(look.text, parameters).all()
+        return {row["url"]: row for row in map(look.row, found)}
 
     def _forget(self, connection: Connection, urls: Sequence[str]) -> None:
         """Delete the oldest fetches of these URLs."""
@@ -261,38 +231,3 @@ class Metadata:
             fetches.c.url == bindparam("key"), fetches.c.fetched_at < oldest_kept
         )
         connection.execute(statement, [{"key": url} for url in urls])
-
-
-def _look_statement(dialect: Dialect) -> Any:
-    """Selects the rows of `urls`: an array in PostgreSQL, a JSON list in SQLite."""
-    wanted: ColumnElement[bool]
-    if dialect.name == "sqlite":
-        wanted = pages.c.url.in_(
-            select(func.json_each(bindparam("urls", type_=Text)).table_valued("value").c.value)
-        )
-    else:
-        wanted = pages.c.url == any_(bindparam("urls", type_=ARRAY(Text)))
-    return select(pages.c.url, *PAST_COLUMNS).where(wanted).order_by(pages.c.url).with_for_update()
-
-
-def _update(names: Sequence[str], dialect: Dialect) -> Writing:
-    """Updates a row that `_known` has locked."""
-    statement = pages.update().where(pages.c.url == bindparam("key", type_=pages.c.url.type))
-    return Writing(statement, {"key": pages.c.url, **{name: pages.c[name] for name in names}}, dialect)
-
-
-def _add_statement(dialect: Dialect) -> Any:
-    """Adds a row. If another process has just added it, updates it as `follow` would."""
-    insert = insert_into(dialect, pages)
-    new, old = insert.excluded, pages.c
-    replaced: dict[str, Any] = {name: new[name] for name in _OF_THE_TRY}
-    # an attempt without contents keeps those of an earlier response
-    no_contents = or_(new.status.is_(None), new.status == literal_column(str(UNCHANGED)))
-    brought_nothing = and_(no_contents, old.status.is_not(None))
-    for name in _OF_THE_ANSWER:
-        replaced[name] = case((brought_nothing, old[name]), else_=new[name])
-    of_this_crawl = case((old.crawl == new.crawl, old.queued_at))
-    replaced["queued_at"] = func.coalesce(of_this_crawl, new.queued_at)
-    is_repeated = func.coalesce(old.tried_at, old.fetched_at) == new.tried_at
-    replaced["fetches"] = old.fetches + case((is_repeated, literal_column("0")), else_=literal_column("1"))
-    return insert.on_conflict_do_update(index_elements=[pages.c.url], set_=replaced)

@@ -136,7 +136,7 @@ def test_a_row_keeps_when_its_crawl_queued_the_url_first(metadata: Metadata, sta
 def test_a_row_that_two_workers_add_at_once_keeps_the_first_time(uri: str) -> None:
     """The statement that adds a row meets one that another process has just added."""
     with Metadata(uri) as one:
-        statement = one._add
+        statement = one._statements.add
         for crawl, queued, expected in (
             ("a", 1, 1),
             ("a", 2, 1),

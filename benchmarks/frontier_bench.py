@@ -16,9 +16,10 @@ from typing import Any
 
 from webcrawl.config import DEFAULTS
 from webcrawl.engine.client import Engine
-from webcrawl.engine.embedded import answers, server_binary, socket_path
+from webcrawl.engine.embedded import answers, server_binary
 from webcrawl.engine.keeper import server_arguments
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.server_folder import socket_path
 from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, Report, Settlement
 
 SHARDS = 16

@@ -11,7 +11,8 @@ from sqlalchemy import update
 
 from tests.crawls import NO_NAMES, Crawl, until
 from tests.web import LocalWeb, Reply
-from webcrawl.engine.embedded import answers, socket_path
+from webcrawl.engine.embedded import answers
+from webcrawl.engine.server_folder import socket_path
 from webcrawl.jobs.records import State
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.tables import iterations

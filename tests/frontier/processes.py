@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from webcrawl.engine.embedded import command, socket_path
+from webcrawl.engine.server_folder import command, socket_path
 
 USER = """
 import sys

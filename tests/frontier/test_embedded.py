@@ -16,7 +16,8 @@ import pytest
 import redis
 
 from tests.frontier.processes import User, is_gone, process_of, until
-from webcrawl.engine.embedded import GAVE_UP, EmbeddedEngine, answers, server_binary, socket_path
+from webcrawl.engine.embedded import EmbeddedEngine, answers, server_binary
+from webcrawl.engine.server_folder import GAVE_UP, socket_path
 from webcrawl.errors import EngineUnavailable
 
 

@@ -14,8 +14,9 @@ import pytest
 import redis
 
 from tests.frontier.processes import User, is_gone, process_of, until
-from webcrawl.engine import embedded
-from webcrawl.engine.embedded import EmbeddedEngine, command, socket_path
+from webcrawl.engine import embedded, server_folder
+from webcrawl.engine.embedded import EmbeddedEngine
+from webcrawl.engine.server_folder import command, socket_path
 from webcrawl.errors import EngineUnavailable
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to list processes")
@@ -116,7 +117,7 @@ def test_a_hanging_server_is_not_replaced(
     kill_keeper(server)
     os.kill(server, signal.SIGSTOP)
     monkeypatch.setattr(embedded, "START_SECONDS", 0.5)
-    monkeypatch.setattr(embedded, "REPLY_SECONDS", 0.2)
+    monkeypatch.setattr(server_folder, "REPLY_SECONDS", 0.2)
     try:
         with pytest.raises(EngineUnavailable, match="does not start"):
             engines().start()

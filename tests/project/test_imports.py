@@ -57,3 +57,12 @@ def test_a_crawl_imports_only_the_clients_that_it_uses(tmp_path: Path) -> None:
     imported = set(done.stderr.split())
     assert {"webcrawl.engine.embedded", "aiohttp"} <= imported
     assert not imported & UNUSED_CLIENTS
+
+
+def test_the_keeper_of_an_engine_imports_little() -> None:
+    """Each crawl starts one, as a process of its own."""
+    program = "import sys, webcrawl.engine.keeper; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+    assert "webcrawl.engine.keeper" in imported
+    assert not imported & {"asyncio", "hashlib", "logging", "random", "tempfile", "webcrawl.engine.embedded"}

@@ -12,20 +12,17 @@ Only the user who owns the folder can open the files that are locked: another on
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import logging
 import os
-import socket
-import stat
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from webcrawl.engine.server_folder import GAVE_UP, TEMPORARY, command, open_lock, socket_path
 from webcrawl.errors import EngineUnavailable
 
 logger = logging.getLogger(__name__)
@@ -35,17 +32,10 @@ START_SECONDS = 60.0
 
 LOG_SECONDS = 30.0
 """How often the progress of loading is logged."""
-REPLY_SECONDS = 5.0
 RETRY_SECONDS = 60.0
 """When to try again after a keeper gave up, for example because the disk was full."""
-GAVE_UP = 1
-"""The exit status of a keeper whose server kept dying."""
 _KILLED_SECONDS = 2.0
 _PAUSE = 0.02
-_SOCKET_PATH_LIMIT = 103
-_OWN = 0o600
-TEMPORARY = "temporary"
-"""Name of a file in DATA_DIR/engine: the keeper deletes DATA_DIR after the last use."""
 
 
 class EmbeddedEngine:
@@ -180,14 +170,6 @@ class EmbeddedEngine:
             return self._keeper
 
 
-def open_lock(path: Path) -> int:
-    """Opens a file that is locked, and makes it if it is missing; whoever may read a file can lock it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _OWN)
-    if stat.S_IMODE(os.fstat(descriptor).st_mode) != _OWN:  # made by an earlier version
-        os.fchmod(descriptor, _OWN)
-    return descriptor
-
-
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
     descriptor = open_lock(path)
@@ -203,42 +185,9 @@ def make_temporary(data_dir: Path) -> None:
     (data_dir / "engine" / TEMPORARY).touch()
 
 
-def socket_path(folder: Path) -> Path:
-    """Returns the path of the server's unix socket.
-
-    Such a path is limited to 107 bytes, 103 on some systems. For a deep folder the socket is in a private folder under
-    the system's temporary one, named by a hash of the engine's folder.
-    """
-    path = folder / "valkey.sock"
-    if len(os.fsencode(path)) <= _SOCKET_PATH_LIMIT:
-        return path
-    private = Path(tempfile.gettempdir()) / f"webcrawl-{os.getuid()}"
-    private.mkdir(mode=0o700, exist_ok=True)
-    if private.stat().st_uid != os.getuid():
-        raise EngineUnavailable(f"{private} belongs to another user; set TMPDIR or use a shorter DATA_DIR")
-    path = private / f"{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}.sock"
-    if len(os.fsencode(path)) > _SOCKET_PATH_LIMIT:
-        raise EngineUnavailable(
-            f"{path} is too long for a socket; set TMPDIR or DATA_DIR to a shorter folder"
-        )
-    return path
-
-
 def answers(path: Path) -> bool:
     """Whether a server on this socket has loaded its data and accepts commands."""
     return command(path, b"PING").startswith(b"+PONG")
-
-
-def command(path: Path, line: bytes) -> bytes:
-    """Sends one inline command to a server; returns b"" if none answers."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(REPLY_SECONDS)
-        try:
-            connection.connect(str(path))
-            connection.sendall(line + b"\r\n")
-            return connection.recv(4096)
-        except OSError:
-            return b""
 
 
 def server_binary() -> Path:

@@ -5,14 +5,13 @@
 The server inherits a locked file, DATA_DIR/engine/server. It holds that lock until it ends, even if its keeper is
 killed, so two servers never write to one folder.
 
-The keeper imports only the standard library, to start quickly and stay small, and runs in a session of its own.
+The keeper imports little, to start quickly and stay small, and runs in a session of its own.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from webcrawl.engine.embedded import GAVE_UP, TEMPORARY, command, open_lock, socket_path
+from webcrawl.engine.server_folder import GAVE_UP, TEMPORARY, command, open_lock, socket_path
 
 RESTARTS_A_MINUTE = 10
 END_SECONDS = 60.0
@@ -65,6 +64,8 @@ class Keeper:
             self._stop_server(users)
             supervisor.join(timeout=0.1)
         if self._is_folder_of(users) and (self._folder / TEMPORARY).exists():
+            import shutil  # most keepers end without it
+
             shutil.rmtree(self._folder.parent, ignore_errors=True)
 
     def _stop_server(self, users: int) -> None:

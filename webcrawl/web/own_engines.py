@@ -66,7 +66,8 @@ class OwnEngines:
 def _socket(settings: Settings) -> Path | None:
     """The socket of the engine in a DATA_DIR, if a server answers there."""
     try:
-        from webcrawl.engine.embedded import answers, socket_path
+        from webcrawl.engine.embedded import answers
+        from webcrawl.engine.server_folder import socket_path
     except ImportError:  # there are no embedded engines on this platform
         return None
     folder = Path(read(settings, "DATA_DIR") or "data").resolve() / "engine"

@@ -228,10 +228,10 @@ def _blocks_around(nodes: Iterable[LexborNode]) -> list[int]:
     blocks: list[int] = []
     # by the place of an element in memory; inline elements have the hash of their block
     hashes: dict[int, int] = {}
-    known, steps = hashes.get, _steps.get
+    known, steps, add = hashes.get, _steps.get, blocks.append
     for node in nodes:
         if (parent := node.parent) is None:
-            blocks.append(_ROOT)
+            add(_ROOT)
             continue
         place = parent.mem_id
         if (block := known(place)) is None:
@@ -242,7 +242,7 @@ def _blocks_around(nodes: Iterable[LexborNode]) -> list[int]:
             if (block := steps((path, parent.tag, parent.attributes.get("class")))) is None:
                 block = _block(path, parent)
             hashes[place] = block
-        blocks.append(block)
+        add(block)
     return blocks
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +33,7 @@ SLOW = {
     "pypdfium2",
 }
 SLOW |= {"scrapy_playwright", "simhash", "sqlalchemy"}
-UNUSED_CLIENTS = {"playwright", "pymediainfo", "pypdfium2", "valkey"}
+UNUSED_CLIENTS = {"playwright", "pymediainfo", "pypdfium2", "rich", "valkey"}
 SESSION_ONLY = {"aiodns", "aiohttp", "redis", "rich"}
 
 
@@ -66,3 +67,24 @@ def test_the_keeper_of_an_engine_imports_little() -> None:
     imported = set(done.stdout.split())
     assert "webcrawl.engine.keeper" in imported
     assert not imported & {"asyncio", "hashlib", "logging", "random", "tempfile", "webcrawl.engine.embedded"}
+
+
+@pytest.mark.parametrize(("chosen", "ours", "theirs"), [(700, 10_000, 700), (20_000, 20_000, 20_000)])
+def test_garbage_is_collected_rarely_in_our_projects_alone(
+    chosen: int, ours: int, theirs: int, tmp_path: Path
+) -> None:
+    """Modules that are imported are most objects of a start, and no garbage."""
+    program = f"import gc; gc.set_threshold({chosen})\n" + PROGRAM.replace(
+        "*sys.modules", "gc.get_threshold()[0]"
+    )
+    for folder, expected in ((CHECKOUT, ours), (tmp_path, theirs)):
+        done = subprocess.run(
+            [sys.executable, "-c", program, "version"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert int(done.stderr) == expected

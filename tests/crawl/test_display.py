@@ -21,7 +21,8 @@ from scrapy.settings import Settings
 from tests.crawls import CHECKOUT, NO_NAMES, Crawl, CrawlResult, until
 from tests.web import LocalWeb, Reply
 from webcrawl.config import StoreConfig
-from webcrawl.crawler.progress import panel, plain_line
+from webcrawl.crawler.displays import plain_line
+from webcrawl.crawler.live_panel import panel
 from webcrawl.crawler.result_commands import result_commands
 from webcrawl.crawler.summary import results, text
 from webcrawl.crawler.waiting import duration, host_line, retry_line

@@ -19,8 +19,8 @@ from scrapy.utils.project import inside_project
 
 from webcrawl.config import StoreConfig, read
 from webcrawl.config.passwords import without_password, without_secret_options
+from webcrawl.crawler.displays import http_errors
 from webcrawl.crawler.no_pages import NoPages
-from webcrawl.crawler.progress import http_errors
 from webcrawl.crawler.result_commands import result_commands
 from webcrawl.crawler.scheduling.unserializable import LOST
 from webcrawl.crawler.session import Session

@@ -1,0 +1,71 @@
+"""The display of a crawl as lines in a log, and the figures that the panel and the summary show too."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from webcrawl.documents.values import counted, size
+from webcrawl.frontier.figures import Figures
+
+
+class Display:
+    """A way to show figures."""
+
+    def begin(self) -> None:
+        self._pages: list[tuple[float, int]] = []
+
+    def update(self, now: Figures, waits: Sequence[str]) -> None:
+        """Show the figures, and what the crawl waits for."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Restore the terminal."""
+
+    def speed(self, now: Figures) -> float:
+        """Pages a second over the last 20 updates; at the first one, over the crawl so far."""
+        self._pages = [*self._pages[-20:], (time.monotonic(), now.pages)]
+        (began, first), (ended, last) = self._pages[0], self._pages[-1]
+        return (last - first) / (ended - began) if ended > began else now.pages_per_second
+
+
+class PlainLines(Display):
+    def update(self, now: Figures, waits: Sequence[str]) -> None:
+        print("; ".join([plain_line(now, self.speed(now)), *waits]), file=sys.stderr, flush=True)
+
+
+def plain_line(now: Figures, speed: float) -> str:
+    """One line for a log."""
+    state = "paused, " if now.paused else ""
+    return f"{state}{holding(now)}" + (
+        f"{counted(now.pages, 'page')} ({speed:.1f}/s), {size(now.bytes)}, {now.queued + now.leased:,} queued, "
+        f"{counted(now.hosts, 'host')}, {counted(errors(now), 'HTTP error')}, {now.failed:,} failed, "
+        f"{counted(duplicates(now), 'duplicate')}, {counted(now.retried, 'retry', 'retries')}, "
+        f"{counted(now.unreachable, 'unreachable host')}"
+    )
+
+
+def holding(now: Figures) -> str:
+    """The number of workers that hold because their stores accept nothing, and the reason of one of them."""
+    if not now.holding:
+        return ""
+    holders = (
+        "holding" if len(now.holding) >= now.workers else f"{len(now.holding)} of {now.workers} workers hold"
+    )
+    return f"{holders}: {next(iter(now.holding.values()))}; "
+
+
+def http_errors(now: Figures) -> int:
+    """Responses of status 400 and above. Fetches without a response are counted as failed instead."""
+    return sum(count for status, count in now.responses.items() if status >= "400")
+
+
+def errors(now: Figures) -> int:
+    """HTTP errors, and error pages that answered with 200."""
+    return http_errors(now) + now.soft_404
+
+
+def duplicates(now: Figures) -> int:
+    """Exact and near-duplicates."""
+    return now.exact_duplicates + now.near_duplicates

@@ -1,0 +1,112 @@
+"""The live panel of a crawl in a terminal."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+from scrapy.utils.log import get_scrapy_root_handler
+
+from webcrawl.crawler.displays import Display, duplicates, errors, holding
+from webcrawl.crawler.waiting import STOPPING
+from webcrawl.documents.values import size
+from webcrawl.frontier.figures import Figures
+
+_FRAME = 4
+"""Columns that the border of a panel takes."""
+
+
+class LivePanel(Display):
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._live = Live(console=Console(stderr=True), transient=True, refresh_per_second=4)
+        self._stream: Any = None
+
+    def begin(self) -> None:
+        super().begin()
+        self._live.start()
+        # log lines are printed above the panel
+        handler = get_scrapy_root_handler()
+        if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
+            self._stream = handler.setStream(sys.stderr)
+
+    def update(self, now: Figures, waits: Sequence[str]) -> None:
+        self._live.update(panel(self._live.console, self._title, now, self.speed(now), waits))
+
+    def end(self) -> None:
+        handler = get_scrapy_root_handler()
+        self._live.stop()
+        if isinstance(handler, logging.StreamHandler) and self._stream is not None:
+            handler.setStream(self._stream)
+
+
+def panel(console: Console, title: str, now: Figures, speed: float, waits: Sequence[str] = ()) -> Panel:
+    """The figures in three columns, or in as many as fit the console, above what the crawl waits for."""
+    cells = _cells(now, speed)
+    for columns in (3, 2, 1):
+        table = _table(cells, columns)
+        if (width := console.measure(table).maximum + _FRAME) <= console.width:
+            break
+    if now.holding:
+        waits = [holding(now).removesuffix("; "), *waits]
+    if now.paused:
+        waits = ["paused: `scrapy resume` continues it", *waits]
+    # as wide as the terminal while there are lines, because they change
+    lines = [Text(line, style="yellow", no_wrap=True, overflow="ellipsis") for line in waits]
+    room = console.width if lines else width
+    ending = any(line.startswith(STOPPING) for line in waits)
+    subtitle = "Ctrl-C again drops what is under way" if ending else "Ctrl-C stops; the same command resumes"
+    return Panel(
+        Group(table, *lines) if lines else table,
+        title=f"crawl {title}{_state(now, ending)}",
+        subtitle=subtitle if len(subtitle) + _FRAME < room else "Ctrl-C stops",
+        expand=bool(lines),
+    )
+
+
+def _cells(now: Figures, speed: float) -> list[tuple[str, str]]:
+    """Names and figures. In the first column is what was done, then what is left or left out, then what went wrong."""
+    return [
+        ("pages", f"{now.pages:,}"),
+        ("pages/s", f"{speed:.1f}"),
+        ("bytes", size(now.bytes)),
+        ("hosts", f"{now.hosts:,}"),
+        ("duplicates", f"{duplicates(now):,}"),
+        ("workers", f"{now.workers}"),
+        ("queued", f"{now.queued:,}"),
+        ("leased", f"{now.leased:,}"),
+        ("seen", f"{now.seen_urls:,}"),
+        ("cache hits", f"{now.cache_hit_ratio:.1%}"),
+        ("robots.txt", f"{now.robots_denied:,}"),
+        ("refused", f"{now.addresses_refused:,}"),
+        ("HTTP errors", f"{errors(now):,}"),
+        ("retries", f"{now.retried:,}"),
+        ("unreachable", f"{now.unreachable:,}"),
+        ("failed", f"{now.failed:,}"),
+        ("dead letters", f"{now.dead_letters:,}"),
+    ]
+
+
+def _state(now: Figures, ending: bool) -> str:
+    if ending:
+        return " (stopping)"
+    return " (paused)" if now.paused else " (holding)" if now.holding else ""
+
+
+def _table(cells: Sequence[tuple[str, str]], columns: int) -> Table:
+    """A table of names and numbers, filled column by column."""
+    table = Table.grid(padding=(0, 2))
+    for _ in range(columns):
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(justify="right", min_width=8, no_wrap=True)
+    height = -(-len(cells) // columns)
+    for row in range(height):
+        table.add_row(*(word for cell in cells[row::height] for word in cell))
+    return table

@@ -87,6 +87,18 @@ def long_links(number: int) -> bytes:
 
 
 @cache
+def parameters() -> bytes:
+    """A page of 8 MB whose links have 1,000 parameters each, after 20 links with as many."""
+    pages = [f"<a href='/{number}{fields('a', 20)}'>a</a>" for number in range(20)]
+    links = [f"<a href='/{number}{fields('b', 1_000)}'>a</a>" for number in range(20, 1_000)]
+    return "".join(pages + links).encode()[:PAGE_BYTES]
+
+
+def fields(name: str, number: int) -> str:
+    return "?" + "&".join(f"{name}{one}={one}" for one in range(number))
+
+
+@cache
 def linked_data(number: int) -> bytes:
     """A page with 8 MB of JSON-LD: deep lists, many objects, or many scripts."""
     bodies = (

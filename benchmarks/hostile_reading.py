@@ -34,6 +34,16 @@ async def many_long_links(asked: Asked) -> None:
     await asked.say(documents.long_links(asked.host))
 
 
+async def many_parameters(asked: Asked) -> None:
+    """The first page redirects to one with parameters. Each page has a text of its own, so that it is no copy."""
+    if asked.path == "/":
+        head = f"HTTP/1.1 302 Found\r\nLocation: /{documents.fields('a', 1)}\r\nContent-Length: 0\r\n\r\n"
+        await asked.send(head.encode())
+    else:
+        text = f"<p>{asked.authority}{asked.path[:9]} has words of its own, as many as a page needs"
+        await asked.say(text.encode() + documents.parameters())
+
+
 async def much_linked_data(asked: Asked) -> None:
     await linked_pages(asked, documents.linked_data(asked.host))
 
@@ -83,6 +93,9 @@ COSTLY = {
         "20 hosts with pages of 100,000 canonical links and translations", many_alternates, hosts=20
     ),
     "urls": Attack("20 hosts with pages of 1,000 links of 8,000 characters", many_long_links, hosts=20),
+    "parameters": Attack(
+        "20 hosts with URLs of 20 parameters and pages of 8 MB of links with 1,000", many_parameters, hosts=20
+    ),
     "jsonld": Attack("20 hosts with pages of 8 MB of JSON-LD and microdata", much_linked_data, hosts=20),
     "attributes": Attack("20 hosts with pages of 8 MB of attributes", many_attributes, hosts=20),
     "inflate": Attack("20 hosts with office documents and PDF that unpack to 500 MB", inflating, hosts=20),

@@ -32,6 +32,8 @@ SMALL = {
     "bombs": "crawl/test_hostile_hosts.py::test_a_packed_robots_txt_is_unpacked_up_to_its_limit",
     "alternates": _READ,
     "urls": _READ,
+    "parameters": "unit/crawler/pages/test_dust_sketches.py::"
+    "test_a_bounded_part_of_the_links_and_parameters_is_compared",
     "jsonld": _READ,
     "attributes": _READ,
     "inflate": _READ,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Self
 
 import xxhash
@@ -22,6 +24,8 @@ from webcrawl.urls.canonical import normalize, split, without_fragment
 _GONE = (404, 410)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _TELLING = frozenset((200, *_GONE, *_REDIRECTS))
+_MOST_LINKS, _LONGEST, _MOST_CHARS, _MOST_FIELDS = 2_000, 1_000, 200_000, 50
+"""Links of a page, characters of each and of all, and parameters of its URL that are looked at: 10 ms at most."""
 _RANDOM = re.compile(r"&[^=&\n]*=(?=[A-Za-z]*[0-9])[0-9A-Za-z]{10,}(?=[&\n])")
 """A parameter whose value is new in each link, such as a session."""
 
@@ -94,16 +98,17 @@ def _facts_print(page: Page, host: str) -> int:
 
 
 def _links(page: Page, host: str, path: str) -> list[str]:
-    """Returns the links of a page without its own host and parameters, and without those that are new in each link."""
+    """Returns the first links of a page without its own host and parameters, and without those that are new in each."""
+    links: Iterable[str] = ()
     if page.outline is not None:
         links = page.outline.links.links
     elif page.document is not None and page.document.html is not None:
-        pairs = [(one.get("href"), one.get("src")) for _, one in page.document.elements]
-        links = [link for link in (href or src for href, src in pairs) if link]
-    else:
-        return []
-    text = "\n".join(["", *links, ""]).replace(f"\n{host}/", "\n/").replace("?", "&")
-    for field in path.partition("?")[2].split("&") if "?" in path else ():
+        pairs = ((one.get("href"), one.get("src")) for _, one in page.document.elements)
+        links = (link for link in (href or src for href, src in pairs) if link)
+    first = (link[:_LONGEST] for link in islice(links, _MOST_LINKS))
+    text = "\n".join(["", *first, ""])[:_MOST_CHARS]
+    text = text.replace(f"\n{host}/", "\n/").replace("?", "&")
+    for field in path.partition("?")[2].split("&", _MOST_FIELDS)[:_MOST_FIELDS] if "?" in path else ():
         for end in "&\n":
             text = text.replace(f"&{field}{end}", end)
     return _RANDOM.sub("", text).split("\n")

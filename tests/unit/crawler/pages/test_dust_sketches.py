@@ -53,6 +53,21 @@ def test_links_are_compared_without_sessions_and_own_parameters(parsed_elsewhere
     ), "the text is the same, but these are other links"
 
 
+def test_a_bounded_part_of_the_links_and_parameters_is_compared() -> None:
+    """All of them would hold the event loop for 8 seconds if a page has 8 MB of links and 900 parameters."""
+    url, links = "http://a.test/list", [f"/item/{n}" for n in range(5_000)]
+    one, other = sketch(page_of(f"{url}?a=1", links)), sketch(page_of(f"{url}?a=2", links[:2_000]))
+    assert one.is_like(other, 3), "the first links are the same"
+    assert not one.is_like(sketch(page_of(f"{url}?a=3", links[4_000:])), 3)
+    long = [f"/{n}?{'x' * 900}" for n in range(2_000)]
+    assert sketch(page_of(f"{url}?a=1", long)).links == sketch(page_of(f"{url}?a=1", long[:500])).links
+    own = "&".join(f"p{n}={n}" for n in range(60))
+    bare = sketch(page_of(f"{url}?{own}", [f"/item/{n}" for n in range(9)]))
+    for field, is_left_out in (("p3=3", True), ("p59=59", False)):
+        more = sketch(page_of(f"{url}?{own}", [f"/item/{n}?{field}" for n in range(9)]))
+        assert (more.links == bare.links) is is_left_out
+
+
 def test_links_of_two_names_of_a_host_are_the_same() -> None:
     one, other = (
         sketch(page_of(f"{host}/a", [f"{host}/{n}" for n in range(9)]))

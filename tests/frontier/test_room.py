@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+
+import pytest
+from redis import Redis
 
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import page
 from webcrawl.frontier import Frontier
+from webcrawl.worker import worker as worker_module
 from webcrawl.worker.worker import MOST_DISCOVERED, turn_to_add
 
 
@@ -26,6 +31,33 @@ async def test_pages_with_many_links_wait_until_the_engine_has_most_of_them(fron
     # nobody sends them any more
     worker.discovered._waiting.extend(page(f"http://h.test/late/{number}") for number in range(20_000))
     await worker.room()
+
+
+async def test_pages_of_a_crawl_that_ends_wait_only_while_the_engine_takes_links(
+    frontier: Frontier, valkey: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "_ENDING_PATIENCE", 0.5)
+    consumer = Consumer(frontier, lambda url: page_with())
+    consumer.stopped = True
+    consumer.start(seeding=True)
+    worker, most, ending = consumer.worker, 0, asyncio.Event()
+    ending.set()
+
+    async def add(batches: Iterable[int]) -> None:
+        nonlocal most
+        for batch in batches:
+            async with turn_to_add(worker, ending):
+                for number in range(500):
+                    worker.add(page(f"http://h.test/{batch}/{number}"))
+            most = max(most, len(worker.discovered))
+
+    await add(range(60))
+    assert MOST_DISCOVERED < most <= MOST_DISCOVERED + 500
+    valkey.client_pause(3_000)
+    await add(range(60, 120))
+    assert most > 2 * MOST_DISCOVERED
+    await worker.close()
+    assert (await frontier.counts()).seen == 120 * 500
 
 
 async def test_batches_of_a_crawl_that_ends_do_not_wait_but_let_other_tasks_run(frontier: Frontier) -> None:

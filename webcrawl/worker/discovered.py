@@ -34,6 +34,8 @@ class Discovered:
         """Held by the page that adds a batch of many links."""
         self.sent = 0
         """Number of discovered URLs that the engine has."""
+        self.sent_at = time.monotonic()
+        """When it got the last ones."""
         self._frontier = frontier
         self._restarts = restarts
         self._bloom = bloom
@@ -84,6 +86,7 @@ class Discovered:
             del self._waiting[: len(batch)]
             self._restarts.record(batch)
             self.sent += len(batch)
+            self.sent_at = time.monotonic()
             new += sum(verdicts)
             self._counters["discovered"] += sum(verdicts)
             self._counters["known"] += len(verdicts) - sum(verdicts)

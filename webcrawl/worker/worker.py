@@ -36,6 +36,7 @@ from webcrawl.worker.patterns import Patterns
 from webcrawl.worker.permits import Permits
 from webcrawl.worker.state import WorkerState
 
+_ENDING_PATIENCE = 2.0
 MOST_DISCOVERED = 10_000
 """Discovered URLs that may wait in memory before pages with many links wait; each takes about 500 bytes."""
 _LOOK_AGAIN_SECONDS = 0.02
@@ -142,9 +143,17 @@ class Worker:
         state.changed.set()
         return True
 
-    async def room(self) -> None:
-        """Waits while many discovered URLs have not been sent to the engine, unless they no longer are."""
-        while len(self.discovered) > MOST_DISCOVERED and self._task is not None and not self._task.done():
+    async def room(self, patience: float = math.inf) -> None:
+        """Waits while many discovered URLs have not been sent to the engine, unless they no longer are.
+
+        `patience`: the seconds after which they no longer are if the engine got none.
+        """
+        while (
+            len(self.discovered) > MOST_DISCOVERED
+            and self._task is not None
+            and not self._task.done()
+            and time.monotonic() - self.discovered.sent_at < patience
+        ):
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     def adding_links(self, host: str) -> AbstractContextManager[None]:
@@ -255,11 +264,13 @@ def tell_processing(worker: Worker, since: Callable[[float], Sequence[tuple[str,
 async def turn_to_add(worker: Worker, ending: asyncio.Event) -> AsyncIterator[None]:
     """Waits until a batch of the links of a page with many of them may be added.
 
-    A crawl that ends waits for its pages. So their batches wait no longer, but let other tasks run in between.
+    A crawl that ends waits for its pages. So their batches only wait while the engine takes URLs, and let other tasks
+    run in between.
     """
     if not ending.is_set():
         await worker.room()
     if ending.is_set():
+        await worker.room(_ENDING_PATIENCE)
         await asyncio.sleep(0)
         yield
     else:

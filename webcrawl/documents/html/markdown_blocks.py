@@ -15,6 +15,8 @@ from webcrawl.documents.mime.facts import MAX_TEXT
 
 PARAGRAPH, CODE, IMAGE = 0, 7, 8
 """Kinds of blocks; 1 to 6 are the levels of headings."""
+_LONGEST = MAX_TEXT // 2
+"""Of a longer block, only the beginning is kept, without marks; escaped, it may have twice the characters."""
 _KEEP_LINES = (PARAGRAPH, IMAGE, CODE)
 
 # A list, heading, quotation, rule, underline or table would begin here.
@@ -64,6 +66,9 @@ def escaped_start(text: str) -> str:
 def _made(block: Block) -> str:
     """Returns the Markdown of a block without the marks of the block itself."""
     text, kind = block.text, block.kind
+    if len(text) > _LONGEST:
+        text = text[:_LONGEST]
+        return text if kind == CODE else escaped_start(escaped(collapsed(text)))
     if kind == CODE:
         return text
     if block.marks:
@@ -116,6 +121,8 @@ def _joined(blocks: Iterable[Block]) -> list[Block]:
         if block.is_kept:
             block.text = _made(block)
             if was_kept and block.glue and _can_follow(last := joined[-1], block):
+                if last.kind == IMAGE:
+                    last.kind = block.kind  # an image at the start of a heading
                 more += (block.glue if last.kind in _KEEP_LINES else " ", block.text)
             else:
                 if more:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 MAX_DEPTH = 20
 """Lists, items and quotations that are nested deeper belong to the one around them."""
 
@@ -46,13 +48,13 @@ class Container:
         return cls(parent, _QUOTE) if _is_possible(parent) else parent
 
     @classmethod
-    def item(cls, parent: Container | None) -> Container | None:
-        """Returns the next item of a list."""
+    def item(cls, parent: Container | None, number: Callable[[], int]) -> Container | None:
+        """Returns the next item of a list; `number` is asked for the item's own one if the list has numbers, or 0."""
         if not _is_possible(parent):
             return parent
         if parent is None or parent.number < 1:
             return cls(parent, "- ")
-        parent.number += 1
+        parent.number = (number() or parent.number) + 1
         return cls(parent, f"{parent.number - 1}. ")
 
     def begin(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from selectolax.lexbor import LexborNode
 
-from webcrawl.documents.html.markdown_inline import CODE_MARK, LINK_MARK
+from webcrawl.documents.html.markdown_inline import CODE_MARK, LINK_MARK, SUBSCRIPT, SUPERSCRIPT
 from webcrawl.documents.html.text import HIDDEN, INLINE_IDS, tag_ids
 
 # Those from IS_BLOCK on are blocks; those after it mean something.
@@ -14,6 +14,7 @@ from webcrawl.documents.html.text import HIDDEN, INLINE_IDS, tag_ids
     IS_HIDDEN,
     IS_BREAK,
     IS_IMAGE,
+    IS_MATH,
     IS_BLOCK,
     IS_HEADING,
     IS_CODE,
@@ -23,7 +24,7 @@ from webcrawl.documents.html.text import HIDDEN, INLINE_IDS, tag_ids
     IS_TABLE,
     IS_ROW,
     IS_CELL,
-) = range(14)
+) = range(15)
 
 MARKS = {
     number: mark
@@ -33,11 +34,13 @@ MARKS = {
         ("del s strike", "~~"),
         ("code kbd samp tt", CODE_MARK),
         ("a", LINK_MARK),
+        ("sup", SUPERSCRIPT),
+        ("sub", SUBSCRIPT),
     )
     for number in tag_ids(names)
 }
 HEADINGS = {number: level for level in range(1, 7) for number in tag_ids(f"h{level}")}
-(ORDERED,), (HEADER_CELL,) = map(tag_ids, ("ol", "th"))
+(ORDERED,), (HEADER_CELL,), (PARAGRAPH_TAG,) = map(tag_ids, ("ol", "th", "p"))
 
 IN_PAGE = (
     dict.fromkeys(INLINE_IDS, IS_NEUTRAL)
@@ -48,6 +51,7 @@ IN_PAGE = (
         for names, treatment in (
             ("br", IS_BREAK),
             ("img", IS_IMAGE),
+            ("math", IS_MATH),
             ("pre", IS_CODE),
             ("dir dl menu ol ul", IS_LIST),
             ("dd li", IS_ITEM),

@@ -14,6 +14,12 @@ from webcrawl.urls.canonical import Base
 
 CODE_MARK, LINK_MARK = "`", "["
 """Kinds of inline elements; the others are the marks that are put around their text."""
+SUPERSCRIPT, SUBSCRIPT = "^", "v"
+"""Kinds without a mark: digits and signs in them become those of Unicode, if all can."""
+SCRIPTS = {
+    SUPERSCRIPT: str.maketrans("0123456789+-\u2212=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿ"),
+    SUBSCRIPT: str.maketrans("0123456789+-\u2212=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎"),
+}
 _MAX_ALT = 1_000
 _MAX_ADDRESS = 2_000
 
@@ -26,13 +32,16 @@ _PLAIN_FRAGMENT = re.compile(r"[A-Za-z0-9._~:/?@!$'*+,=%-]*")
 """Such a fragment is the same in a destination, and ends no character reference that the address begins."""
 _TRACKING_SIZES = frozenset({"0", "1", "0px", "1px"})
 # what may stand outside of emphasis: it must not begin or end with punctuation
-_OPENING, _CLOSING = "\"'“‘", ".,:;?!\"'”’…"
+_OPENING = "\"'“‘„‚«‹¿¡（「『《〈【"
+_CLOSING = ".,:;?!\"'”’“‘»›…）」』》〉】。、，．：；？！"
 
 
 AROUND, BEGINS, ENDS = range(3)
 """What a mark does: it is around the next piece of the text, or begins or ends before it."""
 Mark: TypeAlias = tuple[int, int, str, str]
 """An inline element: the number of the next piece, what it does, its kind, and the address of a link."""
+OpenMark: TypeAlias = tuple[str, str, int]
+"""One that has begun: its kind, its address, and the number of pieces that were made before it."""
 
 
 def is_special(text: str) -> bool:
@@ -60,7 +69,7 @@ def escaped(text: str) -> str:
 def marked(pieces: Sequence[str], marks: Iterable[Mark], *, with_signs: bool) -> str:
     """Returns the Markdown of the pieces of a text with marks around them; `with_signs`: the pieces are escaped."""
     made: list[str] = []
-    open_marks: list[tuple[str, str, int]] = []
+    open_marks: list[OpenMark] = []
     is_text, at = with_signs, 0
     for place, does, kind, address in marks:
         if at < place:
@@ -68,7 +77,7 @@ def marked(pieces: Sequence[str], marks: Iterable[Mark], *, with_signs: bool) ->
         at = place
         if does == AROUND:
             text = pieces[at]
-            _wrap(made, kind, escaped(text) if is_text and kind != CODE_MARK else text, address)
+            _wrap(made, kind, escaped(text) if is_text and kind != CODE_MARK else text, address, open_marks)
             at += 1
             continue
         if does == BEGINS:
@@ -77,26 +86,37 @@ def marked(pieces: Sequence[str], marks: Iterable[Mark], *, with_signs: bool) ->
             kind, address, start = open_marks.pop()
             inside = made[start:]
             del made[start:]
-            _wrap(made, kind, "".join(inside), address, inside)
+            _wrap(made, kind, "".join(inside), address, open_marks, inside)
         is_text = with_signs and not (open_marks and open_marks[-1][0] == CODE_MARK)
     made += map(escaped, pieces[at:]) if is_text else pieces[at:]
     return "".join(made)
 
 
-def _wrap(made: list[str], kind: str, text: str, address: str, inside: Sequence[str] | None = None) -> None:
+def _wrap(
+    made: list[str],
+    kind: str,
+    text: str,
+    address: str,
+    around: Sequence[OpenMark],
+    inside: Sequence[str] | None = None,
+) -> None:
     """Appends the text in an inline element to the pieces of its block.
 
-    `address` is that of a link; `inside` are the pieces of the text, if it has other inline elements in it.
+    `address` is that of a link; `around` are the elements around this one, and `inside` the pieces of the text, if it
+    has other inline elements in it.
     """
     if kind == CODE_MARK and text and text.isprintable() and " " not in text and CODE_MARK not in text:
-        made.append(_code(text, made) if made and made[-1][:1] == CODE_MARK else f"`{text}`")
+        made.append(_code(text, made, around) if made and made[-1][:1] == CODE_MARK else f"`{text}`")
+        return
+    is_emphasis = kind != LINK_MARK and kind != CODE_MARK
+    if is_emphasis and (scripts := SCRIPTS.get(kind)):
+        made.append(text.translate(scripts) if all(ord(sign) in scripts for sign in text) else text)
         return
     core = text.strip()
-    is_emphasis = kind != LINK_MARK and kind != CODE_MARK
     emphasis = _emphasis(kind, core, made[-1] if made else "") if is_emphasis else ""
     if not core or emphasis == core:
         for piece in (text,) if inside is None else inside:
-            made.append(_code(_content(piece), made) if piece[:1] == CODE_MARK else piece)
+            made.append(_code(_content(piece), made, around) if piece[:1] == CODE_MARK else piece)
         return
     is_stripped = len(core) == len(text)
     start = 0 if is_stripped else text.index(core[0])
@@ -109,14 +129,17 @@ def _wrap(made: list[str], kind: str, text: str, address: str, inside: Sequence[
     elif is_emphasis:
         made.append(emphasis)
     else:
-        made.append(_code(core if core.isalnum() else " ".join(core.split()), made))
+        made.append(_code(core if core.isalnum() else " ".join(core.split()), made, around))
     if not is_stripped and start + len(core) < len(text):
         made.append(text[start + len(core) :])
 
 
-def _code(content: str, pieces: list[str]) -> str:
-    """Returns a code span; two in a row are one, because the backticks between them would be read as one run."""
-    if pieces and pieces[-1][:1] == CODE_MARK:
+def _code(content: str, pieces: list[str], around: Sequence[OpenMark]) -> str:
+    """Returns a code span; two in a row are one, because the backticks between them would be read as one run.
+
+    One before the element around it, a link, is not in a row with it.
+    """
+    if pieces and pieces[-1][:1] == CODE_MARK and not (around and around[-1][2] >= len(pieces)):
         content = _content(pieces.pop()) + content
     if CODE_MARK not in content:
         return f"`{content}`"

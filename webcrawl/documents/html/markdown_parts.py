@@ -59,7 +59,7 @@ def keep_main_part(blocks: Sequence[Block], main_text: str) -> bool:
 def _keep_in_order(blocks: Sequence[Block], main_text: str) -> bool:
     """Keeps the blocks that are all of the main part, one after another; returns whether that is so, as it mostly is.
 
-    It is not so if a block between them begins like a line of the main part.
+    It is not so if other blocks could be kept as well.
     """
     place = len(main_text) - len(main_text.lstrip())
     others: list[str] = []
@@ -75,9 +75,31 @@ def _keep_in_order(blocks: Sequence[Block], main_text: str) -> bool:
                 return False
     if place < len(main_text) or not main_text:
         return False
-    return not others or {text.partition("\n")[0].rstrip() for text in others}.isdisjoint(
-        stripped_lines(main_text)
-    )
+    if not others:
+        return True
+    first_lines = {text.partition("\n")[0].rstrip() for text in others}
+    return first_lines.isdisjoint(stripped_lines(main_text)) or _is_only_way(blocks, main_text)
+
+
+def _is_only_way(blocks: Sequence[Block], main_text: str) -> bool:
+    """Returns whether the blocks that are kept are also those that are found from the end."""
+    place = len(main_text.rstrip())
+    for block in reversed(blocks):
+        if block.kind == IMAGE:
+            continue
+        text = block.text.strip()
+        start = place - len(text)
+        is_there = start >= 0 and main_text.startswith(text, start)
+        if is_there:
+            before = start
+            while before and main_text[before - 1].isspace():
+                before -= 1
+            is_there = not before or "\n" in main_text[before:start]
+        if is_there != block.is_kept:
+            return False
+        if is_there:
+            place = before
+    return True
 
 
 def _keep_aligned(blocks: Sequence[Block], main_text: str) -> bool:

@@ -32,26 +32,23 @@ from webcrawl.documents.html.markdown_elements import (
     IS_ITEM,
     IS_LIST,
     IS_MARK,
+    IS_MATH,
     IS_QUOTE,
     IS_ROW,
     IS_TABLE,
     MARKS,
     ORDERED,
-    only_text,
+    PARAGRAPH_TAG,
 )
 from webcrawl.documents.html.markdown_inline import (
-    AROUND,
-    BEGINS,
-    CODE_MARK,
-    ENDS,
-    LINK_MARK,
     Destinations,
     Mark,
     image,
     is_special,
 )
+from webcrawl.documents.html.markdown_marks import Inline
 from webcrawl.documents.html.markdown_tables import Cell, Table
-from webcrawl.documents.html.text import INLINE, clean
+from webcrawl.documents.html.text import INLINE, clean, formula
 
 _INSIDE_CODE = f":not({','.join(sorted(INLINE))})"
 """What has to be looked at in a <pre>; of all other elements, only the text counts."""
@@ -64,14 +61,12 @@ class Walk:
     def __init__(self, base: str) -> None:
         self._blocks: list[Block] = []
         self._destinations = Destinations(base)
-        self._pieces: list[str] = []
-        """The text of the block that is open."""
-        self._marks: list[Mark] = []
-        """What is around its pieces."""
-        self._open_marks: list[tuple[str, str]] = []
-        """Their kinds and addresses."""
+        self._inline = Inline(self._destinations)
+        self._pieces, self._marks = self._inline.pieces, self._inline.marks
         self._glue = NO_GLUE
         self._heading = 0
+        self._has_heading = False
+        """There is text in the heading that is open."""
         self._code: str | None = None
         """The language of the <pre> that is open."""
         self._container: Container | None = None
@@ -85,7 +80,7 @@ class Walk:
         return self._blocks
 
     def _walk(self, root: LexborNode, treatment_of: Callable[[int, int], int]) -> None:
-        pieces, node = self._pieces, root.first_child
+        pieces, add_marked, node = self._pieces, self._inline.add, root.first_child
         open_elements: list[tuple[LexborNode, int, Any]] = []
         while node is not None or open_elements:
             if node is None:
@@ -103,11 +98,12 @@ class Walk:
                     if treatment == IS_CODE and self._add_code(node):
                         child = None
                 elif treatment == IS_MARK and child is not None:
-                    before = self._add_marked(tag, node, child)
+                    before = add_marked(MARKS[tag], node, child, self._code, self._heading)
                     if before is None:
                         child = None
                 elif treatment > IS_HIDDEN:
                     self._add_void(treatment, node)
+                    child = None
                 if child is not None and (text := child.text_content) is not None:  # as in most elements
                     if pieces or not text.isspace() or self._code is not None:
                         pieces.append(text)
@@ -119,7 +115,7 @@ class Walk:
             if treatment >= IS_BLOCK:
                 self._end(treatment, before)
             elif before:
-                self._end_mark()
+                self._inline.end(before)
             node = node.next
 
     def _add_code(self, node: LexborNode) -> bool:
@@ -129,35 +125,16 @@ class Walk:
         self._pieces.append(node.text_lexbor() or "")
         return True
 
-    def _add_marked(self, tag: int, node: LexborNode, child: LexborNode) -> bool | None:
-        """Adds an inline element if there is nothing but a text in it, or begins it.
-
-        Returns None if it is added, or else whether it counts.
-        """
-        text, kind = child.text_content, MARKS[tag]
-        if text is None or child.next is not None:
-            text = only_text(child)
-        pieces, address = self._pieces, self._address(kind, node)
-        if text is None:
-            if address is None:
-                return False
-            self._open_marks.append((kind, address))
-            self._marks.append((len(pieces), BEGINS, kind, address))
-            return True
-        if pieces or not text.isspace() or self._code is not None:
-            if address is not None:
-                self._marks.append((len(pieces), AROUND, kind, address))
-            pieces.append(text)
-        return None
-
     def _begin(self, treatment: int, tag: int, node: LexborNode) -> Any:
         """Begins a block; returns what `_end` needs to know."""
         if self._pieces or self._glue:
             self._flush()
+        if self._heading and self._has_heading and (treatment > IS_HEADING or tag == PARAGRAPH_TAG):
+            self._heading = 0  # it was not closed
         if treatment == IS_BLOCK:
             return None
         if treatment == IS_HEADING:
-            before, self._heading = self._heading, self._heading or HEADINGS[tag]
+            before, self._heading, self._has_heading = self._heading, self._heading or HEADINGS[tag], False
             return before
         if treatment == IS_CODE:
             was, self._code = self._code, self._code or language_of(node)
@@ -165,7 +142,9 @@ class Walk:
         if treatment <= IS_QUOTE:
             around = self._container
             if treatment == IS_ITEM:
-                self._container = Container.item(around)
+                self._container = Container.item(
+                    around, lambda: number_of(node.attributes.get("value"), 0, _MAX_START)
+                )
             elif treatment == IS_QUOTE:
                 self._container = Container.quote(around)
             else:
@@ -198,32 +177,6 @@ class Walk:
         elif treatment == IS_CELL and self._tables:
             self._cells[-1] = None
 
-    def _end_mark(self) -> None:
-        self._open_marks.pop()
-        place = len(self._pieces)
-        if self._marks[-1][:2] == (place, BEGINS):  # nothing is in it
-            self._marks.pop()
-        else:
-            self._marks.append((place, ENDS, "", ""))
-
-    def _address(self, kind: str, node: LexborNode) -> str | None:
-        """Returns the address of a link, "" for other inline elements, or None if an element does not count.
-
-        None counts within code, or within one of its kind.
-        """
-        if self._code is not None:
-            return None
-        if self._open_marks:
-            for around, _ in self._open_marks:
-                if around in (kind, CODE_MARK):
-                    return None
-        if kind != LINK_MARK:
-            return ""
-        written = node.attrs.get("href")
-        if not written or (self._heading and written.startswith("#")):  # an anchor for the heading
-            return None
-        return self._destinations.of(written) or None
-
     def _begin_in_table(self, treatment: int, tag: int, node: LexborNode) -> None:
         table = self._tables[-1]
         if treatment == IS_ROW:
@@ -236,7 +189,10 @@ class Walk:
         self._cells[-1] = table.add(cell)
 
     def _add_void(self, treatment: int, node: LexborNode) -> None:
-        """Adds a line break or an image."""
+        """Adds a line break, an image, or a formula."""
+        if treatment == IS_MATH:
+            self._pieces.append(formula(node))
+            return
         self._flush(BREAK if treatment == IS_BREAK else SPACE)
         if treatment == IS_IMAGE:
             found = image(node.attributes, self._destinations)
@@ -253,7 +209,7 @@ class Walk:
             if text and not text.isspace():
                 self._put(self._heading or PARAGRAPH, text, glue)
                 return
-            self._clear()
+            self._inline.clear()
         self._glue = _following(self._glue, glue)
 
     def _put(self, kind: int, text: str, glue: str) -> None:
@@ -263,23 +219,17 @@ class Walk:
         if code is not None:
             kind = CODE
         elif self._marks:
-            ends = [(len(self._pieces), ENDS, "", "")] * len(self._open_marks)
-            pieces, marks = self._pieces.copy(), self._marks + ends
+            pieces, marks = self._pieces.copy(), self._inline.ended()
         elif kind != IMAGE and is_special(text):  # most blocks have neither marks nor signs
             pieces = self._pieces.copy()
-        self._clear()
+        self._inline.clear()
+        self._has_heading = True
         cell = self._cells[-1] if self._cells else None
         if cell is not None and kind not in (PARAGRAPH, IMAGE):
             cell.table.is_layout = True
         block = Block(text, kind, pieces, marks, self._container, cell, self._glue, code or "")
         self._blocks.append(block)
         self._glue = glue
-
-    def _clear(self) -> None:
-        """Begins a new block, in the same inline elements."""
-        self._pieces.clear()
-        if self._marks:
-            self._marks = [(0, BEGINS, kind, address) for kind, address in self._open_marks]
 
 
 def _following(before: str, glue: str) -> str:

@@ -19,7 +19,7 @@ _MOST_NAMES = 6
 # A name is beside the text if it has one of these words,
 _BESIDE_WORDS = """
     advert adverts advertisement advertisements advertiser advertising breadcrumb breadcrumbs
-    disclaimer disclosure entryfooter footer footers
+    disclaimer disclosure entryfooter footer footers linenodiv linenos
     newsletter newsletters pagefooter postfooter postmetadata promoted promotion promotions publicidad
     publicite recirculation recommend recommendation recommendations recommended related relatedposts relacionada
     relacionadas relacionado relacionados sharing sidebar sidebars sitefooter sponsor sponsored sponsors

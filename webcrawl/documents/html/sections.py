@@ -16,7 +16,7 @@ from selectolax.lexbor import LexborNode
 
 from webcrawl.documents.document import Attributes
 from webcrawl.documents.html.names import AUTHOR, BESIDE, COMMENTS, INVISIBLE, NOTE, TEXT, kind_of
-from webcrawl.documents.html.text import BLOCK, HIDDEN, INLINE_IDS, TEXT_NODE, tag_ids
+from webcrawl.documents.html.text import BLOCK, HIDDEN, INLINE_IDS, TEXT_NODE, formula, is_permalink, tag_ids
 
 Counts: TypeAlias = tuple[int, int, int]
 """Numbers of characters: of the text, of its links, of its prose."""
@@ -55,7 +55,7 @@ _TREATMENT = (
     | dict.fromkeys(ASIDE | tag_ids("audio object svg video"), _IS_ASIDE)
     | dict.fromkeys(HIDDEN, _IS_HIDDEN)
 )
-(MAIN,), (ARTICLE,), (_HEADER,) = map(tag_ids, ("main", "article", "header"))
+(MAIN,), (ARTICLE,), (_HEADER,), (_MATH,) = map(tag_ids, ("main", "article", "header", "math"))
 
 # A block of so many characters that are not links is prose.
 _PROSE = 40
@@ -179,20 +179,21 @@ class _Reader:
     def walk(self, root: LexborNode) -> Counts:
         pieces, add, treatment = self.page.pieces, self.page.pieces.append, _TREATMENT.get
         size = linked = prose = block_size = block_linked = links = 0
-        node, open_elements = root.first_child, list[tuple[LexborNode, int, int, Counts]]()
+        node, open_elements = root.first_child, list[tuple[LexborNode, int, int, Counts, int]]()
         while node is not None or open_elements:
             if node is None:
-                node, kind, start, before = open_elements.pop()
-                if kind == _IS_LINK:
-                    links -= 1
+                node, kind, start, before, links = open_elements.pop()
+                if kind == _IS_LINK and size == before[0] + 1 and is_permalink(node, pieces[-1]):
+                    size, linked, prose = before
+                    pieces.pop()
                 elif kind >= _IS_BLOCK:
                     prose += _prose(size - block_size, linked - block_linked)
                     add(BLOCK)
                     if kind >= _IS_PARAGRAPH and size != before[0]:
                         size, linked, prose = self._end(node, kind, start, before, (size, linked, prose))
                     block_size, block_linked = size, linked
-            elif (tag := node.tag_id) == TEXT_NODE:
-                add(text := node.text_content or "")
+            elif (tag := node.tag_id) == TEXT_NODE or tag == _MATH:
+                add(text := node.text_content or formula(node))
                 size += (length := len(text.strip()))
                 linked += length if links else 0
             else:
@@ -203,15 +204,14 @@ class _Reader:
                         block_size, block_linked = size, linked
                     add(BLOCK)
                 if kind < _IS_ASIDE and (child := node.first_child) is not None:
-                    if kind == _IS_LINK:
-                        links += 1
-                    elif kind == _IS_INLINE and (inner := child.text_content) is not None:  # as most have
+                    if kind == _IS_INLINE and (inner := child.text_content) is not None:  # as most have
                         add(inner)
                         size += (length := len(inner.strip()))
                         linked += length if links else 0
                         child = child.next
                     if child is not None or kind != _IS_INLINE:
-                        open_elements.append((node, kind, len(pieces), (size, linked, prose)))
+                        open_elements.append((node, kind, len(pieces), (size, linked, prose), links))
+                        links += kind == _IS_LINK
                         node = child
                         continue
             node = node.next

@@ -6,6 +6,7 @@ The walk has a stack of its own, so no nesting is too deep, and takes one pass: 
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import zip_longest
 from typing import TypeAlias
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -34,13 +35,57 @@ def _number_of(markup: str) -> int:
 TEXT_NODE = _number_of("<body>text")
 _COMMENT = _number_of("<body><!--comment-->")
 _INLINE_NAMES = (
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q rb s samp small"
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q rb ruby s samp small"
     " span strike strong sub sup time tt u var wbr"
 )
 INLINE_IDS = frozenset({_COMMENT}) | tag_ids(_INLINE_NAMES)
 INLINE = frozenset(_INLINE_NAMES.split())
 """The names of elements that do not separate words; all others are blocks."""
-HIDDEN = tag_ids("script style noscript template iframe noembed noframes head title")
+HIDDEN = tag_ids("script style noscript template iframe noembed noframes head title rp rt rtc")
+"""What is no text, or says how the text beside it is read (ruby)."""
+
+
+_LINK_IDS, _MATH = tag_ids("a"), tag_ids("math")
+_ANNOTATIONS = frozenset({"annotation", "annotation-xml"})
+_TOKENS = frozenset({"mi", "mn", "mo", "mtext"})
+_BETWEEN = {
+    "mfrac": "/",
+    "mover": "^",
+    "msub": "_",
+    "msubsup": "_^",
+    "msup": "^",
+    "munder": "_",
+    "munderover": "_^",
+}
+"""What is between the parts of an element of a formula."""
+_DEEPEST_FORMULA = 50
+_PERMALINKS = frozenset("¶#§🔗⚓")
+
+
+def is_permalink(node: LexborNode, text: str) -> bool:
+    """Returns whether a link is a sign that links to the heading or definition in which it is."""
+    return text in _PERMALINKS and (node.attrs.get("href") or "").startswith("#")
+
+
+def formula(root: LexborNode, depth: int = 0) -> str:
+    """Returns a formula (MathML) in a row, without its annotations: "x^2+(a+b)/c"."""
+    if depth > _DEEPEST_FORMULA:
+        return root.text_lexbor() or ""
+    parts: list[str] = []
+    between = _BETWEEN.get(root.tag or "")
+    node = root.first_child
+    while node is not None:
+        text = node.text_content
+        if text is None and node.tag not in _ANNOTATIONS:
+            text = formula(node, depth + 1)
+            if between and len(text) > 1 and node.tag not in _TOKENS:
+                text = f"({text})"
+        if text and (text := text.strip(" \t\n\r\f")):
+            parts.append(text)
+        node = node.next
+    if between is None:
+        return "".join(parts)
+    return "".join(part + sign for part, sign in zip_longest(parts, between[: len(parts) - 1], fillvalue=""))
 
 
 def walk(root: LexborNode, hidden: TagIds, links: TagIds = ()) -> list[str]:
@@ -63,6 +108,10 @@ def walk(root: LexborNode, hidden: TagIds, links: TagIds = ()) -> list[str]:
                 node = node.next
                 continue
             if tag not in inline:
+                if tag in _MATH:
+                    add(formula(node))
+                    node = node.next
+                    continue
                 if tag in hidden:
                     if tag not in HIDDEN:
                         add(BLOCK)
@@ -71,8 +120,10 @@ def walk(root: LexborNode, hidden: TagIds, links: TagIds = ()) -> list[str]:
                 add(LINK if tag in links else BLOCK)
             child = node.first_child
             if child is not None and child.tag_id == TEXT_NODE:  # most elements contain only text
-                add(child.text_content or "")
+                text = child.text_content or ""
                 child = child.next
+                if tag not in _LINK_IDS or not is_permalink(node, text):
+                    add(text)
             if child is not None:
                 open_elements.append((node, tag))
                 node = child

@@ -166,3 +166,20 @@ def test_a_page_of_links_without_an_article_has_no_main_part() -> None:
 
 def test_many_nested_articles_are_looked_at_in_bounded_time() -> None:
     assert found("<article>" * 5_000 + "<a href=/1>One</a>") == "One"
+
+
+def test_links_of_headings_to_themselves_and_numbers_of_lines_are_left_out() -> None:
+    heading = "<h2>Ferries<a class=headerlink href='#ferries' title='Link'>¶</a></h2>"
+    numbers = "\n".join(map(str, range(1, 80)))
+    code = f"<table><tr><td class=linenos><pre>{numbers}</pre><td><pre>go(home)</pre></table>"
+    assert found(f"<main><h1>Boats</h1>{heading}{STORY}{code}</main>") == words(
+        f"<h1>Boats</h1><h2>Ferries</h2>{STORY}<p>go(home)"
+    )
+
+
+def test_a_formula_and_ruby_are_in_their_line() -> None:
+    story = STORY.replace(
+        "the wind", "<ruby>the wind<rt>note</rt></ruby> <math><mi>v</mi><mo>=</mo><mn>9</mn></math>"
+    )
+    text = main_text(LexborHTMLParser(f"<main>{story}</main>"))
+    assert text is not None and "In the afternoon the wind v=9 turned to the north" in text

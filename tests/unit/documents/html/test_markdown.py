@@ -93,6 +93,29 @@ def _words(text: str) -> str:
         ("<h2>A <a href='#a'>b</a><a href='c#d'>c</a>", "## A b[c](https://site.example/folder/c#d)"),
         ("<h2>C #</h2>", "## C \\#"),
         ("<dl><dt>term<dd>meaning</dl>", "term\n- meaning"),
+        ("<code><a href=x>f</a></code>", "[`f`](https://site.example/folder/x)"),
+        (
+            "<p><code>a <a href=x><b>b</b>c</a> d</code> <code><a href=mailto:e>e</a></code>",
+            "`a` [`bc`](https://site.example/folder/x) `d` `e`",
+        ),
+        ("<code>a</code><a href=x><code>b</code></a>", "`a`[`b`](https://site.example/folder/x)"),
+        ("<code>a<a href=x>b</a></code>", "`a`[`b`](https://site.example/folder/x)"),
+        ("<p>A「<b>b</b>」c<b>「d」</b>e<i>（f。）</i>", "A「**b**」c「**d**」e（*f*。）"),
+        (
+            "<p>10<sup>-6</sup> CO<sub>2</sub> 1<sup>st</sup> <a href=x><sup>1</sup></a>",
+            "10⁻⁶ CO₂ 1st [¹](https://site.example/folder/x)",
+        ),
+        ("<ol start=3><li>a<li value=7>b<li>c</ol>", "3. a\n7. b\n8. c"),
+        ("<ul><li value=7>a</ul>", "- a"),
+        (
+            "<h2>A<a href=#a>¶</a></h2><p>b <a href=#b>§</a> <a href=c>#</a> <a href=#d>*</a>",
+            "## A\n\nb [#](https://site.example/folder/c) [\\*](https://site.example/folder/page#d)",
+        ),
+        ("<h2>a<p>b<ul><li>c</ul>d</h2>e", "## a\n\nb\n\n- c\n\nd\n\ne"),
+        ("<h2><p>a</p></h2><h2><div>b</div><div>c</div></h2>", "## a\n\n## b\n\n## c"),
+        ("<h2><img src=a alt=b> c</h2>", "## ![b](https://site.example/folder/a) c"),
+        ("<p>漢<ruby>字<rp>(</rp><rt>じ</rt><rp>)</rp></ruby>を", "漢字を"),
+        ("<p>if <math><mi>x</mi> <mo>=</mo> <mn>2</mn></math>, then", "if x=2, then"),
     ],
 )
 def test_markdown_of_markup(markup: str, expected: str) -> None:
@@ -116,9 +139,24 @@ def test_text_that_is_not_in_the_page_becomes_paragraphs() -> None:
     assert markdown(LexborHTMLParser("<p>other"), "# a \n\n b\nc", BASE) == "\\# a\n\nb\n\nc"
 
 
+@pytest.mark.parametrize(
+    ("markup", "begins", "least"),
+    [
+        ("<p>" + "*a <b>b</b> " * 400_000, "\\*a b \\*a b", MAX_TEXT // 2),
+        ("<pre>" + "a\n" * 1_500_000, "```\na\na\n", MAX_TEXT // 2),
+        ("<p>first<p>" + "a" * 3_000_000 + "<p>last", "first\n\naaa", MAX_TEXT // 2),
+    ],
+    ids=["marks", "code", "word"],
+)
+def test_of_a_block_that_is_too_long_the_beginning_is_kept(markup: str, begins: str, least: int) -> None:
+    text = _of(markup)
+    assert text.startswith(begins) and least <= len(text) <= MAX_TEXT
+
+
 _SIGNS = st.text(alphabet="ab1.)-+*_`~[]()<>#!&|\\:=;\"' \n\t\x1e\0é", max_size=12)
 _NAMES = (
     "p div h2 ul ol li blockquote pre code b i em del a table tr td th dl dt dd br span q img tbody caption"
+    " math mi ruby"
 )
 _TAGS = _NAMES.split()
 

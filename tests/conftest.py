@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,9 @@ from tests.crawls import Crawl, CrawlResult
 from tests.postgres import PostgresServer, postgres_folder
 from tests.web import LocalWeb
 from webcrawl.config import private_files
+
+# Nothing that is imported to collect the tests is garbage; see pytest_collection.
+gc.disable()
 
 # Examples are cheap but the cores are shared, so deadlines mean nothing. CI draws the same examples every time.
 hypothesis.settings.register_profile("webcrawl", deadline=None, derandomize=bool(os.environ.get("CI")))
@@ -63,13 +66,14 @@ def pytest_xdist_auto_num_workers() -> int:
     return max(2, 3 * (os.cpu_count() or 1))
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Leaves the thousands of tests out of garbage collections, each of which would take half a second."""
-    gc.freeze()
-
-
-def pytest_sessionfinish() -> None:
-    gc.unfreeze()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

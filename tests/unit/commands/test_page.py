@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,14 @@ from webcrawl.stores.warc.files import WarcPlace
 
 HOME = "http://www.example.org/"
 LIMIT = 10_000_000
-LARGE = os.urandom(1 << 20) * 100
 MOST_KB = 120_000
+
+
+@cache
+def large() -> bytes:
+    return os.urandom(1 << 20) * 60
+
+
 """Memory of Scrapy, SQLAlchemy and the rest with a margin; far less than the bodies."""
 
 
@@ -49,8 +56,8 @@ def put(
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stored")
-    put(folder, "bomb", gzip.compress(bytes(100_000_000), 1), "gzip")
-    put(folder, "large", LARGE)
+    put(folder, "bomb", gzip.compress(bytes(60_000_000), 1), "gzip")
+    put(folder, "large", large())
     put(folder, "small", gzip.compress(b"<p>small"), "gzip")
     put(folder, "wrong", b"<p>not packed", "gzip")
     put(folder, "cut", b"<p>half", truncated="disconnect")
@@ -87,7 +94,7 @@ def page_peak(stored: Path, path: str, *options: str) -> tuple[bytes, str, int]:
 
 def test_body_is_printed_in_chunks(stored: Path) -> None:
     out, errors, peak = page_peak(stored, "large", "--body")
-    assert out == LARGE and errors == ""
+    assert out == large() and errors == ""
     assert peak < MOST_KB
     out, errors, peak = page_peak(stored, "large", "--headers")
     assert b"X-Path: large" in out and len(out) < 10_000
@@ -102,7 +109,7 @@ def test_decoded_body_is_truncated_at_the_limit_with_a_warning(stored: Path) -> 
     )
     assert peak < MOST_KB
     out, errors, peak = page_peak(stored, "bomb", "--body", "-s", 'DOCUMENT_MAXSIZE={"*/*": 0}')
-    assert out == bytes(100_000_000) and errors == ""
+    assert out == bytes(60_000_000) and errors == ""
     assert peak < MOST_KB
 
 
@@ -152,7 +159,7 @@ def test_closed_pipe_ends_the_command_quietly(stored: Path) -> None:
         timeout=60,
         check=True,
     )
-    assert (run.stdout, run.stderr) == (LARGE[:10], b"")
+    assert (run.stdout, run.stderr) == (large()[:10], b"")
     # this output stays in the buffer of Python until the end
     row = f"scrapy page {HOME}small --json -s DATA_DIR={stored} | true"
     words = ["bash", "-o", "pipefail", "-c", row]

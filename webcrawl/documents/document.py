@@ -194,6 +194,12 @@ class Document:
             self._elements = elements(self.html)
         return self._elements
 
+    def take_elements(self) -> Iterator[Element]:
+        """Yields `elements`, which are freed meanwhile; `metas` are kept."""
+        self._metas = self.metas
+        found, self._elements = self.elements, None
+        return found.taken() if isinstance(found, _ManyElements) else iter(found)
+
     def search(self) -> list[LexborNode]:
         """Searches for `elements` anew, and returns their nodes in the same order."""
         nodes: list[LexborNode] = []
@@ -245,6 +251,12 @@ class _ManyElements(Sequence[Element]):
 
     def __iter__(self) -> Iterator[Element]:
         return map(_element, self._nodes)
+
+    def taken(self) -> Iterator[Element]:
+        """Yields the elements, and frees each node before the next one."""
+        nodes, self._nodes = list(reversed(self._nodes)), ()
+        while nodes:
+            yield _element(nodes.pop())
 
 
 def _element(node: LexborNode) -> Element:

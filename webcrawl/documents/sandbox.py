@@ -74,7 +74,7 @@ class Sandbox:
                 sys.exit(OUT_OF_MEMORY_STATUS)
             if seconds >= _LONG_SECONDS:
                 packed = body = answered = b""
-                _give_back_memory()
+                give_back_memory()
 
     def _send(self, answer: bytes, seconds: float = 0.0) -> None:
         self._sink.write(ANSWER_HEAD.pack(len(answer), seconds))
@@ -103,7 +103,7 @@ def bound_memory(more: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, most))
 
 
-def _give_back_memory() -> None:
+def give_back_memory() -> None:
     """Returns free memory to the system, where the C library can; it keeps as much as a large document took."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

@@ -233,7 +233,7 @@ def link_rows_of(response: Response, *, text_links: bool) -> tuple[bytes, ...]:
         found += [rows] if rows else []
     if headers := header_values(response.headers, b"Link"):
         links = _with_headers(NO_LINKS, [value.decode("latin-1") for value in headers], document.url)
-        found.append(pack_rows(plain_rows(links.links, "header")))
+        found.append(pack_rows(plain_rows(list(links.links), "header")))
     return tuple(found)
 
 

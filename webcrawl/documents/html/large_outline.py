@@ -24,6 +24,11 @@ def reader(
     return f"{__name__}:{_name(facts, simhash, texts, text_links, link_rows, markdown)}"
 
 
+def elements_of(document: Document) -> int:
+    """Returns half of the tags of a page, which is about how many elements it has, in a millisecond for 2 MB."""
+    return sum(chunk.count(b"<") for chunk in document.chunks()) // 2
+
+
 def _name(*wanted: bool) -> str:
     return "_and_".join(["links", *compress(_OPTIONAL, wanted)])
 

@@ -1,11 +1,13 @@
 """The links of a parsed HTML page, found with Lexbor and joined with ada, without Request objects.
 
 The order of the steps keeps it cheap: one CSS query finds all elements, fragments are removed first (links to sections
-of one page are one link), and only distinct addresses are joined.
+of one page are one link), and only distinct addresses are joined. The addresses are collected first and joined later,
+so that the tree of a large page need not be in memory together with its links.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +16,8 @@ from webcrawl.documents.document import Element
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import Base
 
+MAX_FRAMES = 1_000
+"""Frames of a page that are told apart from its other links."""
 _LINK_RELATIONS = frozenset({"canonical", "next", "prev", "alternate"})
 
 # What WHATWG strips around a URL. ada removes tabs and line ends within it.
@@ -32,7 +36,8 @@ _REFRESH = re.compile(
 class PageLinks:
     """The links of a page.
 
-    links      normalised URLs in document order, each once; URLs with rel=nofollow on every link are left out
+    links      normalised URLs in document order, each once; URLs with rel=nofollow on every link are left out. A list,
+               or the `ManyLinks` of a page that was read in another process
     nofollow   the number of elements with rel=nofollow
     canonical  the normalised URL of rel=canonical, or None
     base       the URL to which relative links were joined: that of the first base element, or of the page
@@ -43,7 +48,7 @@ class PageLinks:
     texts      the texts of links by URL, if they were asked for; see `webcrawl.documents.html.link_texts`
     """
 
-    links: list[str]
+    links: Sequence[str]
     nofollow: int
     canonical: str | None
     base: str
@@ -63,14 +68,43 @@ class PageResources:
 
 
 @dataclass(slots=True)
-class _Found:
-    """The results of one pass over the elements: of each its address, and the distinct ones to join, in order."""
+class Addresses:
+    """What one pass over the elements of a page finds: of each its address, and the distinct ones to join, in order."""
 
     of_elements: list[str | None] = field(default_factory=list)
     addresses: dict[str, None] = field(default_factory=dict)
     nofollow: int = 0
     canonical: str | None = None
     base: str | None = None
+
+    def joined(self, url: str, most: float = math.inf) -> PageLinks:
+        """Returns the links of the page at `url`, of addresses that have at most `most` characters when joined."""
+        base = self.joined_base(url)
+        itself = link_of_fragments(base.url, url)
+        joined: dict[str, str] = {}
+        malformed = 0
+        for address in self.addresses:
+            try:
+                link = base.resolve(address) if address else itself
+            except InvalidURL:
+                malformed += 1
+            else:
+                if link is not None:
+                    most -= len(link)
+                    if most < 0:  # a page may have a base of 8,000 characters and thousands of short links
+                        break
+                    joined[address] = link
+        links = list(dict.fromkeys(joined.values()))
+        canonical = _resolve_or_none(self.canonical, base) if self.canonical else None
+        return PageLinks(
+            *(links, self.nofollow, canonical, base.url, malformed),
+            addresses=self.of_elements,
+            joined=joined,
+        )
+
+    def joined_base(self, url: str) -> Base:
+        """Returns the base of the links of the page at `url`."""
+        return _base(self.base, url)
 
 
 def page_links(elements: Iterable[Element], url: str) -> PageLinks:
@@ -79,24 +113,7 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
     Skips schemes that are not fetched, and links to the page itself by an empty address or a fragment alone; with a
     base element, these are links to the base. Template elements are not part of a page.
     """
-    found = _collect(elements)
-    base = _base(found.base, url)
-    itself = link_of_fragments(base.url, url)
-    joined: dict[str, str] = {}
-    malformed = 0
-    for address in found.addresses:
-        try:
-            link = base.resolve(address) if address else itself
-        except InvalidURL:
-            malformed += 1
-        else:
-            if link is not None:
-                joined[address] = link
-    links = list(dict.fromkeys(joined.values()))
-    canonical = _resolve_or_none(found.canonical, base) if found.canonical else None
-    return PageLinks(
-        *(links, found.nofollow, canonical, base.url, malformed), addresses=found.of_elements, joined=joined
-    )
+    return collect(elements).joined(url)
 
 
 def link_of_fragments(base: str, url: str) -> str | None:
@@ -105,10 +122,10 @@ def link_of_fragments(base: str, url: str) -> str | None:
 
 
 def frame_links(elements: Iterable[Element], url: str) -> list[str]:
-    """Returns the frames of the frameset at `url`, normalised, without fragments, in document order, each once."""
+    """Returns the first MAX_FRAMES frames of the frameset at `url`, normalised, without fragments, each once."""
     href, frames = None, dict[str, None]()
     for tag, attributes in elements:
-        if tag == "frame":
+        if tag == "frame" and len(frames) < MAX_FRAMES:
             frames[attributes["src"] or ""] = None
         elif tag == "base" and href is None:
             href = attributes["href"] or ""
@@ -129,10 +146,13 @@ def refresh_address(content: str) -> str:
     return match["double"] or match["single"] or match["bare"] or ""
 
 
-def _collect(elements: Iterable[Element]) -> _Found:
-    found = _Found()
+def collect(elements: Iterable[Element]) -> Addresses:
+    """Returns the addresses in the `Document.elements` of a page."""
+    found = Addresses()
     add = found.of_elements.append
-    seen: dict[str | None, str | None] = {}
+    addresses = found.addresses
+    # what is no address as it is written; a dictionary of all would take as much memory again
+    changed: dict[str | None, str | None] = {}
     for tag, attributes in elements:
         relation = attributes.get("rel")
         tokens = relation.lower().split() if relation else ()
@@ -141,11 +161,15 @@ def _collect(elements: Iterable[Element]) -> _Found:
             add(None)
             continue
         if tag == "a" and not tokens:
-            if (written := attributes["href"]) not in seen:
-                seen[written] = address = _address(tag, attributes, tokens)
+            written = address = attributes["href"]
+            if written not in addresses:
+                if written in changed:
+                    address = changed[written]
+                elif (address := _address(tag, attributes, tokens)) != written:
+                    changed[written] = address
                 if address is not None:
-                    found.addresses[address] = None
-            add(seen[written])
+                    addresses[address] = None
+            add(address)
             continue
         address = _address(tag, attributes, tokens)
         add(address)
@@ -154,7 +178,7 @@ def _collect(elements: Iterable[Element]) -> _Found:
         if "nofollow" in tokens:
             found.nofollow += bool(address)
             continue
-        found.addresses[address] = None
+        addresses[address] = None
         if tag == "link" and found.canonical is None and "canonical" in tokens:
             found.canonical = address
     return found

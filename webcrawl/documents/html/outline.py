@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from itertools import accumulate
@@ -9,13 +10,15 @@ from typing import Any, TypeAlias
 
 import msgpack
 
-from webcrawl.documents.document import Attributes, Document
+from webcrawl.documents.document import Attributes, Document, Element
 from webcrawl.documents.html.facts import MAX_AUTHOR, MAX_DESCRIPTION, MAX_TITLE, MAX_URL, HTMLFacts, describe
 from webcrawl.documents.html.link_rows import pack_rows, rows_of
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts
-from webcrawl.documents.html.links import PageLinks, frame_links, page_links
-from webcrawl.documents.html.written_links import with_written_links
+from webcrawl.documents.html.links import Addresses, PageLinks, collect, frame_links
+from webcrawl.documents.html.many_links import MANY_LINKS, ManyLinks
+from webcrawl.documents.html.written_links import written_links
 from webcrawl.documents.mime.facts import MAX_ERROR, MAX_TEXT, trimmed
+from webcrawl.documents.sandbox import give_back_memory
 from webcrawl.errors import ResourcesExhausted, UnreadableDocument
 
 _MAX_VALUES = 500_000
@@ -23,6 +26,8 @@ OptionalText: TypeAlias = str | None
 
 MAX_LINKS_LENGTH = 8_000_000
 """The total characters of the links of a page; further links are left out."""
+_MANY_LINKS = 20_000
+"""The tree of a page with more links takes ten MB and more, which the system gets back before they are joined."""
 _STRINGS = {
     "title": MAX_TITLE,
     "description": MAX_DESCRIPTION,
@@ -43,7 +48,7 @@ class Outline:
 
     metas    the attributes of each <meta content>, in document order
     links    the links of the page
-    frames   the addresses of the frames of a frameset, in document order, each once
+    frames   the addresses of the frames of a frameset, see `frame_links`
     facts    the result of `describe`, on request
     text     the whole text, if facts were requested and there is no main part, or the page is large
     simhash  of the main part, or of the whole text; on request, and if there are enough words
@@ -75,32 +80,36 @@ def make_outline(
     `texts`, `text_links`: see `links_of`. `link_rows`: the rows of its links are included. `markdown`: facts have it.
     `whole_text`: the text is included although there is a main part.
     """
-    nodes = document.search() if link_rows else []
-    frames = frame_links(document.elements, document.url)
-    links = links_of(document, texts=texts, text_links=text_links)
-    rows = pack_rows(rows_of(document, nodes, links, text_links=text_links)) if link_rows else None
-    # a large page would have them in memory until its text is made
-    document.forget(only_elements=True)
-    links = replace(links, addresses=(), joined={})
-    del nodes
-    if not facts:
-        return Outline(document.metas, links, frames, link_rows=rows)
-    found = describe(document, with_markdown=markdown)
-    text = found.main_text or found.text
-    number = None
-    if simhash and text:
-        from webcrawl.documents.simhash import simhash64  # NumPy is slow to import
+    links, rows = None, None
+    if link_rows:
+        links, rows = _links_with_rows(document, texts=texts, text_links=text_links)
+        links = replace(links, addresses=(), joined={})
+    metas, frames = document.metas, frame_links(document.elements, document.url)
+    if links is not None:  # a large page would have them in memory until its text is made
+        document.forget(only_elements=True)
+    found, whole, number = None, None, None
+    if facts:
+        found = describe(document, with_markdown=markdown)
+        text = found.main_text or found.text
+        if simhash and text:
+            from webcrawl.documents.simhash import simhash64  # NumPy is slow to import
 
-        number = simhash64(text)
-    whole = text if not found.main_text else found.text if whole_text else None
-    return Outline(document.metas, links, frames, found, whole, number, rows)
+            number = simhash64(text)
+        whole = text if not found.main_text else found.text if whole_text else None
+    if links is None:
+        links = _last_links(document, texts=texts, text_links=text_links)
+    return Outline(metas, links, frames, found, whole, number, rows)
 
 
 def link_rows_of(document: Document, *, text_links: bool) -> bytes:
     """Returns the `link_rows` of an HTML document alone."""
+    return _links_with_rows(document, texts=False, text_links=text_links)[1]
+
+
+def _links_with_rows(document: Document, *, texts: bool, text_links: bool) -> tuple[PageLinks, bytes]:
     nodes = document.search()
-    links = links_of(document, texts=False, text_links=text_links)
-    return pack_rows(rows_of(document, nodes, links, text_links=text_links))
+    links = links_of(document, texts=texts, text_links=text_links)
+    return links, pack_rows(rows_of(document, nodes, links, text_links=text_links))
 
 
 def links_of(document: Document, *, texts: bool, text_links: bool) -> PageLinks:
@@ -108,28 +117,56 @@ def links_of(document: Document, *, texts: bool, text_links: bool) -> PageLinks:
 
     `texts`: the links have their texts. `text_links`: the addresses in the text are links too.
     """
-    links = page_links(document.elements, document.url)
-    if text_links:
-        links = with_written_links(links, document.html)
-    links = _bounded(links)
-    return replace(links, texts=link_texts(document.html, links.base)) if texts else links
+    return _Collected.of(document, document.elements, texts=texts, text_links=text_links).joined()
 
 
-def _bounded(links: PageLinks) -> PageLinks:
-    """Limits the length of all links: a page may have a base of 8,000 characters and thousands of short links."""
-    if sum(map(len, links.links)) <= MAX_LINKS_LENGTH:
-        return links
-    lengths = accumulate(map(len, links.links))
-    kept = [link for link, length in zip(links.links, lengths, strict=True) if length <= MAX_LINKS_LENGTH]
-    return replace(links, links=kept)
+def _last_links(document: Document, *, texts: bool, text_links: bool) -> PageLinks:
+    """Returns the links of a document whose tree is not needed any more, and is freed before they are joined."""
+    collected = _Collected.of(document, document.take_elements(), texts=texts, text_links=text_links)
+    document.forget()
+    if len(collected.found.addresses) > _MANY_LINKS:
+        give_back_memory()
+    return replace(collected.joined(), addresses=(), joined={})
+
+
+@dataclass(frozen=True, slots=True)
+class _Collected:
+    """All that the links of a page are made of, without its tree: addresses, links in its text, and texts of links."""
+
+    url: str
+    found: Addresses
+    written: list[str]
+    texts: dict[str, str]
+
+    @classmethod
+    def of(
+        cls, document: Document, elements: Iterable[Element], *, texts: bool, text_links: bool
+    ) -> _Collected:
+        found = collect(elements)
+        return cls(
+            document.url,
+            found,
+            written_links(document.html) if text_links else [],
+            link_texts(document.html, found.joined_base(document.url).url) if texts else {},
+        )
+
+    def joined(self) -> PageLinks:
+        links = self.found.joined(self.url, MAX_LINKS_LENGTH)
+        if not self.written:
+            return replace(links, texts=self.texts) if self.texts else links
+        both = list(dict.fromkeys([*links.links, *self.written]))
+        lengths = accumulate(map(len, both))
+        kept = [link for link, length in zip(both, lengths, strict=True) if length <= MAX_LINKS_LENGTH]
+        return replace(links, links=kept, texts=self.texts)
 
 
 def pack(outline: Outline) -> bytes:
     """Returns an outline as MessagePack."""
     links, facts = outline.links, outline.facts
+    urls = links.links if len(links.links) <= MANY_LINKS else (ManyLinks.of(links.links).parts,)
     plain = (
         outline.metas,
-        (links.links, links.nofollow, links.canonical, links.base, links.malformed, dict(links.texts)),
+        (urls, links.nofollow, links.canonical, links.base, links.malformed, dict(links.texts)),
         outline.frames,
         [getattr(facts, name) for name in _FACTS] if facts else None,
         outline.text,
@@ -158,12 +195,15 @@ def unpack(data: bytes | bytearray, document: Document) -> Outline:
             raise ResourcesExhausted(why[:MAX_ERROR])
     try:
         metas, links, frames, facts, text, simhash, rows = plain
-        addresses, nofollow, canonical, base, malformed, link_words = links
+        urls, nofollow, canonical, base, malformed, link_words = links
         found = None
         if facts:
             values = dict(zip(_FACTS, facts, strict=True))
             found = HTMLFacts(**values | {"details": trimmed(values["details"])}, document=document)
-        joined = PageLinks(addresses, nofollow, canonical, base, malformed, texts=link_words)
+        match urls:
+            case [list(parts)]:
+                urls = ManyLinks(parts)
+        joined = PageLinks(urls, nofollow, canonical, base, malformed, texts=link_words)
         outline = Outline(metas, joined, frames, found, text, simhash, rows)
     except Exception as error:
         raise ValueError(f"not an outline: {error}") from error
@@ -177,7 +217,7 @@ def _is_valid(outline: Outline) -> bool:
     return (
         isinstance(outline.metas, list)
         and all(map(_are_attributes, outline.metas))
-        and _are_strings(links.links)
+        and (isinstance(links.links, ManyLinks) or _are_strings(links.links))
         and _are_strings(outline.frames)
         and type(links.nofollow) is type(links.malformed) is int
         and type(links.base) is str

@@ -107,7 +107,7 @@ class Outlines:
             return await self._ask(document, _message(document, wanted))
         with self._readers.aside(document):
             links = self._readers.large_links
-            async with links.room(links.page(len(document))):
+            async with links.room(links.page(len(document), large_outline.elements_of(document))):
                 outline = await self._read_large(document, wanted, self._readers)
                 return links.hold(outline, len(outline.links.links))
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import replace
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from webcrawl.documents.html.links import PageLinks
 from webcrawl.documents.html.text import HIDDEN, LINK, LINK_END, clean, tag_ids, walk
 from webcrawl.documents.written_addresses import written_addresses
 from webcrawl.errors import InvalidURL
@@ -24,18 +22,18 @@ _SOFT_HYPHEN = "\xad"
 """It is left out of the text, so it may stand within the signs of an address."""
 
 
-def with_written_links(links: PageLinks, tree: LexborHTMLParser) -> PageLinks:
-    """Returns the links with those that the visible text of the page contains outside of links, in its order."""
+def written_links(tree: LexborHTMLParser) -> list[str]:
+    """Returns the links that the visible text of the page contains outside of links, in its order, each once."""
     body = tree.body
     if body is None or not _may_have_addresses(body):
-        return links
+        return []
     text = _IN_LINK.sub(" ", clean("".join(walk(body, HIDDEN, links=_ANCHORS))))
-    found = dict.fromkeys(links.links)
+    found = dict[str, None]()
     for address in written_addresses(text):
         with suppress(InvalidURL):
             if link := resolve(address):
                 found[link] = None
-    return replace(links, links=list(found))
+    return list(found)
 
 
 def _may_have_addresses(body: LexborNode) -> bool:

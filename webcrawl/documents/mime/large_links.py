@@ -10,10 +10,11 @@ import asyncio
 import time
 import weakref
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 from webcrawl.documents.mime.facts import MAX_LINKS, Link
+from webcrawl.documents.sandbox import give_back_memory
 
 BYTES = 512 * 1024
 """Smaller documents have too few links to wait."""
@@ -22,7 +23,7 @@ _PACKED = 128
 MOST_LINKS = 250_000
 """A document is read while fewer links of large ones are in memory, or none."""
 _BYTES_A_LINK = 40
-"""An HTML page that is being read counts as if it had a link in so many bytes."""
+"""An HTML page that is being read counts as if it had a link in so many bytes, or two tags."""
 _LINK = 2
 """A link with what a sitemap or a feed says about it takes the memory of so many, and of one more for..."""
 _LONG = 100
@@ -30,6 +31,11 @@ _LONG = 100
 _MOST_SECONDS = 30.0
 """A document waits no longer, unless another one waited as long and was let in since."""
 _LOOK_SECONDS = 0.1
+
+_MANY = 5_000
+"""The memory of documents with fewer links is used again for others."""
+_GIVE_BACK_SECONDS = 1.0
+"""When the body of the document is freed too."""
 
 T = TypeVar("T")
 
@@ -46,10 +52,11 @@ class LargeLinks:
     def __init__(self) -> None:
         self.number = 0
         self._late_at = float("-inf")
+        self._gives_back = False
 
-    def page(self, size: int) -> int:
-        """Returns how many links to expect of an HTML page of so many bytes."""
-        return size // _BYTES_A_LINK
+    def page(self, size: int, tags: int = 0) -> int:
+        """Returns how many links to expect of an HTML page of so many bytes and elements."""
+        return max(size // _BYTES_A_LINK, tags)
 
     def document(self, size: int, mime_type: str) -> int:
         """Returns how many links to expect of another document of so many bytes; 0 if it need not wait."""
@@ -87,3 +94,12 @@ class LargeLinks:
 
     def _free(self, number: int) -> None:
         self.number -= number
+        if number > _MANY and not self._gives_back:
+            with suppress(RuntimeError):  # the crawl has ended, or another thread frees it
+                asyncio.get_running_loop().call_later(_GIVE_BACK_SECONDS, self._give_back)
+                self._gives_back = True
+
+    def _give_back(self) -> None:
+        """Gives the memory of a large document back, in a thread: the C library keeps it, and it may take 20 ms."""
+        self._gives_back = False
+        asyncio.get_running_loop().run_in_executor(None, give_back_memory)

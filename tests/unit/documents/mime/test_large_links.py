@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.large_outline import elements_of
 from webcrawl.documents.html.links import PageLinks
 from webcrawl.documents.html.outline import Outline
 from webcrawl.documents.mime import large_links
@@ -55,6 +57,13 @@ async def test_pages_that_are_being_read_count_by_their_size() -> None:
         assert not other.done()
     await other
     assert links.number == 0
+
+
+async def test_pages_that_are_being_read_count_by_their_tags() -> None:
+    """A link may take 16 bytes."""
+    links, markup = LargeLinks(), b"<a href=1>a</a>" * 40 + b"<br>" * 120
+    tags = elements_of(Document(markup, "text/html", "utf-8", "http://a.example/"))
+    assert (tags, links.page(len(markup)), links.page(len(markup), tags)) == (100, len(markup) // 40, 100)
 
 
 async def test_a_page_that_cannot_be_read_counts_no_longer() -> None:

@@ -9,12 +9,13 @@ from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urljoin
 
-from bs4 import BeautifulSoup, Tag, XMLParsedAsHTMLWarning
+from bs4 import BeautifulSoup, NavigableString, Tag, XMLParsedAsHTMLWarning
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_rows import ELEMENTS, unpack_rows
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT
 from webcrawl.documents.html.outline import link_rows_of
+from webcrawl.documents.html.text import INLINE
 from webcrawl.urls.canonical import normalize
 
 PARSER = "lxml"
@@ -82,10 +83,20 @@ def _links(one: Tag, base: str, url: str) -> Iterator[FoundLink]:
 
 def _text(one: Tag) -> str:
     if one.name == "a":
-        text = one.get_text()
+        text = "".join(_words(one))
         if not text.strip():
             image = one.find("img", alt=True)
             text = str(image["alt"]) if isinstance(image, Tag) else ""
     else:
         text = str(one.get(_NAMES.get(one.name, ""), ""))
     return " ".join(text.split())[:MAX_LINK_TEXT].rstrip()
+
+
+def _words(one: Tag) -> Iterator[str]:
+    """Yields the texts in an element, and blanks around elements that are not inline."""
+    for child in one.children:
+        if isinstance(child, Tag):
+            around = "" if child.name in INLINE else " "
+            yield from (around, *_words(child), around)
+        elif type(child) is NavigableString:
+            yield child

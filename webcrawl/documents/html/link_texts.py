@@ -6,7 +6,7 @@ import re
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from webcrawl.documents.html.text import BLOCK, tag_ids, walk
+from webcrawl.documents.html.text import BLOCK, INLINE_IDS, tag_ids, walk
 from webcrawl.documents.mime.facts import collapsed
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import Base
@@ -55,12 +55,26 @@ def is_plain(text: str) -> bool:
 def text_of(node: LexborNode) -> str:
     """Returns the text of a link as it is in the tree, or the alternative text of its first image that has one.
 
-    Scripts and style sheets in the link are left out.
+    Scripts and style sheets in the link are left out. Elements in it separate words, unless they are inline.
     """
-    text = node.text_lexbor()
-    if text and _MAY_BE_CODE.search(text):
-        text = "".join(walk(node, _CODE)).replace(BLOCK, "")
+    child = node.first_child
+    if child is None:
+        return ""
+    text = child.text_content if child.next is None else None
+    if text is None:  # there is more than a text in it
+        text = node.text_lexbor()
+        if text and (_has_block(child) or _MAY_BE_CODE.search(text)):
+            text = "".join(walk(node, _CODE)).replace(BLOCK, " ")
     if text and not text.isspace():
         return text
     image = node.css_first("img[alt]")
     return "" if image is None else image.attributes["alt"] or ""
+
+
+def _has_block(child: LexborNode | None) -> bool:
+    """Returns whether a node or one of those after it is an element that is not inline."""
+    while child is not None:
+        if child.text_content is None and child.tag_id not in INLINE_IDS:
+            return True
+        child = child.next
+    return False

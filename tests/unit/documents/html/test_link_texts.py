@@ -44,3 +44,9 @@ def test_texts_are_bounded() -> None:
 def test_links_of_drawings_with_another_attribute_have_their_text() -> None:
     found = texts("<svg><a xlink:href=c>drawn</a></svg> <a href=d>Dee</a>")
     assert found == {"http://site.example/a/c": "drawn", "http://site.example/a/d": "Dee"}
+
+
+def test_elements_that_are_not_inline_separate_the_words_of_a_link() -> None:
+    found = texts("""<a href=c><h3>A card</h3><p>Its <b>te</b>xt.</p></a> <a href=d>two<br>lines</a>
+        <a href=e>a<!-- no word -->b<script>f()</script>c</a> <a href=f><span>in<i>li</i>ne</span></a>""")
+    assert list(found.values()) == ["A card Its text.", "two lines", "abc", "inline"]

@@ -41,7 +41,8 @@ def start(name: str, address: str, *others: st.SearchStrategy[str]) -> list[st.S
 
 
 IMAGE = element(st.just("<img src=x"), attribute("alt", WORDS), st.just(">"))
-INSIDE = WORDS.map(escape) | IMAGE | WORDS.map(lambda text: f"<b>{escape(text)}</b>")
+BLOCKS = WORDS.map(lambda text: f"<h3>{escape(text)}</h3><p>{escape(text)}<br>{escape(text)}</p>")
+INSIDE = WORDS.map(escape) | IMAGE | BLOCKS | WORDS.map(lambda text: f"<b>{escape(text)}</b>")
 LINK = (
     element(*start("a", "href"), INSIDE, INSIDE, st.just("</a>"))
     | element(*start("area", "href", attribute("alt", WORDS)))

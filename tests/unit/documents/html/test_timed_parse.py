@@ -7,16 +7,18 @@ import threading
 
 import pytest
 
+from tests.unit.documents.html import quick_read
 from webcrawl.config import ReaderConfig
 from webcrawl.documents.document import Document, Parsed
+from webcrawl.documents.html import timed_parse
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.timed_parse import BYTES, BlockingTimedParser, TimedParser, is_large, read
 from webcrawl.documents.mime.facts import Facts
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.errors import UnreadableDocument
 
-# takes the parser seven seconds, and no element count predicts it
-NESTED = "<div><!--</div>-->" * 70_000
+# takes the parser a second, and no element count predicts it
+NESTED = "<div><!--</div>-->" * 25_000
 LONG = "<title>t</title><a href=/found>x</a>" + "<p>Words of a page that is long. And longer." * (BYTES // 40)
 LATE = "takes the parser more than 3 seconds"
 
@@ -33,16 +35,32 @@ class Counted(Document):
         return super().parsed()
 
 
+class Held(Counted):
+    """A document whose parser ends late, and not before the test allows it."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__(markup)
+        self.release = threading.Event()
+
+    def parsed(self) -> Parsed:
+        is_tried = self.refused is None
+        parsed = super().parsed()
+        if is_tried:
+            self.release.wait()
+        return parsed
+
+
 class RecordingReaders(Readers):
-    """Readers that record the documents they read."""
+    """Readers that record the documents they read, and have less time."""
 
     def __init__(self) -> None:
         super().__init__(ReaderConfig(processes=1, seconds=100, memory=1 << 30))
         self.recorded: list[Document] = []
 
     async def read(self, reader: str, document: Document) -> Facts:
+        assert reader == "webcrawl.documents.html.timed_parse:read"
         self.recorded.append(document)
-        return await super().read(reader, document)
+        return await super().read("tests.unit.documents.html.quick_read:read", document)
 
 
 async def test_page_is_parsed_once_in_another_thread() -> None:
@@ -54,14 +72,16 @@ async def test_page_is_parsed_once_in_another_thread() -> None:
     assert not readers.recorded
 
 
-async def test_other_pages_are_tried_by_a_reader_during_a_slow_parse() -> None:
+async def test_other_pages_are_tried_by_a_reader_during_a_slow_parse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed_parse, "SECONDS", quick_read.SECONDS)
     readers = RecordingReaders()
     trial = TimedParser(readers)
-    first, second, good = Counted(NESTED), Counted(NESTED), Counted(LONG)
+    first, second, good = Held(NESTED), Counted(NESTED), Counted(LONG)
     waiting = Counted(LONG)
     await asyncio.gather(trial.parse(first), trial.parse(waiting))
     assert first.refused == LATE and first.elements == []
     await asyncio.gather(trial.parse(second), trial.parse(good))
+    first.release.set()
     await readers.close()
     assert second.refused == LATE and not second.threads
     for one in (waiting, good):
@@ -70,8 +90,8 @@ async def test_other_pages_are_tried_by_a_reader_during_a_slow_parse() -> None:
 
 
 def test_blocking_parser_continues_after_a_slow_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webcrawl.documents.html.timed_parse.SECONDS", 0.3)
-    slow = "<div><!--</div>-->" * 25_000 + " " * BYTES
+    monkeypatch.setattr(timed_parse, "SECONDS", quick_read.SECONDS)
+    slow = NESTED + " " * BYTES
     trial, nested, good = BlockingTimedParser(), Counted(slow), Counted(LONG)
     small = Counted("<p>")
     trial.parse(nested)

@@ -21,7 +21,7 @@ from webcrawl.search.overlap import Original, Passage
 from webcrawl.search.schema import schema
 from webcrawl.search.searching import Search
 from webcrawl.search.state import fast_values
-from webcrawl.search.words import analyzer, stemmer
+from webcrawl.search.words import analyzer, composed, searchable, stemmer
 from webcrawl.stores.columns import pages
 from webcrawl.stores.metadata import Metadata
 
@@ -62,7 +62,7 @@ def copies_of(
     `bits` is the largest distance of SimHashes of which pages are near-duplicates, `leave_out` the URL of the text.
     Raises ConfigurationError for a text without words, StoreError for a damaged index.
     """
-    original = Original(text)
+    original = Original(composed(text))
     if not original.words:
         raise ConfigurationError("the text has no words")
     own = simhash64(text)
@@ -125,8 +125,9 @@ def _phrases(search: Search, original: Original, language: str | None) -> set[tu
     """Returns the rarest phrases of the text, as the words of its language and as those of unknown ones."""
     found: set[tuple[str, ...]] = set()
     languages = {stemmer(one): one for one in (language or "", "")}
+    text = searchable(original.text)
     for one in languages.values():
-        terms = analyzer(one, original.text).analyze(original.text)
+        terms = analyzer(one, text).analyze(text)
         found |= _rarest(search, terms)
     return found
 

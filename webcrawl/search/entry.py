@@ -16,7 +16,7 @@ from xxhash import xxh3_64_intdigest
 from webcrawl.documents.values import clean, plain
 from webcrawl.search.library import tantivy
 from webcrawl.search.schema import MEDIA, PAGE, storable
-from webcrawl.search.words import analyzer
+from webcrawl.search.words import analyzer, composed, searchable
 from webcrawl.stores.locations import Row
 from webcrawl.stores.warc.records import warc_date
 from webcrawl.urls.canonical import authority, hostname, is_address
@@ -119,14 +119,15 @@ def entry_from(data: bytes) -> Entry:
 
 def document(entry: Entry, text: str) -> Any:
     """Returns the document of a page."""
-    made, text = tantivy().Document(), clean(text)
+    made, text = tantivy().Document(), composed(clean(text))
     for field, texts in (
         ("text", _texts(entry, text)),
         ("title", [entry.title]),
         ("anchors", entry.anchors),
     ):
         for one in filter(None, texts):
-            made.add_pre_tokenized_text(field, analyzer(entry.language, one).pre_tokenize(one))
+            words = searchable(composed(one))
+            made.add_pre_tokenized_text(field, analyzer(entry.language, words).pre_tokenize(words))
     for field, names in _names(entry).items():
         for name in names:
             made.add_text(field, name)

@@ -13,7 +13,7 @@ from webcrawl.errors import ConfigurationError, brief
 from webcrawl.search.folder import use_words_of
 from webcrawl.search.library import tantivy
 from webcrawl.search.schema import NAMES, PAGE, TEXTS, schema, storable
-from webcrawl.search.words import stemmer
+from webcrawl.search.words import composed, searchable, stemmer
 from webcrawl.urls.canonical import authority
 
 BOOSTS = {"text": 1.0, "title": 3.0, "anchors": 2.0}
@@ -125,7 +125,7 @@ def _parsed(index: Any, words: str, language: str, *, any_word: bool) -> Any:
     """Parses the words as those of a language; raises ConfigurationError."""
     use_words_of(index, language, words)
     # tantivy finds nothing for "a AND NOT b", and the right pages for "a AND -b"
-    written = _NOT.sub(lambda found: found[1] or "-", words)
+    written = searchable(_NOT.sub(lambda found: found[1] or "-", composed(words)))
     try:
         return index.parse_query(
             written, list(TEXTS), field_boosts=BOOSTS, conjunction_by_default=not any_word

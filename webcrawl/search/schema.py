@@ -11,7 +11,7 @@ from typing import Any
 
 from webcrawl.search.library import tantivy
 
-VERSION = 1
+VERSION = 2
 """An index with another version has to be made anew."""
 
 WORDS = "words"

@@ -14,6 +14,7 @@ from webcrawl.search.folder import damages, open_to_read, use_words_of
 from webcrawl.search.library import tantivy
 from webcrawl.search.query import ANYTHING, Filters, explained, query_of
 from webcrawl.search.schema import PAGE, schema
+from webcrawl.search.words import searchable
 
 SNIPPET = 200
 """Characters of a snippet, about."""
@@ -159,16 +160,22 @@ class Snippets:
         generator = self._generator(*self._about)
         generator.set_max_num_chars(SNIPPET)
         for start in range(0, min(len(text), _PART * _MOST_PARTS), _PART):
-            document = tantivy().Document()
-            document.add_text("text", text[start : start + _PART])
+            document, searched = tantivy().Document(), searchable(text[start : start + _PART])
+            document.add_text("text", searched)
             found = generator.snippet_from_doc(document)
             if marks := [(one.start, one.end) for one in found.highlighted()]:
-                return _line(found.fragment(), marks)
+                return _line(found.fragment(), marks, _as_written(found.fragment(), searched, text, start))
         return " ".join(text[:SNIPPET].split()), []
 
 
-def _line(fragment: str, marks: Sequence[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
-    """Returns a text as one line, and its marks, which are places in UTF-8, as places of characters.
+def _as_written(fragment: str, searched: str, text: str, start: int) -> str:
+    """Returns a fragment of what was searched as it is in the text, a part of which begins at `start`."""
+    place = start + searched.find(fragment)
+    return text[place : place + len(fragment)]
+
+
+def _line(fragment: str, marks: Sequence[tuple[int, int]], written: str) -> tuple[str, list[tuple[int, int]]]:
+    """Returns a text as one line, and its marks, which are places in UTF-8 of the fragment, as places of characters.
 
     Marks that touch become one: those of a phrase in Chinese, for example.
     """
@@ -180,4 +187,4 @@ def _line(fragment: str, marks: Sequence[tuple[int, int]]) -> tuple[str, list[tu
             joined[-1] = joined[-1][0], max(end, joined[-1][1])
         else:
             joined.append((start, end))
-    return "".join(" " if sign.isspace() else sign for sign in fragment), joined
+    return "".join(" " if sign.isspace() else sign for sign in written), joined

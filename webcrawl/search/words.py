@@ -2,11 +2,13 @@
 
 The stemmers are those of the Snowball project, as tantivy has them. Languages without spaces between words have a word
 for each character, as in the SimHash (webcrawl.documents.simhash); a search for several of them is one for a phrase.
+So has Korean, which appends particles to its words.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import cache
 from typing import Any
 
@@ -39,11 +41,24 @@ STEMMERS = {
 LONGEST = 100
 """Bytes of a word; longer ones, such as Base64, are left out."""
 
-_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Hangul}"
 _WORD = rf"[{_UNSPACED}]\p{{M}}*|[\w--[{_UNSPACED}_]]+"
 # Texts with these characters need _WORD, which takes twice as long as tantivy's own rule: those of scripts without
 # spaces, and of scripts whose words contain marks.
 _NEEDS_EXPRESSION = re.compile("[\u0300-\u036f\u0483-\u0489\u0530-\u1dff\u2e80-\U0010ffff]")
+
+
+def composed(text: str) -> str:
+    """Returns a text whose letters are composed with their accents, as they are mostly written."""
+    return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
+
+
+def searchable(text: str) -> str:
+    """Returns a text of as many characters with a plain I for the dotted one of Turkish.
+
+    tantivy's lower case of that has an accent that it does not remove.
+    """
+    return text.replace("\u0130", "I")
 
 
 def analyzer(language: str | None, text: str) -> Any:

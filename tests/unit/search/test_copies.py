@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given, strategies as st
@@ -132,6 +133,15 @@ def test_texts_without_spaces_are_compared_by_characters(tmp_path: Path) -> None
     pages.index()
     (found,) = copies(pages, text).values()
     assert found.share == 1.0
+
+
+def test_texts_with_composed_and_with_separate_accents_are_the_same(tmp_path: Path) -> None:
+    pages = Pages(tmp_path)
+    text = "Le général est léger, l'\u00e9t\u00e9 est passé, et \u0130zmir est loin de la forêt enchantée."
+    pages.store(page("/nfc", text, language="fr"), page("/nfd", normalize("NFD", text), language="fr"))
+    pages.index()
+    for own in (text, normalize("NFD", text)):
+        assert [copy.share for copy in copies(pages, own).values()] == [1.0, 1.0]
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.lists(st.sampled_from("abc"), max_size=30))

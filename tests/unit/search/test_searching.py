@@ -30,6 +30,9 @@ PAGES = (
     page("/ja", "東京タワーは東京都港区にある。", language="ja"),
     page("/th", "ภาษาไทยไม่มีช่องว่าง", language="th"),
     page("/hi", "हिन्दी में एक वाक्य", language="hi"),
+    page("/tr", "Leylekler \u0130stanbul'dan geçer", language="tr"),
+    page("/ko", "황새는 굴뚝 위에 둥지를 짓는다", language="ko"),
+    page("/marks", "Des oisea\u0302tres l\u00e9gers", language="fr", title="Ge\u0301ne\u0301ral"),
     page("/none", "Wasser läuft running", language=None),
     page("/old", "An egret", fetched_at=datetime(2025, 1, 1, tzinfo=UTC)),
     page("/new", "An egret", fetched_at=datetime(2026, 6, 1, 12, tzinfo=UTC), crawl="news"),
@@ -79,6 +82,11 @@ def test_titles_count_more_than_texts_and_important_pages_more_than_others(pages
         ("タワー", ["/ja"]),
         ("ไทย", ["/th"]),
         ("हिन्दी", ["/hi"]),
+        *((word, ["/tr"]) for word in ("istanbul", "\u0130stanbul", "ISTANBUL", "\u0130STANBUL")),
+        ("둥지", ["/ko"]),
+        ("굴뚝 둥지를", ["/ko"]),
+        ("지둥", []),
+        *((word, ["/marks"]) for word in ("oiseâtres", "oiseatres", "oisea\u0302tres", "general")),
         ('"running storks"', ["/en"]),
         ('"storks running"', []),
         ("houses -storks", []),
@@ -179,6 +187,9 @@ def places(tmp: Pages, text: str, words: str) -> list[str]:
 def test_snippets_mark_the_words(pages: Pages, tmp_path: Path) -> None:
     assert places(pages, "", "haus") == ["Häuser"]
     assert places(pages, "", "東京") == ["東京", "東京"]
+    assert places(pages, "", "istanbul") == ["\u0130stanbul"]
+    assert places(pages, "", "둥지") == ["둥지"]
+    assert places(pages, "", "oiseatres") == ["oise\u00e2tres"]
     own = Pages(tmp_path)
     late = "ü \n" * 120_000 + "the 🦩 flamingo stands"
     own.store(page("/late", late), page("/title", "some text\nof it", title="Spoonbill"))

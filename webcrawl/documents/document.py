@@ -194,12 +194,6 @@ class Document:
             self._elements = elements(self.html)
         return self._elements
 
-    def take_elements(self) -> Iterator[Element]:
-        """Yields `elements`, which are freed meanwhile; `metas` are kept."""
-        self._metas = self.metas
-        found, self._elements = self.elements, None
-        return found.taken() if isinstance(found, _ManyElements) else iter(found)
-
     def search(self) -> list[LexborNode]:
         """Searches for `elements` anew, and returns their nodes in the same order."""
         nodes: list[LexborNode] = []
@@ -212,6 +206,13 @@ class Document:
         if self._metas is None:
             self._metas = [attributes for tag, attributes in self.elements if tag == "meta"]
         return self._metas
+
+
+def take_elements(document: Document) -> Iterator[Element]:
+    """Yields the `elements` of a document, which are freed meanwhile; its `metas` are kept."""
+    found = document.elements
+    document.forget(only_elements=True)
+    return found.taken() if isinstance(found, _ManyElements) else iter(found)
 
 
 def _bounded(markup: bytes) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgpack
 
-from webcrawl.documents.document import Attributes, Document, Element
+from webcrawl.documents.document import Attributes, Document, Element, take_elements
 from webcrawl.documents.html.facts import MAX_AUTHOR, MAX_DESCRIPTION, MAX_TITLE, MAX_URL, HTMLFacts, describe
 from webcrawl.documents.html.link_rows import pack_rows, rows_of
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts
@@ -122,7 +122,7 @@ def links_of(document: Document, *, texts: bool, text_links: bool) -> PageLinks:
 
 def _last_links(document: Document, *, texts: bool, text_links: bool) -> PageLinks:
     """Returns the links of a document whose tree is not needed any more, and is freed before they are joined."""
-    collected = _Collected.of(document, document.take_elements(), texts=texts, text_links=text_links)
+    collected = _Collected.of(document, take_elements(document), texts=texts, text_links=text_links)
     document.forget()
     if len(collected.found.addresses) > _MANY_LINKS:
         give_back_memory()

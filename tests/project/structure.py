@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import statistics
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -56,16 +56,12 @@ def files() -> list[Size]:
 
 def functions() -> list[Size]:
     """The lines of each function, decorators left out."""
-    return [
-        Size(f"{name}:{node.name}", _length(node))
-        for name, node in _nodes()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+    return _parts()[0]
 
 
 def classes() -> list[Size]:
     """The methods and attributes of each class, inherited ones left out."""
-    return [_class(name, node) for name, node in _nodes() if isinstance(node, ast.ClassDef)]
+    return _parts()[1]
 
 
 def large_classes() -> list[Size]:
@@ -111,10 +107,18 @@ def cycle(imports: dict[str, set[str]]) -> list[str]:
     return []
 
 
-def _nodes() -> Iterator[tuple[str, ast.AST]]:
+@cache
+def _parts() -> tuple[list[Size], list[Size]]:
+    """The functions and classes of all files, which are parsed once."""
+    functions, classes = [], []
     for path in sources():
+        name = str(path.relative_to(CHECKOUT))
         for node in ast.walk(ast.parse(path.read_text())):
-            yield str(path.relative_to(CHECKOUT)), node
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                functions.append(Size(f"{name}:{node.name}", _length(node)))
+            elif isinstance(node, ast.ClassDef):
+                classes.append(_class(name, node))
+    return functions, classes
 
 
 def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

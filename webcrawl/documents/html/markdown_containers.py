@@ -14,11 +14,23 @@ class Container:
     marker   begins the first line of an item, and each line of a quotation; "" for a list
     number   of the next item of an ordered list; 0 for other lists, -1 for what is no list
     listing  the list of an item
+    is_other  the items of the list have other markers, because it follows another list at once
     around   this one and those around it, from the inside
     rest     what lines after the first one begin with
     """
 
-    __slots__ = ("_indent", "around", "depth", "has_begun", "listing", "marker", "number", "parent", "rest")
+    __slots__ = (
+        "_indent",
+        "around",
+        "depth",
+        "has_begun",
+        "is_other",
+        "listing",
+        "marker",
+        "number",
+        "parent",
+        "rest",
+    )
 
     def __init__(self, parent: Container | None, marker: str, number: int = -1) -> None:
         is_item = marker not in _NOT_ITEMS
@@ -28,6 +40,7 @@ class Container:
         self._indent = " " * len(marker) if is_item else marker
         self.has_begun = not is_item
         self.listing: Container | None = None
+        self.is_other = False
         if parent is None:
             self.depth, self.rest = 1, self._indent
             self.around: tuple[Container, ...] = (self,)
@@ -62,9 +75,14 @@ class Container:
         if self.has_begun and self.marker not in _NOT_ITEMS:  # then those around it have begun too
             return self.rest
         around = self.parent.begin() if self.parent is not None else ""
-        own = self._indent if self.has_begun else self.marker
+        own = self._indent if self.has_begun else self._written_marker()
         self.has_begun = True
         return around + own
+
+    def _written_marker(self) -> str:
+        if self.listing is not None and self.listing.is_other:
+            return self.marker.translate(_OTHER_MARKERS)
+        return self.marker
 
     def beginning(self) -> Container | None:
         """Returns the outermost item that the next block begins, if any."""
@@ -76,6 +94,7 @@ class Container:
 
 
 _QUOTE = "> "
+_OTHER_MARKERS = str.maketrans("-.", "*)")
 _NOT_ITEMS = ("", _QUOTE)
 """The markers of what is not an item."""
 
@@ -98,6 +117,10 @@ def separation(before: Container | None, now: Container | None) -> str | None:
         for one in inside:
             if one.listing is listing:
                 return None
+            if one.listing is not None and one.listing.parent is listing.parent:
+                # with the same markers, the lists would be one
+                is_same_kind = bool(one.listing.number) == bool(listing.number)
+                listing.is_other = is_same_kind and not one.listing.is_other
         is_below = before is listing or (before is listing.parent and before.marker not in _NOT_ITEMS)
         if is_below and item.marker in ("- ", "1. "):
             return None

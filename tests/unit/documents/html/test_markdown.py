@@ -93,6 +93,11 @@ def _words(text: str) -> str:
         ("<h2>A <a href='#a'>b</a><a href='c#d'>c</a>", "## A b[c](https://site.example/folder/c#d)"),
         ("<h2>C #</h2>", "## C \\#"),
         ("<dl><dt>term<dd>meaning</dl>", "term\n- meaning"),
+        (
+            "<ol><li>a<li>b</ol><ol><li>c</ol><ol start=4><li>d</ol><ul><li>e<ul><li>f</ul><ul><li>g</ul></ul>",
+            "1. a\n2. b\n\n1) c\n\n4. d\n\n- e\n  - f\n\n  * g",
+        ),
+        ("<ul><li>a</ul><dl><dd>b</dl>c<ul><li>d</ul>", "- a\n\n* b\n\nc\n\n- d"),
         ("<code><a href=x>f</a></code>", "[`f`](https://site.example/folder/x)"),
         (
             "<p><code>a <a href=x><b>b</b>c</a> d</code> <code><a href=mailto:e>e</a></code>",
@@ -179,6 +184,15 @@ def _markups(draw: st.DrawFn) -> str:
         else:
             pieces.append(f"</{draw(st.sampled_from(_TAGS))}>")
     return "".join(pieces)
+
+
+@pytest.mark.parametrize("tag", ["ol", "ul", "dl"])
+def test_lists_in_a_row_stay_apart(tag: str) -> None:
+    item = "dd" if tag == "dl" else "li"
+    lists = "".join(f"<{tag}><{item}>{number}<{item}>b</{tag}>" for number in range(5))
+    kinds = [token.type for token in _tokens(_of(f"<ul><li>x{lists}</ul>{lists}"))]
+    assert kinds.count("ordered_list_open") + kinds.count("bullet_list_open") == 11
+    assert kinds.count("list_item_open") == 21
 
 
 @given(_markups())

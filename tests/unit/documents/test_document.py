@@ -15,8 +15,9 @@ from itemadapter import ItemAdapter
 from scrapy.exporters import JsonLinesItemExporter
 from selectolax.lexbor import LexborHTMLParser
 
-from webcrawl.documents.document import MAX_METAS, Document
+from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
+from webcrawl.documents.link_elements import MAX_METAS
 from webcrawl.documents.markup_bounds import TRUSTED_TAGS, flattened, may_exceed
 from webcrawl.documents.mime.sniff import MediaType, sniff
 from webcrawl.page import ROW_FIELDS, Page

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from webcrawl.documents.document import MANY_ELEMENTS, MAX_METAS, Document, Element, elements
+from webcrawl.documents.document import Document
 from webcrawl.documents.html.links import page_links
+from webcrawl.documents.link_elements import MANY_ELEMENTS, MAX_METAS, Element, elements
 
 URL = "http://h.test/"
 NUMBER = 4 * MANY_ELEMENTS

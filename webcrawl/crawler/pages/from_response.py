@@ -29,12 +29,13 @@ from webcrawl.crawler.responses import (
     truncation_of,
 )
 from webcrawl.crawler.scheduling.requests import OFFSITE, QUEUED_AT, SITEMAP
-from webcrawl.documents.document import Attributes, Document
+from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html, robots_metas
 from webcrawl.documents.html.link_header import header_links
 from webcrawl.documents.html.link_rows import pack_rows, plain_rows
 from webcrawl.documents.html.links import PageLinks, frame_links
 from webcrawl.documents.html.outline import Outline, link_rows_of as rows_of, links_of
+from webcrawl.documents.link_elements import Attributes
 from webcrawl.documents.mime.facts import language
 from webcrawl.documents.mime.sniff import sniff
 from webcrawl.errors import InvalidURL, brief

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from webcrawl.documents.document import Attributes
 from webcrawl.documents.html.linked_data import cleaned
+from webcrawl.documents.link_elements import Attributes
 
 MAX_HEADINGS = 50
 MAX_HEADING = 200

@@ -12,12 +12,13 @@ from urllib.parse import urlsplit
 import ada_url
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from webcrawl.documents.document import Attributes, Document
+from webcrawl.documents.document import Document
 from webcrawl.documents.html.elements import PageElements, search
 from webcrawl.documents.html.linked_data import Thing, cleaned, first_text, things
 from webcrawl.documents.html.main_text import main_part
 from webcrawl.documents.html.markdown import markdown
 from webcrawl.documents.html.text_lines import visible_text
+from webcrawl.documents.link_elements import Attributes
 from webcrawl.documents.mime.dates import date_in_path, read_date
 from webcrawl.documents.mime.facts import MAX_TEXT, trimmed
 

@@ -12,10 +12,11 @@ import msgpack
 from selectolax.lexbor import LexborNode
 from xxhash import xxh3_64_intdigest
 
-from webcrawl.documents.document import Attributes, Document
+from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, MAX_TEXTS, is_plain, text_of
 from webcrawl.documents.html.links import PageLinks, link_of_fragments
 from webcrawl.documents.html.text import INLINE
+from webcrawl.documents.link_elements import Attributes
 from webcrawl.documents.mime.facts import collapsed
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import Base, resolve
@@ -89,17 +90,11 @@ def rows_of(
     add_target, add_text, add_rel = rows.targets.append, rows.texts.append, rows.rels.append
     add_element, found = rows.elements.append, list[LexborNode]()
     known_text = _short_texts.get
-    base, joined = Base(links.base), dict[str, str | None](links.joined)
-    joined[""] = link_of_fragments(base.url, document.url)
+    joined = _Joined(links, document.url)
     text_left, left = MAX_TEXTS, MAX_ROWS_LENGTH
     for node, (tag, attributes), address in zip(nodes, document.elements, links.addresses, strict=True):
-        if address is None:
+        if address is None or (target := joined[address]) is None:
             continue
-        if (target := joined.get(address)) is None:
-            if address not in joined:
-                joined[address] = target = _resolved(address, base)
-            if target is None:
-                continue
         is_link = tag == "a" and text_left > 0
         raw = node.text_lexbor() or "" if is_link else _name(tag, attributes)
         if (text := known_text(raw)) is None:
@@ -121,6 +116,19 @@ def rows_of(
         known = set(rows.targets)
         rows.add_plain([link for link in links.links if link not in known], "text")
     return rows
+
+
+class _Joined(dict[str, str | None]):
+    """The link of each address, None if it is not valid; those that are not followed are joined when they are met."""
+
+    def __init__(self, links: PageLinks, url: str) -> None:
+        super().__init__(links.joined)
+        self._base = Base(links.base)
+        self[""] = link_of_fragments(self._base.url, url)
+
+    def __missing__(self, address: str) -> str | None:
+        self[address] = link = _resolved(address, self._base)
+        return link
 
 
 def pack_rows(rows: LinkRows) -> bytes:

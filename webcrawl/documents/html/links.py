@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from webcrawl.documents.document import Element
+from webcrawl.documents.link_elements import Element
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import Base
 

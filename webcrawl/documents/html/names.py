@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from webcrawl.documents.document import Attributes
+from webcrawl.documents.link_elements import Attributes
 
 TEXT, NOTE, AUTHOR, BESIDE, COMMENTS, INVISIBLE = range(6)
 """NOTE: a date, tags, sources. AUTHOR: who wrote the text. BESIDE: menus, adverts, links to other pages."""

@@ -10,13 +10,14 @@ from typing import Any, TypeAlias
 
 import msgpack
 
-from webcrawl.documents.document import Attributes, Document, Element, take_elements
+from webcrawl.documents.document import Document, take_elements
 from webcrawl.documents.html.facts import MAX_AUTHOR, MAX_DESCRIPTION, MAX_TITLE, MAX_URL, HTMLFacts, describe
 from webcrawl.documents.html.link_rows import pack_rows, rows_of
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts
 from webcrawl.documents.html.links import Addresses, PageLinks, collect, frame_links
 from webcrawl.documents.html.many_links import MANY_LINKS, ManyLinks
 from webcrawl.documents.html.written_links import written_links
+from webcrawl.documents.link_elements import Attributes, Element
 from webcrawl.documents.mime.facts import MAX_ERROR, MAX_TEXT, trimmed
 from webcrawl.documents.sandbox import give_back_memory
 from webcrawl.errors import ResourcesExhausted, UnreadableDocument

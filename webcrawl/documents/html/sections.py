@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from selectolax.lexbor import LexborNode
 
-from webcrawl.documents.document import Attributes
 from webcrawl.documents.html.names import AUTHOR, BESIDE, COMMENTS, INVISIBLE, NOTE, TEXT, kind_of
 from webcrawl.documents.html.text import BLOCK, HIDDEN, INLINE_IDS, TEXT_NODE, formula, is_permalink, tag_ids
+from webcrawl.documents.link_elements import Attributes
 
 Counts: TypeAlias = tuple[int, int, int]
 """Numbers of characters: of the text, of its links, of its prose."""

@@ -108,13 +108,8 @@ def walk(root: LexborNode, hidden: TagIds, links: TagIds = ()) -> list[str]:
                 node = node.next
                 continue
             if tag not in inline:
-                if tag in _MATH:
-                    add(formula(node))
-                    node = node.next
-                    continue
-                if tag in hidden:
-                    if tag not in HIDDEN:
-                        add(BLOCK)
+                if tag in hidden or tag in _MATH:
+                    add(_instead(node, tag))
                     node = node.next
                     continue
                 add(LINK if tag in links else BLOCK)
@@ -132,6 +127,13 @@ def walk(root: LexborNode, hidden: TagIds, links: TagIds = ()) -> list[str]:
             add(LINK_END if tag in links else BLOCK)
         node = node.next
     return pieces
+
+
+def _instead(node: LexborNode, tag: int) -> str:
+    """Returns what stands for an element whose content is not walked."""
+    if tag in _MATH:
+        return formula(node)
+    return "" if tag in HIDDEN else BLOCK
 
 
 def clean(text: str) -> str:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from webcrawl.documents.document import elements
 from webcrawl.documents.html.links import PageLinks, frame_links, page_links, refresh_address
+from webcrawl.documents.link_elements import elements
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import resolve
 

@@ -43,7 +43,7 @@ def links_in(url: str, html: str) -> list[dict[str, Any]]:
     for one in tree.iter("a", "area", "iframe", "link"):
         address = one.get("src") if one.tag == "iframe" else one.get("href")
         target = urldefrag(urljoin(base, address)).url
-        if address.startswith("#") or not target.startswith("http"):
+        if (address.startswith("#") and base == url) or not target.startswith("http"):
             continue
         words = (
             one.get(TEXTS[one.tag])

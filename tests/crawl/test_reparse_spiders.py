@@ -9,8 +9,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +80,7 @@ def test_a_killed_reparse_goes_on_and_reads_no_finished_page_again(
     )
     done = wait_for(lambda: finished(plan), process)
     # it must not end before the other one begins
-    for pid in [process.pid, *children(process.pid)]:
-        os.kill(pid, signal.SIGSTOP)
+    suspend([process.pid, *children(process.pid)], data_dir / "metadata.db")
     other = scrapy(*words[:4], "--pipeline", "HtmlPipeline", *words[6:], cwd=project.folder)
     assert (other.returncode, "another reparse is running" in other.stderr) == (1, True), other.stderr
     for pid in [*children(process.pid), process.pid]:
@@ -115,6 +114,24 @@ def wait_for(look: Callable[[], Any], process: subprocess.Popen[bytes]) -> Any:
 
 def children(pid: int) -> list[int]:
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def suspend(pids: Sequence[int], database: Path) -> None:
+    """Suspends processes, but not while one of them has the database locked: others would wait for it."""
+    deadline = time.monotonic() + 60
+    while True:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        with (
+            closing(sqlite3.connect(database, timeout=0.2)) as connection,
+            suppress(sqlite3.OperationalError),
+        ):
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        assert time.monotonic() < deadline
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        time.sleep(0.01)
 
 
 def finished(plan: Path) -> list[str]:

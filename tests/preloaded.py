@@ -211,6 +211,7 @@ def _end(status: int) -> None:
 
 def preload() -> None:
     """Import the modules of a crawl, and compute what they keep."""
+    gc.disable()  # nothing of it is garbage
     # the versions and commands of 200 packages, which stay the same
     metadata.version = cache(metadata.version)
     metadata.entry_points = cache(metadata.entry_points)
@@ -251,6 +252,7 @@ def preload() -> None:
         if script.is_file():
             script_source(script.name.removesuffix(".lua"))
     gc.freeze()
+    gc.enable()
 
 
 def _paths(value: Any) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from scrapy.http import Response
@@ -29,7 +30,7 @@ class Hanging(BroadSpider):
 
 
 class HangingPipeline:
-    """Waits forever for each /pipeline, and ignores it when it is cancelled for /stubborn."""
+    """Waits forever for each /pipeline, and ignores it when it is cancelled for /stubborn, and always for /endless."""
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and item.url.endswith("/pipeline"):
@@ -39,4 +40,7 @@ class HangingPipeline:
                 await asyncio.sleep(3600)
             except asyncio.CancelledError:
                 await asyncio.sleep(0.2)
+        while isinstance(item, Page) and item.url.endswith("/endless"):
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
         return item

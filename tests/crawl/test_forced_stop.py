@@ -28,3 +28,21 @@ def test_a_second_interrupt_ends_the_crawl_and_the_next_run_goes_on(
     assert "SIGINT again: the crawl stops at once" in result.stderr
     assert not any(word in result.stderr for word in ("Traceback", "ERROR", "pending")), result.stderr
     assert start_crawl("broad", [home], **options).wait().summary["pages"] == 1
+
+
+def test_a_second_interrupt_ends_a_crawl_whose_task_refuses_to_end(
+    local_web: Callable[..., LocalWeb], start_crawl: Callable[..., Crawl]
+) -> None:
+    web = local_web(SITE)
+    crawl = start_crawl(
+        "hanging",
+        [web.put(SITE, "/endless", "a page")],
+        SPIDER_MODULES="tests.crawl.hanging_spider",
+        ITEM_PIPELINES='{"tests.crawl.hanging_spider.HangingPipeline": 10}',
+    )
+    until(lambda: web.urls() != [] and "/endless" in web.urls()[-1], crawl)
+    deadline = time.monotonic() + 60
+    while crawl.process.poll() is None and time.monotonic() < deadline:
+        crawl.interrupt()
+        time.sleep(1)
+    assert crawl.process.poll() == 130

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import threading
 from collections.abc import Callable
 
 from scrapy.crawler import CrawlerProcessBase
 
 logger = logging.getLogger(__name__)
+
+_PATIENCE = 5.0
+"""Seconds in which abandoned tasks may end."""
 
 
 def tell_of_forced_stop(
@@ -26,6 +31,10 @@ def tell_of_forced_stop(
         # Scrapy abandons tasks, and asyncio would print a line for each
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         ended(128 + number)
+        # a task may refuse to end, and asyncio waits for all
+        last = threading.Timer(_PATIENCE, os._exit, (128 + number,))
+        last.daemon = True
+        last.start()
 
     # the one step of Scrapy's forced stop that runs in the event loop
     setattr(process, "_log_kill", tell)  # noqa: B010

@@ -36,7 +36,7 @@ async def test_pages_with_many_links_wait_until_the_engine_has_most_of_them(fron
 async def test_pages_of_a_crawl_that_ends_wait_only_while_the_engine_takes_links(
     frontier: Frontier, valkey: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "_ENDING_PATIENCE", 0.5)
+    monkeypatch.setattr(worker_module, "_ENDING_PATIENCE", 60.0)
     consumer = Consumer(frontier, lambda url: page_with())
     consumer.stopped = True
     consumer.start(seeding=True)
@@ -53,6 +53,7 @@ async def test_pages_of_a_crawl_that_ends_wait_only_while_the_engine_takes_links
 
     await add(range(60))
     assert MOST_DISCOVERED < most <= MOST_DISCOVERED + 500
+    monkeypatch.setattr(worker_module, "_ENDING_PATIENCE", 0.5)
     valkey.client_pause(3_000)
     await add(range(60, 120))
     assert most > 2 * MOST_DISCOVERED

@@ -28,6 +28,7 @@ from benchmarks.generated_web import Names, listening
 from benchmarks.hostile_documents import XML
 from benchmarks.hostile_reading import COSTLY
 from benchmarks.hostile_requests import Asked, Attack, own_pages
+from benchmarks.hostile_tls import ENCRYPTED
 
 HOSTS, PAGES = 10, 40
 MOST_HEAD = 65_536
@@ -188,6 +189,7 @@ ATTACKS = {
     "linked": Attack("20 hosts with a page with 200,000 links to its own host", many_links, hosts=20),
     "addresses": Attack("600 links to names with 50 addresses that refuse or do not answer", many_addresses),
     **COSTLY,
+    **ENCRYPTED,
 }
 """The attacks by name. Each takes one entry."""
 

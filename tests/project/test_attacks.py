@@ -38,6 +38,7 @@ SMALL = {
     "attributes": _READ,
     "inflate": _READ,
     "redirects": "crawl/test_costly_documents.py::test_a_large_body_of_a_redirect_is_stored_but_not_read",
+    "tls": "unit/crawler/download/test_tls_gate.py::test_tickets_without_end_end_the_connection",
     "cookies": "crawl/test_hostile_hosts.py::test_the_cookies_of_a_host_are_bounded",
 }
 

@@ -18,6 +18,7 @@ from aiohttp.streams import StreamReader
 
 from webcrawl.crawler.download.line_feed_chunks import FirstSizeLine
 from webcrawl.crawler.download.paced_connection import PacedConnection, Rate, break_body
+from webcrawl.crawler.download.tls_gate import GatedConnector
 
 LONGEST_HEAD = 128 * 1024
 """Bytes of the head of a response, and of the responses with a status of 1xx before it."""
@@ -36,7 +37,7 @@ _NOTHING_YET: tuple[tuple[()], bool, bytes] = ((), False, b"")
 
 def connector(**options: Any) -> aiohttp.TCPConnector:
     """Returns a connector of aiohttp whose connections parse responses leniently."""
-    made = aiohttp.TCPConnector(**options)
+    made = GatedConnector(**options)
     made._factory = cast("Any", partial(_LenientConnection, asyncio.get_running_loop(), Rate()))
     return made
 

@@ -53,6 +53,11 @@ class PacedConnection(ResponseHandler):
         self._waiting = bytearray()
         self._delayed: asyncio.TimerHandle | None = None
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is read from the connection for now."""
+        return bool(self._reading_paused or self._buffer_paused)
+
     def begin_response(self) -> None:
         """Notes that a request is sent."""
         self.awaits_head = True

@@ -244,8 +244,12 @@ def _blocks_around(nodes: Iterable[LexborNode]) -> list[int]:
         place = parent.mem_id
         if (block := known(place)) is None:
             # most often only the nearest element is new
-            path = _ROOT if (above := parent.parent) is None else known(above.mem_id)
-            if path is None:
+            above = parent.parent
+            if above is None:
+                path = _ROOT
+            elif (found := known(above.mem_id)) is not None:
+                path = found
+            else:
                 path = _path(above, hashes)
             if (block := steps((path, parent.tag, parent.attributes.get("class")))) is None:
                 block = _block(path, parent)
@@ -256,14 +260,18 @@ def _blocks_around(nodes: Iterable[LexborNode]) -> list[int]:
 
 def _path(node: LexborNode | None, hashes: dict[int, int]) -> int:
     """Returns the hash of an element, and adds it and those around it to `hashes`; each is looked at once."""
-    new: list[LexborNode] = []
-    known = None
-    while node is not None and (known := hashes.get(node.mem_id)) is None:
-        new.append(node)
+    known, steps = hashes.get, _steps.get
+    new: list[tuple[int, LexborNode]] = []
+    found: int | None = _ROOT
+    while node is not None and (found := known(place := node.mem_id)) is None:
+        new.append((place, node))
         node = node.parent
-    path = _ROOT if known is None else known
-    for one in reversed(new):
-        path = hashes[one.mem_id] = _block(path, one)
+    path = _ROOT if found is None else found
+    while new:
+        place, one = new.pop()
+        if (found := steps((path, one.tag, one.attributes.get("class")))) is None:
+            found = _block(path, one)
+        path = hashes[place] = found
     return path
 
 

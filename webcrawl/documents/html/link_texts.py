@@ -16,6 +16,8 @@ MAX_LINK_TEXT = 200
 _CODE = tag_ids("script style")
 _MAY_BE_CODE = re.compile(r"[{(=;\[]")
 """Hardly any code has none of these; few links have one, so few are searched for code."""
+_DEEPEST_TEXT = 8
+"""Elements around a text that are looked at: links may be nested in SVG, and each would look through all."""
 MAX_TEXTS = 1_000_000
 """Characters of all links of a page that are looked at: links may be nested in SVG, so texts may count many times."""
 
@@ -60,7 +62,7 @@ def text_of(node: LexborNode) -> str:
     child = node.first_child
     if child is None:
         return ""
-    text = child.text_content if child.next is None else None
+    text = _only_text(child)
     if text is None:  # there is more than a text in it
         text = node.text_lexbor()
         if text and (_has_block(child) or _MAY_BE_CODE.search(text)):
@@ -69,6 +71,20 @@ def text_of(node: LexborNode) -> str:
         return text
     image = node.css_first("img[alt]")
     return "" if image is None else image.attributes["alt"] or ""
+
+
+def _only_text(child: LexborNode) -> str | None:
+    """Returns the text in a node that has nothing else in it, as in `<code><span>text`; None for other nodes."""
+    for _ in range(_DEEPEST_TEXT):
+        if child.next is not None:
+            return None
+        if (text := child.text_content) is not None:
+            return text
+        inner = child.first_child
+        if inner is None or child.tag_id in _CODE:
+            return None
+        child = inner
+    return None
 
 
 def _has_block(child: LexborNode | None) -> bool:

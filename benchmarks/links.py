@@ -22,8 +22,8 @@ from webcrawl.config import StoreConfig
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_rows import LinkRows, pack_rows
 from webcrawl.documents.html.outline import make_outline, pack, unpack
+from webcrawl.links.entry import Entry
 from webcrawl.links.hosts import reversed_host
-from webcrawl.links.journal import Entry
 from webcrawl.links.questions import linked_hosts, links_from, links_to
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore

@@ -15,12 +15,12 @@ from tests.unit.links.rows import entry
 from tests.web import LocalWeb
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, StoreUnavailable
-from webcrawl.links.arrow import SUFFIX
 from webcrawl.links.merging import merge_files
 from webcrawl.links.questions import links_from, links_to
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore, open_link_store
 from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.tables.files import SUFFIX
 from webcrawl.stores.uploads import Uploads
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")

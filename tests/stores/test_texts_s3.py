@@ -13,8 +13,9 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.s3server import Line, weed_binary
 from tests.stores.buckets import eventually, files, page, uploads_end
 from webcrawl.config import StoreConfig
-from webcrawl.stores.archive import open_texts
-from webcrawl.stores.warc.files import OPEN
+from webcrawl.page import Page
+from webcrawl.stores.archive import open_wet
+from webcrawl.stores.tables.texts import open_text_table
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
 
@@ -25,30 +26,54 @@ def config(folder: Path) -> StoreConfig:
     )
 
 
-@pytest.mark.parametrize("kind", ["wet", "parquet"])
+class Wet:
+    """WET files of a crawl."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = open_wet(config(folder), prefix="news")
+        self.close = self._files.close
+
+    def write(self, one: Page) -> None:
+        self._files.write(one)
+
+
+class Table:
+    """The table of a crawl."""
+
+    def __init__(self, folder: Path) -> None:
+        self._table = open_text_table(config(folder), "news")
+        self.close = self._table.close
+
+    def write(self, one: Page) -> None:
+        self._table.write([one])
+
+
+@pytest.mark.parametrize(("kind", "made"), [("wet", Wet), ("parquet", Table)])
 def test_texts_are_uploaded_and_nothing_stays(
-    line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path, kind: str
+    line: Line,
+    bucket: Callable[[], dict[str, bytes]],
+    tmp_path: Path,
+    kind: str,
+    made: Callable[[Path], Wet | Table],
 ) -> None:
-    one = page("a")
+    one, two = page("a"), page("b")
     one.record_id, one.main_text = "<urn:uuid:1>", "the text"
-    left = open_texts(config(tmp_path / "left"), kind, prefix="news")
-    place = left.write(one)
-    (begun,) = (tmp_path / "left").rglob(f"*{OPEN}")
+    two.record_id, two.main_text = "<urn:uuid:2>", "another"
+    left = made(tmp_path / "left")
+    left.write(one)
+    (begun,) = [path for path in (tmp_path / "left").rglob("*news-*") if path.is_file()]
     assert files(tmp_path) == [begun.name]
     # as a killed process leaves it
     found = tmp_path / "new" / begun.relative_to(tmp_path / "left")
     found.parent.mkdir(parents=True)
     found.write_bytes(begun.read_bytes())
-    store = open_texts(config(tmp_path / "new"), kind, prefix="news")
-    two = page("b")
-    two.record_id, two.main_text = "<urn:uuid:2>", "another"
+    store = made(tmp_path / "new")
     store.write(two)
     store.close()
     eventually(lambda: files(tmp_path / "new") == [])
     objects = bucket()
     folder = "texts" if kind == "parquet" else kind
-    assert len(objects) == 2 and f"crawl/{folder}/{place.file}" in objects
-    assert all(name.startswith(f"crawl/{folder}/news-") for name in objects)
+    assert len(objects) == 2 and all(name.startswith(f"crawl/{folder}/news-") for name in objects)
     assert sorted(text for data in objects.values() for text in texts(kind, data)) == ["another", "the text"]
     left.close()
     uploads_end()

@@ -8,7 +8,6 @@ from typing import Any
 
 from webcrawl.config.libraries import arrow_library
 
-SUFFIX = ".parquet"
 PAGES = b"pages_xxh3"
 """The key of the footer with the pages of a file; see `webcrawl.links.tables`."""
 

@@ -1,79 +1,36 @@
-"""The files of a link store in a folder.
-
-    broad-20260203040506789-00001-4711-worker.parquet     finished: crawl, time, serial, process, machine
-    _broad-20260203050506790-00002-4711-worker.journal    being written, or left by a killed process
-
-Programs that read a folder as one table leave out names that begin with "_".
-"""
+"""Makes the Parquet files of a link store of its journals."""
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from pathlib import Path
 
-from webcrawl.documents.disk import failure, flush
-from webcrawl.errors import StoreError
-from webcrawl.links.arrow import SUFFIX
-from webcrawl.links.journal import Reading
+from webcrawl.links.entry import unpack_entry
 from webcrawl.links.tables import Rows
-from webcrawl.stores.file_lock import locked
+from webcrawl.stores.tables import files
+from webcrawl.stores.tables.journal import Reading
 
 logger = logging.getLogger(__name__)
 
-_HIDDEN, _JOURNAL, _OPEN = "_", ".journal", ".open"
-
-
-def journal_path(folder: Path, name: str) -> Path:
-    """Returns the path of the journal that becomes the Parquet file `name`."""
-    return folder / f"{_HIDDEN}{name}{_JOURNAL}"
-
-
-def journals(folder: Path) -> list[Path]:
-    """Returns the journals in a folder, by name."""
-    return sorted(folder.glob(f"{_HIDDEN}*{_JOURNAL}"))
-
 
 def finish_journals(folder: Path) -> None:
-    """Makes Parquet of the journals that no living process writes to, and deletes them.
-
-    A journal that cannot be finished stays, and does not keep others from it. The last error is raised then:
-    StoreError, or StoreUnavailable when the disk is full. Several processes may call this at any time.
-    """
-    error: StoreError | None = None
-    for path in journals(folder):
-        try:
-            with locked(path) as fd:
-                if fd is not None:
-                    _finish(path)
-        except OSError as problem:
-            error = failure("make Parquet of", path, problem)
-    if error is not None:
-        raise error
+    """See `webcrawl.stores.tables.files.finish_journals`."""
+    files.finish_journals(folder, make_table)
 
 
-def _finish(path: Path) -> None:
-    """Makes the Parquet file of a journal, under the same name whenever it is made.
-
-    The journal is deleted last, so after a crash at any point the file is made again or is complete.
-    """
-    final = path.with_name(path.name.removeprefix(_HIDDEN).removesuffix(_JOURNAL) + SUFFIX)
-    if not final.exists():
-        rows = _rows_of(path)
-        if len(rows):
-            unfinished = path.with_name(_HIDDEN + final.name + _OPEN)
-            rows.write(unfinished)
-            flush(unfinished)
-            unfinished.rename(final)
-            flush(path.parent)
-    path.unlink()
-
-
-def _rows_of(path: Path) -> Rows:
-    rows = Rows()
-    with path.open("rb") as file:
+def make_table(journal: Path, path: Path) -> bool:
+    """Makes the Parquet file at a path of a journal; returns False if it has no rows. Raises OSError."""
+    rows, damaged = Rows(), 0
+    with journal.open("rb") as file:
         reading = Reading(file)
-        for entry in reading:
-            rows.add(entry)
-    if damaged := reading.damaged + rows.damaged:
-        logger.warning("%s is damaged: the links of %d pages or more in it are lost", path, damaged)
-    return rows
+        for data in reading:
+            damaged += 1
+            with suppress(ValueError):
+                rows.add(unpack_entry(data))
+                damaged -= 1
+    if damaged := damaged + reading.damaged:
+        logger.warning("%s is damaged: the links of %d pages or more in it are lost", journal, damaged)
+    if len(rows):
+        rows.write(path)
+    return len(rows) > 0

@@ -14,13 +14,14 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, brief
-from webcrawl.links.arrow import PAGES, SUFFIX, pyarrow, schema
-from webcrawl.links.files import finish_journals, journals
+from webcrawl.links.arrow import PAGES, pyarrow, schema
+from webcrawl.links.files import finish_journals
 from webcrawl.links.merge_notes import finish_merges, merged_names
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.object_file import ObjectFile
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.tables.files import SUFFIX, journals
 
 _SEARCHED = ["from_host", "from_url", "to_host", "to_url"]
 """Columns that are read with each distinct value once: only these are compared."""

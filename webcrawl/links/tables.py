@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from webcrawl.documents.html.link_rows import ELEMENTS
 from webcrawl.links.arrow import pyarrow, schema
+from webcrawl.links.entry import Entry
 from webcrawl.links.hosts import reversed_host
-from webcrawl.links.journal import Entry
 from webcrawl.links.rewriting import GROUP_ROWS, footer_of, writer
 
 _LINE_END = ord("\n")
@@ -36,8 +36,6 @@ class Rows:
     """The rows of many pages in memory: 21 bytes each, and distinct targets and texts once for 30,000 rows."""
 
     def __init__(self) -> None:
-        self.damaged = 0
-        """Pages whose rows could not be read."""
         self._entries: list[Entry] = []
         self._lengths = array("i")
         self._blocks, self._elements = bytearray(), bytearray()
@@ -47,12 +45,8 @@ class Rows:
         return len(self._elements)
 
     def add(self, entry: Entry) -> None:
-        """Adds the rows of a page."""
-        try:
-            parts = entry.unpacked()
-        except ValueError:
-            self.damaged += 1
-            return
+        """Adds the rows of a page; raises ValueError, and adds none, if they are damaged."""
+        parts = entry.unpacked()
         self._entries.append(replace(entry, rows=()))
         self._lengths.append(sum([part.number for part in parts]))
         for part in parts:

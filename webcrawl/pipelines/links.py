@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.link_rows import document_rows, pack_rows
-from webcrawl.links.journal import Entry, microseconds
+from webcrawl.links.entry import Entry, microseconds
 from webcrawl.links.store import open_link_store
 from webcrawl.page import Page
 from webcrawl.stores.group_commit import Batches

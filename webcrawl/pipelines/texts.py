@@ -13,8 +13,9 @@ import webcrawl
 from webcrawl.crawler.session import Session
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
-from webcrawl.stores.archive import Archive, open_texts
+from webcrawl.stores.archive import open_wet
 from webcrawl.stores.group_commit import Batches
+from webcrawl.stores.tables.texts import open_text_table
 from webcrawl.worker.backpressure import POLL_SECONDS
 
 logger = logging.getLogger(__name__)
@@ -27,10 +28,9 @@ class TextsPipeline:
     """
 
     def __init__(self, session: Session) -> None:
-        about = {"prefix": session.connection.keys.crawl, "software": f"webcrawl/{webcrawl.__version__}"}
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         self._stores = [
-            _Store(open_texts(session.stores, kind, **about)) for kind in session.stores.texts.split(",")
+            _Wet(session) if kind == "wet" else _Table(session) for kind in session.stores.texts.split(",")
         ]
         self._session = session
         self._tending: list[asyncio.Task[None]] = []
@@ -57,11 +57,33 @@ class TextsPipeline:
             await store.close()
 
 
-class _Store:
-    """Files of one kind, and the thread that writes them."""
+class _Table:
+    """The table of texts, and the thread that writes it. The lines of texts are made there, off the loop."""
 
-    def __init__(self, files: Archive) -> None:
-        self._files = files
+    def __init__(self, session: Session) -> None:
+        self._table = open_text_table(session.stores, session.connection.keys.crawl)
+        self._batches: Batches[Page, None] = Batches(self._write)
+
+    async def put(self, page: Page) -> None:
+        await self._batches.put(page)
+
+    async def close(self) -> None:
+        await self._batches.close(self._table.close)
+
+    async def tend(self) -> None:
+        """Does nothing: the table has a thread of its own for that."""
+
+    def _write(self, pages: list[Page]) -> list[None | Exception]:
+        self._table.write([page for page in pages if page.readable_text])
+        return [None] * len(pages)
+
+
+class _Wet:
+    """WET files, and the thread that writes them."""
+
+    def __init__(self, session: Session) -> None:
+        about = {"prefix": session.connection.keys.crawl, "software": f"webcrawl/{webcrawl.__version__}"}
+        self._files = open_wet(session.stores, **about)
         self._batches: Batches[Page, None] = Batches(self._write)
 
     async def put(self, page: Page) -> None:

@@ -8,7 +8,7 @@ from scrapy.crawler import Crawler
 
 from webcrawl.crawler.session import Session
 from webcrawl.errors import StoreError, StoreUnavailable
-from webcrawl.links.journal import microseconds
+from webcrawl.links.entry import microseconds
 from webcrawl.page import Page
 from webcrawl.reparse.plan import Reading
 from webcrawl.reparse.scheduler import scheduler_of

@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, brief
-from webcrawl.links.arrow import PAGES, SUFFIX, pyarrow
+from webcrawl.links.arrow import PAGES, pyarrow
 from webcrawl.links.rewriting import footer_of, writer
 from webcrawl.reparse.plan import Reading
 from webcrawl.stores.objects.object_file import ObjectFile
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.tables.files import SUFFIX
 from webcrawl.stores.warc.files import prefix_of
 
 Readings: TypeAlias = Callable[[Sequence[str]], Mapping[str, Reading]]

@@ -12,10 +12,11 @@ from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, brief
 from webcrawl.search.entry import text_key
 from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.tables.files import SUFFIX
+from webcrawl.stores.tables.texts import pyarrow
 from webcrawl.stores.warc.conversions import TEXT
-from webcrawl.stores.warc.files import TABLE, WET
+from webcrawl.stores.warc.files import WET
 from webcrawl.stores.warc.reading import inflated, members, parse
-from webcrawl.stores.warc.text_table import pyarrow
 
 Wanted = Callable[[Sequence[int]], Collection[int]]
 """Returns those of some texts (`text_key`) that are wanted."""
@@ -32,7 +33,7 @@ class StoredTexts:
 
     def read(self, wanted: Wanted) -> Texts:
         """Yields wanted texts, first those of Parquet files. A damaged file ends early, and is a problem."""
-        for uri, suffix, read in ((self._config.tables, TABLE, _table), (self._config.wet, WET, _records)):
+        for uri, suffix, read in ((self._config.tables, SUFFIX, _table), (self._config.wet, WET, _records)):
             for name, path in self._files(uri, suffix):
                 try:
                     yield from read(path, wanted)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -14,10 +13,9 @@ from webcrawl.page import Page
 from webcrawl.stores.folder_archive import FolderArchive, FolderReader
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.spooled_archive import SpooledArchive, SpooledReader
-from webcrawl.stores.warc.conversions import append_row, append_texts
-from webcrawl.stores.warc.files import TABLE, WET, StoredFile, WarcPlace
+from webcrawl.stores.warc.conversions import append_texts
+from webcrawl.stores.warc.files import WET, StoredFile, WarcPlace
 from webcrawl.stores.warc.reading import StoredRecord
-from webcrawl.stores.warc.text_table import ROLL_BYTES, pyarrow
 
 
 class Records(Protocol):
@@ -51,17 +49,10 @@ def open_archive(
     return _opened(config.pages, config, prefix=prefix, software=software, info=info)
 
 
-def open_texts(config: StoreConfig, kind: str, *, prefix: str = "", software: str = "") -> Archive:
-    """The texts beside the archive, for pages whose exchange is archived: "wet" or "parquet".
-
-    Raises StoreError, and LibraryMissing for Parquet without its library.
-    """
+def open_wet(config: StoreConfig, *, prefix: str = "", software: str = "") -> Archive:
+    """The WET files beside the archive, for pages whose exchange is archived; raises StoreError."""
     about = {"prefix": prefix, "software": software, "info": None}
-    if kind == "wet":
-        return _opened(config.wet, config, suffix=WET, append=append_texts, **about)
-    pyarrow()
-    smaller = replace(config, roll_bytes=min(config.roll_bytes, ROLL_BYTES))
-    return _opened(config.tables, smaller, suffix=TABLE, append=append_row, **about)
+    return _opened(config.wet, config, suffix=WET, append=append_texts, **about)
 
 
 def _opened(uri: str, config: StoreConfig, **about: Any) -> Archive:

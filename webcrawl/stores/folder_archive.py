@@ -10,7 +10,6 @@ from webcrawl.documents.disk import prepare, shortage
 from webcrawl.errors import StoreUnavailable
 from webcrawl.page import Page
 from webcrawl.stores.warc.files import (
-    TABLE,
     WARC,
     StoredFile,
     WarcPlace,
@@ -81,8 +80,6 @@ class FolderArchive(FolderReader):
             roll_seconds=roll_seconds,
             info=info,
             suffix=suffix,
-            # rows are compressed when they become a table
-            compress_level=0 if suffix == TABLE else 5,
         )
 
     def write(self, page: Page) -> WarcPlace:

@@ -20,7 +20,7 @@ from webcrawl.errors import StoreError
 from webcrawl.graph.building import Wanted, build
 from webcrawl.graph.files import _write
 from webcrawl.links import tables
-from webcrawl.links.journal import Entry
+from webcrawl.links.entry import Entry
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.dataset as dataset
 
 from webcrawl.documents.html.link_rows import LinkRows, pack_rows
-from webcrawl.links.journal import Entry
+from webcrawl.links.entry import Entry
 
 TIME = 1_770_000_000_123_456
 

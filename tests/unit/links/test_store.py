@@ -21,10 +21,10 @@ from tests.project.documentation import blocks
 from tests.unit.links.rows import TIME, entry, table
 from webcrawl.documents.html.link_rows import ELEMENTS, pack_rows, plain_rows
 from webcrawl.errors import LibraryMissing, StoreError, StoreUnavailable
-from webcrawl.links import files
 from webcrawl.links.files import finish_journals
 from webcrawl.links.store import LinkStore
 from webcrawl.links.tables import Rows
+from webcrawl.stores.tables.files import journals
 
 A, B, C = "http://a.example/", "http://b.example/", "http://www.c.example:8080/x"
 
@@ -231,5 +231,5 @@ def test_a_missing_pyarrow_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
         LibraryMissing, match=r"LINKS needs pyarrow: pip install 'scrapy-webcrawl\[parquet\]'"
     ):
         LinkStore(tmp_path, "broad")
-    assert files.journals(tmp_path) == []
+    assert journals(tmp_path) == []
     assert os.listdir(tmp_path) == []

@@ -12,7 +12,7 @@ import pyarrow
 from tests.unit.links.rows import TIME
 from webcrawl.config import StoreConfig
 from webcrawl.documents.html.link_rows import LinkRows, pack_rows
-from webcrawl.links.journal import Entry
+from webcrawl.links.entry import Entry
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
 from webcrawl.mining.blocks import find_blocks

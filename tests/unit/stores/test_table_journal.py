@@ -9,15 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from tests.unit.links.rows import entry
 from webcrawl.errors import StoreError, StoreUnavailable
-from webcrawl.links.journal import Entry, Journal, Reading
+from webcrawl.stores.tables.journal import Journal, Reading
 
-ENTRIES = [
-    entry("http://example.org/"),
-    entry("http://example.org/ü", "http://example.org/", "http://b.example/", text="Grüße", rel="nofollow"),
-    entry("http://example.org/b", "http://c.example/" + "x" * 300, depth=0, crawl="other", nofollow=True),
-]
+ENTRIES = [b"", b"one\n", bytes(range(256)) * 3]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +27,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[int]]
     return path.read_bytes(), ends
 
 
-def read(data: bytes) -> tuple[list[Entry], int]:
+def read(data: bytes) -> tuple[list[bytes], int]:
     reading = Reading(io.BytesIO(data))
     return list(reading), reading.damaged
 

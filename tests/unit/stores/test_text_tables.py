@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-import io
+import logging
+import os
+import signal
+import subprocess
+import sys
+import textwrap
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,15 +15,12 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
+from tests.crawls import CHECKOUT
 from tests.unit.warcs import NOW, exchange
-from webcrawl.errors import StoreError
+from webcrawl.errors import LibraryMissing, StoreError
 from webcrawl.page import Page
-from webcrawl.stores.folder_archive import FolderArchive
-from webcrawl.stores.warc import text_table
-from webcrawl.stores.warc.conversions import append_row
-from webcrawl.stores.warc.files import OPEN, TABLE
-from webcrawl.stores.warc.reading import members
-from webcrawl.stores.warc.repair import repair
+from webcrawl.stores.tables import texts
+from webcrawl.stores.tables.texts import TextTable
 
 COLUMNS = [
     *("url", "host", "title", "author", "language", "mime_type", "digest", "warc_file", "crawl"),
@@ -39,33 +41,29 @@ def page(number: int, **more: Any) -> Page:
     return one
 
 
-def tables(folder: Path, **options: Any) -> FolderArchive:
-    return FolderArchive(folder, prefix="news", suffix=TABLE, append=append_row, **options)
-
-
 def rows(folder: Path) -> list[dict[str, Any]]:
     found = []
-    for path in sorted(folder.glob("*.parquet")):
+    for path in sorted(folder.glob("[!_]*.parquet")):
         found += pyarrow.parquet.read_table(path).to_pylist()
     return found
 
 
 def test_pages_become_rows(tmp_path: Path) -> None:
     published = datetime(2026, 1, 1, tzinfo=UTC)
-    files = tables(tmp_path)
-    files.write(page(1, title="T", author="A", language="fr", mime_type="text/html", published_at=published))
-    files.write(page(2, markdown="# text"))
-    assert [path.suffix for path in tmp_path.iterdir()] == [OPEN]
-    files.close()
+    table = TextTable(tmp_path, "news")
+    facts = {"title": "T\0", "author": "A\ud800", "language": "fr", "mime_type": "text/html"}
+    table.write([page(1, published_at=published, **facts), page(2, markdown="# text", title="")])
+    assert [path.suffix for path in tmp_path.iterdir()] == [".journal"]
+    table.close()
     (path,) = tmp_path.iterdir()
-    assert path.name.startswith("news-") and path.name.endswith(TABLE)
+    assert path.name.startswith("news-") and path.suffix == ".parquet"
     first, second = rows(tmp_path)
     assert list(first) == COLUMNS
     assert first == {
         "url": "http://www.example.org/1",
         "host": "http://www.example.org",
-        "title": "T",
-        "author": "A",
+        "title": "T\ufffd",
+        "author": "A?",
         "language": "fr",
         "mime_type": "text/html",
         "digest": "sha1:A",
@@ -87,65 +85,95 @@ def test_pages_become_rows(tmp_path: Path) -> None:
     )
 
 
-def test_rows_of_a_killed_writer_are_kept(tmp_path: Path) -> None:
-    files = tables(tmp_path / "whole")
-    places = [files.write(page(number)) for number in range(3)]
-    (path,) = (tmp_path / "whole").iterdir()
-    data = path.read_bytes()
-    ends = [offset + length for offset, length, _ in members(io.BytesIO(data))]
-    files.close()
-    for cut, kept in ((ends[1] - 1, 0), (ends[1], 1), (ends[2] + 3, 2), (len(data), 3)):
-        folder = tmp_path / str(cut)
-        folder.mkdir()
-        (folder / (places[0].file + OPEN)).write_bytes(data[:cut])
-        assert repair(folder) == [folder / places[0].file]
-        assert [row["warc_offset"] for row in rows(folder)] == list(range(kept))
-        assert len(list(folder.iterdir())) == 1
+def test_a_killed_writer_loses_nothing_that_was_written(tmp_path: Path) -> None:
+    program = """
+        import os, sys
+        from pathlib import Path
+        from tests.unit.stores.test_text_tables import page
+        from webcrawl.stores.tables.texts import TextTable
+        table = TextTable(Path(sys.argv[1]), "news", roll_bytes=30_000)
+        for number in range(0, 100, 2):
+            table.write([page(number), page(number + 1)])
+        os.kill(os.getpid(), 9)
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(program), tmp_path], cwd=CHECKOUT, timeout=60)
+    assert run.returncode == -signal.SIGKILL
+    (left, *_) = [path for path in tmp_path.iterdir() if path.suffix == ".journal"]
+    with left.open("ab") as file:  # as if killed amid a write
+        file.write(b"\x50\0\0\0torn")
+    TextTable(tmp_path, "news").close()
+    assert {path.suffix for path in tmp_path.iterdir()} == {".parquet"}
+    assert sorted(row["warc_offset"] for row in rows(tmp_path)) == list(range(100))
 
 
-def test_file_that_was_complete_before_a_crash_is_kept(tmp_path: Path) -> None:
-    files = tables(tmp_path)
-    place = files.write(page(1))
-    left = (tmp_path / (place.file + OPEN)).read_bytes()
-    files.close()
-    # killed between the last two steps, and in the middle of an earlier one
-    (tmp_path / (place.file + OPEN)).write_bytes(left)
-    (tmp_path / f"{place.file}.unfinished").write_bytes(b"half a file")
-    repair(tmp_path)
-    assert len(rows(tmp_path)) == 1 and not list(tmp_path.glob(f"*{OPEN}"))
-    (tmp_path / place.file).unlink()
-    (tmp_path / (place.file + OPEN)).write_bytes(left)
-    repair(tmp_path)
-    assert [row["warc_offset"] for row in rows(tmp_path) if row["crawl"]] == [1]
+def test_a_crash_after_the_parquet_file_makes_no_row_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = TextTable(tmp_path, "news")
+    table.write([page(1)])
+
+    def crash(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", crash)
+        with pytest.raises(StoreError, match=r"cannot make Parquet of .*\.journal: Input/output error"):
+            table.close()
+    TextTable(tmp_path, "news").close()
+    assert len(list(tmp_path.iterdir())) == len(rows(tmp_path)) == 1
 
 
 def test_memory_is_bounded_by_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_table, "GROUP_CHARACTERS", 1_000)
-    files = tables(tmp_path, roll_bytes=100_000)
-    for number in range(300):
-        files.write(page(number, main_text=f"{number} " * 100))
-    files.close()
+    monkeypatch.setattr(texts, "GROUP_BYTES", 10_000)
+    monkeypatch.setattr(texts, "_BATCH_CHARACTERS", 1_000)
+    table = TextTable(tmp_path, "news", roll_bytes=50_000)
+    for start in range(0, 300, 100):
+        table.write([page(number, main_text=f"{number} " * 100) for number in range(start, start + 100)])
+    table.close()
     paths = sorted(tmp_path.iterdir())
     assert len(paths) > 1
     assert pyarrow.parquet.ParquetFile(paths[0]).num_row_groups > 5
     assert sorted(row["warc_offset"] for row in rows(tmp_path)) == list(range(300))
 
 
-def test_damaged_records_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    files = tables(tmp_path)
-    place = files.write(page(1, fetched_at="not a time"))
-    files.write(page(2))
-    files.close()
-    assert [row["warc_offset"] for row in rows(tmp_path)] == [2]
-    assert f"{place.file}.open is damaged: the texts of 1 pages in it are lost" in caplog.text
+def test_a_damaged_journal_is_named_and_its_sound_pages_are_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = TextTable(tmp_path, "news")
+    for number in range(3):
+        table.write([page(number)])
+    (path,) = tmp_path.iterdir()
+    with path.open("r+b") as file:
+        file.seek(200)
+        file.write(b"\xff")
+    with caplog.at_level(logging.WARNING):
+        table.close()
+    assert f"{path} is damaged: the texts of 1 pages or more in it are lost" in caplog.text
+    assert [row["warc_offset"] for row in rows(tmp_path)] == [1, 2]
 
 
-def test_unwritable_table_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
-    files = tables(tmp_path)
-    place = files.write(page(1))
-    (tmp_path / f"{place.file}.unfinished").mkdir()
-    with pytest.raises(StoreError, match="unfinished"):
-        files.close()
-    (tmp_path / f"{place.file}.unfinished").rmdir()
-    repair(tmp_path)
+def test_a_table_without_rows_leaves_no_file(tmp_path: Path) -> None:
+    table = TextTable(tmp_path, "news")
+    table.write([])
+    table.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unwritable_table_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
+    table = TextTable(tmp_path, "news")
+    table.write([page(1)])
+    (journal,) = tmp_path.iterdir()
+    unfinished = tmp_path / f"{journal.name.removesuffix('.journal')}.parquet.open"
+    unfinished.mkdir()
+    with pytest.raises(StoreError, match=r"cannot make Parquet of .*Is a directory|Cannot open"):
+        table.close()
+    unfinished.rmdir()
+    TextTable(tmp_path, "news").close()
     assert len(rows(tmp_path)) == 1
+
+
+def test_a_missing_pyarrow_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(LibraryMissing, match=r"TEXT = parquet needs pyarrow: pip install"):
+        TextTable(tmp_path, "news")
+    assert os.listdir(tmp_path) == []

@@ -1,45 +1,39 @@
-"""The text of pages as Parquet files.
+"""The text of pages as a table; docs/texts.md has its columns.
 
-A Parquet file can be read only when its end is written. Rows that must survive a kill are therefore WARC records first,
-in a file that is written, locked and repaired like all others. When it is finished, it becomes a Parquet file.
+An entry of its journal is an Arrow record batch of a few pages, of which the Parquet file is put together.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import msgpack
-
+from webcrawl.config import StoreConfig
 from webcrawl.config.libraries import arrow_library
-from webcrawl.errors import StoreError
-from webcrawl.stores.warc.files import crawl_of
-from webcrawl.stores.warc.reading import START_BYTES, inflated, members, parse
+from webcrawl.documents.values import clean
+from webcrawl.page import Page
+from webcrawl.stores.tables.journal import Reading
+from webcrawl.stores.tables.store import Table, TableStore, table_place
+from webcrawl.stores.warc.files import prefix_of
 
 logger = logging.getLogger(__name__)
 
 ROLL_BYTES = 40_000_000
-"""Size at which rows become a file; that takes about half a second, in which pages wait."""
-GROUP_CHARACTERS = 8_000_000
-"""Characters of text in memory while the file is made: a row group."""
-_BATCHES = 16
-"""The part of a row group that is in memory twice, as texts of Python too, is one of so many."""
-ROW = "application/vnd.msgpack"
-"""The type of a record that has a row."""
+"""Size at which a journal becomes a Parquet file."""
+GROUP_BYTES = 8_000_000
+"""Bytes in memory while the file is made: a row group."""
+_BATCH_CHARACTERS = 500_000
+"""Characters of text from which on an entry of the journal takes no further page."""
 
 _TEXTS = ("url", "host", "title", "author", "language", "mime_type", "digest", "warc_file")
 _NUMBERS = ("status", "warc_offset", "warc_length")
 _TIMES = ("fetched_at", "published_at", "read_at")
-_LARGE = ("text", "markdown")
 _REPEATED = ("host", "author", "language", "mime_type", "warc_file", "crawl", "status", *_TIMES[1:])
 """The columns that have few values, which are written once."""
-FACTS = (*_TEXTS, *_NUMBERS, *_TIMES)
-"""The columns that are fields of a page; the others are `crawl`, `text` and `markdown`."""
 
 
 def pyarrow() -> ModuleType:
@@ -47,94 +41,108 @@ def pyarrow() -> ModuleType:
     return arrow_library("TEXT = parquet", "pyarrow.parquet")
 
 
-def write_table(path: Path, final: Path) -> None:
-    """Makes the Parquet file `final` of the records in a file, and deletes that; raises OSError, StoreError.
+class TextTable:
+    """Writes the text of archived pages; see `TableStore`."""
 
-    The latter is deleted last, so after a crash at any point the file is made again or is complete.
-    """
-    if not final.exists():
-        arrow = pyarrow()
-        unfinished = final.with_name(f"{final.name}.unfinished")
-        try:
-            _write(arrow, path, unfinished, {"crawl": crawl_of(final.name)})
-        except (arrow.ArrowException, UnicodeError) as error:
-            raise StoreError(f"cannot make Parquet of {path}: {error}") from error
-        with unfinished.open("rb") as file:
-            os.fsync(file.fileno())
-        unfinished.rename(final)
-    path.unlink()
+    def __init__(self, folder: Path, crawl: str, *, roll_bytes: int = ROLL_BYTES, **options: Any) -> None:
+        pyarrow()
+        self._crawl = prefix_of(crawl)
+        self._table = TableStore(folder, crawl, Table("texts", make_table), roll_bytes=roll_bytes, **options)
+
+    def write(self, pages: Sequence[Page]) -> None:
+        """Appends the text of pages, all or none; raises StoreError, StoreUnavailable when there is no room."""
+        self._table.write([_packed(some, self._crawl) for some in _batches(pages)])
+
+    def close(self) -> None:
+        """See `TableStore.close`."""
+        self._table.close()
 
 
-def _write(arrow: ModuleType, path: Path, unfinished: Path, same: dict[str, str | None]) -> None:
-    """Writes the rows of a file; `same` are columns that have one value."""
-    schema = _schema(arrow)
+def open_text_table(config: StoreConfig, crawl: str) -> TextTable:
+    """Returns the table of a crawl; raises StoreError when it cannot be used, LibraryMissing without pyarrow."""
+    pyarrow()
+    folder, options = table_place(config, config.tables)
+    return TextTable(folder, crawl, roll_bytes=min(config.roll_bytes, ROLL_BYTES), **options)
+
+
+def make_table(journal: Path, path: Path) -> bool:
+    """Makes the Parquet file at a path of a journal; returns False if it has no rows. Raises OSError."""
+    arrow, has_rows = pyarrow(), False
     # the other columns have a value of its own for each page
     options = {"compression": "zstd", "use_dictionary": list(_REPEATED)}
-    with arrow.parquet.ParquetWriter(unfinished, schema, **options) as writer:
-        group = list[Any]()
-        characters = 0
-        for rows in _batches(path):
-            # Table.from_pylist takes seven times as long
-            columns = [
-                arrow.array([same[name] if name in same else row[name] for row in rows], kind)
-                for name, kind in zip(schema.names, schema.types, strict=True)
-            ]
-            group.append(arrow.record_batch(columns, schema=schema))
-            characters += _characters(rows)
-            if characters >= GROUP_CHARACTERS:
-                writer.write_table(arrow.Table.from_batches(group))
-                group, characters = [], 0
-        if group:
+    with arrow.parquet.ParquetWriter(path, _schema(), **options) as writer:
+        for group in _groups(journal):
             writer.write_table(arrow.Table.from_batches(group))
+            has_rows = True
+    if not has_rows:
+        path.unlink()
+    return has_rows
 
 
-def _schema(arrow: ModuleType) -> Any:
+@cache
+def _schema() -> Any:
+    arrow = pyarrow()
+    text, time = arrow.string(), arrow.timestamp("us", tz="UTC")
     kinds = (
-        dict.fromkeys((*_TEXTS, "crawl"), arrow.string())
+        dict.fromkeys((*_TEXTS, "crawl"), text)
         | dict.fromkeys(_NUMBERS, arrow.int64())
-        | dict.fromkeys(_TIMES, arrow.timestamp("us", tz="UTC"))
-        | dict.fromkeys(_LARGE, arrow.string())
+        | dict.fromkeys(_TIMES, time)
+        | dict.fromkeys(("text", "markdown"), text)
     )
     return arrow.schema(list(kinds.items()))
 
 
-def _batches(path: Path) -> Iterator[list[dict[str, Any]]]:
-    """Yields the rows of a file, a part of GROUP_CHARACTERS at a time."""
-    batch: list[dict[str, Any]] = []
+def _batches(pages: Sequence[Page]) -> Iterator[list[Page]]:
+    """Yields pages in lists that have about _BATCH_CHARACTERS of text at most."""
+    batch: list[Page] = []
     characters = 0
-    for row in _rows(path):
-        batch.append(row)
-        characters += _characters([row])
-        if characters >= GROUP_CHARACTERS / _BATCHES:
+    for page in pages:
+        batch.append(page)
+        characters += len(page.readable_text) + len(page.markdown or "")
+        if characters >= _BATCH_CHARACTERS:
             yield batch
             batch, characters = [], 0
     if batch:
         yield batch
 
 
-def _characters(rows: list[dict[str, Any]]) -> int:
-    return sum(len(row[name] or "") for row in rows for name in _LARGE)
+def _packed(pages: list[Page], crawl: str) -> bytes:
+    """Returns the rows of pages as an Arrow record batch."""
+    values = {name: [getattr(page, name) for page in pages] for name in (*_NUMBERS, *_TIMES)}
+    for name in _TEXTS:
+        values[name] = [clean(text) if (text := getattr(page, name)) else None for page in pages]
+    values["crawl"] = [crawl] * len(pages)
+    values["text"] = [page.readable_text for page in pages]
+    values["markdown"] = [page.markdown or None for page in pages]
+    columns = [_column(values[field.name], field.type) for field in _schema()]
+    return bytes(pyarrow().record_batch(columns, schema=_schema()).serialize())
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    damaged = 0
-    with path.open("rb") as file, path.open("rb") as contents:
-        for offset, length, start in members(file):
-            contents.seek(offset)
+def _column(values: list[Any], kind: Any) -> Any:
+    try:
+        return pyarrow().array(values, kind)
+    except UnicodeEncodeError:  # lone surrogates
+        encoded = [None if text is None else text.encode("utf-8", "replace") for text in values]
+        return pyarrow().array(encoded, kind)
+
+
+def _groups(journal: Path) -> Iterator[list[Any]]:
+    """Yields the record batches of a journal, those of a row group at a time."""
+    arrow, damaged = pyarrow(), 0
+    group, size = list[Any](), 0
+    with journal.open("rb") as file:
+        reading = Reading(file)
+        for data in reading:
             try:
-                is_whole = len(start) < START_BYTES
-                record = parse(start if is_whole else inflated(contents.read(length)))
-                if record.headers.get("Content-Type") == ROW:
-                    yield _row(record.payload)
-            except (StoreError, ValueError, KeyError, TypeError, AttributeError):
+                group.append(arrow.ipc.read_record_batch(arrow.py_buffer(data), _schema()))
+            except (arrow.ArrowException, OSError):
                 damaged += 1
-    if damaged:
-        logger.warning("%s is damaged: the texts of %d pages in it are lost", path, damaged)
-
-
-def _row(payload: bytes) -> dict[str, Any]:
-    row = msgpack.unpackb(payload)
-    times = {name: datetime.fromisoformat(row[name]) if row.get(name) else None for name in _TIMES}
-    numbers = {name: None if row[name] is None else int(row[name]) for name in _NUMBERS}
-    texts = {name: row.get(name) or None for name in (*_TEXTS, *_LARGE)}
-    return texts | numbers | times
+                continue
+            size += len(data)
+            if size >= GROUP_BYTES:
+                yield group
+                group, size = [], 0
+    if damaged := damaged + reading.damaged:
+        logger.warning("%s is damaged: the texts of %d pages or more in it are lost", journal, damaged)
+    if group:
+        yield group

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import msgpack
-
 from webcrawl.documents.language_codes import iso_639_3
-from webcrawl.documents.values import plain
 from webcrawl.page import Page
 from webcrawl.stores.warc.files import WarcPlace
-from webcrawl.stores.warc.text_table import FACTS, ROW
 from webcrawl.stores.warc.writer import WarcWriter
 
 TEXT, MARKDOWN = "text/plain", "text/markdown"
@@ -21,12 +17,3 @@ def append_texts(writer: WarcWriter, page: Page) -> WarcPlace:
     texts = {TEXT: page.readable_text, MARKDOWN: page.markdown}
     encoded = {kind: text.encode("utf-8", "replace") for kind, text in texts.items() if text}
     return writer.write_conversions(page.exchange, page.record_id, encoded, iso_639_3(page.language))
-
-
-def append_row(writer: WarcWriter, page: Page) -> WarcPlace:
-    """Appends the row of an archived page, of which a table is made later."""
-    assert page.exchange is not None and page.record_id is not None
-    row = {name: None if (value := getattr(page, name)) is None else plain(value) for name in FACTS}
-    row |= {"text": page.readable_text, "markdown": page.markdown}
-    data = bytes(msgpack.packb(row, unicode_errors="replace"))
-    return writer.write_conversions(page.exchange, page.record_id, {ROW: data}, None)

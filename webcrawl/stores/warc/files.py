@@ -1,7 +1,7 @@
 """WARC files in a folder: their names, and reading them.
 
 A file has the suffix `.open` and a lock (flock) while it is written, and loses both when it is finished. WET files have
-the text of pages, and no index; see `text_table` for tables.
+the text of pages, and no index.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ OPEN = ".open"
 WARC, INDEX = FINISHED = (".warc.gz", ".cdxj")
 """The suffixes of a finished file and of its index."""
 WET = ".warc.wet.gz"
-TABLE = ".parquet"
-RECORDS = (WARC, WET, TABLE)
-"""The suffixes of finished files, without those of indexes. A table consists of records while it is written."""
+RECORDS = (WARC, WET)
+"""The suffixes of finished files, without those of indexes."""
 
 _CHUNK = 1 << 20
 _NAME = re.compile(r"(.*?)-\d{17}-\d{5,}-\d+-")

@@ -9,9 +9,8 @@ from webcrawl.documents.disk import failure
 from webcrawl.errors import StoreError
 from webcrawl.stores.file_lock import locked
 from webcrawl.stores.warc import cdxj
-from webcrawl.stores.warc.files import OPEN, RECORDS, TABLE, WARC, index_name
+from webcrawl.stores.warc.files import OPEN, RECORDS, WARC, index_name
 from webcrawl.stores.warc.reading import members, parse
-from webcrawl.stores.warc.text_table import write_table
 
 
 def repair(folder: Path) -> list[Path]:
@@ -55,14 +54,8 @@ def _mend(fd: int, path: Path) -> bool:
 
 
 def finish(path: Path, lines: list[bytes]) -> None:
-    """Write the index, then rename the file: a crash in between leaves a file to repair, never one without index.
-
-    Records of which a table is made are replaced by it.
-    """
+    """Write the index, then rename the file: a crash in between leaves a file to repair, never one without index."""
     final = path.with_suffix("")
-    if final.name.endswith(TABLE):
-        write_table(path, final)
-        return
     if not final.name.endswith(WARC):
         path.rename(final)
         return

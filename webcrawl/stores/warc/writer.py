@@ -40,6 +40,8 @@ from webcrawl.stores.warc.repair import finish
 # the index is kept in memory until its file is finished: 30 MB at most
 MAX_INDEX_LINES = 100_000
 _CHUNK = 1 << 20
+_LEVEL = 5
+"""Of compression by gzip."""
 
 
 class WarcWriter:
@@ -60,7 +62,6 @@ class WarcWriter:
         *,
         roll_bytes: int = 1_000_000_000,
         roll_seconds: float = 0,
-        compress_level: int = 5,
         suffix: str = WARC,
         info: Mapping[str, str] | None = None,
     ) -> None:
@@ -75,7 +76,6 @@ class WarcWriter:
         }
         self._roll_bytes = roll_bytes
         self._roll_seconds = roll_seconds
-        self._level = compress_level
         self._serial = 0
         self._fd: int | None = None
         self._name = ""
@@ -147,7 +147,7 @@ class WarcWriter:
         start = self._size + len(self._opening)
         about = exchange, self._warcinfo_id, refers_to
         records = [conversion_record(*about, *one, language) for one in texts.items()]
-        _, *lengths = self._append((self._opening,), *(record.member(self._level) for record in records))
+        _, *lengths = self._append((self._opening,), *(record.member(_LEVEL) for record in records))
         self._opening = b""
         return WarcPlace(self._name, start, lengths[0])
 
@@ -198,7 +198,7 @@ class WarcWriter:
         self._begun_at = time.monotonic()
         self._warcinfo_id = record_id()
         opening = warcinfo_record(self._warcinfo_id, self._name, self._info)
-        self._opening = b"".join(opening.member(self._level))
+        self._opening = b"".join(opening.member(_LEVEL))
 
     def _next_name(self) -> str:
         prefix, suffix = self._naming
@@ -211,8 +211,8 @@ class WarcWriter:
         others = [request_record(*about)] if exchange.request_head else []
         others += [metadata_record(*about, facts)] if facts else []
         start = self._size + len(self._opening)
-        member = answer.member(self._level, is_compressed=is_compressed(exchange.payload))
-        lengths = self._append((self._opening,), member, *(record.member(self._level) for record in others))
+        member = answer.member(_LEVEL, is_compressed=is_compressed(exchange.payload))
+        lengths = self._append((self._opening,), member, *(record.member(_LEVEL) for record in others))
         place = WarcPlace(self._name, start, lengths[1])
         self._opening = b""
         http_head = answer.block[0] if isinstance(answer.block[0], bytes) else b""

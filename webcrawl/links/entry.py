@@ -1,0 +1,61 @@
+"""What the journal of a link store has of a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import msgpack
+
+from webcrawl.documents.html.link_rows import PackedRows, unpack_rows
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The links of one fetch of one page.
+
+    url, crawl, depth   of the page
+    time                of the fetch, in microseconds since 1970
+    nofollow            the page says so of all its links
+    rows                `LinkRows`, packed; in the order of the page
+    read_at             when the archived page was read again, like `time`; None for a fetch
+    """
+
+    url: str
+    crawl: str
+    depth: int
+    time: int
+    nofollow: bool
+    rows: tuple[bytes, ...]
+    read_at: int | None = None
+
+    def unpacked(self) -> list[PackedRows]:
+        """Returns the rows; raises ValueError if they are damaged."""
+        return [unpack_rows(part) for part in self.rows]
+
+
+def pack_entry(entry: Entry) -> bytes:
+    """Returns an entry as MessagePack."""
+    # `astuple` would copy each value
+    values = [getattr(entry, name) for name in Entry.__slots__]
+    return bytes(msgpack.packb(values, unicode_errors="replace"))
+
+
+def unpack_entry(data: bytes) -> Entry:
+    """Reverses `pack_entry`; raises ValueError for anything else."""
+    try:
+        url, crawl, depth, fetched, nofollow, rows, again = msgpack.unpackb(data)
+        read_at = None if again is None else int(again)
+        made = Entry(str(url), str(crawl), int(depth), int(fetched), bool(nofollow), tuple(rows), read_at)
+    except Exception as error:
+        raise ValueError(f"not links of a page: {error}") from error
+    if not all(type(part) is bytes for part in made.rows):
+        raise ValueError("not links of a page")
+    return made
+
+
+def microseconds(moment: datetime) -> int:
+    """Returns a time as in `Entry`."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,165 @@
+"""Stores rows as they come, in a folder or by way of one in an object store, as Parquet."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from webcrawl.config import StoreConfig
+from webcrawl.documents.disk import occupied, prepare
+from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.stores.archive import spool_of
+from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.spooled_archive import CLOSE_SECONDS
+from webcrawl.stores.tables.files import SUFFIX, Make, finish_journals, journal_path
+from webcrawl.stores.tables.journal import Journal
+from webcrawl.stores.uploads import Uploads
+from webcrawl.stores.warc.files import unique_name
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 1.0
+_FINISH_SECONDS = 60.0
+
+
+class Table(NamedTuple):
+    """What the rows of a table are called in messages, and how its Parquet files are made of journals."""
+
+    what: str
+    make: Make
+
+
+class TableStore:
+    """Writes entries into a journal, and makes Parquet files of journals in a thread of its own.
+
+    An entry survives a crash of the process once `write` has returned. A journal is finished when it has `roll_bytes`
+    or is `roll_seconds` old (0: no limit of age). Journals that dead processes left are finished at the start, once a
+    minute, and at the end. `uploads` send the finished files, if given. When `spool_max` bytes wait for that, `write`
+    raises StoreUnavailable.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        crawl: str,
+        table: Table,
+        *,
+        roll_bytes: int,
+        roll_seconds: float = 0,
+        uploads: Uploads | None = None,
+        spool_max: int = 0,
+        close_seconds: float = CLOSE_SECONDS,
+    ) -> None:
+        prepare(folder, table.what)
+        self._folder, self._crawl, self._table = folder, crawl, table
+        self._roll_bytes, self._roll_seconds = roll_bytes, roll_seconds
+        self._uploads, self._spool_max, self._close_seconds = uploads, spool_max, close_seconds
+        self._room = 0
+        self._serial = 0
+        self._journal: Journal | None = None
+        self._lock = threading.Lock()
+        self._news, self._ending = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name=table.what, daemon=True)
+        self._thread.start()
+
+    def write(self, entries: Sequence[bytes]) -> None:
+        """Appends entries, all or none; raises StoreError, StoreUnavailable when there is no room."""
+        with self._lock:
+            if self._uploads is not None and self._spool_max:
+                self._check_room()
+            if self._journal is not None and self._journal.is_broken:
+                self._roll()
+            if self._journal is None:
+                self._journal = self._begin()
+            before = self._journal.size
+            self._journal.write(entries)
+            self._room -= self._journal.size - before
+            if self._journal.size >= self._roll_bytes:
+                self._roll()
+
+    def close(self) -> None:
+        """Finishes all journals, and uploads for `close_seconds` at most."""
+        self._ending.set()
+        self._news.set()
+        self._thread.join()
+        try:
+            with self._lock:
+                self._roll()
+            finish_journals(self._folder, self._table.make)
+        finally:
+            if self._uploads is not None:
+                self._uploads.finish(self._close_seconds)
+
+    def _begin(self) -> Journal:
+        while True:
+            self._serial += 1
+            journal = Journal(journal_path(self._folder, unique_name(self._crawl, self._serial)))
+            if journal.is_ours:
+                return journal
+            journal.close()
+
+    def _roll(self) -> None:
+        """Leaves the current journal to be finished, as if its process had died."""
+        journal, self._journal = self._journal, None
+        if journal is not None:
+            journal.close()
+            self._news.set()
+
+    def _run(self) -> None:
+        """Finishes journals until the store is closed."""
+        finish_at = 0.0
+        while not self._ending.is_set():
+            has_rolled = self._news.wait(_LOOK_SECONDS)
+            self._news.clear()
+            try:
+                with self._lock:
+                    if self._journal is not None and self._is_old(self._journal):
+                        self._roll()
+                if has_rolled or time.monotonic() >= finish_at:
+                    finish_at = time.monotonic() + _FINISH_SECONDS
+                    self._finish()
+            except StoreError as error:
+                logger.warning("%s; the %s are in a journal, which is tried again", error, self._table.what)
+            except Exception:
+                logger.exception(
+                    "A journal of %s could not be finished, and is tried again", self._table.what
+                )
+
+    def _finish(self) -> None:
+        """Finishes journals, and has all finished files uploaded, also those that earlier runs left."""
+        try:
+            finish_journals(self._folder, self._table.make)
+        finally:
+            if self._uploads is not None:
+                self._uploads.wake()
+
+    def _is_old(self, journal: Journal) -> bool:
+        return 0 < self._roll_seconds <= time.monotonic() - journal.begun_at
+
+    def _check_room(self) -> None:
+        """Raises StoreUnavailable when the spool is full; notes how much may be written before it is checked again."""
+        assert self._uploads is not None
+        if self._room > 0:
+            return
+        # the spool of the archive is around it, and the limit is for both
+        waiting = occupied(self._folder) + occupied(self._folder.parent)
+        self._room = self._spool_max - waiting
+        if self._room <= 0:
+            self._uploads.wake()
+            raise StoreUnavailable(
+                f"{waiting / 1e6:,.1f} MB wait in {self._folder.parent}: STORE_SPOOL_MAX_BYTES is reached"
+            )
+
+
+def table_place(config: StoreConfig, uri: str) -> tuple[Path, dict[str, Any]]:
+    """Returns the folder and the options of a table at a URI below STORE_URI; raises StoreError."""
+    store = open_store(uri, "STORE_URI", config.object_stores)
+    options: dict[str, Any] = {"roll_seconds": config.roll_seconds}
+    if store.folder is not None:
+        return store.folder, options
+    spool = spool_of(config, uri)
+    return spool, options | {"uploads": Uploads(store, spool, SUFFIX), "spool_max": config.spool_max}

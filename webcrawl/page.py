@@ -145,10 +145,15 @@ class TransientFields:
         self._readable = self.text_hash = None
 
     @property
+    def stored_text(self) -> str:
+        """The text that TEXT stores, before it has lines: the main part, or the whole text without one, or ""."""
+        return self.main_text or self.text or ""
+
+    @property
     def readable_text(self) -> str:
-        """The main part of the text, or the whole text without one, with a line for each block; "" without text."""
+        """`stored_text` with a line for each block."""
         if self._readable is None:
-            self._readable = "\n".join(lines_of(self.main_text or self.text or ""))
+            self._readable = "\n".join(lines_of(self.stored_text))
         return self._readable
 
     def begin(self) -> None:

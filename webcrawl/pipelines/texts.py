@@ -74,7 +74,7 @@ class _Table:
         """Does nothing: the table has a thread of its own for that."""
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
-        self._table.write([page for page in pages if page.readable_text])
+        self._table.write(pages)
         return [None] * len(pages)
 
 

@@ -155,6 +155,7 @@ def test_a_damaged_journal_is_named_and_its_sound_pages_are_kept(
 def test_a_table_without_rows_leaves_no_file(tmp_path: Path) -> None:
     table = TextTable(tmp_path, "news")
     table.write([])
+    table.write([page(1, main_text=" \n"), page(2, main_text=None)])
     table.close()
     assert list(tmp_path.iterdir()) == []
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from webcrawl.config import StoreConfig
 from webcrawl.config.libraries import arrow_library
+from webcrawl.documents.many_lines import lines_of_many
 from webcrawl.documents.values import clean
 from webcrawl.page import Page
 from webcrawl.stores.tables.journal import Reading
@@ -50,8 +51,12 @@ class TextTable:
         self._table = TableStore(folder, crawl, Table("texts", make_table), roll_bytes=roll_bytes, **options)
 
     def write(self, pages: Sequence[Page]) -> None:
-        """Appends the text of pages, all or none; raises StoreError, StoreUnavailable when there is no room."""
-        self._table.write([_packed(some, self._crawl) for some in _batches(pages)])
+        """Appends the text of those pages that have text, all or none.
+
+        Raises StoreError, StoreUnavailable when there is no room.
+        """
+        packed = [_packed(some, self._crawl) for some in _batches(pages)]
+        self._table.write([one for one in packed if one is not None])
 
     def close(self) -> None:
         """See `TableStore.close`."""
@@ -98,7 +103,7 @@ def _batches(pages: Sequence[Page]) -> Iterator[list[Page]]:
     characters = 0
     for page in pages:
         batch.append(page)
-        characters += len(page.readable_text) + len(page.markdown or "")
+        characters += len(page.stored_text) + len(page.markdown or "")
         if characters >= _BATCH_CHARACTERS:
             yield batch
             batch, characters = [], 0
@@ -106,13 +111,17 @@ def _batches(pages: Sequence[Page]) -> Iterator[list[Page]]:
         yield batch
 
 
-def _packed(pages: list[Page], crawl: str) -> bytes:
-    """Returns the rows of pages as an Arrow record batch."""
+def _packed(pages: list[Page], crawl: str) -> bytes | None:
+    """Returns the rows of those pages that have text as an Arrow record batch; None if none has."""
+    lines = lines_of_many([page.stored_text for page in pages])
+    pages, texts = [page for page, text in zip(pages, lines, strict=True) if text], [*filter(None, lines)]
+    if not pages:
+        return None
     values = {name: [getattr(page, name) for page in pages] for name in (*_NUMBERS, *_TIMES)}
     for name in _TEXTS:
         values[name] = [clean(text) if (text := getattr(page, name)) else None for page in pages]
     values["crawl"] = [crawl] * len(pages)
-    values["text"] = [page.readable_text for page in pages]
+    values["text"] = texts
     values["markdown"] = [page.markdown or None for page in pages]
     columns = [_column(values[field.name], field.type) for field in _schema()]
     return bytes(pyarrow().record_batch(columns, schema=_schema()).serialize())

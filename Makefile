@@ -35,7 +35,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check settings constraints format picture pictures dashboard screenshots uplot docs bench bench-options bench-micro bench-long bench-frontier bench-metadata bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-mining bench-graph bench-dashboard replay chaos structure clean
+.PHONY: help numbers crawl test check settings constraints format picture pictures dashboard screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-metadata bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-mining bench-graph bench-dashboard replay chaos structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -100,6 +100,9 @@ docs: .venv/.dev ## Build the documentation as a site in build/site, and check i
 
 bench: .venv/.dev ## Compare crawls of the same pages by this project and others; ARGS="--only links,scrapy"
 	@$(BIN)/python -m benchmarks.compare $(ARGS)
+
+bench-pair: .venv/.dev ## Compare the CPU of two crawls that run at the same time; ARGS="--of full-stored --to full"
+	@$(BIN)/python -m benchmarks.pair $(ARGS)
 
 bench-options: .venv/.dev ## Compare crawls with each option and without; ARGS="--only feed --rounds 5"
 	@$(BIN)/python -m benchmarks.options $(ARGS)

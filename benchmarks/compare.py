@@ -24,6 +24,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from benchmarks.contender import CONTENDERS, ROOT, Contender, Task
 from benchmarks.report import BEGIN, Result, Run, bars, page_with, result, table, write
@@ -46,11 +47,26 @@ DEFAULT = {
 def crawl(
     contender: Contender, web: Web, seeds: list[str], pages: int, settings: Mapping[str, str] | None = None
 ) -> Run:
-    """Runs one crawl in an empty folder; prints the end of its output if it fails."""
+    """Runs one crawl, and counts what the web was asked for; prints the end of its output if it fails."""
+    web.forget()
+    cost = spent(contender, web, seeds, pages, settings)
+    return Run(
+        web.got(),
+        cost["exit_code"],
+        cost["crawler_cpu"],
+        cost["engine_cpu"],
+        cost["crawler_peak_kib"] / 1024,
+        cost["engine_peak_kib"] / 1024,
+    )
+
+
+def spent(
+    contender: Contender, web: Web, seeds: list[str], pages: int, settings: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Runs one crawl in an empty folder; returns what measured.py prints of it."""
     home = Path(tempfile.mkdtemp(prefix="bench-"))
     command = [sys.executable, str(ROOT / "benchmarks" / "measured.py"), *contender.server(home), "--"]
     command += contender.command(Task(seeds, pages, web.per_host, web.delay, home, settings or {}))
-    web.forget()
     with (home / "output").open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -62,7 +78,7 @@ def crawl(
             env={**os.environ, "SSL_CERT_FILE": str(web.authority)} if web.authority else None,
         )
         try:
-            cost = json.loads(process.communicate(timeout=LIMIT_SECONDS)[0])
+            cost: dict[str, Any] = json.loads(process.communicate(timeout=LIMIT_SECONDS)[0])
         except subprocess.TimeoutExpired:
             raise SystemExit(
                 f"{contender.title} did not end within {LIMIT_SECONDS} s: {home}/output"
@@ -73,14 +89,7 @@ def crawl(
     if cost["exit_code"]:
         print((home / "output").read_text(errors="replace")[-3000:])
     shutil.rmtree(home)
-    return Run(
-        web.got(),
-        cost["exit_code"],
-        cost["crawler_cpu"],
-        cost["engine_cpu"],
-        cost["crawler_peak_kib"] / 1024,
-        cost["engine_peak_kib"] / 1024,
-    )
+    return cost
 
 
 def in_turn(chosen: list[Contender]) -> list[Contender]:

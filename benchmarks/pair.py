@@ -1,0 +1,76 @@
+"""Crawls the same real pages with two of our contenders at the same time, and prints the ratio of their CPU.
+
+    make bench-pair [ARGS="--of full-stored --to full --rounds 8"]
+
+Both see the same machine in the same seconds, so ratios of rounds differ by a hundredth or two, where crawls by turns
+(`make bench`) differ by a tenth on a shared machine. CPU is counted as there, and is a little higher for both, because
+they share the caches. Speeds cannot be compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import statistics
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from benchmarks.compare import spent
+from benchmarks.contender import CONTENDERS, ROOT, Contender
+from benchmarks.served import Web
+from benchmarks.sites import available
+
+OURS = [name for name, contender in CONTENDERS.items() if not contender.venv]
+
+
+def together(pair: list[Contender], web: Web, seeds: list[str]) -> list[float]:
+    """Crawls the web with both; returns the CPU of each in seconds."""
+    with ThreadPoolExecutor(len(pair)) as threads:
+        costs = list(threads.map(lambda one: spent(one, web, seeds, 0), pair))
+    if any(cost["exit_code"] for cost in costs):
+        raise SystemExit("a crawl has failed")
+    return [cost["crawler_cpu"] + cost["engine_cpu"] for cost in costs]
+
+
+def pages_of(contender: Contender, web: Web) -> int:
+    """Returns the number of pages of the web that are crawled."""
+    web.forget()
+    spent(contender, web, web.seeds, 0)
+    return web.got().pages
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--of", choices=OURS, default="full-stored", help="the contender that is measured")
+    parser.add_argument("--to", choices=OURS, default="full", help="the one that it is compared with")
+    parser.add_argument("--rounds", type=int, default=8)
+    said = parser.parse_args()
+    compileall.compile_dir(ROOT / "webcrawl", quiet=1)
+    pair = [CONTENDERS[said.of], CONTENDERS[said.to]]
+    with tempfile.TemporaryDirectory(prefix="bench-web-") as home:
+        web = Web("http", available(), Path(home))
+        with web.served():
+            pages = pages_of(pair[1], web)
+            starts, wholes = [], []
+            for number in range(1, said.rounds + 1):
+                starts.append(together(pair, web, [web.start]))
+                wholes.append(together(pair, web, web.seeds))
+                print(
+                    f"{number}/{said.rounds} {said.of} {wholes[-1][0]:.1f} s, {said.to} {wholes[-1][1]:.1f} s",
+                    flush=True,
+                )
+    first = [statistics.median(column) for column in zip(*starts, strict=True)]
+    costs = [[(cpu - start) / pages * 1e3 for cpu, start in zip(one, first, strict=True)] for one in wholes]
+    ratios = [of / to for of, to in costs]
+    of, to = [statistics.median(column) for column in zip(*costs, strict=True)]
+    print(f"{pages:,} pages: {said.of} {of:.2f} ms a page, {said.to} {to:.2f}")
+    print(
+        f"ratio {statistics.median(ratios):.3f} (median of {said.rounds}; {min(ratios):.3f} to {max(ratios):.3f})"
+    )
+
+
+if __name__ == "__main__":
+    main()

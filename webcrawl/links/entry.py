@@ -12,7 +12,7 @@ from webcrawl.documents.html.link_rows import PackedRows, unpack_rows
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry:
     """The links of one fetch of one page.
 

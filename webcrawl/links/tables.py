@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -45,9 +44,10 @@ class Rows:
         return len(self._elements)
 
     def add(self, entry: Entry) -> None:
-        """Adds the rows of a page; raises ValueError, and adds none, if they are damaged."""
+        """Adds the rows of a page, and takes them from the entry; raises ValueError if they are damaged."""
         parts = entry.unpacked()
-        self._entries.append(replace(entry, rows=()))
+        entry.rows = ()
+        self._entries.append(entry)
         self._lengths.append(sum([part.number for part in parts]))
         for part in parts:
             self._blocks += part.blocks

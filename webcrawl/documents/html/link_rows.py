@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable
 from contextlib import suppress
@@ -10,12 +9,11 @@ from dataclasses import dataclass, field
 
 import msgpack
 from selectolax.lexbor import LexborNode
-from xxhash import xxh3_64_intdigest
 
 from webcrawl.documents.document import Document
+from webcrawl.documents.html.link_blocks import blocks_around
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, MAX_TEXTS, is_plain, text_of
 from webcrawl.documents.html.links import PageLinks, link_of_fragments
-from webcrawl.documents.html.text import INLINE
 from webcrawl.documents.link_elements import Attributes
 from webcrawl.documents.mime.facts import collapsed
 from webcrawl.errors import InvalidURL
@@ -32,15 +30,7 @@ ELEMENTS = (
 """Where a link was found: in an element of HTML, in the text of the page, in a header, or in another document."""
 
 _CODES = {name: code for code, name in enumerate(ELEMENTS)}
-_DIGIT = re.compile(r"\d")
-_MASK = (1 << 64) - 1
-_HALF = 1 << 63
-_MAX_CLASSES = 500
-"""Characters of a `class` that are looked at."""
-_ROOT = 0
-_MAX_STEPS = 1 << 13
-_steps: dict[tuple[int, str | None, str | None], int] = {}
-"""The hash of the block in another one that an element with some classes is: the same ones on page after page."""
+_CODES_OF_ELEMENTS = bytes(_CODES.values())
 
 
 _MAX_SHORT_TEXTS = 1 << 12
@@ -56,7 +46,7 @@ class LinkRows:
     texts      of `a`, or the `alt` or `title` of other elements: MAX_LINK_TEXT characters at most, "" without one
     rels       the values of `rel` in lower case; "" without one
     elements   the indexes of their names in ELEMENTS
-    blocks     see `_blocks_around`; 0 for a link that is in no element
+    blocks     see `link_blocks`; 0 for a link that is in no element
     """
 
     targets: list[str] = field(default_factory=list)
@@ -111,7 +101,7 @@ def rows_of(
         add_rel(rel)
         add_element(_CODES[tag])
         found.append(node)
-    rows.blocks.extend(_blocks_around(found))
+    rows.blocks.extend(blocks_around(found))
     if text_links and left >= 0:
         known = set(rows.targets)
         rows.add_plain([link for link in links.links if link not in known], "text")
@@ -155,19 +145,20 @@ def unpack_rows(data: bytes) -> PackedRows:
         rows = PackedRows(*msgpack.unpackb(data))
     except Exception as error:
         raise ValueError(f"not rows of links: {error}") from error
-    lines = rows.targets, rows.texts, rows.rels
-    if (
-        not all(type(one) is bytes for one in (*lines, rows.elements, rows.blocks))
-        or type(rows.number) is not int
-        or any(one.count(b"\n") != rows.number for one in lines)
-        or any(one[-1:] not in (b"", b"\n") for one in lines)
-        or len(rows.elements) != rows.number
-        or len(rows.blocks) != rows.number * 8
-        or max(rows.elements, default=0) >= len(ELEMENTS)
+    number = rows.number
+    if not (
+        type(number) is int
+        and type(rows.elements) is type(rows.blocks) is bytes
+        and len(rows.elements) == number
+        and len(rows.blocks) == number * 8
+        and not rows.elements.translate(None, _CODES_OF_ELEMENTS)
     ):
         raise ValueError("not rows of links")
-    for one in lines:
-        one.decode()
+    for lines in (rows.targets, rows.texts, rows.rels):
+        if type(lines) is not bytes or lines.count(b"\n") != number or lines[-1:] not in (b"", b"\n"):
+            raise ValueError("not rows of links")
+        if not lines.isascii():
+            lines.decode()
     return rows
 
 
@@ -225,72 +216,3 @@ def _remembered(raw: str) -> str:
 
 def _name(tag: str, attributes: Attributes) -> str:
     return "" if tag in ("a", "meta") else attributes.get("alt" if tag == "area" else "title") or ""
-
-
-def _blocks_around(nodes: Iterable[LexborNode]) -> list[int]:
-    """Returns the hash of the block that each node stands in: the nearest element around it that is not inline.
-
-    It is that of its path, which has the names of all elements from the root, and their classes without those that have
-    digits. So the same place has the same hash on all pages that one template makes.
-    """
-    blocks: list[int] = []
-    # by the place of an element in memory; inline elements have the hash of their block
-    hashes: dict[int, int] = {}
-    known, steps, add = hashes.get, _steps.get, blocks.append
-    for node in nodes:
-        if (parent := node.parent) is None:
-            add(_ROOT)
-            continue
-        place = parent.mem_id
-        if (block := known(place)) is None:
-            # most often only the nearest element is new
-            above = parent.parent
-            if above is None:
-                path = _ROOT
-            elif (found := known(above.mem_id)) is not None:
-                path = found
-            else:
-                path = _path(above, hashes)
-            if (block := steps((path, parent.tag, parent.attributes.get("class")))) is None:
-                block = _block(path, parent)
-            hashes[place] = block
-        add(block)
-    return blocks
-
-
-def _path(node: LexborNode | None, hashes: dict[int, int]) -> int:
-    """Returns the hash of an element, and adds it and those around it to `hashes`; each is looked at once."""
-    known, steps = hashes.get, _steps.get
-    new: list[tuple[int, LexborNode]] = []
-    found: int | None = _ROOT
-    while node is not None and (found := known(place := node.mem_id)) is None:
-        new.append((place, node))
-        node = node.parent
-    path = _ROOT if found is None else found
-    while new:
-        place, one = new.pop()
-        if (found := steps((path, one.tag, one.attributes.get("class")))) is None:
-            found = _block(path, one)
-        path = hashes[place] = found
-    return path
-
-
-def _block(path: int, node: LexborNode) -> int:
-    """Returns the hash of the block that a node is, or stands in if it is inline; `path` is that around it."""
-    step = path, node.tag, node.attributes.get("class")
-    known = _steps.get(step)
-    if known is None:
-        if len(_steps) >= _MAX_STEPS:
-            _steps.clear()
-        tag, classes = step[1] or "", (step[2] or "")[:_MAX_CLASSES]
-        known = path if tag in INLINE else _extended(path, tag, classes)
-        if len(step[2] or "") <= _MAX_CLASSES:
-            _steps[step] = known
-    return known
-
-
-def _extended(path: int, tag: str, classes: str) -> int:
-    """Returns the hash of the path of an element in the block that has the hash `path`."""
-    kept = [one for one in classes.split() if not _DIGIT.search(one)]
-    data = ".".join([tag, *kept]).encode("utf-8", "replace")
-    return xxh3_64_intdigest(data, path & _MASK) - _HALF

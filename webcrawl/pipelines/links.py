@@ -12,7 +12,7 @@ from webcrawl.documents.html.link_rows import document_rows, pack_rows
 from webcrawl.links.entry import Entry, microseconds
 from webcrawl.links.store import open_link_store
 from webcrawl.page import Page
-from webcrawl.stores.group_commit import Batches
+from webcrawl.stores.group_commit import PAUSE, Batches
 from webcrawl.stores.history import UNCHANGED
 
 
@@ -25,7 +25,7 @@ class LinksPipeline:
     def __init__(self, session: Session) -> None:
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         self._store = open_link_store(session.stores, session.connection.keys.crawl)
-        self._batches: Batches[Page, None] = Batches(self._write)
+        self._batches: Batches[Page, None] = Batches(self._write, pause=PAUSE)
         self._session = session
 
     @classmethod

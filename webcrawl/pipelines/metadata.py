@@ -18,7 +18,7 @@ from webcrawl.documents.exchange import digest_bytes
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import ConfigurationError, EngineUnavailable, StoreError, StoreUnavailable
 from webcrawl.page import Page
-from webcrawl.stores.group_commit import Batches
+from webcrawl.stores.group_commit import PAUSE, Batches
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class MetadataPipeline:
         session.stores.data_dir.mkdir(parents=True, exist_ok=True)
         # now, not when the spider opens: an unusable database stops the crawl before it starts
         self._metadata = Metadata(session.stores.metadata, history=session.stores.history)
-        self._batches = Batches(self._write)
+        self._batches = Batches(self._write, pause=PAUSE)
         self._crawler = crawler
         self._session = session
         if session.config.importance != "off":

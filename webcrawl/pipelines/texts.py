@@ -14,7 +14,7 @@ from webcrawl.crawler.session import Session
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
 from webcrawl.stores.archive import open_wet
-from webcrawl.stores.group_commit import Batches
+from webcrawl.stores.group_commit import PAUSE, Batches
 from webcrawl.stores.tables.texts import open_text_table
 from webcrawl.worker.backpressure import POLL_SECONDS
 
@@ -62,7 +62,7 @@ class _Table:
 
     def __init__(self, session: Session) -> None:
         self._table = open_text_table(session.stores, session.connection.keys.crawl)
-        self._batches: Batches[Page, None] = Batches(self._write)
+        self._batches: Batches[Page, None] = Batches(self._write, pause=PAUSE)
 
     async def put(self, page: Page) -> None:
         await self._batches.put(page)
@@ -84,7 +84,7 @@ class _Wet:
     def __init__(self, session: Session) -> None:
         about = {"prefix": session.connection.keys.crawl, "software": f"webcrawl/{webcrawl.__version__}"}
         self._files = open_wet(session.stores, **about)
-        self._batches: Batches[Page, None] = Batches(self._write)
+        self._batches: Batches[Page, None] = Batches(self._write, pause=PAUSE)
 
     async def put(self, page: Page) -> None:
         await self._batches.put(page)

@@ -17,7 +17,7 @@ from webcrawl.documents.disk import shortage
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
 from webcrawl.stores.archive import open_archive
-from webcrawl.stores.group_commit import Batches
+from webcrawl.stores.group_commit import PAUSE, Batches
 from webcrawl.stores.warc.files import WarcPlace
 from webcrawl.worker.backpressure import POLL_SECONDS
 
@@ -38,7 +38,7 @@ class WarcPipeline:
             software=f"webcrawl/{webcrawl.__version__}",
             info={"http-header-user-agent": user_agent, "robots": "obey" if obeys else "ignore"},
         )
-        self._batches = Batches(self._write)
+        self._batches = Batches(self._write, pause=PAUSE)
         self._crawler = crawler
         self._session = session
         self._tending: asyncio.Task[None] | None = None

@@ -199,3 +199,35 @@ def test_error_of_one_item_raises_only_for_its_caller() -> None:
         await batches.close()
 
     run(crawl())
+
+
+def test_a_busy_store_collects_items_and_a_single_one_does_not_wait() -> None:
+    disk = Disk()
+
+    async def crawl() -> None:
+        batches = Batches(disk.write, pause=0.05)
+        for item in (1, 2):
+            await batches.put(item)
+        assert disk.written == [[1], [2]]
+        await asyncio.gather(batches.put(3), batches.put(4))
+        waiting = [asyncio.create_task(batches.put(5))]
+        for item in (6, 7):
+            await asyncio.sleep(0)
+            waiting.append(asyncio.create_task(batches.put(item)))
+        await asyncio.gather(*waiting)
+        assert disk.written == [[1], [2], [3, 4], [5, 6, 7]]
+        await batches.close()
+
+    run(crawl())
+
+
+def test_a_full_batch_does_not_wait_for_more() -> None:
+    disk = Disk()
+
+    async def crawl() -> None:
+        batches = Batches(disk.write, 2, pause=60.0)
+        await asyncio.gather(*map(batches.put, range(6)))
+        assert disk.written == [[0, 1], [2, 3], [4, 5]]
+        await batches.close()
+
+    run(crawl(), seconds=10.0)

@@ -16,7 +16,7 @@ from webcrawl.engine.keys import Keys
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import EngineFull
-from webcrawl.stores.group_commit import PAUSE, GroupCommit
+from webcrawl.stores.group_commit import GroupCommit
 
 _ID = 6
 _SIMHASH = 8
@@ -50,7 +50,7 @@ class DuplicateIndex:
     def __init__(self, engine: Engine, keys: Keys) -> None:
         self._engine = engine
         self._keys = keys
-        self._calls: GroupCommit[list[Call], list[Any]] = GroupCommit(self._run_lists, pause=PAUSE)
+        self._calls: GroupCommit[list[Call], list[Any]] = GroupCommit(self._run_lists)
 
     async def same_payload(
         self, digest: bytes, url: str, fetched_at: datetime, reading: str = ""

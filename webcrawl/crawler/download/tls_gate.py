@@ -30,10 +30,6 @@ _FORGIVEN = 16
 """One byte with little content is forgiven for so many with content."""
 
 
-class TLSFlood(ConnectionError):
-    """A server sends too much of what TLS allows besides content."""
-
-
 class TLSGate(asyncio.Protocol):
     """The protocol under TLS: gives what arrives to `tls`, the event loop's own implementation, a piece at a time.
 
@@ -46,7 +42,7 @@ class TLSGate(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._bare = 0
         self._piece = PIECE
-        self.flood: TLSFlood | None = None
+        self.flood: ConnectionError | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(
@@ -98,7 +94,9 @@ class TLSGate(asyncio.Protocol):
         return self._bare <= MOST_BARE
 
     def _refuse(self) -> None:
-        self.flood = TLSFlood(f"the server sends {self._bare:,} bytes of TLS with little or no content")
+        self.flood = ConnectionError(
+            f"the server sends {self._bare:,} bytes of TLS with little or no content"
+        )
         if self._app.transport is not None:
             self._app.set_exception(aiohttp.ClientOSError(str(self.flood)))
         if self._transport is not None:

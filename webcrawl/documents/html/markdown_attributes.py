@@ -33,8 +33,12 @@ def _candidates(node: LexborNode) -> Iterator[LexborNode]:
 
 def number_of(written: str | None, least: int, most: int) -> int:
     """Returns the number that an attribute has, within bounds; `least` if it has none."""
-    if written is None:
-        return least
-    text = written.strip()
+    number = whole_number(written, most)
+    return least if number is None else max(least, number)
+
+
+def whole_number(written: str | None, most: int) -> int | None:
+    """Returns the number that an attribute has, or `most` if that is less; None if it has none."""
+    text = (written or "").strip()
     is_number = text.isascii() and text.isdecimal() and len(text) < 9
-    return max(least, min(int(text), most)) if is_number else least
+    return min(int(text), most) if is_number else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+BULLETS, NO_LIST = -1, -2
 MAX_DEPTH = 20
 """Lists, items and quotations that are nested deeper belong to the one around them."""
 
@@ -12,7 +13,7 @@ class Container:
     """A list, an item of one, or a quotation: each line in it begins with what the ones around it add, and its own.
 
     marker   begins the first line of an item, and each line of a quotation; "" for a list
-    number   of the next item of an ordered list; 0 for other lists, -1 for what is no list
+    number   of the next item of an ordered list; BULLETS for other lists, NO_LIST for what is no list
     listing  the list of an item
     is_other  the items of the list have other markers, because it follows another list at once
     around   this one and those around it, from the inside
@@ -32,7 +33,7 @@ class Container:
         "rest",
     )
 
-    def __init__(self, parent: Container | None, marker: str, number: int = -1) -> None:
+    def __init__(self, parent: Container | None, marker: str, number: int = NO_LIST) -> None:
         is_item = marker not in _NOT_ITEMS
         self.parent = parent
         self.number = number
@@ -47,13 +48,13 @@ class Container:
             return
         self.depth, self.rest = parent.depth + 1, parent.rest + self._indent
         self.around = (self, *parent.around)
-        if marker and parent.number >= 0:
+        if marker and parent.number != NO_LIST:
             self.listing = parent
 
     @classmethod
-    def listed(cls, parent: Container | None, start: int) -> Container | None:
-        """Returns a list whose first item has the number `start`, or 0 for one without numbers."""
-        return cls(parent, "", start) if _is_possible(parent) else parent
+    def listed(cls, parent: Container | None, start: int | None) -> Container | None:
+        """Returns a list whose first item has the number `start`, by default 1; BULLETS for one without numbers."""
+        return cls(parent, "", 1 if start is None else start) if _is_possible(parent) else parent
 
     @classmethod
     def quote(cls, parent: Container | None) -> Container | None:
@@ -61,13 +62,14 @@ class Container:
         return cls(parent, _QUOTE) if _is_possible(parent) else parent
 
     @classmethod
-    def item(cls, parent: Container | None, number: Callable[[], int]) -> Container | None:
-        """Returns the next item of a list; `number` is asked for the item's own one if the list has numbers, or 0."""
+    def item(cls, parent: Container | None, number: Callable[[], int | None]) -> Container | None:
+        """Returns the next item of a list; `number` is asked for the item's own one, if the list has numbers."""
         if not _is_possible(parent):
             return parent
-        if parent is None or parent.number < 1:
+        if parent is None or parent.number < 0:
             return cls(parent, "- ")
-        parent.number = (number() or parent.number) + 1
+        own = number()
+        parent.number = (parent.number if own is None else own) + 1
         return cls(parent, f"{parent.number - 1}. ")
 
     def begin(self) -> str:
@@ -119,7 +121,7 @@ def separation(before: Container | None, now: Container | None) -> str | None:
                 return None
             if one.listing is not None and one.listing.parent is listing.parent:
                 # with the same markers, the lists would be one
-                is_same_kind = bool(one.listing.number) == bool(listing.number)
+                is_same_kind = (one.listing.number == BULLETS) == (listing.number == BULLETS)
                 listing.is_other = is_same_kind and not one.listing.is_other
         is_below = before is listing or (before is listing.parent and before.marker not in _NOT_ITEMS)
         if is_below and item.marker in ("- ", "1. "):

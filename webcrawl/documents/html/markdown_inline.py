@@ -199,6 +199,10 @@ class Destinations:
             found = self._found[written] = self._joined(written) if len(written) <= _MAX_ADDRESS else ""
         return found
 
+    def base(self) -> str:
+        """Returns the destination of an empty address."""
+        return self._made("", "", "")
+
     def _joined(self, written: str) -> str:
         address, mark, fragment = written.strip().partition("#")
         page = self._found.get(address)

@@ -120,6 +120,6 @@ class Inline:
         if kind != LINK_MARK:
             return ""
         written = node.attrs.get("href")
-        if not written or (heading and written.startswith("#")):  # an anchor for the heading
+        if written is None or (heading and written[:1] in ("", "#")):  # an anchor for the heading
             return None
-        return self._destinations.of(written) or None
+        return (self._destinations.of(written) if written else self._destinations.base()) or None

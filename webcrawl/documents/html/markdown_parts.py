@@ -12,6 +12,7 @@ from selectolax.lexbor import LexborNode
 
 from webcrawl.documents.html.markdown_blocks import IMAGE, Block
 from webcrawl.documents.html.text_lines import lines_of, stripped_lines
+from webcrawl.documents.mime.facts import MAX_TEXT
 
 # So many of the lines must be found.
 _LEAST = 0.9
@@ -59,26 +60,37 @@ def keep_main_part(blocks: Sequence[Block], main_text: str) -> bool:
 def _keep_in_order(blocks: Sequence[Block], main_text: str) -> bool:
     """Keeps the blocks that are all of the main part, one after another; returns whether that is so, as it mostly is.
 
-    It is not so if other blocks could be kept as well.
+    It is not so if other blocks could be kept as well. The last block may be longer than what is left of a text that
+    was cut.
     """
     place = len(main_text) - len(main_text.lstrip())
+    is_cut = len(main_text) >= MAX_TEXT
     others: list[str] = []
     for block in blocks:
-        if block.kind != IMAGE:
-            text = block.text.strip()
-            block.is_kept = main_text.startswith(text, place)
-            if not block.is_kept:
-                others.append(text)
-            elif end := _end_of_block(main_text, place + len(text)):
-                place = end.end()
-            else:
+        if block.kind == IMAGE:
+            continue
+        text = block.text.strip()
+        block.is_kept = main_text.startswith(text, place)
+        if block.is_kept:
+            end = _end_of_block(main_text, place + len(text))
+            if end is None:
                 return False
+            place = end.end()
+        elif is_cut and _begins_with_rest(text, main_text, place):
+            block.is_kept, place = True, len(main_text)
+        else:
+            others.append(text)
     if place < len(main_text) or not main_text:
         return False
-    if not others:
+    if is_cut or not others:
         return True
     first_lines = {text.partition("\n")[0].rstrip() for text in others}
     return first_lines.isdisjoint(stripped_lines(main_text)) or _is_only_way(blocks, main_text)
+
+
+def _begins_with_rest(text: str, main_text: str, place: int) -> bool:
+    rest = len(main_text) - place
+    return 0 < rest <= len(text) and text.startswith(main_text[place:].rstrip())
 
 
 def _is_only_way(blocks: Sequence[Block], main_text: str) -> bool:

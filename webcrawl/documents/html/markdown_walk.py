@@ -7,7 +7,7 @@ from typing import Any
 
 from selectolax.lexbor import LexborNode
 
-from webcrawl.documents.html.markdown_attributes import language_of, number_of
+from webcrawl.documents.html.markdown_attributes import language_of, number_of, whole_number
 from webcrawl.documents.html.markdown_blocks import (
     BREAK,
     CODE,
@@ -18,7 +18,7 @@ from webcrawl.documents.html.markdown_blocks import (
     SPACE,
     Block,
 )
-from webcrawl.documents.html.markdown_containers import Container
+from webcrawl.documents.html.markdown_containers import BULLETS, Container
 from webcrawl.documents.html.markdown_elements import (
     HEADER_CELL,
     HEADINGS,
@@ -143,13 +143,13 @@ class Walk:
             around = self._container
             if treatment == IS_ITEM:
                 self._container = Container.item(
-                    around, lambda: number_of(node.attributes.get("value"), 0, _MAX_START)
+                    around, lambda: whole_number(node.attributes.get("value"), _MAX_START)
                 )
             elif treatment == IS_QUOTE:
                 self._container = Container.quote(around)
             else:
-                start = number_of(node.attributes.get("start"), 1, _MAX_START) if tag == ORDERED else 0
-                self._container = Container.listed(around, start)
+                start = whole_number(node.attributes.get("start") or "1", _MAX_START)
+                self._container = Container.listed(around, start if tag == ORDERED else BULLETS)
             return around
         if treatment == IS_TABLE:
             for table in self._tables[-1:]:

@@ -111,7 +111,9 @@ def _words(text: str) -> str:
             "10⁻⁶ CO₂ 1st [¹](https://site.example/folder/x)",
         ),
         ("<ol start=3><li>a<li value=7>b<li>c</ol>", "3. a\n7. b\n8. c"),
+        ("<ol start=0><li>a<li>b<li value=0>c</ol><ol start=x><li>d</ol>", "0. a\n1. b\n0. c\n\n1) d"),
         ("<ul><li value=7>a</ul>", "- a"),
+        ("<p><a href=''>a</a> <h2><a href=''>b</a></h2>", "[a](https://site.example/folder/page)\n\n## b"),
         (
             "<h2>A<a href=#a>¶</a></h2><p>b <a href=#b>§</a> <a href=c>#</a> <a href=#d>*</a>",
             "## A\n\nb [#](https://site.example/folder/c) [\\*](https://site.example/folder/page#d)",

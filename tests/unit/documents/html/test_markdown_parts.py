@@ -110,3 +110,12 @@ def test_lines_before_the_others_are_the_first_ones_if_more_of_them_are_found_th
     blocks = paragraphs(["Title", "Subtitle", "Title", "Only once"])
     assert keep_main_part(blocks, "Title\nSubtitle\nOnly once")
     assert [block.is_kept for block in blocks] == [True, True, False, True]
+
+
+def test_the_last_block_of_a_text_that_was_cut_stays_what_it_is() -> None:
+    lines = "".join(f"line {number} of a log with some words in it\n" for number in range(60_000))
+    markup = f"<p>before</p><main><h1>Log</h1><pre>{lines}</pre><p>The end of it.</p></main>"
+    document = Document(markup.encode(), "text/html", "utf-8", "https://site.example/")
+    found = describe(document, with_markdown=True).markdown
+    assert found is not None and found.startswith("# Log\n\n```\nline 0 of a log") and found.endswith("\n```")
+    assert found.count("```") == 2 and len(found) > 900_000

@@ -74,8 +74,22 @@ class _Table:
         """Does nothing: the table has a thread of its own for that."""
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
-        self._table.write(pages)
+        try:
+            self._table.write(pages)
+        except StoreError:
+            raise
+        except (
+            Exception
+        ):  # a value that a spider has set does not fit, and the other pages are as they should be
+            return [self._written_alone(page) for page in pages]
         return [None] * len(pages)
+
+    def _written_alone(self, page: Page) -> Exception | None:
+        try:
+            self._table.write([page])
+        except Exception as error:
+            return error
+        return None
 
 
 class _Wet:

@@ -19,6 +19,7 @@ from tests.crawls import CHECKOUT
 from tests.unit.warcs import NOW, exchange
 from webcrawl.errors import LibraryMissing, StoreError
 from webcrawl.page import Page
+from webcrawl.pipelines.texts import _Table
 from webcrawl.stores.tables import texts
 from webcrawl.stores.tables.texts import TextTable
 
@@ -178,3 +179,12 @@ def test_a_missing_pyarrow_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(LibraryMissing, match=r"TEXT = parquet needs pyarrow: pip install"):
         TextTable(tmp_path, "news")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_page_with_a_value_that_does_not_fit_fails_alone(tmp_path: Path) -> None:
+    pipeline = object.__new__(_Table)
+    pipeline._table = TextTable(tmp_path, "news")
+    first, second, third = pipeline._write([page(1, title=5), page(2, published_at="never"), page(3)])
+    pipeline._table.close()
+    assert first is third is None and "a value of published_at does not fit" in str(second)
+    assert [(row["warc_offset"], row["title"]) for row in rows(tmp_path)] == [(1, "5"), (3, None)]

@@ -112,27 +112,33 @@ def _batches(pages: Sequence[Page]) -> Iterator[list[Page]]:
 
 
 def _packed(pages: list[Page], crawl: str) -> bytes | None:
-    """Returns the rows of those pages that have text as an Arrow record batch; None if none has."""
+    """Returns the rows of those pages that have text as an Arrow record batch; None if none has.
+
+    Raises ValueError, which names the column, for a value that does not fit.
+    """
     lines = lines_of_many([page.stored_text for page in pages])
     pages, texts = [page for page, text in zip(pages, lines, strict=True) if text], [*filter(None, lines)]
     if not pages:
         return None
     values = {name: [getattr(page, name) for page in pages] for name in (*_NUMBERS, *_TIMES)}
     for name in _TEXTS:
-        values[name] = [clean(text) if (text := getattr(page, name)) else None for page in pages]
+        values[name] = [clean(str(text)) if (text := getattr(page, name)) else None for page in pages]
     values["crawl"] = [crawl] * len(pages)
     values["text"] = texts
     values["markdown"] = [page.markdown or None for page in pages]
-    columns = [_column(values[field.name], field.type) for field in _schema()]
+    columns = [_column(field.name, values[field.name], field.type) for field in _schema()]
     return bytes(pyarrow().record_batch(columns, schema=_schema()).serialize())
 
 
-def _column(values: list[Any], kind: Any) -> Any:
+def _column(name: str, values: list[Any], kind: Any) -> Any:
+    arrow = pyarrow()
     try:
-        return pyarrow().array(values, kind)
+        return arrow.array(values, kind)
     except UnicodeEncodeError:  # lone surrogates
         encoded = [None if text is None else text.encode("utf-8", "replace") for text in values]
-        return pyarrow().array(encoded, kind)
+        return arrow.array(encoded, kind)
+    except (arrow.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"a value of {name} does not fit the table of texts: {error}") from error
 
 
 def _groups(journal: Path) -> Iterator[list[Any]]:

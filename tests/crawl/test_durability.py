@@ -289,6 +289,6 @@ def test_the_engine_exits_after_the_last_worker(start_crawl: StartCrawl, local_w
 def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z" if Path("/proc").is_dir() else True
+    except (ProcessLookupError, FileNotFoundError):  # it may end in between
         return False
-    return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z" if Path("/proc").is_dir() else True

@@ -34,7 +34,7 @@ def together(pair: list[Contender], web: Web, seeds: list[str]) -> list[float]:
 
 
 def pages_of(contender: Contender, web: Web) -> int:
-    """Returns the number of pages of the web that are crawled."""
+    """Counts the pages of a crawl of the web."""
     web.forget()
     spent(contender, web, web.seeds, 0)
     return web.got().pages

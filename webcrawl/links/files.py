@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from pathlib import Path
 
 from webcrawl.links.entry import unpack_entry
@@ -25,10 +24,10 @@ def make_table(journal: Path, path: Path) -> bool:
     with journal.open("rb") as file:
         reading = Reading(file)
         for data in reading:
-            damaged += 1
-            with suppress(ValueError):
+            try:
                 rows.add(unpack_entry(data))
-                damaged -= 1
+            except ValueError:
+                damaged += 1
     if damaged := damaged + reading.damaged:
         logger.warning("%s is damaged: the links of %d pages or more in it are lost", journal, damaged)
     if len(rows):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
@@ -57,30 +58,40 @@ class TextsPipeline:
             await store.close()
 
 
-class _Table:
-    """The table of texts, and the thread that writes it. The lines of texts are made there, off the loop."""
+class _Store:
+    """Texts of one kind, and the thread that writes them; the lines of texts are made there, off the loop."""
+
+    def __init__(self, close: Callable[[], None]) -> None:
+        self._close = close
+        self.batches: Batches[Page, None] = Batches(self._write, pause=PAUSE)
+
+    async def put(self, page: Page) -> None:
+        await self.batches.put(page)
+
+    async def close(self) -> None:
+        await self.batches.close(self._close)
+
+    async def tend(self) -> None:
+        """Does what must be done also while nothing is written."""
+
+    def _write(self, pages: list[Page]) -> list[None | Exception]:
+        raise NotImplementedError
+
+
+class _Table(_Store):
+    """The table of texts, which has a thread of its own for what must be done while nothing is written."""
 
     def __init__(self, session: Session) -> None:
         self._table = open_text_table(session.stores, session.connection.keys.crawl)
-        self._batches: Batches[Page, None] = Batches(self._write, pause=PAUSE)
-
-    async def put(self, page: Page) -> None:
-        await self._batches.put(page)
-
-    async def close(self) -> None:
-        await self._batches.close(self._table.close)
-
-    async def tend(self) -> None:
-        """Does nothing: the table has a thread of its own for that."""
+        super().__init__(self._table.close)
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
         try:
             self._table.write(pages)
         except StoreError:
             raise
-        except (
-            Exception
-        ):  # a value that a spider has set does not fit, and the other pages are as they should be
+        except Exception:
+            # a value that a spider has set does not fit, and the other pages are as they should be
             return [self._written_alone(page) for page in pages]
         return [None] * len(pages)
 
@@ -92,26 +103,20 @@ class _Table:
         return None
 
 
-class _Wet:
-    """WET files, and the thread that writes them."""
+class _Wet(_Store):
+    """WET files."""
 
     def __init__(self, session: Session) -> None:
         about = {"prefix": session.connection.keys.crawl, "software": f"webcrawl/{webcrawl.__version__}"}
         self._files = open_wet(session.stores, **about)
-        self._batches: Batches[Page, None] = Batches(self._write, pause=PAUSE)
-
-    async def put(self, page: Page) -> None:
-        await self._batches.put(page)
-
-    async def close(self) -> None:
-        await self._batches.close(self._files.close)
+        super().__init__(self._files.close)
 
     async def tend(self) -> None:
         """Closes old files, also while nothing is written."""
         failure = ""
         while True:
             try:
-                failure = await self._batches.run(self._files.tend)
+                failure = await self.batches.run(self._files.tend)
             except StoreError as error:
                 if str(error) != failure:
                     logger.error("%s", error)
@@ -119,7 +124,7 @@ class _Wet:
             await asyncio.sleep(POLL_SECONDS)
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
-        """Writes the texts of pages one by one, as WarcPipeline does. Their lines are made here, off the loop."""
+        """Writes the texts of pages one by one, as WarcPipeline does."""
         results: list[None | Exception] = []
         for page in pages:
             try:

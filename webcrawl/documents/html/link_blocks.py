@@ -47,8 +47,8 @@ def blocks_around(nodes: Iterable[LexborNode]) -> list[int]:
                 path = _path(above, hashes)
             if (tag := parent.tag) in INLINE:
                 block = path
-            elif (block := steps((path, tag, parent.attributes.get("class")))) is None:
-                block = _block(path, parent)
+            elif (block := steps(step := (path, tag, parent.attributes.get("class")))) is None:
+                block = _remembered(*step)
             hashes[place] = block
         add(block)
     return blocks
@@ -66,24 +66,21 @@ def _path(node: LexborNode | None, hashes: dict[int, int]) -> int:
     while new:
         place, one = new.pop()
         if (tag := one.tag) not in INLINE:
-            found = steps((path, tag, one.attributes.get("class")))
-            path = _block(path, one) if found is None else found
+            step = path, tag, one.attributes.get("class")
+            found = steps(step)
+            path = _remembered(*step) if found is None else found
         hashes[place] = path
     return path
 
 
-def _block(path: int, node: LexborNode) -> int:
-    """Returns the hash of the block that a node is, or stands in if it is inline; `path` is that around it."""
-    step = path, node.tag, node.attributes.get("class")
-    known = _steps.get(step)
-    if known is None:
-        if len(_steps) >= _MAX_STEPS:
-            _steps.clear()
-        tag, classes = step[1] or "", (step[2] or "")[:_MAX_CLASSES]
-        known = path if tag in INLINE else _extended(path, tag, classes)
-        if len(step[2] or "") <= _MAX_CLASSES:
-            _steps[step] = known
-    return known
+def _remembered(path: int, tag: str | None, classes: str | None) -> int:
+    """Returns the hash of a block in the one that has the hash `path`; keeps it unless `classes` are long."""
+    block = _extended(path, tag or "", (classes or "")[:_MAX_CLASSES])
+    if len(_steps) >= _MAX_STEPS:
+        _steps.clear()
+    if len(classes or "") <= _MAX_CLASSES:
+        _steps[path, tag, classes] = block
+    return block
 
 
 def _extended(path: int, tag: str, classes: str) -> int:

@@ -1,6 +1,6 @@
 """The text of pages as a table; docs/texts.md has its columns.
 
-An entry of its journal is an Arrow record batch of a few pages, of which the Parquet file is put together.
+Each entry of its journal is an Arrow record batch of a few pages. The Parquet file consists of these batches.
 """
 
 from __future__ import annotations

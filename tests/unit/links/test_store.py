@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -18,6 +16,7 @@ import pytest
 
 from tests.crawls import CHECKOUT
 from tests.project.documentation import blocks
+from tests.unit.killed_writers import run_killed
 from tests.unit.links.rows import TIME, entry, table
 from webcrawl.documents.html.link_rows import ELEMENTS, pack_rows, plain_rows
 from webcrawl.errors import LibraryMissing, StoreError, StoreUnavailable
@@ -140,11 +139,7 @@ def test_a_killed_writer_loses_nothing_that_was_written(tmp_path: Path) -> None:
             store.write([entry(f"http://a.example/{number}", "http://b.example/")])
         os.kill(os.getpid(), 9)
     """
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(program), tmp_path], cwd=CHECKOUT, timeout=60)
-    assert run.returncode == -signal.SIGKILL
-    (left, *_) = [path for path in tmp_path.iterdir() if path.suffix == ".journal"]
-    with left.open("ab") as file:  # as if killed amid a write
-        file.write(b"\x50\0\0\0torn")
+    run_killed(program, tmp_path)
     LinkStore(tmp_path, "broad").close()
     assert names(tmp_path) == [".parquet"] * len(names(tmp_path))
     assert {row["from_url"] for row in table(tmp_path)} == {f"http://a.example/{n}" for n in range(100)}

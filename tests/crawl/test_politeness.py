@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from redis import Redis
 
 from tests.crawl.conftest import Project
 from tests.crawls import Crawl, CrawlResult, until
+from tests.stamped import HANDLERS, SLOWLY, STAMP_SECONDS, gaps_of
 from tests.web import Hit, LocalWeb, Reply, generated_web
 
 RunCrawl = Callable[..., CrawlResult]
@@ -322,13 +324,25 @@ def test_a_callback_may_finish_its_downloads_after_ctrl_c(
     assert (result.summary["queued"], result.summary["dead_letters"]) == (0, 0)
 
 
-def test_request_starts_keep_the_delay_with_several_connections(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_requests_keep_the_delay_with_several_connections(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     home = put_pages(web, SITE, 8, delay=0.5)
-    crawl([home], CONCURRENT_REQUESTS_PER_DOMAIN=4, DOWNLOAD_DELAY=0.15)
+    crawl([home], CONCURRENT_REQUESTS_PER_DOMAIN=4, DOWNLOAD_DELAY=0.15, DOWNLOAD_HANDLERS=HANDLERS)
     assert web.max_concurrency(SITE) == 4
-    # the handshake of a new connection delays when the server sees a request
-    assert web.min_start_gap(SITE) >= 0.15 - 0.02
+    assert min(gaps_of(web.log(SITE))) >= 0.15 - STAMP_SECONDS
+
+
+@pytest.mark.parametrize("settings", [{}, {"POLITENESS_ADDRESS_DELAY": 0.05}], ids=["host", "address"])
+def test_requests_keep_the_delay_while_others_connect(
+    local_web: StartWeb, crawl: RunCrawl, settings: dict[str, float]
+) -> None:
+    web = local_web(SITE)
+    home = put_pages(web, SITE, 16, delay=0.25)
+    settings |= {"CONCURRENT_REQUESTS_PER_DOMAIN": 4, "DOWNLOAD_DELAY": 0.15}
+    result = crawl([home], DOWNLOAD_HANDLERS=SLOWLY, **settings)
+    assert result.summary["pages"] == 17
+    assert len({hit.connection for hit in web.log(SITE)}) > 1
+    assert min(gaps_of(web.log(SITE))) >= 0.15 - STAMP_SECONDS
 
 
 def test_crawls_of_different_names_share_a_hosts_delay(

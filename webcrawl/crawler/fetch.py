@@ -8,7 +8,8 @@ another one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TypeAlias
 from weakref import ref
@@ -110,16 +111,15 @@ def check_of(request: Request) -> Callable[[], None] | None:
 
 @dataclass(frozen=True, slots=True)
 class PacedCheck:
-    """A check of a request that has to wait for the turn of its IP address before it is sent.
+    """A check of a request that waits for its turn on the open connection, because connecting takes time.
 
-    `wait` is called with the address of the open connection, or None if it is not known; `address` is the one whose
-    turn is expected. `written` is called when the request is written.
+    `sending` is called with the address of the connection, or None if it is not known. It waits when it is entered, and
+    the request is written within it. `address`: the IP address whose turn is expected, if addresses have turns.
     """
 
     check: Callable[[], None]
-    wait: Callable[[str | None], Awaitable[None]]
-    written: Callable[[], None]
-    address: str
+    sending: Callable[[str | None], AbstractAsyncContextManager[None]]
+    address: str | None = None
 
     def __call__(self) -> None:
         self.check()
@@ -132,14 +132,16 @@ def paced_address(request: Request) -> str | None:
 
 
 async def wait_to_send(request: Request) -> None:
-    """Waits for the turn of the request's address, if addresses have turns, and calls its check, if any.
+    """Waits for the turn of a request as its `PacedCheck` does, and calls its check, if any.
 
-    For download handlers that cannot wait on an open connection.
+    For download handlers that cannot wait on an open connection: they connect after it.
     """
     check = check_of(request)
-    if isinstance(check, PacedCheck):
-        await check.wait(None)
-    run_check(request)
+    if not isinstance(check, PacedCheck):
+        run_check(request)
+        return
+    async with check.sending(None):
+        check()
 
 
 def run_check(request: Request) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +30,10 @@ class Place:
     """One for each turn that is taken."""
     leaving: bool = False
     """No further request starts: the host is released when none is in flight."""
+    sending: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by the request that is sent next; it has a connection."""
+    sent: float = -math.inf
+    """When the last request was written."""
     surplus: int = 0
     """Slots to be withdrawn when they are released, because a rule has lowered their number."""
 

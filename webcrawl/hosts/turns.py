@@ -118,6 +118,21 @@ class Turns:
         self._taken[place.turn] = place
         return place.turn
 
+    @asynccontextmanager
+    async def sending(self, turn: HostTurn) -> AsyncIterator[None]:
+        """Waits on an open connection until a request with a turn may be written, which is done within it.
+
+        Turns are taken a gap apart. But requests take different times to connect, and would be written at once.
+        """
+        place = self._taken[turn]
+        async with place.sending:
+            while (seconds := place.sent + turn.gap - time.monotonic()) > 0:
+                await asyncio.sleep(seconds)
+            try:
+                yield
+            finally:
+                place.sent = turn.started = time.monotonic()
+
     def holds(self, turn: HostTurn) -> bool:
         """Whether a taken turn may still be used: the lease of its host is valid."""
         return time.monotonic() <= self._taken[turn].valid_until

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Self
@@ -28,7 +29,7 @@ from webcrawl.crawler.errors import (
     PutOff,
     RenderingFailed,
 )
-from webcrawl.crawler.fetch import check_before_sending, fetch_of
+from webcrawl.crawler.fetch import PacedCheck, check_before_sending, fetch_of
 from webcrawl.crawler.responses import TIMED_OUT, length_of
 from webcrawl.crawler.session import Session
 from webcrawl.errors import Abandoned, LeaseLost, LongWait, StoreError
@@ -101,8 +102,12 @@ class PolitenessMiddleware(Pacer):
         if borrowed:
             self._borrowed[request] = borrowed
             borrowed.limit(request, self._session.fetch.timeout)
-        check = partial(self._check, host, turn, borrowed)
-        check_before_sending(request, address.check(check, turn, host) if address else check)
+        check: Callable[[], None] = partial(self._check, host, turn, borrowed)
+        if address:
+            check = PacedCheck(check, partial(address.sending, turn, host), address.address)
+        elif turn.concurrency > 1 and turn.gap > 0:
+            check = PacedCheck(check, lambda _: self._turns.sending(turn))
+        check_before_sending(request, check)
 
     async def _take(
         self, request: Request, host: str, address: AddressGate | None, *, during_shutdown: bool

@@ -105,6 +105,35 @@ def test_limits_hold_with_failures_and_cancellations(
     assert turns.waiting == 0
 
 
+@settings(max_examples=15)
+@given(st.lists(st.tuples(st.floats(0, 0.05), st.booleans()), min_size=2, max_size=8), st.integers(2, 8))
+def test_requests_are_written_a_gap_apart_however_long_they_connect(
+    requests: list[tuple[float, bool]], concurrency: int
+) -> None:
+    """Some are refused on the open connection, and are not written."""
+    turns = Turns(PolitenessConfig(delay=0.01, concurrency=concurrency))
+    written: list[float] = []
+
+    async def ask(connects: float, is_refused: bool) -> None:
+        turn = await turns.take(HOST)
+        try:
+            await asyncio.sleep(connects)
+            async with turns.sending(turn):
+                if is_refused:
+                    raise LeaseLost
+                written.append(time.monotonic())
+        finally:
+            turns.give(HOST, turn, Ok())
+
+    async def crawl() -> None:
+        opened(turns)
+        await asyncio.gather(*(ask(*one) for one in requests), return_exceptions=True)
+
+    run(crawl())
+    assert len(written) == sum(not is_refused for _, is_refused in requests)
+    assert all(after - before >= 0.01 for before, after in itertools.pairwise(written))
+
+
 def test_throttled_host_waits_and_others_continue() -> None:
     turns = Turns(FAST)
     log: Log = defaultdict(list)

@@ -67,7 +67,7 @@ GROUP = Group(
             1,
             Whole(least=1),
             "Simultaneous requests to one host (`POLITENESS_UNIT`), over all workers. "
-            "Above 1, `DOWNLOAD_DELAY` is the time from the start of one request to the start of the next.",
+            "Above 1, `DOWNLOAD_DELAY` is the time from one request to the next, as they are sent.",
             example=2,
         ),
         Setting(

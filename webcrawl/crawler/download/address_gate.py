@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from scrapy import Request
 
 from webcrawl.crawler.errors import PutOff
-from webcrawl.crawler.fetch import PacedCheck
 from webcrawl.errors import LongWait
 from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.politeness import HostTurn
@@ -38,15 +37,16 @@ class AddressGate:
         """Withdraws the request."""
         self.addresses.leave(self.request)
 
-    def check(self, check: Callable[[], None], turn: HostTurn, host: str) -> PacedCheck:
-        """Returns a check that also waits for the address; `turn` is that of the host."""
+    @asynccontextmanager
+    async def sending(self, turn: HostTurn, host: str, address: str | None) -> AsyncIterator[None]:
+        """Waits on an open connection for the turn of its address; the request is written within it.
 
-        async def wait(address: str | None) -> None:
+        `turn` is that of the host; raises PutOff.
+        """
+        async with self.turns.sending(turn):
             try:
                 await self.addresses.begin(self.request, address, lambda: self.turns.disconnected(host))
             except LongWait as error:
                 raise PutOff(error, error.seconds) from error
-            # the next one to the host keeps its distance from the time at which this one is sent
-            turn.started = max(turn.started, time.monotonic())
-
-        return PacedCheck(check, wait, lambda: self.addresses.written(self.request), self.address)
+            yield
+            self.addresses.written(self.request)

@@ -115,21 +115,25 @@ class WireRequest(aiohttp.ClientRequest):
         note_connected()
         if (sending := sending_now.get()) is not None:
             sending.connected, sending.is_kept = time.monotonic(), conn.protocol in _used
-        if check := check_now.get():
-            if isinstance(check, PacedCheck):
-                began = time.monotonic()
-                await check.wait(_address_of(conn))
-                held_up.set(time.monotonic() - began)
+        check = check_now.get()
+        if not isinstance(check, PacedCheck):
+            return await self._send_checked(conn, check, sending)
+        began = time.monotonic()
+        async with check.sending(_address_of(conn)):
+            held_up.set(time.monotonic() - began)
+            return await self._send_checked(conn, check, sending)
+
+    async def _send_checked(
+        self, conn: Any, check: Callable[[], None] | None, sending: Sending | None
+    ) -> aiohttp.ClientResponse:
+        if check is not None:
             check()
         over_kept.set(conn.protocol in _used)
         connection_of.set(Connection(conn.protocol, conn.protocol.received))
         _used.add(conn.protocol)
         if sending is not None:
             sending.sent = time.monotonic()
-        response = await super().send(conn)
-        if isinstance(check, PacedCheck):
-            check.written()
-        return response
+        return await super().send(conn)
 
 
 class WireResponse(aiohttp.ClientResponse):

@@ -52,7 +52,8 @@ class LargeLinks:
     def __init__(self) -> None:
         self.number = 0
         self._late_at = float("-inf")
-        self._gives_back = False
+        self._freed = 0
+        """Links of freed documents whose memory the C library still has."""
 
     def page(self, size: int, tags: int = 0) -> int:
         """Returns how many links to expect of an HTML page of so many bytes and elements."""
@@ -93,13 +94,21 @@ class LargeLinks:
         return self.hold(held, sum(_LINK + len(link.url) // _LONG for link in held))
 
     def _free(self, number: int) -> None:
-        self.number -= number
-        if number > _MANY and not self._gives_back:
+        """Counts links no longer: many of them only when their memory was given back, so that others have it then."""
+        if number > _MANY:
             with suppress(RuntimeError):  # the crawl has ended, or another thread frees it
-                asyncio.get_running_loop().call_later(_GIVE_BACK_SECONDS, self._give_back)
-                self._gives_back = True
+                loop = asyncio.get_running_loop()
+                if not self._freed:
+                    loop.call_later(_GIVE_BACK_SECONDS, self._give_back)
+                self._freed += number
+                return
+        self.number -= number
 
     def _give_back(self) -> None:
-        """Gives the memory of a large document back, in a thread: the C library keeps it, and it may take 20 ms."""
-        self._gives_back = False
-        asyncio.get_running_loop().run_in_executor(None, give_back_memory)
+        """Gives the memory of large documents back, in a thread: the C library keeps it, and it may take 20 ms."""
+        freed, self._freed = self._freed, 0
+        given = asyncio.get_running_loop().run_in_executor(None, give_back_memory)
+        given.add_done_callback(lambda _: self._subtract(freed))
+
+    def _subtract(self, number: int) -> None:
+        self.number -= number

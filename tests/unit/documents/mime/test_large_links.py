@@ -30,7 +30,15 @@ async def passes(links: LargeLinks, size: int = 1) -> None:
         pass
 
 
-async def test_a_page_waits_until_the_links_of_others_are_freed() -> None:
+async def test_a_page_waits_until_the_memory_of_others_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = 0
+
+    def give_back() -> None:
+        nonlocal given
+        given += 1
+
+    monkeypatch.setattr(large_links, "give_back_memory", give_back)
+    monkeypatch.setattr(large_links, "_GIVE_BACK_SECONDS", 0.3)
     links = LargeLinks()
     held = [hold(links, MOST_LINKS // 2) for _ in range(2)]
     assert links.number == MOST_LINKS
@@ -38,10 +46,12 @@ async def test_a_page_waits_until_the_links_of_others_are_freed() -> None:
     await asyncio.sleep(0.3)
     assert not waiting.done()
     held.pop()
+    assert links.number == MOST_LINKS  # the C library keeps the memory
     await waiting
-    assert links.number == MOST_LINKS // 2
+    assert (links.number, given) == (MOST_LINKS // 2, 1)
     held.pop()
-    assert links.number == 0
+    await passes(links, 1 << 40)
+    assert (links.number, given) == (0, 2)
 
 
 async def test_a_page_with_any_number_of_links_is_read_when_there_are_no_others() -> None:

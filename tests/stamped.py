@@ -62,7 +62,11 @@ class SlowlyConnectingHandler(StampedHandler):
         return client
 
 
+def sent_at(hits: Iterable[Hit]) -> list[float]:
+    """When the requests were sent, in order, by their stamps."""
+    return sorted(float(hit.headers[_HEADER]) for hit in hits)
+
+
 def gaps_of(hits: Iterable[Hit]) -> list[float]:
     """The times between two requests that follow each other, in seconds, by their stamps."""
-    sent = sorted(float(hit.headers[_HEADER]) for hit in hits)
-    return [after - before for before, after in pairwise(sent)]
+    return [after - before for before, after in pairwise(sent_at(hits))]

@@ -16,7 +16,7 @@ from redis import Redis
 
 from tests.crawl.conftest import Project
 from tests.crawls import Crawl, CrawlResult, until
-from tests.stamped import HANDLERS, SLOWLY, STAMP_SECONDS, gaps_of
+from tests.stamped import HANDLERS, SLOWLY, STAMP_SECONDS, gaps_of, sent_at
 from tests.web import Hit, LocalWeb, Reply, generated_web
 
 RunCrawl = Callable[..., CrawlResult]
@@ -343,6 +343,24 @@ def test_requests_keep_the_delay_while_others_connect(
     assert result.summary["pages"] == 17
     assert len({hit.connection for hit in web.log(SITE)}) > 1
     assert min(gaps_of(web.log(SITE))) >= 0.15 - STAMP_SECONDS
+
+
+def test_a_host_is_left_alone_by_requests_that_connect_when_it_asks_for_it(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    home = put_pages(web, SITE, 8)
+    # the first page comes over the kept connection, while others connect
+    answers = iter([Reply("", status=503, headers={"Retry-After": "3"}, delay=0.25)])
+    for n in range(8):
+        web.put(SITE, f"/page{n}", lambda hit: next(answers, Reply(f"page {hit.path}", delay=0.05)))
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 4, "DOWNLOAD_DELAY": 0.1}
+    result = crawl([home], DOWNLOAD_HANDLERS=SLOWLY, **settings)
+    assert (result.summary["pages"], result.summary["dead_letters"]) == (9, 0)
+    (asked,) = [hit.finished for hit in web.log(SITE) if hit.status == 503]
+    # the worker reads the answer a moment after the server wrote it
+    later = [sent - asked for sent in sent_at(web.log(SITE)) if sent > asked + 0.05]
+    assert later and min(later) >= 3 - STAMP_SECONDS
 
 
 def test_crawls_of_different_names_share_a_hosts_delay(

@@ -153,6 +153,11 @@ class HostTurn:
         return math.inf if self.in_flight >= self._config.concurrency else self._free_at
 
     @property
+    def blocked_until(self) -> float:
+        """When the last back-off or Retry-After ends."""
+        return self._block.until
+
+    @property
     def given_up(self) -> bool:
         """Whether the host has failed too often in a row.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,11 +37,13 @@ class Answer:
 class Http2Server(Listener):
     """Serves `pages`, by path, as an async context manager. `tls` is the context of a server certificate.
 
-    `requests` are the headers of each request, `settings` the settings that each client announced.
+    `requests` are the headers of each request, which came at the monotonic times `asked_at`; `settings` are those that
+    each client announced.
     """
 
     def __init__(self, tls: ssl.SSLContext, pages: Mapping[str, Answer]) -> None:
         self.requests: list[Fields] = []
+        self.asked_at: list[float] = []
         self.settings: list[dict[int, int]] = []
         self._pages = pages
         self.tls = tls
@@ -75,6 +78,7 @@ class Http2Server(Listener):
             changed = event.changed_settings.items()
             self.settings.append({int(name): setting.new_value for name, setting in changed})
         elif isinstance(event, RequestReceived):
+            self.asked_at.append(time.monotonic())
             self.requests.append([(bytes(name), bytes(value)) for name, value in event.headers])
             path = dict(self.requests[-1])[b":path"].decode()
             answer = self._pages[path]

@@ -8,8 +8,8 @@ another one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 from weakref import ref
@@ -136,12 +136,24 @@ async def wait_to_send(request: Request) -> None:
 
     For download handlers that cannot wait on an open connection: they connect after it.
     """
+    async with turn_to_send(request):
+        pass
+
+
+@asynccontextmanager
+async def turn_to_send(request: Request) -> AsyncIterator[bool]:
+    """Waits as `wait_to_send` does, and keeps other requests from their turn until the request is sent within it.
+
+    Yields whether others may wait for that.
+    """
     check = check_of(request)
-    if not isinstance(check, PacedCheck):
+    if isinstance(check, PacedCheck):
+        async with check.sending(None):
+            check()
+            yield True
+    else:
         run_check(request)
-        return
-    async with check.sending(None):
-        check()
+        yield False
 
 
 def run_check(request: Request) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -24,7 +25,7 @@ from webcrawl.crawler.download.receiving import BodyReceiver, limit_reading
 from webcrawl.crawler.download.rendered_pages import RenderedPages
 from webcrawl.crawler.download.wire import phrase
 from webcrawl.crawler.errors import ProxyFailed
-from webcrawl.crawler.fetch import keep_exchange, paced_address, wait_to_send
+from webcrawl.crawler.fetch import keep_exchange, paced_address, turn_to_send
 from webcrawl.crawler.session import Session
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
@@ -108,9 +109,13 @@ class CurlDownloadHandler:
     async def _download(self, request: Request, proxy: str | None, limit: asyncio.Timeout) -> Response:
         loop = asyncio.get_running_loop()
         options = [*self._request_options(request), *await self._way(request, proxy)]
-        await wait_to_send(request)
-        began = loop.time()
-        async with self._transfers.send(options, request.meta.get(IMPERSONATE)) as transfer:
+        async with AsyncExitStack() as stack:
+            async with turn_to_send(request) as is_awaited:
+                began = loop.time()
+                sending = self._transfers.send(options, request.meta.get(IMPERSONATE))
+                transfer = await stack.enter_async_context(sending)
+                if is_awaited:
+                    await transfer.is_sent()
             head = await transfer.head()
             request.meta["download_latency"] = loop.time() - began
             if self._session.observed is not None:

@@ -103,6 +103,11 @@ class Transfer:
         if self._multi is not None and self._done is not None and not self._done.done():
             self._multi.remove_handle(self._curl)
 
+    async def is_sent(self) -> None:
+        """Waits until the head of the request was sent; raises CurlError, KeptConnectionClosed if it cannot be."""
+        while not self._sent and await self._more():
+            pass
+
     async def head(self) -> Head:
         """Returns the head of the final response; raises CurlError, KeptConnectionClosed."""
         while not self._has_head:
@@ -216,6 +221,7 @@ class Transfer:
     def _take_debug(self, kind: int, data: bytes) -> None:
         if kind == CURLINFO_HEADER_OUT and not data.startswith(b"CONNECT "):
             self._sent = data
+            self._changed.set()
         elif kind == CURLINFO_TEXT and b"retrying a fresh connect" in data:
             # libcurl would repeat the request at once, without a turn of its host; while it connects it can be stopped
             asyncio.get_running_loop().call_soon(self._drop)

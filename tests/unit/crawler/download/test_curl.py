@@ -9,6 +9,8 @@ import asyncio
 import ssl
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -28,15 +30,19 @@ from scrapy.utils.test import get_crawler
 
 from tests.downloads import Client, CurlClient, names, run
 from tests.http2 import Answer, Http2Server
+from tests.listener import Listener
 from tests.ports import free_ports
 from tests.unit.crawler.download import test_http, test_http_failures, test_http_ways
 from tests.unit.crawler.download.test_http_ways import Authority, authority
 from tests.wire import Wire, plain
+from webcrawl.config import PolitenessConfig
 from webcrawl.crawler.download.curl import CurlDownloadHandler
 from webcrawl.crawler.errors import RequestRefused
-from webcrawl.crawler.fetch import TRUNCATE, exchange_of
+from webcrawl.crawler.fetch import TRUNCATE, PacedCheck, check_before_sending, exchange_of
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
+from webcrawl.hosts.politeness import Ok
+from webcrawl.hosts.turns import Turns
 from webcrawl.middlewares.user_agent import UserAgentMiddleware
 from webcrawl.stores.warc.records import response_record
 
@@ -112,6 +118,70 @@ def test_http_2_is_negotiated_and_archived(authority: Authority) -> None:
         assert response_record(exchange, "<urn:uuid:1>").fields["WARC-Protocol"] == "h2"
 
     over_http2(authority, pages, check)
+
+
+class Relay(Listener):
+    """Passes connections on to another port, and holds the first bytes of each: a handshake with a distant server."""
+
+    def __init__(self, to: int, seconds: float) -> None:
+        self._to = to
+        self._seconds = seconds
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        first = await reader.read(65536)
+        await asyncio.sleep(self._seconds)
+        inner, out = await asyncio.open_connection("127.0.0.1", self._to)
+        self._open.add(out)
+        out.write(first)
+        await asyncio.gather(_pass_on(reader, out), _pass_on(inner, writer))
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+    writer.close()
+
+
+def test_requests_that_wait_for_a_connection_are_sent_a_gap_apart(authority: Authority) -> None:
+    host = "https://127.0.0.1"
+
+    async def check(server: Http2Server, client: Client) -> None:
+        turns = Turns(PolitenessConfig(delay=0.1, concurrency=8))
+
+        async def ask(port: int) -> int:
+            turn = await turns.take(host)
+            request = Request(f"{host}:{port}/")
+            check_before_sending(request, PacedCheck(lambda: None, lambda _: turns.sending(turn)))
+            try:
+                return (await client.send(request)).status
+            finally:
+                turns.give(host, turn, Ok())
+
+        # the fifth could be sent over the first connection, when the second one has just been opened
+        async with Relay(server.port, 0.39) as relay:
+            assert await asyncio.gather(*(ask(relay.port) for _ in range(8))) == [200] * 8
+        # the server may be late to read one
+        assert min(after - before for before, after in pairwise(server.asked_at)) > 0.05
+
+    over_http2(authority, {"/": Answer(b"abc")}, check)
+
+
+def test_a_request_that_cannot_connect_leaves_its_turn_to_the_next() -> None:
+    async def check() -> None:
+        turns = Turns(PolitenessConfig(concurrency=2))
+        async with CurlClient() as client:
+            for port in free_ports(2):
+                turn = await turns.take("https://127.0.0.1")
+                request = Request(f"https://127.0.0.1:{port}/")
+                check_before_sending(
+                    request, PacedCheck(lambda: None, lambda _, turn=turn: turns.sending(turn))
+                )
+                with pytest.raises(DownloadConnectionRefusedError):
+                    await asyncio.wait_for(client.send(request), 10)
+
+    run(check())
 
 
 @pytest.mark.parametrize("then", ["reset", "close"])

@@ -46,7 +46,7 @@ class Failed:
 Outcome = Ok | Throttled | Failed
 
 
-class _Block(NamedTuple):
+class Block(NamedTuple):
     """Before `until` the host is not asked; `asked`: because of its Retry-After."""
 
     until: float
@@ -65,7 +65,6 @@ class HostTurn:
 
     __slots__ = (
         "_adaptation",
-        "_block",
         "_config",
         "_crawl_delay",
         "_delay",
@@ -74,6 +73,7 @@ class HostTurn:
         "_random",
         "_unreachable",
         "answered",
+        "block",
         "failures",
         "gap",
         "in_flight",
@@ -107,7 +107,8 @@ class HostTurn:
         """Seconds that its last answer took; 0 before the first one."""
         self._unreachable = False
         self._others: dict[str, tuple[int, bool]] | None = None
-        self._block = _Block(now + wait)
+        self.block = Block(now + wait)
+        """The last back-off, or Retry-After."""
         self.started = -math.inf
         """When the last request was sent; it may be set to a later time."""
         self._finished = -math.inf
@@ -153,11 +154,6 @@ class HostTurn:
         return math.inf if self.in_flight >= self._config.concurrency else self._free_at
 
     @property
-    def blocked_until(self) -> float:
-        """When the last back-off or Retry-After ends."""
-        return self._block.until
-
-    @property
     def given_up(self) -> bool:
         """Whether the host has failed too often in a row.
 
@@ -191,15 +187,15 @@ class HostTurn:
                 self._adapt(latency, error=error)
                 self.latency = _valid(latency) if math.isfinite(latency) else 0.0
                 self._update_gap()
-                if now >= self._block.until:
+                if now >= self.block.until:
                     self.failures = 0
             case Throttled(None):
                 self._back_off(now, self._config.backoff)
             case Throttled(retry_after):
                 self._count_failure(now)
                 until = now + min(_valid(retry_after), self._config.max_backoff)
-                if until > self._block.until:
-                    self._block = _Block(until, asked=True)
+                if until > self.block.until:
+                    self.block = Block(until, asked=True)
             case Failed():
                 self._back_off(now, self._config.connect_backoff)
 
@@ -221,16 +217,16 @@ class HostTurn:
         wait, reasons = self.wait(now), ("settings", "Crawl-delay", "operator", "answer time")
         delays = _delays(self._config, self._adaptation, self._crawl_delay, self._delay, self.latency)
         gap, reason = max(zip(delays, reasons, strict=True), key=lambda one: one[0])
-        if self._block.until < max(self._free_at, now + self.gap if self.in_flight else -math.inf):
+        if self.block.until < max(self._free_at, now + self.gap if self.in_flight else -math.inf):
             wait_by = "gap"
         else:  # without a failure, it is what an earlier lease left of the gap
-            wait_by = "Retry-After" if self._block.asked else "back-off" if self.failures else "gap"
+            wait_by = "Retry-After" if self.block.asked else "back-off" if self.failures else "gap"
         return Pace(gap, reason, wait, wait_by if wait > 0 else "", self.failures)
 
     @property
     def _free_at(self) -> float:
         last = max(self._finished, self.started if self._config.concurrency > 1 else -math.inf)
-        return max(self._block.until, last + self.gap)
+        return max(self.block.until, last + self.gap)
 
     def _update_gap(self) -> bool:
         before = self.gap
@@ -239,13 +235,13 @@ class HostTurn:
 
     def _back_off(self, now: float, base: float) -> None:
         """Blocks the host for `base` seconds, doubled with each further failure, plus a random share up to `jitter`."""
-        if now >= self._block.until:
+        if now >= self.block.until:
             self._count_failure(now)
             seconds = base * 2.0 ** min(self.failures - 1, 64) * (1 + self._config.jitter * self._random())
-            self._block = _Block(now + min(seconds, self._config.max_backoff))
+            self.block = Block(now + min(seconds, self._config.max_backoff))
 
     def _count_failure(self, now: float) -> None:
-        if now >= self._block.until:
+        if now >= self.block.until:
             self._forgive(now)
             self.failures += 1
             self._adapt(0.0, error=True)
@@ -260,7 +256,7 @@ class HostTurn:
 
     def _forgive(self, now: float) -> None:
         """Resets `failures` when the last back-off ended `forgive_after` seconds ago or earlier."""
-        if now - self._block.until >= self._config.forgive_after:
+        if now - self.block.until >= self._config.forgive_after:
             self.failures = 0
 
 

@@ -168,7 +168,7 @@ class PolitenessMiddleware(Pacer):
     def _check(self, host: str, turn: HostTurn, borrowed: BorrowedTurn | None) -> None:
         if not self._turns.holds(turn) or (borrowed and not borrowed.holds):
             raise Postponed(f"the lease of {host} was lost while a request to it was under way")
-        if (seconds := turn.blocked_until - time.monotonic()) > 0:
+        if (seconds := turn.block.until - time.monotonic()) > 0:
             raise PutOff(f"{host} must be left alone, as another request has shown", seconds)
 
     def process_response(self, request: Request, response: Response) -> Response:

@@ -61,7 +61,8 @@ class CurlDownloadHandler:
         try:
             import curl_cffi  # the extras "http2" and "impersonate"
 
-            from webcrawl.crawler.download.curl_transfer import Transfers, failure_of
+            from webcrawl.crawler.download.curl_failures import failure_of
+            from webcrawl.crawler.download.curl_transfer import Transfers
         except ImportError as error:
             missing = LibraryMissing(type(self).__name__, "curl_cffi", "impersonate")
             raise NotConfigured(str(missing)) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -14,17 +13,11 @@ from curl_cffi import AsyncCurl, Curl, CurlError, CurlHttpVersion, CurlInfo, Cur
 from curl_cffi.const import CurlECode
 from curl_cffi.curl import CURL_WRITEFUNC_PAUSE, CURLINFO_HEADER_OUT, CURLINFO_TEXT, CURLPAUSE_CONT
 from curl_cffi.requests.impersonate import REAL_TARGET_MAP
-from scrapy.exceptions import (
-    DownloadConnectionRefusedError,
-    DownloadFailedError,
-    NotSupported,
-    UnsupportedURLSchemeError,
-)
+from scrapy.exceptions import NotSupported
 
 from webcrawl.crawler.download.lenient_parser import LONGEST_HEAD, MOST_INTERIM
 from webcrawl.crawler.download.paced_connection import CHUNKS_PER_SECOND, MOST_CHUNKS, SMALL
-from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, OverlongHead, ProxyFailed
-from webcrawl.errors import brief
+from webcrawl.crawler.errors import KeptConnectionClosed
 from webcrawl.metrics.observations import Observations
 
 Options = Iterable[tuple[CurlOpt, Any]]
@@ -52,9 +45,6 @@ _ALWAYS: tuple[tuple[CurlOpt, Any], ...] = (
     # DEBUGFUNCTION is called only then
     (CurlOpt.VERBOSE, 1),
 )
-_REFUSED = (CurlECode.COULDNT_CONNECT, CurlECode.COULDNT_RESOLVE_PROXY, CurlECode.COULDNT_RESOLVE_HOST)
-_NO_TUNNEL = re.compile(r"CONNECT tunnel failed, response (\d+)")
-_MALFORMED = (CurlECode.WEIRD_SERVER_REPLY, CurlECode.UNSUPPORTED_PROTOCOL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,27 +266,6 @@ def _opened() -> AsyncCurl:
     # curl_cffi's own method passes the address of the number
     lib.curl_multi_setopt(multi._curlm, CurlMOpt.MAXCONNECTS, ffi.cast("void *", _MOST_KEPT))
     return multi
-
-
-def failure_of(error: CurlError, *, proxied: bool) -> Exception:
-    """Returns Scrapy's exception for an error of libcurl before the head of a response."""
-    reason = str(error).partition(". See https://")[0].removeprefix("Failed to perform, ")
-    code = error.code
-    if tunnel := _NO_TUNNEL.search(reason):
-        # with a status of 5xx the proxy says that it cannot reach the host
-        kind = DownloadFailedError if tunnel[1].startswith("5") else ProxyFailed
-        return kind(f"the proxy answers {tunnel[1]} to CONNECT")
-    if proxied and (code in _REFUSED or code == CurlECode.PROXY):
-        return ProxyFailed(f"cannot connect to the proxy: {reason}")
-    if code in _REFUSED:
-        return DownloadConnectionRefusedError(reason)
-    if code == CurlECode.URL_MALFORMAT:
-        return UnsupportedURLSchemeError(reason)
-    if code == CurlECode.TOO_LARGE:
-        return OverlongHead(brief(reason))
-    if code in _MALFORMED:
-        return MalformedAnswer(brief(reason))
-    return DownloadFailedError(brief(reason))
 
 
 def _field(line: bytes) -> tuple[bytes, bytes]:

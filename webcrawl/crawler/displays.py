@@ -31,6 +31,8 @@ class Display:
 
 
 class PlainLines(Display):
+    """Prints a line for each update on standard error, for logs."""
+
     def update(self, now: Figures, waits: Sequence[str]) -> None:
         print("; ".join([plain_line(now, self.speed(now)), *waits]), file=sys.stderr, flush=True)
 

@@ -24,6 +24,8 @@ _FRAME = 4
 
 
 class LivePanel(Display):
+    """Shows a panel that changes in its place on a terminal; log lines are printed above it."""
+
     def __init__(self, title: str) -> None:
         self._title = title
         self._live = Live(console=Console(stderr=True), transient=True, refresh_per_second=4)

@@ -152,8 +152,8 @@ bench-duplicates: .venv/.dev ## Measure near-duplicates: changed pages, main par
 chaos: .venv/.dev ## Crawl a local web while killing and stopping workers and Valkey; SECONDS=600 SEED=2
 	@$(BIN)/python -m benchmarks.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-structure: .venv/.dev ## Print the rooms of the code, their levels and imports, and sizes
-	@$(BIN)/python -m tests.project.structure
+structure: .venv/.dev ## Print rooms, imports, sizes and names of the code; ARGS="webcrawl/hosts" lists those of a folder
+	@$(BIN)/python -m tests.project.structure $(ARGS)
 
 clean: ## Remove build and installation files; keep crawled data
 	@rm -rf .venv .bench build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -21,6 +21,7 @@ OUTSIDE = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
     "deploy/README.md": "deploy.md",
 }
 """Page in the checkout -> page of the site."""
@@ -55,10 +56,11 @@ _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Add pages that the navigation does not name: how-tos at the end of theirs, others of the guide."""
+    """Add pages that the navigation does not name: how-tos and decisions at the end of theirs, others of the guide."""
     sections = {name: pages for entry in config.nav or () for name, pages in entry.items()}
     named = {path for pages in sections.values() for page in _entries(pages) for path in page.values()}
-    for section, folder in (("How to", "docs/howto"), ("Guide", "docs")):
+    folders = {"How to": "docs/howto", "Decisions": "docs/decisions", "Guide": "docs"}
+    for section, folder in folders.items():
         paths = sorted(str(path.relative_to(CHECKOUT / "docs")) for path in (CHECKOUT / folder).glob("*.md"))
         sections[section] += [path for path in paths if path not in named]
     return config

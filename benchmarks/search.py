@@ -27,7 +27,6 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
-from benchmarks.reparse import publish
 from benchmarks.sites import available
 from tests.crawls import CHECKOUT, crawl_hosts
 from tests.web import LocalWeb
@@ -214,6 +213,14 @@ def documentation(folder: Path) -> None:
         for hit in search.find(question, limit=5).hits:
             host = "/".join(hit.entry.url.split("/")[:3])
             print(f"  {names[host]}: {hit.entry.title}  {hit.entry.url.removeprefix(host)}  {hit.score:.1f}")
+
+
+def publish(web: LocalWeb, site: str, folder: Path) -> None:
+    """Publishes the pages of a folder, and a list of them. Each page names its site, so that no two are equal."""
+    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.html"))
+    for name in names:
+        web.put(site, f"/{name}", (folder / name).read_bytes() + f"\n<!-- {site} -->\n".encode())
+    web.put(site, "/", "".join(f"<a href='/{name}'>{name}</a>" for name in names))
 
 
 def _report(name: str, value: float) -> None:

@@ -7,7 +7,6 @@ import json
 import random
 import re
 import resource
-import sqlite3
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +15,6 @@ import pytest
 from benchmarks import (
     changed_texts,
     compare,
-    documentation,
     hostile,
     hostile_servers,
     long,
@@ -259,24 +257,6 @@ def test_main_parts_are_compared_by_their_words() -> None:
     assert main_parts.agreement("", "a") == (0.0, 0.0)
     marked = "<main id='x' class=y><p role=main>text</p><nav>n</nav></main>"
     assert main_parts.without_marks(marked) == "<div><p>text</p><div>n</div></div>"
-
-
-def test_files_of_all_types_are_reported_by_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = documentation.write_mixed(tmp_path / "mixed")
-    assert {"index.html", *files} == {path.name for path in (tmp_path / "mixed").iterdir()}
-    assert files["pdf-0.pdf"] and files["feed-0.rss"] and not files["cut-office-0.docx"]
-    (tmp_path / "data").mkdir()
-    types = {"image/png": {"pages": 1234, "bytes": 56, "errors": 7}}
-    (tmp_path / "data" / "summary.json").write_text(json.dumps({"types": types}))
-    with sqlite3.connect(tmp_path / "data" / "metadata.db") as rows:
-        rows.execute("create table pages (url, status, details, processing_error)")
-        rows.executemany("insert into pages values (?, 200, '{}', null)", [[name] for name in files])
-    assert documentation.report_types(tmp_path, files)
-    assert re.search(r"^image/png +1,234 +56 +7$", capsys.readouterr().out, re.MULTILINE)
-    with sqlite3.connect(tmp_path / "data" / "metadata.db") as rows:
-        rows.execute("update pages set processing_error = 'broken' where url = 'pdf-0.pdf'")
-    assert not documentation.report_types(tmp_path, files)
-    assert "good ones not read 1\npdf-0.pdf\n" in capsys.readouterr().out
 
 
 def test_index_lookups_are_measured_with_one_and_two_clients(

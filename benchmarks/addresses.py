@@ -23,6 +23,7 @@ from pathlib import Path
 import redis
 
 from benchmarks.chaos_engines import Server
+from benchmarks.command import command_line
 from tests.crawls import Crawl
 from tests.nameserver import Nameserver, Record
 from tests.stamped import HANDLERS, gaps_of
@@ -108,9 +109,7 @@ def report(
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--names", type=int, default=500)
     parser.add_argument("--pages", type=int, default=2, help="of each name")
     parser.add_argument("--workers", type=int, default=3)

@@ -12,7 +12,6 @@ was asked too early or twice at once, or stored data is damaged.
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import itertools
 import os
@@ -30,6 +29,7 @@ from typing import Any
 
 from benchmarks.chaos_engines import ENGINES, ChaosEngine
 from benchmarks.chaos_verdict import Troubles, Verdict, judge
+from benchmarks.command import command_line
 from benchmarks.leases import Leases
 from benchmarks.tangled_web import SEEDS, tangled_web
 from tests.crawls import Crawl
@@ -261,9 +261,7 @@ def run(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--seconds", type=float, default=120.0, help="duration of the disturbance")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=3)

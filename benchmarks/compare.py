@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import compileall
-import datetime
 import json
 import os
 import resource
@@ -22,12 +21,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contender import CONTENDERS, ROOT, Contender, Task
-from benchmarks.report import BEGIN, Result, Run, bars, page_with, result, table, write
+from benchmarks.command import ROOT, add_settings, command_line, names_of, today
+from benchmarks.contender import CONTENDERS, Contender, Task
+from benchmarks.report import SECTION, Result, Run, bars, result, results_table, write
 from benchmarks.served import WEBS, Web
 from benchmarks.sites import Site, available
 
@@ -96,7 +96,7 @@ def in_turn(chosen: list[Contender]) -> list[Contender]:
     """The order of runs in one turn: each of the others once, ours before each, so that both see the same minutes."""
     own = [contender for contender in chosen if not contender.venv]
     others = [contender for contender in chosen if contender.venv]
-    return [one for other in others for one in (*own, other)] or own
+    return [contender for other in others for contender in (*own, other)] or own
 
 
 def take_turns(
@@ -110,72 +110,45 @@ def take_turns(
             starts[contender.name].append(crawl(contender, web, [web.start], 0))
             run = crawl(contender, web, web.seeds, pages, settings)
             runs[contender.name].append(run)
-            got, cpu = run.got, run.crawler_cpu + run.engine_cpu
+            got = run.got
             print(
-                f"{turn + 1}/{repeat} {contender.title}: {got.pages} pages in {got.seconds:.1f} s, {cpu:.1f} s of CPU, "
-                f"{got.again} again, {got.other} other, {got.connections} connections, exit {run.exit_code}",
+                f"{turn + 1}/{repeat} {contender.title}: {got.pages} pages in {got.seconds:.1f} s, "
+                f"{run.cpu:.1f} s of CPU, {got.again} again, {got.other} other, {got.connections} connections, "
+                f"exit {run.exit_code}",
                 flush=True,
             )
-    return [result(one.name, one.title, starts[one.name], runs[one.name]) for one in chosen]
+    return [
+        result(contender.name, contender.title, starts[contender.name], runs[contender.name])
+        for contender in chosen
+    ]
 
 
-def measure(kind: str, sites: list[Site], chosen: list[Contender], said: argparse.Namespace) -> list[Result]:
+def measure(
+    kind: str, sites: list[Site], chosen: list[Contender], options: argparse.Namespace
+) -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="bench-web-") as home:
         print(f"{WEBS[kind]}:", flush=True)
         web = Web(kind, sites, Path(home))
         with web.served():
-            results = take_turns(chosen, web, said.repeat, said.pages, dict(said.set))
-    print(table(results), flush=True)
+            results = take_turns(chosen, web, options.repeat, options.pages, dict(options.set))
+    print(results_table(results), flush=True)
     return results
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--only", type=names(CONTENDERS), help="contenders: " + ",".join(CONTENDERS))
-    parser.add_argument("--webs", type=names(WEBS), default=list(WEBS), help="webs: " + ",".join(WEBS))
+    parser = command_line(__doc__)
+    parser.add_argument("--only", type=names_of(CONTENDERS), help="contenders: " + ",".join(CONTENDERS))
+    parser.add_argument("--webs", type=names_of(WEBS), default=list(WEBS), help="webs: " + ",".join(WEBS))
     parser.add_argument("--repeat", type=int, default=3, help="turns, in each of which all run")
     parser.add_argument("--pages", type=int, default=0, help="end each crawl after about so many (0: all)")
-    parser.add_argument(
-        "--set",
-        type=setting,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a setting of the other contenders that are built on Scrapy; may be repeated",
-    )
-    parser.add_argument("--json", type=Path, help="write everything into this file")
-    parser.add_argument(
-        "--page", type=page_with(BEGIN), help="write the tables into this Markdown page, between its marks"
-    )
-    said = parser.parse_args()
-    if said.page and not said.json and set(said.webs) != set(WEBS):
+    add_settings(parser, "a setting of the other contenders that are built on Scrapy; may be repeated")
+    SECTION.add_options(parser)
+    options = parser.parse_args()
+    if options.page and not options.json and set(options.webs) != set(WEBS):
         parser.error(
             "--page with only some of the webs needs --json FILE, which has the figures of the others"
         )
-    return said
-
-
-def setting(said: str) -> tuple[str, str]:
-    """A type of argument: NAME=VALUE."""
-    name, equals, value = said.partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{said} is not NAME=VALUE")
-    return name, value
-
-
-def names(known: Collection[str]) -> Callable[[str], list[str]]:
-    """A type of argument: some of the known names, separated by commas."""
-
-    def parse(said: str) -> list[str]:
-        if unknown := [name for name in said.split(",") if name not in known]:
-            raise argparse.ArgumentTypeError(
-                f"there is no {', '.join(unknown)}; there are {', '.join(known)}"
-            )
-        return said.split(",")
-
-    return parse
+    return options
 
 
 def allow_open_files() -> None:
@@ -191,19 +164,19 @@ def allow_open_files() -> None:
 
 
 def main() -> int:
-    said = arguments()
-    if {"polite", "small"} & set(said.webs):
+    options = arguments()
+    if {"polite", "small"} & set(options.webs):
         allow_open_files()
     # as an installation does; with PYTHONDONTWRITEBYTECODE each crawl would compile all modules again
     compileall.compile_dir(ROOT / "webcrawl", quiet=1)
     sites = available()
-    chosen = {web: [CONTENDERS[name] for name in said.only or DEFAULT[web]] for web in said.webs}
-    for contender in {one.name: one for contenders in chosen.values() for one in contenders}.values():
-        contender.prepare()
-    webs = {web: measure(web, sites, chosen[web], said) for web in said.webs}
+    chosen = {web: [CONTENDERS[name] for name in options.only or DEFAULT[web]] for web in options.webs}
+    for name in dict.fromkeys(contender.name for web in chosen.values() for contender in web):
+        CONTENDERS[name].prepare()
+    webs = {web: measure(web, sites, chosen[web], options) for web in options.webs}
     print(bars(webs))
-    write(webs, datetime.date.today().isoformat(), said.json, said.page)
-    return max(run.exit_code for results in webs.values() for one in results for run in one.runs)
+    write(webs, today(), options.json, options.page)
+    return max(run.exit_code for results in webs.values() for result in results for run in result.runs)
 
 
 if __name__ == "__main__":

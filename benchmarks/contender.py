@@ -6,18 +6,17 @@ runs with its own defaults.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.command import ROOT, broad, setting_options
 from benchmarks.sites import SCOPE
 from webcrawl.config import parts
 from webcrawl.engine.embedded import server_binary
 
-ROOT = Path(__file__).resolve().parent.parent
 VENVS = ROOT / ".bench"
 
 AT_ONCE = 64
@@ -109,48 +108,15 @@ class Contender:
             return
         print(f"Installing {self.title} into {folder.relative_to(ROOT)} ...", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        pip: list[str | Path] = [
-            folder / "bin" / "python",
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-        ]
+        pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "-r", wanted], check=True)
         done.write_text(wanted.read_text())
 
 
-def options(settings: dict[str, object]) -> list[str]:
-    """Settings as options of Scrapy's command line."""
-    said = []
-    for name, value in settings.items():
-        said += ["-s", f"{name}={json.dumps(value) if isinstance(value, dict) else value}"]
-    return said
-
-
 def ours(settings: dict[str, object], workers: int = 1) -> Callable[[Task], list[str]]:
     def command(task: Task) -> list[str]:
-        verb = ["workers", str(workers), "broad"] if workers > 1 else ["crawl", "broad"]
-        # links to loopback addresses are refused by default
-        own = {
-            "DATA_DIR": task.home / "data",
-            "CRAWL_MAX_PAGES": task.pages,
-            "ALLOWED_NETWORKS": "127.0.0.0/8",
-        }
-        return [
-            *(
-                sys.executable,
-                "-m",
-                "scrapy",
-                *verb,
-                "-a",
-                f"seeds={','.join(task.seeds)}",
-                "-a",
-                "scope=host",
-            ),
-            *options({**task.scrapy, **own, **settings}),
-        ]
+        own = {**task.scrapy, "DATA_DIR": task.home / "data", "CRAWL_MAX_PAGES": task.pages}
+        return broad(",".join(task.seeds), "host", {**own, **settings}, workers)
 
     return command
 
@@ -169,7 +135,7 @@ def scrapy(venv: str, settings: dict[str, object]) -> Callable[[Task], list[str]
             *(str(VENVS / venv / "bin" / "python"), "-m", "scrapy", "runspider"),
             str(ROOT / "benchmarks" / "contenders" / "scrapy_links.py"),
             *("-a", f"seeds={','.join(task.seeds)}", "-a", f"allow={SCOPE}"),
-            *options({**task.scrapy, **QUIET, **settings, **own}),
+            *setting_options({**task.scrapy, **QUIET, **settings, **own}),
         ]
 
     return command

@@ -10,27 +10,21 @@ make bench-duplicates ARGS="--only index --json benchmarks/results/near-duplicat
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 from benchmarks.annotated_pages import report_annotated_pages
 from benchmarks.changed_texts import report_changed_texts
+from benchmarks.command import command_line
 from benchmarks.main_parts import report_main_parts
-from benchmarks.near_index import BEGIN, report_index
-from benchmarks.report import page_with
+from benchmarks.near_index import SECTION, report_index
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--texts", type=float, default=1e7, help="how many the index holds")
     parser.add_argument("--only", choices=("index", "texts", "main"))
     parser.add_argument("--annotated", type=Path, metavar="FILE", help="an archive of annotated pages")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="figures of the index")
-    parser.add_argument(
-        "--page", type=page_with(BEGIN), metavar="FILE", help="their table, between its marks"
-    )
+    SECTION.add_options(parser)
     options = parser.parse_args()
     if options.annotated:
         return report_annotated_pages(options.annotated)

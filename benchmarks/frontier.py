@@ -9,7 +9,6 @@ a full run misses one.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -29,6 +28,7 @@ import hiredis
 import redis
 import uvloop
 
+from benchmarks.command import command_line
 from benchmarks.frontier_bench import (
     BATCH,
     SHARDS,
@@ -259,9 +259,7 @@ def row(figure: Figure) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="of all counts; 0.01 takes some seconds")
     parser.add_argument("--only", choices=MEASURES, action="append", help="may be given several times")
     parser.add_argument("--no-aof", dest="aof", action="store_false", help="nothing is written to disk")

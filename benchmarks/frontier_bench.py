@@ -100,11 +100,11 @@ class Clock:
     server: float = 0.0
 
     async def run(self, work: Awaitable[Any]) -> Any:
-        start = time.perf_counter(), time.process_time(), _cpu_seconds(self.pid)
+        start = time.perf_counter(), time.process_time(), cpu_seconds(self.pid)
         result = await work
         self.seconds += time.perf_counter() - start[0]
         self.client += time.process_time() - start[1]
-        self.server += _cpu_seconds(self.pid) - start[2]
+        self.server += cpu_seconds(self.pid) - start[2]
         return result
 
     def note(self, rates: list[float], urls: int) -> str:
@@ -113,7 +113,7 @@ class Clock:
         return f"{best}CPU a URL: client {client:.1f} us, server {server:.1f} us"
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """User and system time of another process."""
     return time.clock_gettime(_cpu_clock(pid)) if sys.platform == "linux" else math.nan
 

@@ -23,6 +23,7 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
+from benchmarks.command import command_line
 from benchmarks.linked_web import linked_web
 from webcrawl.config import StoreConfig
 from webcrawl.graph import building, levels, measures
@@ -161,9 +162,7 @@ def report(results: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--edges", default="1e6,3e6,1e7", help="sizes, by default 1e6,3e6,1e7")
     parser.add_argument("--memory", type=float, default=8.0, help="GB, by default 8")
     parser.add_argument("--step", choices=("generate", "build"), help=argparse.SUPPRESS)

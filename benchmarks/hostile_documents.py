@@ -1,4 +1,4 @@
-"""The documents of the benchmark of attacks that cost much to read; each is made once."""
+"""Attacks with documents that cost much to read; each document is made once."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import zipfile
 import zlib
 from functools import cache
 
-from benchmarks.generated_web import answer
+from benchmarks.hostile_requests import Asked, Attack, own_pages
+from benchmarks.servers import HTML, answer
 
-HTML, XML = "text/html; charset=utf-8", "application/xml"
+XML = "application/xml"
 PAGE_BYTES = 8 * 1024 * 1024
 _MANY = 1_000_000
 
@@ -25,12 +26,12 @@ def packed(body: bytes, kind: str) -> bytes:
 @cache
 def sitemap_entries(number: int) -> bytes:
     """The answer with a sitemap of a million entries, or of 50,000 long ones with all they may say; 28 MB."""
-    told = b"<lastmod>2024-01-02T03:04:05Z</lastmod><changefreq>daily</changefreq><priority>0.5</priority>"
-    one, most = (b"<url><loc>/%d</loc></url>", _MANY)
+    facts = b"<lastmod>2024-01-02T03:04:05Z</lastmod><changefreq>daily</changefreq><priority>0.5</priority>"
+    entry, most = (b"<url><loc>/%d</loc></url>", _MANY)
     if number % 2:
-        one, most = b"<url><loc>/%d/" + b"a" * 450 + b"</loc>" + told + b"</url>", 50_000
+        entry, most = b"<url><loc>/%d/" + b"a" * 450 + b"</loc>" + facts + b"</url>", 50_000
     head = b'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
-    return packed(b"".join([head, *(one % entry for entry in range(most)), b"</urlset>"]), XML)
+    return packed(b"".join([head, *(entry % number for number in range(most)), b"</urlset>"]), XML)
 
 
 @cache
@@ -65,8 +66,8 @@ def alternates(number: int) -> bytes:
     """A page with 100,000 canonical links and translations, after a base of 7,000 characters if `number` is odd."""
     base = b"<base href=/%s/>" % (b"b" * 7_000) if number % 2 else b""
     links = b"".join(
-        b"<link rel=alternate hreflang=en href=/%d><link rel=canonical href=/c%d>\n" % (one, one)
-        for one in range(50_000)
+        b"<link rel=alternate hreflang=en href=/%d><link rel=canonical href=/c%d>\n" % (page, page)
+        for page in range(50_000)
     )
     return (base + links)[:PAGE_BYTES]
 
@@ -76,13 +77,9 @@ def long_links(number: int) -> bytes:
     """A page of 8 MB with links of 8,000 characters: of folders, of parameters, or of escapes."""
     piece = (b"/a.", b"&a=1", b"%e4", b"/..", b"a;b")[number % 5]
     links = []
-    for one in range(PAGE_BYTES // 8_040):
-        tail = piece * (7_900 // len(piece))
-        links.append(
-            b'<a href="/%d?%s">a</a>\n' % (one, tail)
-            if number % 5 == 1
-            else b'<a href="/%d%s">a</a>\n' % (one, tail)
-        )
+    for page in range(PAGE_BYTES // 8_040):
+        mark = b"?" if number % 5 == 1 else b""
+        links.append(b'<a href="/%d%s%s">a</a>\n' % (page, mark, piece * (7_900 // len(piece))))
     return b"".join(links)
 
 
@@ -95,7 +92,7 @@ def parameters() -> bytes:
 
 
 def fields(name: str, number: int) -> str:
-    return "?" + "&".join(f"{name}{one}={one}" for one in range(number))
+    return "?" + "&".join(f"{name}{field}={field}" for field in range(number))
 
 
 @cache
@@ -117,17 +114,17 @@ def linked_data(number: int) -> bytes:
 def attributes(number: int) -> bytes:
     """A page with 8 MB of attributes: in one element, in many, or in values."""
     bodies = (
-        b"<meta content=a " + b" ".join(b"a%d" % one for one in range(900_000)),
+        b"<meta content=a " + b" ".join(b"a%d" % name for name in range(900_000)),
         b"<meta name=a content=b>" * 190_000,
         b"<meta name=description content='%s'>" % (b"a " * 4_000_000),
-        b"".join(b"<meta name=n%d content=%s>" % (one, b"c" * 400) for one in range(19_000)),
+        b"".join(b"<meta name=n%d content=%s>" % (name, b"c" * 400) for name in range(19_000)),
         b"<a href='data:text/html,%s'>a</a>" % (b"a" * 8_000_000),
     )
     return bodies[number % 5][:PAGE_BYTES]
 
 
 @cache
-def inflating(number: int) -> bytes:
+def inflated(number: int) -> bytes:
     """The answer with an office document or PDF of up to 1 MB that unpacks to 500 MB."""
     if number % 3 == 2:
         return pdf_bomb()
@@ -159,6 +156,111 @@ def pdf_bomb() -> bytes:
         b"<</Length %d/Filter/FlateDecode>>stream\n%s\nendstream" % (len(stream), stream),
     ]
     body = b"%PDF-1.4\n" + b"".join(
-        b"%d 0 obj%s endobj\n" % (one + 1, text) for one, text in enumerate(objects)
+        b"%d 0 obj%s endobj\n" % (number, text) for number, text in enumerate(objects, 1)
     )
     return answer("200 OK", body + b"trailer<</Root 1 0 R>>\n%%EOF", "application/pdf")
+
+
+async def many_entries(asked: Asked) -> None:
+    """The first page links to sitemaps or feeds, whose entries do not exist."""
+    if asked.path == "/":
+        await asked.link(f"/{number}{kind}" for number in range(10) for kind in (".xml", ".rss"))
+    elif asked.path.endswith(".xml"):
+        await asked.send(sitemap_entries(int("0" + asked.path[1:-4])))
+    elif asked.path.endswith(".rss"):
+        await asked.send(feed_entries())
+    else:
+        await asked.say(b"", status="404 Not Found")
+
+
+async def bombs(asked: Asked) -> None:
+    if asked.path == "/robots.txt":
+        await asked.send(robots_bomb(asked.host % 5))
+    else:
+        await own_pages(asked)
+
+
+async def many_alternates(asked: Asked) -> None:
+    await asked.say(alternates(asked.host) + asked.path.encode())
+
+
+async def many_long_links(asked: Asked) -> None:
+    await asked.say(long_links(asked.host))
+
+
+async def many_parameters(asked: Asked) -> None:
+    """The first page redirects to one with parameters. Each page has a text of its own, so that it is no copy."""
+    if asked.path == "/":
+        head = f"HTTP/1.1 302 Found\r\nLocation: /{fields('a', 1)}\r\nContent-Length: 0\r\n\r\n"
+        await asked.send(head.encode())
+    else:
+        text = f"<p>{asked.authority}{asked.path[:9]} has words of its own, as many as a page needs"
+        await asked.say(text.encode() + parameters())
+
+
+async def much_linked_data(asked: Asked) -> None:
+    await linked_pages(asked, linked_data(asked.host))
+
+
+async def many_attributes(asked: Asked) -> None:
+    await linked_pages(asked, attributes(asked.host))
+
+
+async def linked_pages(asked: Asked, body: bytes) -> None:
+    """Answers with the same body, which links to further pages."""
+    links = b"".join(b"<a href=/%d>a</a>" % number for number in range(20))
+    await asked.say(links + f"<p>{asked.path}".encode() + body)
+
+
+async def inflating_documents(asked: Asked) -> None:
+    if asked.path == "/":
+        await asked.link(f"/{number}" for number in range(20))
+    else:
+        await asked.send(inflated(int("0" + asked.path[1:])))
+
+
+async def long_redirects(asked: Asked) -> None:
+    """Each host redirects to the next one, with a body of 8 MB."""
+    port = asked.authority.partition(":")[2]
+    number = int("0" + asked.path[1:])
+    target = f"http://bad{(asked.host + 1) % 20}.test:{port}/{number + 1}"
+    body = b"<a>" * 2_700_000
+    head = f"HTTP/1.1 301 Moved\r\nLocation: {target}\r\nContent-Type: {HTML}\r\nContent-Length: {len(body)}\r\n\r\n"
+    await asked.send(head.encode() + body)
+
+
+async def many_cookies(asked: Asked) -> None:
+    """Answers of 120 KB of cookies, with paths and ages."""
+    lines = "".join(
+        f"Set-Cookie: {asked.path[1:8]}n{number}={'v' * 80}; Path=/; Max-Age=9999\r\n"
+        for number in range(950)
+    )
+    body = "".join(f"<a href=/{number}>a</a>" for number in range(100))
+    head = f"HTTP/1.1 200 OK\r\n{lines}Content-Type: {HTML}\r\nContent-Length: {len(body)}\r\n\r\n"
+    await asked.send((head + body).encode())
+
+
+COSTLY = {
+    "entries": Attack("20 hosts with sitemaps and feeds of 1,000,000 entries", many_entries, hosts=20),
+    "bombs": Attack("50 hosts with a robots.txt that unpacks to 200 MB", bombs, hosts=50, robots=None),
+    "alternates": Attack(
+        "20 hosts with pages of 100,000 canonical links and translations", many_alternates, hosts=20
+    ),
+    "urls": Attack("20 hosts with pages of 1,000 links of 8,000 characters", many_long_links, hosts=20),
+    "parameters": Attack(
+        "20 hosts with URLs of 20 parameters and pages of 8 MB of links with 1,000", many_parameters, hosts=20
+    ),
+    "jsonld": Attack("20 hosts with pages of 8 MB of JSON-LD and microdata", much_linked_data, hosts=20),
+    "attributes": Attack("20 hosts with pages of 8 MB of attributes", many_attributes, hosts=20),
+    "inflate": Attack(
+        "20 hosts with office documents and PDF that unpack to 500 MB", inflating_documents, hosts=20
+    ),
+    "redirects": Attack("20 hosts that redirect to each other with bodies of 8 MB", long_redirects, hosts=20),
+    "cookies": Attack(
+        "20 hosts whose pages set 950 cookies each, with COOKIES_ENABLED",
+        many_cookies,
+        hosts=20,
+        settings={"COOKIES_ENABLED": True},
+    ),
+}
+"""These attacks by name."""

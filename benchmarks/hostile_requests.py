@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from benchmarks.generated_web import answer
-from benchmarks.hostile_documents import HTML
+from benchmarks.servers import HTML, answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,6 @@
 """The servers of the benchmark of attacks: honest hosts with the nameserver, and the hosts of each attack.
 
-    python -m benchmarks.hostile_servers honest --port 18480 --names 18482 --log FILE
-    python -m benchmarks.hostile_servers robots --port 18481 --log FILE
-
-A new attack is a function of a request and one entry in ATTACKS. The hosts are honest0.test, honest1.test and so on,
+A new attack is a function of a request and an entry in ATTACKS. The hosts are honest0.test, honest1.test and so on,
 and bad0.test, bad1.test and so on; each is a registered domain of its own. Names that begin with "silent" or end with
 ".silent.test" are never answered; "many0.test", "many1.test" and so on are answered late, with 50 addresses; others do
 not exist. A line of a log is a request: time (monotonic), host and path.
@@ -11,7 +8,6 @@ not exist. A line of a log is a request: time (monotonic), host and path.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
 import re
@@ -22,13 +18,10 @@ from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 
-import uvloop
-
-from benchmarks.generated_web import Names, listening
-from benchmarks.hostile_documents import XML
-from benchmarks.hostile_reading import COSTLY
+from benchmarks.hostile_documents import COSTLY, XML
 from benchmarks.hostile_requests import Asked, Attack, own_pages
 from benchmarks.hostile_tls import ENCRYPTED
+from benchmarks.servers import Names, RequestLog, listening, serve_names
 
 HOSTS, PAGES = 10, 40
 MOST_HEAD = 65_536
@@ -45,8 +38,8 @@ def many_rules() -> bytes:
     rules = []
     for number in range(34_000):
         length = 2 if number < 1_500 else 3
-        one, two = ("".join(dice.choices(string.ascii_lowercase, k=length)) for _ in range(2))
-        rules.append(f"{verbs[number % 10]}:/*{one}*{two}\n")
+        parts = ("".join(dice.choices(string.ascii_lowercase, k=length)) for _ in range(2))
+        rules.append(f"{verbs[number % 10]}:/*{'*'.join(parts)}\n")
     return ("User-agent: *\n" + "".join(rules)).encode()[: 500 * 1024]
 
 
@@ -201,9 +194,9 @@ def address(name: str) -> bytes | None:
     if many := re.fullmatch(r"many(\d+)\.test", name):
         start = bytes([127, 22 + (int(many[1]) >> 8), int(many[1]) & 255])
         return b"".join(start + bytes([number]) for number in range(1, 51))
-    if not (found := re.fullmatch(r"(honest|bad)(\d+)\.test", name)):
+    if not (host := re.fullmatch(r"(honest|bad)(\d+)\.test", name)):
         return None
-    return bytes([127, 20 if found[1] == "honest" else 21, int(found[2]) >> 8, int(found[2]) & 255])
+    return bytes([127, 20 if host[1] == "honest" else 21, int(host[2]) >> 8, int(host[2]) & 255])
 
 
 def lateness(name: str) -> float:
@@ -223,10 +216,7 @@ async def honest(asked: Asked) -> None:
 
 
 async def converse(
-    attack: Attack,
-    log: Callable[[str, str], None],
-    reader: asyncio.StreamReader,
-    stream: asyncio.StreamWriter,
+    attack: Attack, log: RequestLog, reader: asyncio.StreamReader, stream: asyncio.StreamWriter
 ) -> None:
     """Answers the requests of one connection."""
     with suppress(OSError, asyncio.IncompleteReadError):
@@ -235,7 +225,7 @@ async def converse(
             authority = re.search(rb"\r\nHost: ([^\r]*)", head, re.IGNORECASE)
             name = authority[1].decode("latin-1") if authority else ""
             number = int("0" + re.sub(r"\D", "", name.partition(".")[0]))
-            log(name, path)
+            log.write(f"{name} {path}")
             asked = Asked(number, name, path, stream)
             if path == "/robots.txt" and attack.robots is not None:
                 await asked.say(attack.robots(), "text/plain")
@@ -244,38 +234,14 @@ async def converse(
     stream.close()
 
 
-async def serve(attack: Attack, web: socket.socket, names: int, file: Path) -> None:
-    loop = asyncio.get_running_loop()
-    with file.open("w", buffering=1) as lines:
-
-        def log(host: str, path: str) -> None:
-            lines.write(f"{loop.time()} {host} {path}\n")
-
-        server = await asyncio.start_server(partial(converse, attack, log), sock=web, limit=MOST_HEAD)
-        if names:
-            await loop.create_datagram_endpoint(
-                lambda: Names(address, lateness), local_addr=("127.0.0.1", names)
-            )
-        if attack.robots is not None:
-            attack.robots()
-        print("ready", flush=True)
-        await server.serve_forever()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("attack", choices=["honest", *ATTACKS])
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument(
-        "--names", type=int, default=0, help="the port of the nameserver, if there is to be one"
-    )
-    parser.add_argument("--log", type=Path, required=True)
-    said = parser.parse_args()
-    chosen = ATTACKS.get(said.attack) or Attack("Small pages", honest, hosts=HOSTS)
-    uvloop.run(serve(chosen, listening(said.port), said.names, said.log))
-
-
-if __name__ == "__main__":
-    main()
+async def serve(name: str, port: int, names: int, file: Path, ready: Callable[[], None]) -> None:
+    """Runs the hosts of an attack, or the honest ones; `names` is the port of the nameserver, 0 for none."""
+    attack = ATTACKS.get(name) or Attack("Small pages", honest, hosts=HOSTS)
+    answers = partial(converse, attack, RequestLog(file))
+    server = await asyncio.start_server(answers, sock=listening(port), limit=MOST_HEAD)
+    if names:
+        await serve_names(Names(address, lateness), names)
+    if attack.robots is not None:
+        attack.robots()
+    ready()
+    await server.serve_forever()

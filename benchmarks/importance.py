@@ -10,7 +10,6 @@ from nginx instead, with importance and without, and the PageRank is that of the
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.command import command_line
 from benchmarks.crawled_importance import crawled
 from benchmarks.credited_crawls import in_levels, one_by_one
 from benchmarks.linked_web import LinkedWeb, Reals, linked_web, pagerank, spearman
@@ -151,9 +151,7 @@ def _told(name: str, points: list[float]) -> list[float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--pages", type=float, default=1e6, help="pages of the web (default: a million)")
     parser.add_argument("--seed", type=int, default=1, help="number of the web (default: 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file")

@@ -5,7 +5,6 @@ make bench-links ARGS="--edges 1e6"
 
 from __future__ import annotations
 
-import argparse
 import gc
 import random
 import subprocess
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command import command_line
 from benchmarks.sites import available
 from benchmarks.soup_links import differing
 from webcrawl.config import StoreConfig
@@ -184,9 +184,7 @@ def _report(name: str, value: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--edges", type=float, default=1e7)
     parser.add_argument("--pages", type=int, default=PAGES, help="pages of documentation, about")
     parser.add_argument("--compare", type=int, default=100, help="random pages to compare with BeautifulSoup")

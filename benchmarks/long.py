@@ -10,27 +10,24 @@ memory grew by more than a fifth or the pace fell by more than a quarter.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.contender import LINKS, ROOT, options
-from benchmarks.generated_web import ZONE
-from benchmarks.measured import ENGINES, tree
-from benchmarks.report import measured_on, page_with, put_between, put_figures
-from benchmarks.served import free_port
+from benchmarks.command import ROOT, Section, add_settings, command_line, scrapy, table, web_crawl
+from benchmarks.contender import LINKS
+from benchmarks.generated_web import ZONE, serve
+from benchmarks.measured import use_of
+from benchmarks.servers import free_dns_port, free_port, serving
 
-BEGIN, END = "<!-- bench-long writes from here -->", "<!-- bench-long writes to here -->"
+SECTION = Section("bench-long")
 SEEDS = 300
 WARM_UP = 0.4
 """Share of the pages after which everything that is bounded should be full."""
@@ -62,61 +59,16 @@ class Ports(NamedTuple):
     names: int
 
 
-@contextmanager
-def generated_web(hosts: int) -> Iterator[Ports]:
-    ports = Ports(free_port("0.0.0.0"), free_port("127.0.0.1", socket.SOCK_DGRAM))
-    command = [sys.executable, "-m", "benchmarks.generated_web", "--hosts", str(hosts)]
-    server = subprocess.Popen(
-        [*command, "--port", str(ports.web), "--dns", str(ports.names)], cwd=ROOT, stdout=subprocess.PIPE
-    )
-    try:
-        assert server.stdout is not None
-        if server.stdout.readline() != b"ready\n":
-            raise SystemExit("The generated web does not start")
-        yield ports
-    finally:
-        server.kill()
-        server.wait()
-
-
 def counts(ports: Ports) -> dict[str, int]:
+    """What the generated web has served so far."""
     with urllib.request.urlopen(f"http://127.0.0.1:{ports.web}/counts", timeout=10) as response:
-        told: dict[str, int] = json.load(response)
-    return told
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What a crawl and its engine use: memory in MB, seconds of CPU so far."""
-
-    worker: float
-    engine: float
-    cpu: float
-
-
-def use(pid: int) -> Use:
-    processes = tree(pid).values()
-    engine = sum(process.kib for process in processes if process.name in ENGINES)
-    worker = sum(process.kib for process in processes) - engine
-    return Use(worker / 1024, engine / 1024, sum(process.cpu for process in processes))
+        return dict(json.load(response))
 
 
 def crawl(home: Path, ports: Ports, pages: int, settings: dict[str, object]) -> subprocess.Popen[bytes]:
-    seeds = home / "seeds"
-    seeds.write_text("\n".join(f"http://h{number}.{ZONE}:{ports.web}/p0" for number in range(SEEDS)))
-    own: dict[str, object] = {
-        "DATA_DIR": home / "data",
-        "CRAWL_MAX_PAGES": pages,
-        "DNS_SERVERS": f"127.0.0.1:{ports.names}",
-        "ALLOWED_NETWORKS": "127.0.0.0/8",
-        "DOWNLOAD_TIMEOUT": 10,
-        "PROGRESS_INTERVAL": 30,
-    }
-    return subprocess.Popen(
-        [sys.executable, "-m", "scrapy", "crawl", "broad", "-a", f"seeds=@{seeds}", "-a", "scope=web"]
-        + options({**own, **settings}),
-        cwd=ROOT,
-    )
+    seeds = (f"http://h{number}.{ZONE}:{ports.web}/p0" for number in range(SEEDS))
+    own = {"CRAWL_MAX_PAGES": pages, "DOWNLOAD_TIMEOUT": 10, "PROGRESS_INTERVAL": 30}
+    return subprocess.Popen(web_crawl(home, seeds, ports.names, {**own, **settings}), cwd=ROOT)
 
 
 def watch(process: subprocess.Popen[bytes], ports: Ports, every: int) -> Iterator[Point]:
@@ -125,17 +77,17 @@ def watch(process: subprocess.Popen[bytes], ports: Ports, every: int) -> Iterato
     seen = marked = 0
     while process.poll() is None:
         time.sleep(POLL_SECONDS)
-        told, now = counts(ports), time.monotonic()
-        pages = told.get("pages", 0)
+        served, now = counts(ports), time.monotonic()
+        pages = served.get("pages", 0)
         if pages > seen:
             seen, moved, begun, last = pages, now, begun or now, last or now
         elif moved and now > moved + SILENCE_SECONDS:
             return
         if pages >= marked + every:
-            used, more = use(process.pid), pages - marked
+            used, more = use_of(process.pid), pages - marked
             yield Point(
                 pages,
-                told["hosts"],
+                served["hosts"],
                 round(now - begun, 1),
                 round(more / max(now - last, POLL_SECONDS), 1),
                 round(1000 * (used.cpu - spent) / more, 2),
@@ -147,7 +99,7 @@ def watch(process: subprocess.Popen[bytes], ports: Ports, every: int) -> Iterato
 
 def state(home: Path) -> str:
     """The counts of the frontier."""
-    command = [sys.executable, "-m", "scrapy", "frontier", "--json", "-s", f"DATA_DIR={home / 'data'}"]
+    command = scrapy("frontier", "--json", DATA_DIR=home / "data")
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60).stdout
 
 
@@ -172,45 +124,42 @@ def mean_pace(points: Sequence[Point]) -> float:
     return sum(point.pages_per_second for point in points) / len(points)
 
 
-def table(points: Sequence[Point]) -> str:
-    lines = [
-        "| pages | hosts | seconds | pages/s | CPU ms a page | worker MB | engine MB |",
-        "|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {one.pages:,} | {one.hosts:,} | {one.seconds:.0f} | {one.pages_per_second:.0f} | {one.cpu_ms:.1f} "
-        f"| {one.worker:.0f} | {one.engine:.0f} |"
-        for one in points
-    ]
-    return "\n".join(lines)
+def points_table(points: Sequence[Point]) -> str:
+    return table(
+        "pages: | hosts: | seconds: | pages/s: | CPU ms a page: | worker MB: | engine MB:",
+        (
+            (
+                *(f"{point.pages:,}", f"{point.hosts:,}", f"{point.seconds:.0f}"),
+                *(f"{point.pages_per_second:.0f}", f"{point.cpu_ms:.1f}"),
+                *(f"{point.worker:.0f}", f"{point.engine:.0f}"),
+            )
+            for point in points
+        ),
+    )
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--pages", type=int, default=100_000)
     parser.add_argument("--hosts", type=int, default=300_000)
     parser.add_argument("--every", type=int, default=5_000, help="pages between two points")
     parser.add_argument("--links", action="store_true", help="without item pipelines")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the crawl"
-    )
-    parser.add_argument("--json", type=Path, help="write the points into this file")
-    parser.add_argument(
-        "--page", type=page_with(BEGIN), help="write the table into this Markdown page, between its marks"
-    )
+    add_settings(parser, "a setting of the crawl")
+    SECTION.add_options(parser)
     return parser.parse_args()
 
 
 def main() -> int:
-    said = arguments()
-    settings = {**(LINKS if said.links else {}), **dict(one.split("=", 1) for one in said.set)}
-    points = []
-    with tempfile.TemporaryDirectory(prefix="bench-long-") as home, generated_web(said.hosts) as ports:
-        process = crawl(Path(home), ports, said.pages, settings)
+    options = arguments()
+    settings = {**(LINKS if options.links else {}), **dict(options.set)}
+    ports, points = Ports(free_port("0.0.0.0"), free_dns_port()), []
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-long-") as home,
+        serving(serve, options.hosts, ports.web, ports.names),
+    ):
+        process = crawl(Path(home), ports, options.pages, settings)
         try:
-            for point in watch(process, ports, said.every):
+            for point in watch(process, ports, options.every):
                 print(point, flush=True)
                 points.append(point)
             if (ended := process.poll()) is None:
@@ -219,18 +168,14 @@ def main() -> int:
             process.terminate()
             process.wait()
         print(f"served: {counts(ports)}")
-    print(table(points))
+    print(points_table(points))
     faults = verdict(points)
     if ended != 0:
         faults.append(
             f"no page was asked for in {SILENCE_SECONDS:.0f} s" if ended is None else f"it ended with {ended}"
         )
     print("\n".join(faults) or "memory flat, pace steady")
-    today = datetime.date.today().isoformat()
-    if said.page:
-        put_between(said.page, BEGIN, END, f"{measured_on(today)}.\n\n{table(points)}")
-    if said.json:
-        put_figures(said.json, today, points=[asdict(point) for point in points], faults=faults)
+    SECTION.report(options, points_table(points), points=list(map(asdict, points)), faults=faults)
     return bool(faults)
 
 

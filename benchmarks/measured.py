@@ -68,13 +68,29 @@ def tree(root: int) -> dict[int, Process]:
             kib = int(fields[21]) * os.sysconf("SC_PAGESIZE") // 1024
             cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
             all_there[int(entry.name)] = Process(head.partition("(")[2], kib, cpu)
-    found, todo = {}, [root]
+    descendants, todo = {}, [root]
     while todo:
         above = todo.pop()
         if above in all_there:
-            found[above] = all_there[above]
+            descendants[above] = all_there[above]
         todo += [pid for pid, parent in parents.items() if parent == above]
-    return found
+    return descendants
+
+
+class Use(NamedTuple):
+    """What a crawl and its engine use: memory in MB, seconds of CPU so far."""
+
+    worker: float
+    engine: float
+    cpu: float
+
+
+def use_of(pid: int) -> Use:
+    """What a process and all its descendants use."""
+    processes = tree(pid).values()
+    engine = sum(process.kib for process in processes if process.name in ENGINES)
+    worker = sum(process.kib for process in processes) - engine
+    return Use(worker / 1024, engine / 1024, sum(process.cpu for process in processes))
 
 
 def start_server(command: list[str], socket: Path) -> subprocess.Popen[bytes]:

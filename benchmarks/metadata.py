@@ -5,7 +5,6 @@ make bench-metadata ARGS="--uri postgresql://crawler@/crawl"
 
 from __future__ import annotations
 
-import argparse
 import random
 import tempfile
 import time
@@ -14,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.command import command_line
 from webcrawl.page import Page
 from webcrawl.stores.metadata import Metadata
 
@@ -86,9 +86,7 @@ def measure(uri: str, count: int, reads: int) -> dict[str, Rate]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--uri", help="an empty database; a SQLite file in a temporary folder by default")
     parser.add_argument("--pages", type=int, default=50_000)
     parser.add_argument("--reads", type=int, default=50_000)

@@ -7,7 +7,6 @@ had. Then mines generated links of 2,000 hosts.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import resource
@@ -19,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command import command_line
 from benchmarks.links import generated
 from benchmarks.wanted_web import SITES, fill, first_half
 from tests.crawls import CHECKOUT, Crawl, CrawlResult
@@ -98,9 +98,7 @@ def cost(edges: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--pages", type=int, default=2_000)
     parser.add_argument("--learn", type=float, default=0.1, help="the part of the pages that is learned from")
     parser.add_argument("--edges", type=float, default=1e6, help="generated links")

@@ -12,7 +12,6 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 import uvloop
 
-from benchmarks.frontier_bench import Bench, _cpu_seconds, fresh_bench
-from benchmarks.report import machine, put_between, put_figures
+from benchmarks.command import Section, machine, table, today, write_figures
+from benchmarks.frontier_bench import Bench, cpu_seconds, fresh_bench
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.stores.duplicate_index import ENTRY, DuplicateIndex, url_id
 
-BEGIN, END = "<!-- bench-duplicates writes from here -->", "<!-- bench-duplicates writes to here -->"
+SECTION = Section("bench-duplicates")
 KEYS = Keys("duplicates", 16)
 BLOCKS, BLOCK_BITS = 4, 16
 ROUNDS = 8
@@ -71,13 +70,13 @@ async def append(
     """Puts texts into the block with this number."""
     blocks = (simhashes >> np.uint64(number * BLOCK_BITS)) & np.uint64(2**BLOCK_BITS - 1)
     order = np.argsort(blocks, kind="stable")
-    found, starts = np.unique(blocks[order], return_index=True)
+    values, starts = np.unique(blocks[order], return_index=True)
     rows, ends = entries[order], [*starts[1:], len(order)]
-    for first in range(0, len(found), TOGETHER // 10):
+    for first in range(0, len(values), TOGETHER // 10):
         pipeline = bench.engine.client.pipeline(transaction=False)
-        for place in range(first, min(first + TOGETHER // 10, len(found))):
-            key = KEYS.like(number << BLOCK_BITS | int(found[place]))
-            pipeline.append(key, rows[starts[place] : ends[place]].tobytes())
+        for index in range(first, min(first + TOGETHER // 10, len(values))):
+            key = KEYS.like(number << BLOCK_BITS | int(values[index]))
+            pipeline.append(key, rows[starts[index] : ends[index]].tobytes())
         await pipeline.execute()
 
 
@@ -93,10 +92,10 @@ class Lookups:
     found: int
 
 
-def client(url: str, name: str, texts: Sequence[int], start: Any, told: Any) -> None:
+def client(url: str, name: str, texts: Sequence[int], start: Any, results: Any) -> None:
     """A process that looks up texts like a busy worker; reports when it began and ended, its CPU, and what it found."""
 
-    async def look_up() -> int:
+    async def look_up() -> None:
         engine, waiting = Engine(url), iter(enumerate(texts))
         index, found = DuplicateIndex(engine, KEYS), 0
 
@@ -110,9 +109,8 @@ def client(url: str, name: str, texts: Sequence[int], start: Any, told: Any) -> 
         start.wait(CLIENT_SECONDS)
         begun = time.monotonic(), time.process_time()
         await asyncio.gather(*[ask() for _ in range(AT_ONCE)])
-        told.put((begun[0], time.monotonic(), time.process_time() - begun[1], found))
+        results.put((begun[0], time.monotonic(), time.process_time() - begun[1], found))
         await engine.close()
-        return found
 
     uvloop.run(look_up())
 
@@ -120,19 +118,19 @@ def client(url: str, name: str, texts: Sequence[int], start: Any, told: Any) -> 
 def look_up(url: str, pid: int, name: str, texts: Sequence[Sequence[int]]) -> Lookups:
     """Looks up each list in a client of its own, all at the same time."""
     context = multiprocessing.get_context("spawn")
-    start, told = context.Barrier(len(texts) + 1), context.Queue()
+    start, results = context.Barrier(len(texts) + 1), context.Queue()
     clients = [
-        context.Process(target=client, args=(url, f"{name}-{len(texts)}-{number}", some, start, told))
+        context.Process(target=client, args=(url, f"{name}-{len(texts)}-{number}", some, start, results))
         for number, some in enumerate(texts)
     ]
-    for one in clients:
-        one.start()
+    for process in clients:
+        process.start()
     start.wait(CLIENT_SECONDS)
-    engine = _cpu_seconds(pid)
-    begun, ended, cpu, found = zip(*[told.get(timeout=CLIENT_SECONDS) for _ in clients], strict=True)
-    engine = _cpu_seconds(pid) - engine
-    for one in clients:
-        one.join(CLIENT_SECONDS)
+    engine = cpu_seconds(pid)
+    begun, ended, cpu, found = zip(*[results.get(timeout=CLIENT_SECONDS) for _ in clients], strict=True)
+    engine = cpu_seconds(pid) - engine
+    for process in clients:
+        process.join(CLIENT_SECONDS)
     count = sum(map(len, texts))
     seconds = max(ended) - min(begun)
     return Lookups(
@@ -162,32 +160,35 @@ def changed(simhash: int, dice: random.Random) -> int:
     return simhash ^ sum(1 << bit for bit in dice.sample(range(64), 3))
 
 
-def table(count: int, each: float, figures: Sequence[Lookups], date: str, load: float) -> str:
+def lookups_table(count: int, each: float, figures: Sequence[Lookups], load: float) -> str:
     """The table of docs/benchmarks.md."""
     on = machine()
-    lines = [
-        f"Measured on {date}: {on['cpu']}, {on['cores']} cores, {on['system']}, load {load:.1f} before.",
-        f"{count:,} texts in one engine, {each:.0f} bytes each with URLs of 80 characters.",
-        "",
-        "| looked up | clients | texts/s | CPU us, client | CPU us, engine | texts/s of engine CPU | found |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {one.texts} | {one.clients} | {one.each_second:,.0f} | {one.client_cpu:.0f} | {one.engine_cpu:.0f} |"
-        f" {1e6 / one.engine_cpu:,.0f} | {one.found / one.clients / LOOKED_UP:.1%} |"
-        for one in figures
-    ]
-    return "\n".join(lines)
+    rows = (
+        (
+            *(lookups.texts, lookups.clients, f"{lookups.each_second:,.0f}", f"{lookups.client_cpu:.0f}"),
+            *(f"{lookups.engine_cpu:.0f}", f"{1e6 / lookups.engine_cpu:,.0f}"),
+            f"{lookups.found / lookups.clients / LOOKED_UP:.1%}",
+        )
+        for lookups in figures
+    )
+    return (
+        f"Measured on {today()}: {on['cpu']}, {on['cores']} cores, {on['system']}, load {load:.1f} before.\n"
+        f"{count:,} texts in one engine, {each:.0f} bytes each with URLs of 80 characters.\n\n"
+        + table(
+            "looked up | clients: | texts/s: | CPU us, client: | CPU us, engine: | texts/s of engine CPU: | found:",
+            rows,
+        )
+    )
 
 
 def report_index(count: int, file: Path | None = None, page: Path | None = None) -> None:
-    """Prints the figures, writes them as JSON to a file, and as a table between the two marks of a page."""
-    load, date = os.getloadavg()[0], f"{datetime.now(UTC):%Y-%m-%d}"
+    """Prints the figures, writes them as JSON to a file, and as a table into a page."""
+    load = os.getloadavg()[0]
     each, figures = uvloop.run(measure(count))
-    told = table(count, each, figures, date, load)
-    print(f"\n{told}\n", flush=True)
+    text = lookups_table(count, each, figures, load)
+    print(f"\n{text}\n", flush=True)
     if file:
-        lookups = [asdict(one) for one in figures]
-        put_figures(file, date, load_before=load, texts=count, bytes_each=each, lookups=lookups)
+        lookups = list(map(asdict, figures))
+        write_figures(file, today(), load_before=load, texts=count, bytes_each=each, lookups=lookups)
     if page:
-        put_between(page, BEGIN, END, told)
+        SECTION.replace(page, text)

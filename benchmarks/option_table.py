@@ -68,8 +68,11 @@ OPTIONS = {
         Option("URL_ALLOW, 10,000 patterns", {"URL_ALLOW": [*HOSTS[:9_999], PAGES]}),
         Option("URL_DENY, 10,000 words", {"URL_DENY": WORDS}),
         Option("DENIED_DOMAINS, 10,000", {"DENIED_DOMAINS": DOMAINS}),
-        Option("LINK_RULES, 100 pairs", {"LINK_RULES": [*((one, None) for one in SECTIONS), (PAGES, PAGES)]}),
-        Option("URL_LEVELS, 100 patterns", {"URL_LEVELS": [(one, 5) for one in SECTIONS]}),
+        Option(
+            "LINK_RULES, 100 pairs",
+            {"LINK_RULES": [*((section, None) for section in SECTIONS), (PAGES, PAGES)]},
+        ),
+        Option("URL_LEVELS, 100 patterns", {"URL_LEVELS": [(section, 5) for section in SECTIONS]}),
         Option("ANCHOR_WORDS", {"ANCHOR_WORDS": {"next|weiter": 1, "log ?in|print": -2}}),
         Option("MINED", {"MINED": True, "CRAWL_ID": "second"}, needs="mined"),
         Option("TEXT_LINKS", {"TEXT_LINKS": True}),

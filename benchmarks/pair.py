@@ -9,15 +9,15 @@ they share the caches. Speeds cannot be compared.
 
 from __future__ import annotations
 
-import argparse
 import compileall
 import statistics
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from benchmarks.compare import spent
-from benchmarks.contender import CONTENDERS, ROOT, Contender
+from benchmarks.command import ROOT, command_line
+from benchmarks.compare import crawl, spent
+from benchmarks.contender import CONTENDERS, Contender
 from benchmarks.served import Web
 from benchmarks.sites import available
 
@@ -27,48 +27,38 @@ OURS = [name for name, contender in CONTENDERS.items() if not contender.venv]
 def together(pair: list[Contender], web: Web, seeds: list[str]) -> list[float]:
     """Crawls the web with both; returns the CPU of each in seconds."""
     with ThreadPoolExecutor(len(pair)) as threads:
-        costs = list(threads.map(lambda one: spent(one, web, seeds, 0), pair))
+        costs = list(threads.map(lambda contender: spent(contender, web, seeds, 0), pair))
     if any(cost["exit_code"] for cost in costs):
         raise SystemExit("a crawl has failed")
     return [cost["crawler_cpu"] + cost["engine_cpu"] for cost in costs]
 
 
-def pages_of(contender: Contender, web: Web) -> int:
-    """Counts the pages of a crawl of the web."""
-    web.forget()
-    spent(contender, web, web.seeds, 0)
-    return web.got().pages
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--of", choices=OURS, default="full-stored", help="the contender that is measured")
-    parser.add_argument("--to", choices=OURS, default="full", help="the one that it is compared with")
+    parser.add_argument("--to", choices=OURS, default="full", help="the contender that it is compared with")
     parser.add_argument("--rounds", type=int, default=8)
-    said = parser.parse_args()
+    options = parser.parse_args()
+    rounds = options.rounds
     compileall.compile_dir(ROOT / "webcrawl", quiet=1)
-    pair = [CONTENDERS[said.of], CONTENDERS[said.to]]
+    pair = [CONTENDERS[options.of], CONTENDERS[options.to]]
     with tempfile.TemporaryDirectory(prefix="bench-web-") as home:
         web = Web("http", available(), Path(home))
         with web.served():
-            pages = pages_of(pair[1], web)
+            pages = crawl(pair[1], web, web.seeds, 0).got.pages
             starts, wholes = [], []
-            for number in range(1, said.rounds + 1):
+            for number in range(1, rounds + 1):
                 starts.append(together(pair, web, [web.start]))
                 wholes.append(together(pair, web, web.seeds))
-                print(
-                    f"{number}/{said.rounds} {said.of} {wholes[-1][0]:.1f} s, {said.to} {wholes[-1][1]:.1f} s",
-                    flush=True,
-                )
+                of, to = wholes[-1]
+                print(f"{number}/{rounds} {options.of} {of:.1f} s, {options.to} {to:.1f} s", flush=True)
     first = [statistics.median(column) for column in zip(*starts, strict=True)]
-    costs = [[(cpu - start) / pages * 1e3 for cpu, start in zip(one, first, strict=True)] for one in wholes]
+    costs = [[(cpu - start) / pages * 1e3 for cpu, start in zip(both, first, strict=True)] for both in wholes]
     ratios = [of / to for of, to in costs]
     of, to = [statistics.median(column) for column in zip(*costs, strict=True)]
-    print(f"{pages:,} pages: {said.of} {of:.2f} ms a page, {said.to} {to:.2f}")
+    print(f"{pages:,} pages: {options.of} {of:.2f} ms a page, {options.to} {to:.2f}")
     print(
-        f"ratio {statistics.median(ratios):.3f} (median of {said.rounds}; {min(ratios):.3f} to {max(ratios):.3f})"
+        f"ratio {statistics.median(ratios):.3f} (median of {rounds}; {min(ratios):.3f} to {max(ratios):.3f})"
     )
 
 

@@ -5,8 +5,6 @@ make bench-micro [ARGS="-k links --json FILE --page FILE"]
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import json
 import subprocess
 import sys
@@ -14,10 +12,11 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.contender import ROOT
-from benchmarks.report import measured_on, page_with, put_between, put_figures
+from benchmarks.command import ROOT, Section, command_line, table
 
-BEGIN, END = "<!-- bench-micro writes from here -->", "<!-- bench-micro writes to here -->"
+SECTION = Section("bench-micro")
+PYTEST = [sys.executable, "-m", "pytest", "-o", "addopts=--import-mode=importlib", "benchmarks/micro"]
+"""The project's options for pytest are meant for tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,55 +34,34 @@ def measured(chosen: str) -> list[Part]:
     """Runs the parts whose names match; pytest prints its own table meanwhile."""
     with tempfile.TemporaryDirectory(prefix="bench-micro-") as home:
         file = Path(home) / "figures.json"
-        # the project's options for pytest are meant for tests
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-o",
-            "addopts=--import-mode=importlib",
-            "benchmarks/micro",
-        ]
-        command += [f"--benchmark-json={file}", "--benchmark-sort=name", "-k", chosen]
+        command = [*PYTEST, f"--benchmark-json={file}", "--benchmark-sort=name", "-k", chosen]
         command += ["--benchmark-columns=min,median,iqr,rounds"]
         if code := subprocess.run(command, cwd=ROOT).returncode:
             raise SystemExit(code)
-        told = json.loads(file.read_text())["benchmarks"]
+        figures = json.loads(file.read_text())["benchmarks"]
     return [
         Part(
-            one["name"].removeprefix("test_").replace("_", " "),
-            one["extra_info"]["what"],
-            round(1000 * one["stats"]["min"], 4),
-            round(1000 * one["stats"]["median"], 4),
-            one["stats"]["rounds"],
+            part["name"].removeprefix("test_").replace("_", " "),
+            part["extra_info"]["what"],
+            round(1000 * part["stats"]["min"], 4),
+            round(1000 * part["stats"]["median"], 4),
+            part["stats"]["rounds"],
         )
-        for one in told
+        for part in figures
     ]
 
 
-def table(parts: list[Part]) -> str:
-    """A Markdown table, one line a part."""
-    lines = ["| part | what | best, ms | median, ms | rounds |", "|---|---|---:|---:|---:|"]
-    for one in parts:
-        lines.append(f"| {one.name} | {one.what} | {one.best:.3g} | {one.median:.3g} | {one.rounds:,} |")
-    return "\n".join(lines)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("-k", dest="chosen", default="", help="which, as pytest has it")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures into this file")
-    parser.add_argument(
-        "--page", type=page_with(BEGIN), metavar="FILE", help="write the table here, between its marks"
+    SECTION.add_options(parser)
+    options = parser.parse_args()
+    parts = measured(options.chosen)
+    rows = (
+        (part.name, part.what, f"{part.best:.3g}", f"{part.median:.3g}", f"{part.rounds:,}") for part in parts
     )
-    said = parser.parse_args()
-    parts, today = measured(said.chosen), datetime.date.today().isoformat()
-    if said.json:
-        put_figures(said.json, today, parts=[asdict(one) for one in parts])
-    if said.page:
-        put_between(said.page, BEGIN, END, f"{measured_on(today)}.\n\n{table(parts)}")
+    text = table("part | what | best, ms: | median, ms: | rounds:", rows)
+    SECTION.report(options, text, parts=list(map(asdict, parts)))
 
 
 if __name__ == "__main__":

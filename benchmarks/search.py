@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import argparse
 import random
 import resource
 import shutil
@@ -27,6 +26,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
+from benchmarks.command import command_line
 from benchmarks.sites import available
 from tests.crawls import CHECKOUT, crawl_hosts
 from tests.web import LocalWeb
@@ -229,9 +229,7 @@ def _report(name: str, value: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--pages", type=float, default=1e5)
     parser.add_argument("--only", choices=("generated", "documentation"))
     options = parser.parse_args()

@@ -8,15 +8,15 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from random import SystemRandom
 from urllib.parse import unquote
 
 from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks import certificates, shards
+from benchmarks.servers import free_port
 from benchmarks.sites import MANY, THOUSANDS, Site
 
 START_ADDRESS = "127.0.2.11"
@@ -94,7 +94,7 @@ class Web:
         elif kind in _THOUSANDS:
             most = shards.SMALL if kind == "small" else None
             self.seeds = shards.repeat(sites, THOUSANDS, base, home / "shards", most)
-            self._folders |= {one: home / "shards" / one.rpartition(".")[2] for one in THOUSANDS}
+            self._folders |= {address: home / "shards" / address.rpartition(".")[2] for address in THOUSANDS}
         else:
             self.seeds = [base.format(site.address) + "/index.html" for site in sites]
             self._folders |= {site.address: site.folder for site in sites}
@@ -197,18 +197,6 @@ class Web:
         if self.authority is None:
             return ";"
         return f" ssl http2; ssl_certificate {self._home}/{address}.pem; ssl_certificate_key {self._home}/key.pem;"
-
-
-def free_port(address: str, kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """A free port, because two benchmarks may run at the same time.
-
-    It is below those of outgoing connections, which could take it before a server does.
-    """
-    while True:
-        port = SystemRandom().randrange(15_000, 32_000)
-        with suppress(OSError), socket.socket(type=kind) as one:
-            one.bind((address, port))
-            return port
 
 
 @functools.lru_cache(maxsize=10_000)

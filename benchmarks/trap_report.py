@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import machine, measured_on, put_between
+from benchmarks.command import Section, machine, measured_on, table
 from benchmarks.trap_sites import TRAPS
 from benchmarks.trap_web import HOSTS, WHOLE, TrapWeb
 from webcrawl.urls.canonical import registered_domain
 
-BEGIN, END = "<!-- bench-traps writes from here -->", "<!-- bench-traps writes to here -->"
+SECTION = Section("bench-traps")
 DELAY, MOST_SHARE = 0.5, 0.01
 SEEDS = {
     "honest": "The first pages of the honest hosts are the seeds",
@@ -71,7 +71,7 @@ class Site:
     robots: int
     again: int = 0
     """Requests for a page that had been asked for before."""
-    told: str = ""
+    sunk: str = ""
     """What `scrapy host` says of the pattern that has sunk with most pages."""
 
 
@@ -133,52 +133,50 @@ def site_of(url: str) -> str:
     return "honest hosts" if domain.startswith("example") else domain
 
 
-def table(outcome: Outcome) -> str:
+def crawl_table(outcome: Outcome) -> str:
     """Returns the figures of a crawl as Markdown."""
+    crawl, missed = outcome.crawl, outcome.missed()
     pace = outcome.pages / outcome.seconds if outcome.seconds else 0.0
     again = sum(site.again for site in outcome.sites)
-    lines = [
-        f"{outcome.crawl.title}: {outcome.pages:,} pages in {outcome.seconds:.0f} s, {pace:.0f} a second, "
-        f"with a delay of {outcome.crawl.delay:g} s."
-        + (f" {again:,} of them had been asked for before." if again else ""),
-        "",
-        "| site | what | pages fetched | share | with robots.txt | what has sunk |  |",
-        "|---|---|---:|---:|---:|---|---|",
-    ]
-    missed = outcome.missed()
+    sentences = {**{name: trap.sentence for name, trap in TRAPS.items()}, **WHOLE}
+    rows = []
     for site in outcome.sites:
-        share = site.pages / outcome.pages
-        whole = (site.pages + site.robots) / outcome.everything
-        sentences = {**{name: trap.sentence for name, trap in TRAPS.items()}, **WHOLE}
-        what = sentences.get(site.name, f"{outcome.crawl.hosts} hosts")
-        of = (
-            ""
-            if site.name in TRAPS or outcome.crawl.whole and site.name not in WHOLE
-            else f" of {outcome.wanted:,}"
+        pages = f"{site.pages:,}"
+        if site.name not in TRAPS and (not crawl.whole or site.name in WHOLE):
+            pages = f"{site.distinct:,} of {outcome.wanted:,}"
+        shares = site.pages / outcome.pages, (site.pages + site.robots) / outcome.everything
+        rows.append(
+            (
+                *(site.name, sentences.get(site.name, f"{crawl.hosts} hosts"), pages),
+                *(f"{share:.2%}" for share in shares),
+                *(site.sunk, "**missed**" if site.name in missed else ""),
+            )
         )
-        verdict = "**missed**" if site.name in missed else ""
-        lines.append(
-            f"| {site.name} | {what} | {site.distinct if of else site.pages:,}{of} | {share:.2%} | {whole:.2%} "
-            f"| {site.told} | {verdict} |"
-        )
-    return "\n".join(lines)
+    return (
+        f"{crawl.title}: {outcome.pages:,} pages in {outcome.seconds:.0f} s, {pace:.0f} a second, "
+        f"with a delay of {crawl.delay:g} s."
+        + (f" {again:,} of them had been asked for before." if again else "")
+        + "\n\n"
+        + table("site | what | pages fetched: | share: | with robots.txt: | what has sunk | ", rows)
+    )
 
 
 def write(outcomes: Sequence[Outcome], date: str, file: Path, page: Path | None) -> None:
     """Writes crawls into a file, in place of those with their titles, and all crawls of the file into a page."""
     known = json.loads(file.read_text())["crawls"] if file.exists() else []
-    crawls = {_outcome_of(one).crawl.title: one for one in known}
+    crawls = {_outcome_of(figures).crawl.title: figures for figures in known}
     now = {"date": date, "machine": machine()}
     crawls |= {outcome.crawl.title: {**now, **dataclasses.asdict(outcome)} for outcome in outcomes}
     file.write_text(json.dumps({"crawls": list(crawls.values())}, indent=1) + "\n")
     if page:
         texts = [
-            f"{measured_on(one['date'], one['machine'])}. {table(_outcome_of(one))}"
-            for one in crawls.values()
+            f"{measured_on(figures['date'], figures['machine'])}. {crawl_table(_outcome_of(figures))}"
+            for figures in crawls.values()
         ]
-        put_between(page, BEGIN, END, "\n\n".join(texts))
+        SECTION.replace(page, "\n\n".join(texts))
 
 
-def _outcome_of(one: dict[str, Any]) -> Outcome:
-    crawl = Crawl(**{**one["crawl"], "sites": tuple(one["crawl"]["sites"])})
-    return Outcome(crawl, one["wanted"], one["seconds"], [Site(**site) for site in one["sites"]])
+def _outcome_of(figures: dict[str, Any]) -> Outcome:
+    crawl = Crawl(**{**figures["crawl"], "sites": tuple(figures["crawl"]["sites"])})
+    sites = [Site(**site) for site in figures["sites"]]
+    return Outcome(crawl, figures["wanted"], figures["seconds"], sites)

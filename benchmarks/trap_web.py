@@ -6,11 +6,16 @@ www.calendar.test, www.forum.test and so on, and any name under subdomains.test.
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from benchmarks.generated_web import mixed, share
+from benchmarks.servers import HTML, Connection, Names, RequestLog, answer, listening, serve_names
 from benchmarks.trap_sites import TRAPS, Asked, html, prose
+
+RULES = b"User-agent: *\nDisallow: /never\n"
 
 HOSTS, SHARING = 50, 10
 """Honest hosts, and how many of them are at one address."""
@@ -50,14 +55,14 @@ class TrapWeb:
         self.honest = honest
         self.traps = traps
         self.outward = outward
-        shares = [(SMALLEST / LARGEST) ** ((place + 0.5) / hosts) for place in range(hosts)]
+        shares = [(SMALLEST / LARGEST) ** ((rank + 0.5) / hosts) for rank in range(hosts)]
         least = honest / sum(shares) if honest else pages * HOSTS / max(hosts, 1) / SMALLEST
-        self.sizes = [max(4, round(least * one)) for one in shares]
+        self.sizes = [max(4, round(least * size)) for size in shares]
         self._spam: dict[tuple[int, int], str] = {}
         """Honest site and page -> the start page of the trap that it links to."""
-        for place, trap in enumerate(traps if hosts else ()):
+        for number, trap in enumerate(traps if hosts else ()):
             for page in (2, 3):
-                self._spam[(7 * place + 5 * page) % hosts, page] = self.start(trap)
+                self._spam[(7 * number + 5 * page) % hosts, page] = self.start(trap)
 
     @property
     def honest_pages(self) -> int:
@@ -87,8 +92,8 @@ class TrapWeb:
 
     def address(self, name: str) -> bytes | None:
         """Returns the IPv4 address of a name, None if it does not exist."""
-        if found := re.fullmatch(r"host(\d+)\.example\1\.test", name):
-            number = min(int(found[1]), self.hosts - min(SHARING, self.hosts // 5))
+        if honest := re.fullmatch(r"host(\d+)\.example\1\.test", name):
+            number = min(int(honest[1]), self.hosts - min(SHARING, self.hosts // 5))
             return bytes([127, 30, number >> 8, number & 255])
         sites = [*TRAPS, *WHOLE]
         site = name.removesuffix(".test").rpartition(".")[2]
@@ -112,7 +117,7 @@ class TrapWeb:
             return None
         bits = mixed(host, page, 5)
         near = [*range(CHILDREN * page + 1, min(CHILDREN * page + CHILDREN + 1, size)), page // CHILDREN, 0]
-        near += [mixed(bits, place) % size for place in range(CROSS_LINKS)]
+        near += [mixed(bits, number) % size for number in range(CROSS_LINKS)]
         links = [self._path(host, other) for other in near]
         if share(mixed(bits, 6)) < self.outward:
             other = int(self.hosts * share(mixed(bits, 7)) ** 2)
@@ -144,7 +149,9 @@ class TrapWeb:
         if asked.path == f"/list/{number}" and number < lists:
             first = number * THREADS_A_LIST
             links = [f"/list/{other}" for other in range(number + 1, min(number + 6, lists))]
-            links += [f"/thread/{one}" for one in range(first, min(first + THREADS_A_LIST, self.threads))]
+            links += [
+                f"/thread/{thread}" for thread in range(first, min(first + THREADS_A_LIST, self.threads))
+            ]
             return html(f"Threads {first}", prose().phrases(20, 11, number), links)
         links = [f"/list/{other}" for other in range(0, lists, 100)]
         return html("A forum", prose().phrases(20, 12), links) if asked.path == "/" else None
@@ -159,3 +166,29 @@ class TrapWeb:
         near = range(self.chained) if not level else {number, mixed(level, number) % self.chained}
         links = [f"/part/{level + 1}/{other}" for other in near] if level < LEVELS else []
         return html(f"Part {level}", prose().phrases(20, 13, level, number), links)
+
+
+async def serve(web: TrapWeb, names: int, file: Path, ready: Callable[[], None]) -> None:
+    """Serves a web, and its nameserver at the port `names`.
+
+    A line of the log is a request: time, host with port, path and status. Only this process knows which pages exist:
+    their paths have words of the documentation, which may be edited during a crawl.
+    """
+    log = RequestLog(file)
+    prose()
+
+    def respond(authority: str, path: str, transport: asyncio.Transport) -> None:
+        status, body, kind = "200 OK", RULES, "text/plain"
+        if path != "/robots.txt":
+            page = web.page(authority.partition(":")[0], path)
+            status, kind = ("404 Not Found", "text/html") if page is None else (status, HTML)
+            body = (page or "There is no such page").encode()
+        log.write(f"{authority} {path} {status[:3]}")
+        transport.write(answer(status, body, kind))
+
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(respond), sock=listening(web.port)
+    )
+    await serve_names(Names(web.address), names)
+    ready()
+    await server.serve_forever()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.hostile import requests
-from benchmarks.served import free_port
+from benchmarks.servers import free_dns_port, free_port, requests
 from benchmarks.trap_report import counted
 from benchmarks.trap_sites import TRAPS
 from benchmarks.trap_web import WHOLE, TrapWeb
@@ -49,7 +47,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Beside:
     """
     folder = tmp_path_factory.mktemp("beside")
     web = TrapWeb(free_port("0.0.0.0"), pages=4_000, hosts=HONEST, traps=(), outward=0.3)
-    names, log = free_port("127.0.0.1", socket.SOCK_DGRAM), folder / "requests"
+    names, log = free_dns_port(), folder / "requests"
     with served(web, names, log):
         result = crawl_hosts(
             [web.start(site) for site in (*TRAPS, *range(HONEST))],
@@ -70,7 +68,7 @@ def fetched(
     web: TrapWeb, seeds: list[str], crawl: RunCrawl, folder: Path, **settings: object
 ) -> dict[str, int]:
     """Crawls the whole web from some seeds; returns how many requests for pages each site had."""
-    names, log = free_port("127.0.0.1", socket.SOCK_DGRAM), folder / "requests"
+    names, log = free_dns_port(), folder / "requests"
     with served(web, names, log):
         result = crawl(
             seeds,

@@ -22,11 +22,12 @@ from benchmarks import (
     near_index,
     options,
     report,
+    servers,
     shards,
 )
 from benchmarks.compare import in_turn
 from benchmarks.contender import CONTENDERS, Task
-from benchmarks.generated_web import TROUBLES, World, listening
+from benchmarks.generated_web import TROUBLES, World
 from benchmarks.long import Point
 from benchmarks.option_table import DEFAULT, OPTIONS, Option
 from benchmarks.report import Run
@@ -68,18 +69,20 @@ def test_a_target_is_marked_as_reached_or_not() -> None:
 
 def test_the_tables_are_written_between_the_markers_of_a_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    page.write_text(f"before\n{report.SECTION.begin}\nold\n{report.SECTION.end}\nafter\n")
     report.write(
         {"http": [report.result("links", "ours", [run(1, 1, 0.0)], [run(9, 1.0, 2.9)])]}, "today", None, page
     )
     text = page.read_text()
-    assert text.startswith(f"before\n{report.BEGIN}\n") and text.endswith(f"{report.END}\nafter\n")
+    assert text.startswith(f"before\n{report.SECTION.begin}\n") and text.endswith(
+        f"{report.SECTION.end}\nafter\n"
+    )
     assert "| ours | 9 |" in text and "old" not in text
 
 
 def test_webs_that_are_not_measured_keep_their_tables(tmp_path: Path) -> None:
     page, file = tmp_path / "page.md", tmp_path / "figures.json"
-    page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    page.write_text(f"before\n{report.SECTION.begin}\nold\n{report.SECTION.end}\nafter\n")
     start = [run(1, 1, 0.0)]
     ours = report.result("links", "ours", start, [run(1000, 1.0, 2.9)])
     theirs = report.result("scrapy", "Scrapy", start, [run(1000, 10.0, 20.0)])
@@ -113,7 +116,7 @@ def test_arguments_that_would_lose_tables_or_mean_nothing_are_refused(
     said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "page.md"
-    page.write_text(report.BEGIN)
+    page.write_text(report.SECTION.begin)
     monkeypatch.setattr("sys.argv", ["compare", *said, *([str(page)] if said[-1] == "--page" else [])])
     with pytest.raises(SystemExit, match="2"):
         compare.arguments()
@@ -151,7 +154,7 @@ def test_options_are_compared_with_the_run_before_them() -> None:
     ]
     measured = options.summed_up(OPTIONS["COOKIES_ENABLED"], 1.25, pairs)
     assert (measured.speed_ratio, measured.cpu_ratio, measured.memory_ratio) == (0.82, 1.092, 1.1)
-    table = options.table([measured])
+    table = options.options_table([measured])
     assert "| COOKIES_ENABLED | default | **0.82** | 1.09 | 1.10 | 61 | 9.80 | 121 | 1.25 | 2 |" in table
 
 
@@ -264,7 +267,7 @@ def test_index_lookups_are_measured_with_one_and_two_clients(
 ) -> None:
     monkeypatch.setattr(near_index, "LOOKED_UP", 50)
     file, page = tmp_path / "figures.json", tmp_path / "page.md"
-    page.write_text(f"before\n{near_index.BEGIN}\nold\n{near_index.END}\nafter\n")
+    page.write_text(f"before\n{near_index.SECTION.begin}\nold\n{near_index.SECTION.end}\nafter\n")
     near_index.report_index(2_000, file, page)
     figures = json.loads(file.read_text())
     reported = [(one["texts"], one["clients"], one["found"]) for one in figures["lookups"]]
@@ -286,7 +289,7 @@ def test_an_attack_is_judged_by_time_gap_and_memory() -> None:
     assert outcome().missed() == []
     assert outcome(seconds=None).missed() == outcome(seconds=17.0).missed() == ["time"]
     assert outcome(gap=1.5, worker=600.0).missed() == ["gap", "memory"]
-    assert "| 13.0 | 1.50 | 200 | 10 | 50 | **gap** |" in hostile.table([outcome(gap=1.5)])
+    assert "| 13.0 | 1.50 | 200 | 10 | 50 | **gap** |" in hostile.outcomes_table([outcome(gap=1.5)])
 
 
 def test_requests_to_honest_hosts_are_read_from_the_log(tmp_path: Path) -> None:
@@ -294,7 +297,7 @@ def test_requests_to_honest_hosts_are_read_from_the_log(tmp_path: Path) -> None:
     log.write_text(
         "1.0 honest0.test:80 /robots.txt\n1.5 honest0.test:80 /0\n3.0 honest1.test:80 /0\n3.2 honest1"
     )
-    asked = hostile.requests(log)
+    asked = servers.requests(log)
     assert [moment for moment, _ in asked] == [1.0, 1.5, 3.0]
     assert hostile.pages(asked) == 2
     assert hostile.longest_gap(asked, until=3.1) == 1.5
@@ -312,9 +315,10 @@ def test_each_attack_answers_and_logs_its_first_request(name: str, tmp_path: Pat
     log = tmp_path / "log"
 
     async def ask() -> bytes:
-        web = listening(0)
-        attack = asyncio.create_task(hostile_servers.serve(hostile_servers.ATTACKS[name], web, 0, log))
-        reader, writer = await asyncio.open_connection("127.0.0.1", web.getsockname()[1])
+        port, ready = servers.free_port("0.0.0.0"), asyncio.Event()
+        attack = asyncio.create_task(hostile_servers.serve(name, port, 0, log, ready.set))
+        await ready.wait()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\nHost: bad0.test\r\n\r\n")
         start = await reader.readexactly(9)
         writer.close()
@@ -322,4 +326,4 @@ def test_each_attack_answers_and_logs_its_first_request(name: str, tmp_path: Pat
         return start
 
     assert asyncio.run(ask()) == b"HTTP/1.1 "
-    assert hostile.requests(log)[0][1] == "bad0.test /"
+    assert servers.requests(log)[0][1] == "bad0.test /"

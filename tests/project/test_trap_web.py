@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from functools import cache
 from http.client import HTTPConnection
 from pathlib import Path
@@ -12,8 +11,7 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 
 from benchmarks import trap_report, trap_sites
-from benchmarks.hostile import requests
-from benchmarks.served import free_port
+from benchmarks.servers import free_dns_port, free_port, requests
 from benchmarks.trap_report import Crawl, Outcome, Site
 from benchmarks.trap_sites import TRAPS
 from benchmarks.trap_web import LEVELS, TrapWeb
@@ -95,17 +93,17 @@ def test_names_have_addresses_of_which_some_are_shared() -> None:
 def outcome(traps: int, workers: int = 1) -> Outcome:
     sites = [
         Site("honest hosts", 1_000 - traps, 990, 50),
-        Site("calendar", traps, traps, 1, told="`/#`: copies"),
+        Site("calendar", traps, traps, 1, sunk="`/#`: copies"),
     ]
     return Outcome(Crawl(("calendar",), 1_000, workers=workers), 1_600, 10.0, sites)
 
 
 def test_a_trap_is_missed_from_a_hundredth_of_the_fetches_on() -> None:
     assert (outcome(9).missed(), outcome(10).missed()) == ([], ["calendar"])
-    assert "| 10 | 1.00% | 1.05% | `/#`: copies | **missed** |" in trap_report.table(outcome(10))
+    assert "| 10 | 1.00% | 1.05% | `/#`: copies | **missed** |" in trap_report.crawl_table(outcome(10))
     whole = Outcome(Crawl(("forum",), 1_000, hosts=0), 100, 10.0, [Site("forum", 100, 99, 1)])
     assert whole.missed() == ["forum"]
-    assert "| 99 of 100 |" in trap_report.table(whole)
+    assert "| 99 of 100 |" in trap_report.crawl_table(whole)
     assert (
         Crawl(("forum",), 1_000, hosts=5, beside=400).title == "The forum beside 5 honest hosts of 400 pages"
     )
@@ -118,7 +116,9 @@ def test_requests_are_counted_by_site() -> None:
     found = trap_report.counted(asked)
     assert found == [Site("honest hosts", 3, 1, 1, again=1), Site("subdomains", 1, 1, 1)]
     crawl = Crawl(("subdomains",), 1_000)
-    assert ". 1 of them had been asked for before.\n" in trap_report.table(Outcome(crawl, 1_600, 1.0, found))
+    assert ". 1 of them had been asked for before.\n" in trap_report.crawl_table(
+        Outcome(crawl, 1_600, 1.0, found)
+    )
 
 
 def test_pages_count_that_existed_when_they_were_asked_for(
@@ -127,7 +127,7 @@ def test_pages_count_that_existed_when_they_were_asked_for(
     """Paths of honest pages have words of the documentation, which somebody may edit during a crawl."""
     web = TrapWeb(free_port("0.0.0.0"), 2_000, hosts=4)
     page = links(web, web.start(1))[0]
-    with served(web, free_port("127.0.0.1", socket.SOCK_DGRAM), tmp_path / "log"):
+    with served(web, free_dns_port(), tmp_path / "log"):
         for path, status in ((urlsplit(page).path, 200), ("/no/such/page", 404)):
             connection = HTTPConnection("127.0.0.1", web.port, timeout=10)
             connection.request("GET", path, headers={"Host": urlsplit(page).netloc})
@@ -142,7 +142,7 @@ def test_pages_count_that_existed_when_they_were_asked_for(
 
 def test_a_file_and_a_page_keep_the_crawls_of_earlier_runs(tmp_path: Path) -> None:
     file, page = tmp_path / "figures.json", tmp_path / "page.md"
-    page.write_text(f"before\n{trap_report.BEGIN}\nold\n{trap_report.END}\nafter\n")
+    page.write_text(f"before\n{trap_report.SECTION.begin}\nold\n{trap_report.SECTION.end}\nafter\n")
     trap_report.write([outcome(5), outcome(6, workers=2)], "2026-01-01", file, None)
     trap_report.write([outcome(7)], "2026-01-02", file, page)
     text = page.read_text()

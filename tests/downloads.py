@@ -15,7 +15,7 @@ from scrapy.settings import Settings
 from scrapy.statscollectors import StatsCollector
 
 from tests.nameserver import Nameserver, Record
-from webcrawl.crawler.command import completed
+from webcrawl.crawler.crawl_settings import completed
 from webcrawl.crawler.download.curl import CurlDownloadHandler
 from webcrawl.crawler.download.ftp import FTPDownloadHandler
 from webcrawl.crawler.download.http import HTTPDownloadHandler

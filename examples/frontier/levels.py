@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import SessionCommand, check_crawl, host_named
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.engine.scripts import Call
 from webcrawl.frontier import priority_of_level
+from webcrawl.opened import host_named
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
     from webcrawl.frontier import Frontier
+    from webcrawl.opened import OpenedCrawl
 
 
 async def levels(frontier: Frontier, host: str) -> dict[int, int]:
@@ -23,7 +24,7 @@ async def levels(frontier: Frontier, host: str) -> dict[int, int]:
     return {priority_of_level(level): urls for level, urls in zip(flat[::2], flat[1::2], strict=True)}
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """The last argument names a crawl other than the default one."""
 
     def syntax(self) -> str:
@@ -37,7 +38,7 @@ class Command(SessionCommand):
             raise UsageError("name one host")
         return super().crawl_id(args[1:])
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        await check_crawl(session)
-        for priority, urls in (await levels(session.connection.frontier, host_named(args[0]))).items():
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
+        await opened.check_exists()
+        for priority, urls in (await levels(opened.connection.frontier, host_named(args[0]))).items():
             print(priority, urls)

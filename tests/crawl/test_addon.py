@@ -17,7 +17,7 @@ from scrapy.settings import Settings
 from tests.crawl.conftest import Project
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb
-from webcrawl.crawler.command import completed
+from webcrawl.crawler.crawl_settings import completed
 from webcrawl.crawler.download.downloader import Downloader
 from webcrawl.crawler.safeguards import SAFEGUARDS
 from webcrawl.errors import ConfigurationError

@@ -6,19 +6,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from tests.dashboard.site import CrawledSite
-from webcrawl.crawler.session import Session
 from webcrawl.frontier import Frontier, Settlement
+from webcrawl.opened import OpenedCrawl
 
 T = TypeVar("T")
 
 
-def in_engine(site: CrawledSite, crawl: str, work: Callable[[Session], Awaitable[T]]) -> T:
+def in_engine(site: CrawledSite, crawl: str, work: Callable[[OpenedCrawl], Awaitable[T]]) -> T:
     """Returns what `work` returns for a crawl, which is begun if there is none of that name."""
 
-    async def run(session: Session) -> T:
-        session.connection.use(crawl)
-        await session.connection.crawl.begin()
-        return await work(session)
+    async def run(opened: OpenedCrawl) -> T:
+        opened.connection.use(crawl)
+        await opened.connection.crawl.begin()
+        return await work(opened)
 
     return site.look(run)
 

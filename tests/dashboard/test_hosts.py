@@ -10,9 +10,9 @@ import pytest
 
 from tests.dashboard.engine import bury, in_engine
 from tests.dashboard.site import ATTACK, ATTACK_PATH, CLOSED, HOME, CrawledSite
-from webcrawl.crawler.session import Session
 from webcrawl.frontier import Candidate, Counts, Report
 from webcrawl.frontier.records import HostState
+from webcrawl.opened import OpenedCrawl
 
 OpenPage = Callable[..., Any]
 HOST = "https://www.h7.test"
@@ -24,9 +24,9 @@ MARKUP = "<script>attacked = 1</script>\"><img src=x onerror='attacked = 2'>{{ 7
 def many(site: CrawledSite) -> CrawledSite:
     """The site with a crawl "many" of hosts with queues of different lengths."""
 
-    async def add(session: Session) -> None:
+    async def add(opened: OpenedCrawl) -> None:
         hosts = [f"https://www.h{number}.test" for number in range(HOSTS)]
-        await session.connection.frontier.add(
+        await opened.connection.frontier.add(
             [Candidate(host, f"/{n}", None) for number, host in enumerate(hosts) for n in range(1 + number)]
         )
 
@@ -81,8 +81,8 @@ def test_errors_of_hosts_are_counted_and_listed(open_page: OpenPage, site: Crawl
 def test_the_politeness_of_hosts_is_told_with_its_reason(open_page: OpenPage, site: CrawledSite) -> None:
     asked, failed = "http://asked.test", "http://failed.test"
 
-    async def refuse(session: Session) -> None:
-        frontier = session.connection.frontier
+    async def refuse(opened: OpenedCrawl) -> None:
+        frontier = opened.connection.frontier
         await frontier.add([Candidate(host, "/", None) for host in (asked, failed)])
         for lease in await frontier.lease(2, 1):
             lease.failures = 1
@@ -183,8 +183,8 @@ def test_a_host_shows_its_answers_robots_txt_and_dead_letters(open_page: OpenPag
 
 
 def state_of(site: CrawledSite) -> HostState:
-    async def read(session: Session) -> HostState:
-        return await session.connection.frontier.host(HOST)
+    async def read(opened: OpenedCrawl) -> HostState:
+        return await opened.connection.frontier.host(HOST)
 
     return in_engine(site, "many", read)
 
@@ -193,12 +193,12 @@ def test_dead_letters_are_shown_by_reason_and_queued_again(open_page: OpenPage, 
     letters = [(f"http://d{n}.test/{n}", f"cannot connect to d{n}.test:80: refused") for n in range(7)]
     letters += [(f"http://x.test{ATTACK_PATH}", f"{MARKUP} status 500")]
 
-    async def fill(session: Session) -> None:
+    async def fill(opened: OpenedCrawl) -> None:
         hosts = [url.split("/", 3) for url, _ in letters]
-        await session.connection.frontier.add(
+        await opened.connection.frontier.add(
             [Candidate(f"http://{host}", f"/{path}", None) for _, _, host, path in hosts]
         )
-        await bury(session.connection.frontier, letters)
+        await bury(opened.connection.frontier, letters)
 
     in_engine(site, "buried", fill)
     page = open_page("/crawls/buried/dead-letters")
@@ -225,8 +225,8 @@ def test_dead_letters_are_shown_by_reason_and_queued_again(open_page: OpenPage, 
     page.get_by_text("No dead letters", exact=True).wait_for()
     assert counts_of(site).queued == 8
 
-    async def bury_again(session: Session) -> None:
-        await bury(session.connection.frontier, letters)
+    async def bury_again(opened: OpenedCrawl) -> None:
+        await bury(opened.connection.frontier, letters)
 
     in_engine(site, "buried", bury_again)
     page.get_by_text("8 dead letters more since this page was read").wait_for()
@@ -235,7 +235,7 @@ def test_dead_letters_are_shown_by_reason_and_queued_again(open_page: OpenPage, 
 
 
 def counts_of(site: CrawledSite) -> Counts:
-    async def read(session: Session) -> Counts:
-        return await session.connection.frontier.counts()
+    async def read(opened: OpenedCrawl) -> Counts:
+        return await opened.connection.frontier.counts()
 
     return in_engine(site, "buried", read)

@@ -12,8 +12,8 @@ import pytest
 
 from tests.dashboard.engine import bury, in_engine
 from tests.dashboard.site import ATTACK, ATTACK_PATH, CLOSED, HOME, OTHER, STORY, CrawledSite, narrow
-from webcrawl.crawler.session import Session
 from webcrawl.frontier import Candidate
+from webcrawl.opened import OpenedCrawl
 from webcrawl.web.archived_response import archived_response
 
 OpenPage = Callable[..., Any]
@@ -51,9 +51,9 @@ def test_a_url_shows_redirects_fetches_and_hostile_values_as_text(
 
 
 def test_a_dead_url_is_queued_again(open_page: OpenPage, site: CrawledSite) -> None:
-    async def fill(session: Session) -> None:
-        await session.connection.frontier.add([Candidate("http://dead.test", "/1", None)])
-        await bury(session.connection.frontier, [("http://dead.test/1", "status 500")])
+    async def fill(opened: OpenedCrawl) -> None:
+        await opened.connection.frontier.add([Candidate("http://dead.test", "/1", None)])
+        await bury(opened.connection.frontier, [("http://dead.test/1", "status 500")])
 
     in_engine(site, "one-dead", fill)
     page = open_page("/crawls/one-dead/url?url=http://dead.test/1")

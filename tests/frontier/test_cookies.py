@@ -13,10 +13,10 @@ from scrapy.http import Response
 
 from tests.frontier import test_session
 from webcrawl.crawler import cookies
-from webcrawl.crawler.connection import Connection
 from webcrawl.crawler.cookies import Jars, SiteCookies
 from webcrawl.crawler.session import Session
 from webcrawl.middlewares.cookies import CookiesMiddleware
+from webcrawl.opened import Connection
 from webcrawl.spiders.base import BroadSpider
 
 crawler_of = test_session.crawler_of

@@ -17,7 +17,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy_redis.spiders import RedisSpider
 
 from tests.crawls import NO_NAMES
-from webcrawl.crawler.command import completed
+from webcrawl.crawler.crawl_settings import completed
 from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.scheduling.start_urls import Feeding
 from webcrawl.crawler.session import Session

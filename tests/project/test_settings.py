@@ -22,7 +22,7 @@ from scrapy.utils.test import get_crawler
 from settings import base
 from tests.crawls import CHECKOUT
 from webcrawl.config import DEFAULTS
-from webcrawl.crawler.command import completed
+from webcrawl.crawler.crawl_settings import completed
 from webcrawl.crawler.progress import Progress
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError

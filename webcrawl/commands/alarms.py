@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.config import read
-from webcrawl.crawler.command import SessionCommand
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted, printable
 from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from webcrawl.alarms.outbox import Stored
     from webcrawl.alarms.watcher import Post
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads the metadata database; only --watch needs the engine."""
 
     needs_engine = False
@@ -52,38 +52,38 @@ class Command(SessionCommand):
             raise UsageError("--test and --send are not about one crawl", print_help=False)
         super().run(args, opts)
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.alarms.outbox import Outbox
 
         if opts.test or opts.send or opts.watch:
-            post = self._post(session)
+            post = self._post(opened)
             if opts.test:
                 self.exitcode = await _test(post)
             elif opts.send:
                 self.exitcode = await asyncio.to_thread(_send, post)
             else:
-                await self._watch(session, post, args[0] if args else None)
+                await self._watch(opened, post, args[0] if args else None)
             return
-        with Outbox(session.stores.metadata) as outbox:
+        with Outbox(opened.stores.metadata) as outbox:
             crawl = args[0] if args else None
             for stored in outbox.notices(max(1, opts.limit), crawl=crawl, unsent=opts.unsent):
                 print(json.dumps(_fields(stored)) if opts.json else _line(stored))
 
-    def _post(self, session: Session) -> Post:
+    def _post(self, opened: OpenedCrawl) -> Post:
         """The outbox and the targets; raises ConfigurationError."""
         from webcrawl.alarms.watcher import Post
 
         assert self.settings is not None
         if not (urls := read(self.settings, "NOTIFY")):
             raise ConfigurationError("NOTIFY is empty: set it to a list of Apprise URLs (docs/alarms.md)")
-        return Post(session.stores.metadata, urls)
+        return Post(opened.stores.metadata, urls)
 
-    async def _watch(self, session: Session, post: Post, only: str | None) -> None:
+    async def _watch(self, opened: OpenedCrawl, post: Post, only: str | None) -> None:
         from webcrawl.alarms.all_crawls import AllCrawls
         from webcrawl.alarms.watcher import About
 
         assert self.settings is not None
-        dashboard, connection = read(self.settings, "DASHBOARD_URL"), session.connection
+        dashboard, connection = read(self.settings, "DASHBOARD_URL"), opened.connection
         ending, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, ending.set)

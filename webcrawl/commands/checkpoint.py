@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import SessionCommand, check_crawl
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted
 from webcrawl.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads the engine and keeps the crawl's journal meanwhile; workers continue."""
 
     def syntax(self) -> str:
@@ -35,25 +35,25 @@ class Command(SessionCommand):
     def crawl_id(self, args: list[str]) -> str | None:
         return args[1] if len(args) > 1 else None
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.frontier.checkpoint.export import Exporter
         from webcrawl.frontier.checkpoint.save import save
         from webcrawl.stores.objects.registry import location, open_store
 
-        connection = session.connection
+        connection = opened.connection
         if not 1 <= len(args) <= 2:
             raise UsageError("give a folder or a URI, and a crawl ID unless it is the default one")
-        if session.config.bloom:
+        if opened.config.bloom:
             raise ConfigurationError(
                 'a crawl with SEEN_SET = "bloom" has no checkpoints: its seen set is not in the engine'
             )
-        await check_crawl(session)
+        await opened.check_exists()
         if await connection.crawl.restoring():
             raise StoreError(
                 f"crawl {connection.keys.crawl!r} is not completely restored: run scrapy restore again"
             )
         await connection.tails.check()
-        store = open_store(location(args[0]), "checkpoint", session.stores.object_stores)
+        store = open_store(location(args[0]), "checkpoint", opened.stores.object_stores)
         exporter = Exporter(connection.engine, connection.keys, connection.worker, connection.tails)
         manifest = await save(exporter, store, force=opts.force)
         size = sum(file.bytes for file in manifest.files)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from webcrawl.crawler.command import SessionCommand
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.errors import StoreError
 from webcrawl.urls.scope import Scope, ScopeKind
 from webcrawl.urls.seeds import seed_url
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Fetches nothing: the robots.txt verdict comes from the crawl's cached copy. The name of the host is resolved."""
 
     needs_crawl = False
@@ -54,21 +54,18 @@ class Command(SessionCommand):
     def crawl_id(self, args: list[str]) -> str | None:
         return None
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         # imported late: the engine's client is slow to import
         from webcrawl.crawler.url_report import Link, url_report
 
-        connection = session.connection
         if len(args) != 1:
             raise StoreError("give one URL")
-        exists = await connection.adopt_layout()
-        kind = await connection.crawl.scope_kind()
+        exists, scope = await opened.connection.adopt_layout(), None
         if opts.scope:
-            seeds = [seed_url(seed) for seed in opts.seeds.split(",") if seed]
-            await session.scope.set(Scope(opts.scope, seeds), remember=False)
-        elif kind is not None:
-            await session.scope.set(Scope.from_keys(cast("ScopeKind", kind), ()), remember=False)
-        report = await url_report(session, Link(args[0], opts.page, opts.depth, opts.text), exists=exists)
+            scope = Scope(opts.scope, [seed_url(seed) for seed in opts.seeds.split(",") if seed])
+        link = Link(args[0], opts.page, opts.depth, opts.text)
+        assert self.settings is not None
+        report = await url_report(opened, self.settings, link, exists=exists, scope=scope)
         if opts.json:
             print(json.dumps(report, indent=2))
         else:

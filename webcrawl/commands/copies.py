@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands.index import add_folder, index_folder
-from webcrawl.crawler.command import SessionCommand
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted, printable
 from webcrawl.errors import InvalidURL, StoreError, UnreadableDocument
 from webcrawl.urls.seeds import seed_url
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
     from webcrawl.search.copies import Copy
     from webcrawl.search.searching import Search
     from webcrawl.stores.metadata import Metadata
@@ -28,7 +28,7 @@ _PASSAGES = 3
 _LONGEST = 200
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads the index and the stores; needs no engine, and asks no host."""
 
     needs_engine = False
@@ -55,9 +55,8 @@ class Command(SessionCommand):
     def crawl_id(self, args: list[str]) -> str | None:
         return None
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.config import read
-        from webcrawl.crawler.command import existing_metadata
         from webcrawl.documents.mime.language import detected
         from webcrawl.search.copies import copies_of, unstored
         from webcrawl.search.searching import Search
@@ -66,9 +65,9 @@ class Command(SessionCommand):
             raise UsageError("give one file or URL, a share from 0 to 100, and a limit of 1 or more")
         assert self.settings is not None
         bits = read(self.settings, "SIMHASH_DISTANCE")
-        search = Search(index_folder(session, opts))
-        with existing_metadata(session) as metadata:
-            url, text = await self._text(session, search, metadata, args[0])
+        search = Search(index_folder(opened, opts))
+        with opened.metadata() as metadata:
+            url, text = await self._text(opened, search, metadata, args[0])
             copies = copies_of(search, text, detected(text), least=opts.least / 100, bits=bits, leave_out=url)
             others = [one for one in unstored(metadata, text, bits=bits) if one[0] != url]
         for copy in copies[: opts.limit]:
@@ -78,7 +77,7 @@ class Command(SessionCommand):
         print(f"{counted(len(copies) + len(others), 'page')}.", file=sys.stderr)
 
     async def _text(
-        self, session: Session, search: Search, metadata: Metadata, name: str
+        self, opened: OpenedCrawl, search: Search, metadata: Metadata, name: str
     ) -> tuple[str | None, str]:
         """Returns URL and text of a page, or None and the text of a file; raises StoreError."""
         from webcrawl.crawler.pages.stored_texts import StoredTexts
@@ -88,7 +87,7 @@ class Command(SessionCommand):
 
         path = Path(name)
         if not path.is_file():
-            return _page(session, search, name)
+            return _page(opened, search, name)
         try:
             body = Body.at(name)
         except OSError as error:
@@ -98,7 +97,7 @@ class Command(SessionCommand):
         assert self.settings is not None
         document = Document(body, media.mime_type, media.charset, uri)
         try:
-            found = await StoredTexts(session, self.settings, metadata).text(document)
+            found = await StoredTexts(opened, self.settings, metadata).text(document)
         except UnreadableDocument as error:
             raise StoreError(f"{path} {error}") from error
         if not found.text:
@@ -106,13 +105,13 @@ class Command(SessionCommand):
         return None, found.text
 
 
-def _page(session: Session, search: Search, name: str) -> tuple[str, str]:
+def _page(opened: OpenedCrawl, search: Search, name: str) -> tuple[str, str]:
     """Returns URL and text of a page of the index."""
     try:
         url = seed_url(name)
     except InvalidURL as error:
         raise StoreError(f"{name} is neither a file nor a URL") from error
-    for spelling in dict.fromkeys([url, session.canonicalizer.canonical(url)]):
+    for spelling in dict.fromkeys([url, opened.canonicalizer.canonical(url)]):
         if (text := search.text_of(spelling)) is not None:
             if not text:
                 raise StoreError(f"{spelling} has no text")

@@ -23,7 +23,7 @@ from scrapy.utils.conf import closest_scrapy_cfg
 from scrapy.utils.misc import load_object
 
 from webcrawl.config import data_dir, read
-from webcrawl.crawler.command import crawl_settings
+from webcrawl.crawler.crawl_settings import crawl_settings
 from webcrawl.crawler.forced_stop import tell_of_forced_stop
 from webcrawl.crawler.named_components import check_early
 from webcrawl.crawler.private_options import take_private

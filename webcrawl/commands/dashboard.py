@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import SessionCommand
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
     from webcrawl.web.access import Access
 
 _PORT = 8780
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads the engine while pages are open, whether crawls are running or not."""
 
     needs_crawl = False
@@ -58,7 +58,7 @@ class Command(SessionCommand):
             raise UsageError("the dashboard shows all crawls: it takes no arguments")
         return None
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.web.libraries import check_libraries
 
         check_libraries()
@@ -73,7 +73,7 @@ class Command(SessionCommand):
         )
         assert self.settings is not None
         listener = listening(opts.bind, opts.port)
-        server = Server(create_app(session, self.settings, access), opts.certificate, opts.key)
+        server = Server(create_app(opened, self.settings, access), opts.certificate, opts.key)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, server.stop)

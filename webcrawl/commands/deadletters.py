@@ -9,16 +9,17 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from webcrawl.crawler.command import SessionCommand, check_crawl, host_named
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted, printable
+from webcrawl.opened import host_named
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
     from webcrawl.frontier import DeadLetter
     from webcrawl.frontier.dead_letters import DeadLetters
+    from webcrawl.opened import OpenedCrawl
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Prints each dead letter as it is read, so that memory stays flat; the total goes to stderr."""
 
     def syntax(self) -> str:
@@ -39,27 +40,27 @@ class Command(SessionCommand):
         one.add_argument("--requeue", action="store_true", help="queue them again, with no attempts counted")
         one.add_argument("--json", action="store_true", help="print JSON lines")
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         host = host_named(opts.host) if opts.host else None
-        await check_crawl(session)
+        await opened.check_exists()
         if opts.requeue:
-            queued = await _letters(session).requeue(host, opts.reason)
+            queued = await _letters(opened).requeue(host, opts.reason)
             print(
                 f"{counted(queued, 'dead letter')} queued again."
                 + (" They need a running worker." if queued else "")
             )
             return
         listed = 0
-        async for letter in _letters(session).letters(host, opts.reason):
+        async for letter in _letters(opened).letters(host, opts.reason):
             listed += 1
             print(_json(letter) if opts.json else _line(letter))
         print(f"{counted(listed, 'dead letter')}.", file=sys.stderr)
 
 
-def _letters(session: Session) -> DeadLetters:
+def _letters(opened: OpenedCrawl) -> DeadLetters:
     from webcrawl.frontier.dead_letters import DeadLetters  # no other command needs what it imports
 
-    return DeadLetters(session.connection.frontier, session.connection.tails)
+    return DeadLetters(opened.connection.frontier, opened.connection.tails)
 
 
 def _json(letter: DeadLetter) -> str:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import SessionCommand
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
     from webcrawl.results.exports.parts import Part
     from webcrawl.stores.locations import Row
     from webcrawl.stores.metadata import Metadata
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_NAMED = 20
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads the metadata database, also while crawls write to it; needs no engine."""
 
     needs_engine = False
@@ -63,7 +63,7 @@ class Command(SessionCommand):
     def crawl_id(self, args: list[str]) -> str | None:
         return None
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         if args or not opts.output:
             raise UsageError("give the destination: -o folder or -o s3://bucket/prefix")
         if opts.partition and opts.format == "cc-index":
@@ -71,15 +71,15 @@ class Command(SessionCommand):
         if (opts.text or opts.markdown) and opts.format == "cc-index":
             raise UsageError("--format cc-index has no columns for --text and --markdown")
         # in a thread, because reader processes are asked in this one
-        manifest, uri = await asyncio.to_thread(self._export, session, opts, asyncio.get_running_loop())
+        manifest, uri = await asyncio.to_thread(self._export, opened, opts, asyncio.get_running_loop())
         print(f"{counted(manifest['rows'], 'page')} in {counted(len(manifest['files']), 'file')}: {uri}")
 
     def _export(
-        self, session: Session, opts: argparse.Namespace, loop: asyncio.AbstractEventLoop
+        self, opened: OpenedCrawl, opts: argparse.Namespace, loop: asyncio.AbstractEventLoop
     ) -> tuple[dict[str, Any], str]:
         """Returns the manifest of the export, and where it is."""
-        from webcrawl.crawler.command import existing_metadata, host_named
         from webcrawl.crawler.pages.stored_texts import StoredTexts, TextColumns
+        from webcrawl.opened import host_named
         from webcrawl.results.exports.export import export
         from webcrawl.stores.objects.registry import location, open_store
         from webcrawl.stores.selection import of_crawl, of_type, since, with_status
@@ -88,8 +88,8 @@ class Command(SessionCommand):
         conditions = {"crawl": of_crawl, "since": since, "status": with_status, "type": of_type}
         only = {name: value for name in ("host", *conditions) if (value := getattr(opts, name))}
         where = [conditions[name](value) for name, value in only.items() if name in conditions]
-        store = open_store(location(opts.output), "--output", session.stores.object_stores)
-        with existing_metadata(session) as metadata:
+        store = open_store(location(opts.output), "--output", opened.stores.object_stores)
+        with opened.metadata() as metadata:
             if opts.crawl:
                 _check_crawl(opts.crawl, metadata)
             form = _form(opts, metadata)
@@ -97,7 +97,7 @@ class Command(SessionCommand):
             texts = None
             if names := [name for name in ("text", "markdown") if getattr(opts, name)]:
                 assert self.settings is not None
-                texts = TextColumns(StoredTexts(session, self.settings, metadata), names)
+                texts = TextColumns(StoredTexts(opened, self.settings, metadata), names)
                 rows = texts.added_to_all(rows, loop)
                 form = form._replace(fields={**form.fields, **dict.fromkeys(names, "string")})
             about = {"source": metadata.name, "fields": form.fields, "only": only, "force": opts.force}

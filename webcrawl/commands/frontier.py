@@ -7,15 +7,15 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.crawler.command import SessionCommand, check_crawl
+from webcrawl.crawler.command import OpenedCrawlCommand
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads the engine, whether the crawl is running or not."""
 
     def syntax(self) -> str:
@@ -33,13 +33,13 @@ class Command(SessionCommand):
             "--hosts", type=int, default=10, metavar="N", help="number of hosts and patterns, 10 by default"
         )
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.frontier.figures import figures
         from webcrawl.frontier.ledger import Ledger
         from webcrawl.frontier.sunk_patterns import sunk_patterns
 
-        connection = session.connection
-        await check_crawl(session)
+        connection = opened.connection
+        await opened.check_exists()
         report: dict[str, Any] = {"crawl": connection.keys.crawl}
         report |= (await figures(connection.frontier, connection.crawl)).as_dict()
         report["busiest_hosts"] = [

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import SessionCommand
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
 
 _LEAST_GB, _MOST_GB = 0.5, 1_000_000
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads the link store, also while crawls write to it; needs no engine."""
 
     needs_engine = False
@@ -52,7 +52,7 @@ class Command(SessionCommand):
     def crawl_id(self, args: list[str]) -> str | None:
         return None
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.graph.building import Wanted, build, check_libraries
         from webcrawl.links.sources import link_files
 
@@ -61,7 +61,7 @@ class Command(SessionCommand):
         if opts.memory is not None and not _LEAST_GB <= opts.memory <= _MOST_GB:
             raise UsageError(f"--memory must be from {_LEAST_GB} to {_MOST_GB:,} GB")
         check_libraries()
-        files = link_files(session.stores)
+        files = link_files(opened.stores)
         memory = int(opts.memory * 1e9) if opts.memory else None
         wanted = Wanted(opts.crawl, opts.hosts, opts.nofollow, opts.plot, memory)
         try:

@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import SessionCommand, check_crawl, host_named
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import size
+from webcrawl.opened import host_named
 from webcrawl.urls.canonical import hostname
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
     from webcrawl.frontier.host_report import HostReport, Share
     from webcrawl.frontier.records import HostState
+    from webcrawl.opened import OpenedCrawl
 
 _PARKED = {"blocked": "no: blocked by an operator", "budget": "no: its limit of pages or bytes is reached"}
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """A host is scheme, name and port, as in https://example.org. A delay applies to all crawls, the rest to one."""
 
     def syntax(self) -> str:
@@ -65,13 +66,13 @@ class Command(SessionCommand):
             raise UsageError("give one host")
         return super().crawl_id(args[1:])
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         # imported late: the engine's client is slow to import
         from webcrawl.frontier.host_report import host_report, switch_rules
 
         host = host_named(args[0])
-        await check_crawl(session)
-        frontier = session.connection.frontier
+        await opened.check_exists()
+        frontier = opened.connection.frontier
         if opts.block:
             await frontier.block(host)
         if opts.unblock:
@@ -81,8 +82,8 @@ class Command(SessionCommand):
         told = {name: getattr(opts, f"max_{name}") for name in ("pages", "bytes", "depth")}
         if changes := {name: None if most < 0 else most for name, most in told.items() if most is not None}:
             await frontier.limit(host, dataclasses.replace((await frontier.host(host)).limits, **changes))
-        await switch_rules(session.connection.crawl, host, off=opts.rule_off, on=opts.rule_on)
-        report, rule = await host_report(frontier, session.connection.crawl, host), _rule(session, host)
+        await switch_rules(opened.connection.crawl, host, off=opts.rule_off, on=opts.rule_on)
+        report, rule = await host_report(frontier, opened.connection.crawl, host), _rule(opened, host)
         if opts.json:
             print(json.dumps({**report.as_dict(), "rule": rule}, indent=2))
         else:
@@ -92,9 +93,9 @@ class Command(SessionCommand):
             _print_dust(report)
 
 
-def _rule(session: Session, host: str) -> str | None:
+def _rule(opened: OpenedCrawl, host: str) -> str | None:
     """The rule of POLITENESS_RULES for the host, if there is one."""
-    rules = session.turns.rules
+    rules = opened.rules
     return str(rule) if rules and (rule := rules.of(hostname(host))).match else None
 
 

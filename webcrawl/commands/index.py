@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import SessionCommand
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
     from webcrawl.crawler.pages.stored_texts import TextColumns
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
     from webcrawl.search.indexer import Figures, Indexer
     from webcrawl.stores.locations import Row
     from webcrawl.stores.metadata import Metadata
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _REPORT_SECONDS = 10.0
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads the stores, also while crawls write to them; needs no engine."""
 
     needs_engine = False
@@ -47,9 +47,8 @@ class Command(SessionCommand):
     def crawl_id(self, args: list[str]) -> str | None:
         return None
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.config.private_files import end_privacy, keep_private
-        from webcrawl.crawler.command import existing_metadata
         from webcrawl.crawler.pages.stored_texts import StoredTexts, TextColumns
         from webcrawl.search.anchors import stored_anchors
         from webcrawl.search.folder import open_to_write
@@ -57,14 +56,14 @@ class Command(SessionCommand):
         if args:
             raise UsageError("scrapy index takes no arguments")
         assert self.settings is not None
-        keep_private(session.stores.data_dir, self)
+        keep_private(opened.stores.data_dir, self)
         try:
-            with existing_metadata(session) as metadata:
+            with opened.metadata() as metadata:
                 # raises StoreError for a damaged file, while the index that --again deletes is there
-                stored_anchors(session.stores)
-                with open_to_write(index_folder(session, opts), again=opts.again) as index:
-                    columns = TextColumns(StoredTexts(session, self.settings, metadata), ["text"])
-                    indexer = await _run(session, opts, metadata, index, columns)
+                stored_anchors(opened.stores)
+                with open_to_write(index_folder(opened, opts), again=opts.again) as index:
+                    columns = TextColumns(StoredTexts(opened, self.settings, metadata), ["text"])
+                    indexer = await _run(opened, opts, metadata, index, columns)
         finally:
             end_privacy(self)
         _print(indexer.figures, columns, as_json=opts.json)
@@ -77,12 +76,12 @@ def add_folder(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def index_folder(session: Session, opts: argparse.Namespace) -> Path:
-    return Path(opts.index) if opts.index else session.stores.data_dir / "index"
+def index_folder(opened: OpenedCrawl, opts: argparse.Namespace) -> Path:
+    return Path(opts.index) if opts.index else opened.stores.data_dir / "index"
 
 
 async def _run(
-    session: Session, opts: argparse.Namespace, metadata: Metadata, index: Any, columns: TextColumns
+    opened: OpenedCrawl, opts: argparse.Namespace, metadata: Metadata, index: Any, columns: TextColumns
 ) -> Indexer:
     from webcrawl.search.indexer import Indexer
     from webcrawl.search.media import MediaTexts
@@ -94,11 +93,11 @@ async def _run(
     def archived(rows: Iterable[Row]) -> Iterator[Row]:
         return columns.added_to_all(rows, loop)
 
-    bodies = Bodies(archive_to_read(session.stores), session.fetch)
+    bodies = Bodies(archive_to_read(opened.stores), opened.fetch)
     indexer = Indexer(
         index,
-        index_folder(session, opts),
-        session.stores,
+        index_folder(opened, opts),
+        opened.stores,
         metadata,
         archived,
         MediaTexts(metadata, bodies).of,

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import SessionCommand
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import printable
 from webcrawl.errors import StoreError, WrongJob
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
     from webcrawl.jobs.files import JobFile
     from webcrawl.jobs.records import Iteration, Job
     from webcrawl.jobs.store import JobStore
+    from webcrawl.opened import OpenedCrawl
 
 _SYNTAX = (
     "apply FILE|FOLDER | list | run NAME | pause NAME | resume NAME | off NAME | delete NAME | history NAME | "
@@ -30,7 +30,7 @@ _STATES = ("QUEUED", "CRAWLED", "PROCESSED", "STUCK")
 _LIMIT = 20
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads and changes the metadata database; `scrapy scheduler` does the rest."""
 
     needs_engine = False
@@ -81,7 +81,7 @@ class Command(SessionCommand):
         self._project = self.settings.copy()
         super().run(args, opts)
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.jobs.store import JobStore
 
         what, named = args[0] if args else "", args[1:]
@@ -92,7 +92,7 @@ class Command(SessionCommand):
             found = self._read(Path(named[0]))
             if opts.prune and not Path(named[0]).is_dir():
                 raise UsageError("--prune needs a folder with all jobs", print_help=False)
-        with JobStore(session.stores.metadata) as store:
+        with JobStore(opened.stores.metadata) as store:
             if what == "apply":
                 _apply(store, found, dry_run=opts.dry_run)
                 if Path(named[0]).is_dir():

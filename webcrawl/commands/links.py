@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import SessionCommand
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted, printable
 from webcrawl.urls.seeds import seed_url
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
 
 _LIMIT = 100
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads the link store, also while crawls write to it; needs no engine."""
 
     needs_engine = False
@@ -48,7 +48,7 @@ class Command(SessionCommand):
     def crawl_id(self, args: list[str]) -> str | None:
         return None
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.links.hosts import plain_host, reversed_host
         from webcrawl.links.merging import merge_files
         from webcrawl.links.questions import linked_hosts, links_from, links_to
@@ -57,14 +57,14 @@ class Command(SessionCommand):
         if opts.merge:
             if args:
                 raise UsageError("--merge takes no URL")
-            link_files(session.stores)  # there are some
-            merged = merge_files(session.stores)
+            link_files(opened.stores)  # there are some
+            merged = merge_files(opened.stores)
             print(f"Merged {counted(merged.before, 'file')} into {merged.after:,}.", file=sys.stderr)
             return
         if len(args) != 1 or opts.limit < 0:
             raise UsageError("give one URL, and a limit of 0 or more")
         url = seed_url(args[0])
-        files = link_files(session.stores)
+        files = link_files(opened.stores)
         lines: list[dict[str, Any]]
         if opts.host:
             hosts = linked_hosts(files.openers, reversed_host(url), inbound=opts.inbound, crawl=opts.crawl)
@@ -73,7 +73,7 @@ class Command(SessionCommand):
                 {"host": plain_host(host), "links": links} for host, links in hosts[: opts.limit or total]
             ]
         else:
-            spellings = sorted({url, session.canonicalizer.canonical(url)})
+            spellings = sorted({url, opened.canonicalizer.canonical(url)})
             found = (links_to if opts.inbound else links_from)(files.openers, spellings, opts.crawl)
             total, noun = len(found), "link"
             lines = found.slice(0, opts.limit or total).to_pylist()

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import SessionCommand, check_crawl
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.crawler.pages.stored_texts import TextColumns
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
     from webcrawl.stores.listeners import Listener
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads the engine, so workers may run on any machine."""
 
     def syntax(self) -> str:
@@ -57,24 +57,24 @@ class Command(SessionCommand):
         with suppress(KeyboardInterrupt):  # the usual way to stop
             super().run(args, opts)
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.stores.listeners import Listener
 
         if opts.reader and not opts.group:
             raise UsageError("--reader needs --group")
         if opts.count is not None and opts.count < 1:
             raise UsageError("--count must be at least 1")
-        await check_crawl(session)
+        await opened.check_exists()
         listener = Listener(
-            session.connection.engine,
-            session.connection.keys,
+            opened.connection.engine,
+            opened.connection.keys,
             group=opts.group,
             reader=opts.reader or f"{socket.gethostname()}:{os.getpid()}",
             from_start=opts.from_start or bool(opts.group),
         )
-        if not await session.connection.engine.client.exists(session.connection.keys.own("pages")):
+        if not await opened.connection.engine.client.exists(opened.connection.keys.own("pages")):
             print("Nothing is published yet: run the crawl with LISTENERS_MAXLEN above 0.", file=sys.stderr)
-        texts = _texts(session, self.settings, opts)
+        texts = _texts(opened, self.settings, opts)
         async for pages in listener.pages(forever=not opts.once, most=opts.count):
             _tell_missed(listener)
             rows = [page.row for page in pages]
@@ -86,16 +86,17 @@ class Command(SessionCommand):
         _tell_missed(listener)
 
 
-def _texts(session: Session, settings: BaseSettings | None, opts: argparse.Namespace) -> TextColumns | None:
+def _texts(
+    opened: OpenedCrawl, settings: BaseSettings | None, opts: argparse.Namespace
+) -> TextColumns | None:
     """What reads the columns that were asked for; raises StoreError when there is no metadata database."""
     names = [name for name in ("text", "markdown") if getattr(opts, name)]
     if not names:
         return None
-    from webcrawl.crawler.command import existing_metadata
     from webcrawl.crawler.pages.stored_texts import StoredTexts, TextColumns
 
     assert settings is not None
-    return TextColumns(StoredTexts(session, settings, existing_metadata(session)), names)
+    return TextColumns(StoredTexts(opened, settings, opened.metadata()), names)
 
 
 async def _with_texts(rows: list[dict[str, Any]], texts: TextColumns) -> list[dict[str, Any]]:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import SessionCommand, check_crawl
+from webcrawl.crawler.command import OpenedCrawlCommand
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
     from webcrawl.metrics.exposition import Exposition
+    from webcrawl.opened import OpenedCrawl
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads the engine, so workers may run on any machine, or none."""
 
     def syntax(self) -> str:
@@ -40,7 +40,7 @@ class Command(SessionCommand):
         with suppress(KeyboardInterrupt):  # the usual way to stop
             super().run(args, opts)
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.config import read
         from webcrawl.metrics.library import prometheus_client
 
@@ -51,7 +51,7 @@ class Command(SessionCommand):
         if opts.all and args:
             raise UsageError("--all takes no crawl id")
         prometheus_client()
-        crawls = _Crawls(session, every=opts.all)
+        crawls = _Crawls(opened, every=opts.all)
         await crawls.find()
         if opts.port is None:
             sys.stdout.write((await crawls.metrics()).text.decode())
@@ -61,20 +61,20 @@ class Command(SessionCommand):
 
 
 class _Crawls:
-    """The crawl of a session, or all crawls of its engine."""
+    """The crawl of a opened, or all crawls of its engine."""
 
-    def __init__(self, session: Session, *, every: bool) -> None:
-        self._session = session
+    def __init__(self, opened: OpenedCrawl, *, every: bool) -> None:
+        self._opened = opened
         self._every = every
-        self._names = [session.connection.keys.crawl]
+        self._names = [opened.connection.keys.crawl]
 
     async def find(self) -> None:
         """Finds the crawls that there are now; raises StoreError if there is none."""
-        connection = self._session.connection
+        connection = self._opened.connection
         if self._every and (names := await connection.crawls()):
             self._names = names
             connection.use(names[0])
-        await check_crawl(self._session)
+        await self._opened.check_exists()
 
     async def metrics(self, accept: str = "") -> Exposition:
         from webcrawl.engine.client import UNAVAILABLE
@@ -85,7 +85,7 @@ class _Crawls:
             # while the engine is away, and when the last crawl is deleted, it is the crawls of the last time
             with suppress(StoreError, *UNAVAILABLE):
                 await self.find()
-        connection = self._session.connection
+        connection = self._opened.connection
         return await crawls_exposition(connection.frontier, connection.crawl, self._names, accept)
 
 

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import SessionCommand, existing_metadata
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted
 from webcrawl.errors import StoreError
 from webcrawl.policies.mined import Mined
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
     from webcrawl.mining.targets import Target
     from webcrawl.mining.weights_file import WeightsFile
     from webcrawl.mining.workspace import Workspace
+    from webcrawl.opened import OpenedCrawl
     from webcrawl.policies.learned_value import LearnedValue
     from webcrawl.stores.objects.store import ObjectStore
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads table `pages` and the link store, also while crawls write to them; needs no engine."""
 
     needs_engine = False
@@ -50,13 +50,13 @@ class Command(SessionCommand):
     def crawl_id(self, args: list[str]) -> str | None:
         return None
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         if args:
             raise UsageError("scrapy mine has only options")
-        await asyncio.to_thread(_mine, session, opts)
+        await asyncio.to_thread(_mine, opened, opts)
 
 
-def _mine(session: Session, opts: argparse.Namespace) -> None:
+def _mine(opened: OpenedCrawl, opts: argparse.Namespace) -> None:
     # slow to import, and not installed everywhere
     from webcrawl.mining.libraries import check_libraries
     from webcrawl.mining.targets import Target
@@ -64,9 +64,9 @@ def _mine(session: Session, opts: argparse.Namespace) -> None:
     from webcrawl.mining.workspace import Workspace
 
     check_libraries()
-    target, file = Target.named(opts.target), WeightsFile.of(session.stores)
-    with Workspace(session.stores.data_dir) as workspace:
-        has_links = _load(session, workspace, target, opts.crawl)
+    target, file = Target.named(opts.target), WeightsFile.of(opened.stores)
+    with Workspace(opened.stores.data_dir) as workspace:
+        has_links = _load(opened, workspace, target, opts.crawl)
         value = _learned(workspace, target, file if has_links else None)
         mined = Mined(datetime.now(UTC).isoformat(timespec="seconds"), value)
         if has_links:
@@ -75,17 +75,17 @@ def _mine(session: Session, opts: argparse.Namespace) -> None:
     print(f"weights: {file.name}")
 
 
-def _load(session: Session, workspace: Workspace, target: Target, crawl: str | None) -> bool:
+def _load(opened: OpenedCrawl, workspace: Workspace, target: Target, crawl: str | None) -> bool:
     """Loads pages and links; returns False if there is no link store."""
     from webcrawl.links.sources import LinkFiles, link_files, link_files_if_any
     from webcrawl.stores.chosen_columns import ChosenColumns
 
-    existing_metadata(session).close()
-    columns = ChosenColumns(session.stores.metadata)
+    opened.metadata().close()
+    columns = ChosenColumns(opened.stores.metadata)
     try:
         if target.is_own_column:
             columns.check_number(target.column)
-        files = link_files(session.stores) if not target.column else link_files_if_any(session.stores)
+        files = link_files(opened.stores) if not target.column else link_files_if_any(opened.stores)
         if files is None:
             files = LinkFiles([], 0)
             print("Only pages are mined: no links are stored. Crawl with LINKS = True", file=sys.stderr)

@@ -7,19 +7,19 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from webcrawl.crawler.command import SessionCommand
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import printable
 from webcrawl.errors import StoreError
 from webcrawl.urls.seeds import seed_url
 
 if TYPE_CHECKING:
     from webcrawl.crawler.pages.archived_page import ArchivedPage
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
 
 _LIMITS = "the limit of DOCUMENT_MAXSIZE for its type, or DOWNLOAD_MAXSIZE"
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads the stores; needs no engine."""
 
     needs_engine = False
@@ -46,18 +46,17 @@ class Command(SessionCommand):
     def crawl_id(self, args: list[str]) -> str | None:
         return None
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.crawler.command import existing_metadata
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.crawler.pages.archived_page import ArchivedPage
 
         if len(args) != 1:
             raise StoreError("give one URL")
         url = seed_url(args[0])
-        with existing_metadata(session) as metadata:
-            row = metadata.get(url) or metadata.get(session.canonicalizer.canonical(url))
+        with opened.metadata() as metadata:
+            row = metadata.get(url) or metadata.get(opened.canonicalizer.canonical(url))
             if row is None:
                 raise StoreError(f"nothing is stored about {url} in {metadata.name}")
-            page = ArchivedPage(session, metadata, row)
+            page = ArchivedPage(opened, metadata, row)
             if opts.body:
                 _print_body(page)
                 return

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from webcrawl.crawler.command import SessionCommand, check_crawl
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Stored with the crawl: workers that start later are paused too."""
 
     def syntax(self) -> str:
@@ -21,9 +21,9 @@ class Command(SessionCommand):
     def short_desc(self) -> str:
         return "Pause the workers of a crawl until scrapy resume"
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        connection = session.connection
-        await check_crawl(session)
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
+        connection = opened.connection
+        await opened.check_exists()
         if await connection.crawl.paused():
             print(f"Crawl {connection.keys.crawl!r} is already paused.")
             return

@@ -17,7 +17,8 @@ from scrapy.spiderloader import get_spider_loader
 
 from webcrawl.commands.workers import given, run_all
 from webcrawl.config import read
-from webcrawl.crawler.command import crawl_settings, metadata_if_any
+from webcrawl.config.private_files import keep_private
+from webcrawl.crawler.crawl_settings import crawl_settings
 from webcrawl.crawler.worker_files import own_options
 from webcrawl.documents.values import counted
 from webcrawl.errors import ConfigurationError, CrawlError, StoreError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
     from webcrawl.reparse.plan import Plan
     from webcrawl.stores.reread_rows import RereadRows
 
@@ -74,7 +75,7 @@ class Command(BaseRunSpiderCommand):
             self.exitcode = 2 if isinstance(error, ConfigurationError) else 1
 
     def _reparse(self, spider: str, opts: argparse.Namespace) -> int:
-        from webcrawl.crawler.session import Session
+        from webcrawl.opened import OpenedCrawl
         from webcrawl.reparse.command_mark import command_mark
         from webcrawl.reparse.places import open_plan
         from webcrawl.reparse.selection import conditions
@@ -87,17 +88,18 @@ class Command(BaseRunSpiderCommand):
         changes, where = reparse_settings(settings), conditions(opts, settings)
         if opts.callback and not callable(getattr(loader.load(spider), opts.callback, None)):
             raise ConfigurationError(f"--callback: spider {spider!r} has no method {opts.callback!r}")
-        session = Session(settings, spider)
+        opened = OpenedCrawl(settings, spider)
+        keep_private(opened.stores.data_dir, opened)
         with ExitStack() as stack:
-            rows = _rows(session, stack, alone=not opts.dry_run)
+            rows = _rows(opened, stack, alone=not opts.dry_run)
             chosen = rows.count(where)
             if not any(chosen.values()):
-                _check_crawl(rows, session)
+                _check_crawl(rows, opened)
             if opts.dry_run:
                 print(json.dumps(chosen) if opts.json else _choice(chosen))
                 return 0
             mark = command_mark(spider, opts, settings)
-            plan = stack.enter_context(open_plan(session.stores.data_dir, mark, again=opts.again))
+            plan = stack.enter_context(open_plan(opened.stores.data_dir, mark, again=opts.again))
             if plan.finished_at is not None:
                 print(_FINISHED_BEFORE, file=sys.stderr)
                 _conclude(plan, settings, opts)
@@ -107,7 +109,7 @@ class Command(BaseRunSpiderCommand):
             plan.begin()
             code = self._work(plan, settings, changes, spider, opts)
             if not plan.left():
-                _finish(plan, rows, session, settings)
+                _finish(plan, rows, opened, settings)
             _conclude(plan, settings, opts)
             return code or int(plan.finished_at is None)
 
@@ -142,32 +144,32 @@ class Command(BaseRunSpiderCommand):
         return asyncio.run(run())
 
 
-def _rows(session: Session, stack: ExitStack, *, alone: bool) -> RereadRows:
+def _rows(opened: OpenedCrawl, stack: ExitStack, *, alone: bool) -> RereadRows:
     """The rows of the crawl; with `alone`, no other reparse may work in the folder."""
     from webcrawl.reparse.places import locked
     from webcrawl.stores.metadata import Metadata
     from webcrawl.stores.reread_rows import RereadRows
 
-    uri = _database(session)
+    uri = _database(opened)
     if alone:
-        stack.enter_context(locked(session.stores.data_dir))
+        stack.enter_context(locked(opened.stores.data_dir))
     # only now, as this writes, and another reparse may hold the database
-    Metadata(uri, history=session.stores.history).close()
-    return stack.enter_context(closing(RereadRows(uri, session.connection.keys.crawl)))
+    Metadata(uri, history=opened.stores.history).close()
+    return stack.enter_context(closing(RereadRows(uri, opened.connection.keys.crawl)))
 
 
-def _database(session: Session) -> str:
+def _database(opened: OpenedCrawl) -> str:
     """The URI of the metadata database, which exists."""
-    uri = session.stores.metadata
-    if (metadata := metadata_if_any(session)) is None:
+    uri = opened.stores.metadata
+    if (metadata := opened.metadata_if_any()) is None:
         raise StoreError(f"nothing was stored yet: there is no {uri.partition(':///')[2]}")
     metadata.close()
     return uri
 
 
-def _check_crawl(rows: Any, session: Session) -> None:
+def _check_crawl(rows: Any, opened: OpenedCrawl) -> None:
     """Raises ConfigurationError if the database has no page of this crawl."""
-    crawl, crawls = session.connection.keys.crawl, rows.crawls()
+    crawl, crawls = opened.connection.keys.crawl, rows.crawls()
     if crawl not in crawls:
         raise ConfigurationError(
             f"the database has no page of crawl {crawl!r}, but of {', '.join(crawls) or 'none'}: "
@@ -197,7 +199,7 @@ async def _show(plan: Plan, settings: BaseSettings) -> None:
             before = done
 
 
-def _finish(plan: Plan, rows: Any, session: Session, settings: BaseSettings) -> None:
+def _finish(plan: Plan, rows: Any, opened: OpenedCrawl, settings: BaseSettings) -> None:
     """Mark near-duplicates again if texts have changed, leave out earlier links and texts, and note the end."""
     from collections import Counter
 
@@ -205,13 +207,13 @@ def _finish(plan: Plan, rows: Any, session: Session, settings: BaseSettings) -> 
     from webcrawl.reparse.near_duplicates import mark_again
     from webcrawl.reparse.superseded import leave_out
 
-    crawl = session.connection.keys.crawl
+    crawl = opened.connection.keys.crawl
     with ChangedTexts(plan.path.parent, crawl) as changed:
         urls = changed.urls()
         marks = mark_again(rows, urls, read(settings, "SIMHASH_DISTANCE"))
         plan.settle({}, {}, Counter(texts_changed=len(urls), marks_changed=marks))
         changed.clear()
-    leave_out(session.stores, crawl, plan.readings)
+    leave_out(opened.stores, crawl, plan.readings)
     plan.finish(datetime.now(UTC).isoformat(timespec="seconds"))
 
 

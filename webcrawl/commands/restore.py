@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.config import object_stores, read
-from webcrawl.crawler.command import SessionCommand
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Writes to the engine. No worker may run on the crawl meanwhile; none can join before it is complete."""
 
     needs_crawl = False
@@ -44,13 +44,13 @@ class Command(SessionCommand):
         crawl = load_manifest(store).crawl
         return args[1] if len(args) > 1 else str(read(self.settings, "CRAWL_ID") or crawl)
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.frontier.checkpoint.restore import Importer
         from webcrawl.frontier.checkpoint.save import load
         from webcrawl.stores.objects.registry import location, open_store
 
-        connection = session.connection
-        if session.config.bloom:
+        connection = opened.connection
+        if opened.config.bloom:
             raise ConfigurationError('set SEEN_SET = "exact": a checkpoint cannot be restored with "bloom"')
 
         async def begun() -> None:
@@ -58,7 +58,7 @@ class Command(SessionCommand):
             await connection.begin_tails()
             connection.tails.start(lambda: range(connection.keys.shards))
 
-        classes = session.stores.object_stores
+        classes = opened.stores.object_stores
         store = open_store(location(args[0]), "checkpoint", classes, check=False)
         try:
             importer = Importer(connection.engine, connection.keys, connection.worker)

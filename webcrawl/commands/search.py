@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands.index import add_folder, index_folder
-from webcrawl.crawler.command import SessionCommand
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted, printable
 from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
     from webcrawl.search.query import Filters
     from webcrawl.search.searching import Hit
 
@@ -28,7 +28,7 @@ _MOST = 1_000
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads the index, also while `scrapy index` writes to it; needs no engine."""
 
     needs_engine = False
@@ -55,7 +55,7 @@ class Command(SessionCommand):
     def crawl_id(self, args: list[str]) -> str | None:
         return None
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.search.searching import Search
 
         if args[:1] == ["--"]:
@@ -63,7 +63,7 @@ class Command(SessionCommand):
             args = args[1:]
         if not args or not 0 < opts.limit <= _MOST:
             raise UsageError(f"give the words, and a limit from 1 to {_MOST:,}")
-        results = Search(index_folder(session, opts)).find(" ".join(args), _filters(opts), opts.limit)
+        results = Search(index_folder(opened, opts)).find(" ".join(args), _filters(opts), opts.limit)
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         for number, hit in enumerate(results.hits, 1):
             print(_json(hit) if opts.json else _text(number, hit, bold=bold))

@@ -6,7 +6,7 @@ import argparse
 
 from scrapy.commands.settings import Command as ScrapySettings
 
-from webcrawl.crawler.command import completed
+from webcrawl.crawler.crawl_settings import completed
 
 
 class Command(ScrapySettings):

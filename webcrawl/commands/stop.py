@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from webcrawl.crawler.command import SessionCommand, check_crawl
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Each worker ends as after Ctrl-C. The queue stays: `scrapy crawl` continues the crawl."""
 
     def syntax(self) -> str:
@@ -21,9 +21,9 @@ class Command(SessionCommand):
     def short_desc(self) -> str:
         return "Stop the workers of a crawl, which scrapy crawl continues"
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        connection = session.connection
-        await check_crawl(session)
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
+        connection = opened.connection
+        await opened.check_exists()
         workers = await connection.crawl.workers.count_alive()
         if not workers:
             print(f"Crawl {connection.keys.crawl!r} is not running.")

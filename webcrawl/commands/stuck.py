@@ -10,18 +10,18 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.crawler.command import SessionCommand
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
     from webcrawl.alarms.stuck import Kind, StuckPage, StuckPages
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
 
 _KINDS: tuple[Kind, ...] = ("SCHEMA", "DOCUMENT", "DEAD_LETTER")
 _BATCH = 100
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads the metadata database, and the dead letters in the engine; the total goes to stderr."""
 
     def syntax(self) -> str:
@@ -41,12 +41,12 @@ class Command(SessionCommand):
             help="forget those that a schema or reader refused, for example because the spider was repaired",
         )
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.alarms.stuck import StuckPages
 
-        known = await session.connection.adopt_layout()
-        crawl = session.connection.keys.crawl
-        with StuckPages(session.stores.metadata) as stuck:
+        known = await opened.connection.adopt_layout()
+        crawl = opened.connection.keys.crawl
+        with StuckPages(opened.stores.metadata) as stuck:
             if opts.forget:
                 forgotten = 0
                 for kind in _KINDS:
@@ -55,17 +55,17 @@ class Command(SessionCommand):
                 print(f"{counted(forgotten, 'page')} forgotten.")
                 return
             listed = 0
-            async for row in _rows(session, stuck, opts.kind, known=known):
+            async for row in _rows(opened, stuck, opts.kind, known=known):
                 listed += 1
                 print(json.dumps(row) if opts.json else _line(row))
         print(f"{counted(listed, 'stuck page')}.", file=sys.stderr)
 
 
 async def _rows(
-    session: Session, stuck: StuckPages, wanted: Kind | None, *, known: bool
+    opened: OpenedCrawl, stuck: StuckPages, wanted: Kind | None, *, known: bool
 ) -> AsyncIterator[dict[str, Any]]:
     """Stuck pages with the places of their raw pages. Dead letters are those of the engine, if it has the crawl."""
-    crawl = session.connection.keys.crawl
+    crawl = opened.connection.keys.crawl
     told: dict[str, StuckPage] = {}
     pages = stuck.pages(crawl, limit=_BATCH)
     while pages:
@@ -81,7 +81,7 @@ async def _rows(
         # imported late: no other command needs what it imports
         from webcrawl.frontier.dead_letters import DeadLetters
 
-        async for letter in DeadLetters(session.connection.frontier, session.connection.tails).letters():
+        async for letter in DeadLetters(opened.connection.frontier, opened.connection.tails).letters():
             row = _fields(told[letter.url]) if letter.url in told else {"notified": None}
             when = datetime.fromtimestamp(letter.time, UTC).isoformat()
             about = {"crawl": crawl, "url": letter.url, "kind": "DEAD_LETTER", "reason": letter.reason}

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import SessionCommand, check_crawl, host_named, metadata_if_any
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.disk import failure
 from webcrawl.documents.values import counted
 from webcrawl.errors import LibraryMissing, StoreError
+from webcrawl.opened import host_named
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
     from webcrawl.frontier.listing.listing import CountLinks
+    from webcrawl.opened import OpenedCrawl
     from webcrawl.results.exports.parts import Part
 
 _FORMATS = ("jsonl", "csv", "parquet")
@@ -35,7 +36,7 @@ class _Wanted(NamedTuple):
     form: str
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads and changes a crawl beside its workers, in batches."""
 
     def syntax(self) -> str:
@@ -70,19 +71,19 @@ class Command(SessionCommand):
             help="change URLs by this Parquet, JSON lines or CSV file with columns url and level, weight, date or drop",
         )
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         wanted = _wanted(opts)
-        connection = session.connection
-        await check_crawl(session)
+        connection = opened.connection
+        await opened.check_exists()
         if await connection.crawl.restoring():
             raise StoreError(
                 f"crawl {connection.keys.crawl!r} is not completely restored: run scrapy restore again"
             )
         await connection.tails.check()
         if opts.changes:
-            await _set(session, Path(opts.changes))
+            await _set(opened, Path(opts.changes))
         else:
-            await _list(session, wanted, opts.output, with_links=not opts.no_in_links)
+            await _list(opened, wanted, opts.output, with_links=not opts.no_in_links)
 
 
 def _wanted(opts: argparse.Namespace) -> _Wanted:
@@ -107,19 +108,19 @@ def _format_of(output: str | None) -> str:
     return _ENDINGS.get(ending, "jsonl")
 
 
-async def _list(session: Session, wanted: _Wanted, output: str | None, *, with_links: bool) -> None:
+async def _list(opened: OpenedCrawl, wanted: _Wanted, output: str | None, *, with_links: bool) -> None:
     from webcrawl.frontier.listing.engine_urls import EngineURLs
     from webcrawl.frontier.listing.listing import Listing
 
-    connection = session.connection
-    metadata = metadata_if_any(session)
+    connection = opened.connection
+    metadata = opened.metadata_if_any()
     reading = EngineURLs(
         connection.engine, connection.keys, connection.tails, connection.worker, wanted.host, _tell_holder
     )
-    count = _count_links(session) if with_links else None
+    count = _count_links(opened) if with_links else None
     states: Counter[str] = Counter()
     try:
-        with _written(session, wanted.form, output) as part:
+        with _written(opened, wanted.form, output) as part:
             async for rows in Listing(reading, metadata, count, wanted.states).rows():
                 part.write(rows)
                 states.update(row["state"] for row in rows)
@@ -136,7 +137,7 @@ async def _list(session: Session, wanted: _Wanted, output: str | None, *, with_l
 
 
 @contextmanager
-def _written(session: Session, form: str, output: str | None) -> Iterator[Part]:
+def _written(opened: OpenedCrawl, form: str, output: str | None) -> Iterator[Part]:
     """A file that has its name when it is complete, or standard output."""
     from webcrawl.config.private_files import readable_outside
     from webcrawl.frontier.listing.listing import FIELDS
@@ -149,7 +150,7 @@ def _written(session: Session, form: str, output: str | None) -> Iterator[Part]:
         return
     path = Path(output)
     unfinished = path.with_name(f".{path.name}.unfinished")
-    with readable_outside(session.stores.data_dir, path):
+    with readable_outside(opened.stores.data_dir, path):
         try:
             unfinished.touch()
         except OSError as error:
@@ -163,15 +164,15 @@ def _written(session: Session, form: str, output: str | None) -> Iterator[Part]:
         unfinished.unlink(missing_ok=True)
 
 
-def _count_links(session: Session) -> CountLinks | None:
+def _count_links(opened: OpenedCrawl) -> CountLinks | None:
     """Counts links in the link store; None if there is none."""
     from webcrawl.links.questions import link_counts
     from webcrawl.links.sources import has_link_files, link_files_if_any
 
     try:
-        files = link_files_if_any(session.stores)
+        files = link_files_if_any(opened.stores)
     except LibraryMissing as error:
-        if has_link_files(session.stores):
+        if has_link_files(opened.stores):
             print(f"in_links is empty: {error}", file=sys.stderr)
         return None
     if files is None:
@@ -181,12 +182,12 @@ def _count_links(session: Session) -> CountLinks | None:
     return lambda urls: link_counts(files.openers, urls)
 
 
-async def _set(session: Session, path: Path) -> None:
+async def _set(opened: OpenedCrawl, path: Path) -> None:
     from webcrawl.frontier.listing.change_files import changes_in
     from webcrawl.frontier.listing.changes import Changes
     from webcrawl.frontier.listing.setting import Setting
 
-    connection = session.connection
+    connection = opened.connection
     with closing(Changes(connection.keys.shard)) as changes:
         changes.add(changes_in(path))
         setting = Setting(
@@ -194,7 +195,7 @@ async def _set(session: Session, path: Path) -> None:
             connection.keys,
             connection.tails,
             changes,
-            session.canonicalizer.fingerprint,
+            opened.canonicalizer.fingerprint,
             _tell_reader,
         )
         await setting.run()

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.config import read
-from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.crawler.command import OpenedCrawlCommand
 from webcrawl.documents.values import counted
 from webcrawl.errors import StoreError
+from webcrawl.opened import DEFAULT_CRAWL
 
 if TYPE_CHECKING:
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
     from webcrawl.stores.archive import Records
     from webcrawl.stores.bodies import Bodies
     from webcrawl.stores.metadata import Metadata
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from webcrawl.stores.warc.wacz import Capture, Contents, Describe
 
 
-class Command(SessionCommand):
+class Command(OpenedCrawlCommand):
     """Reads archive and metadata, also while crawls write them; needs no engine."""
 
     needs_engine = False
@@ -49,8 +50,7 @@ class Command(SessionCommand):
     def crawl_id(self, args: list[str]) -> str | None:
         return args[0] if args else None
 
-    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.crawler.command import metadata_if_any
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.stores.archive import archive_to_read
         from webcrawl.stores.bodies import Bodies
         from webcrawl.stores.objects.registry import object_location, open_store
@@ -62,19 +62,19 @@ class Command(SessionCommand):
         parent, name = object_location(opts.output)
         if not name:
             raise UsageError(f"{opts.output} does not name a file")
-        store = open_store(parent, "--output", session.stores.object_stores)
+        store = open_store(parent, "--output", opened.stores.object_stores)
         if store.size(name) is not None and not opts.force:
             raise StoreError(f"{store.uri(name)} exists: --force replaces it")
-        _check_archive(session)
-        archive = archive_to_read(session.stores)
-        metadata = metadata_if_any(session)
+        _check_archive(opened)
+        archive = archive_to_read(opened.stores)
+        metadata = opened.metadata_if_any()
         if metadata is None:
             print("There is no metadata database: the list of pages has no titles.", file=sys.stderr)
         try:
             assert self.settings is not None
             named = read(self.settings, "CRAWL_ID")
-            crawl, warcs = _of_crawl(archive, named, str(session.stores.pages))
-            describe = _Describe(Bodies(archive, session.fetch), metadata, opts.text)
+            crawl, warcs = _of_crawl(archive, named, str(opened.stores.pages))
+            describe = _Describe(Bodies(archive, opened.fetch), metadata, opts.text)
             packed = _pack(store, name, warcs, describe, opts.title or f"Crawl {crawl}")
         finally:
             if metadata is not None:
@@ -82,11 +82,11 @@ class Command(SessionCommand):
         _report(packed, store, name)
 
 
-def _check_archive(session: Session) -> None:
+def _check_archive(opened: OpenedCrawl) -> None:
     """Raises StoreError when the archive is a folder that does not exist; opening it would create it."""
     from webcrawl.stores.objects.registry import open_store
 
-    folder = open_store(session.stores.pages, "STORE_URI", session.stores.object_stores, check=False).folder
+    folder = open_store(opened.stores.pages, "STORE_URI", opened.stores.object_stores, check=False).folder
     if folder is not None and not folder.is_dir():
         raise StoreError(f"nothing is stored yet: the folder {folder} of STORE_URI does not exist")
 

@@ -18,7 +18,7 @@ from scrapy.spiderloader import get_spider_loader
 
 from webcrawl.config import data_dir, read
 from webcrawl.config.private_files import given_umask
-from webcrawl.crawler.command import crawl_settings
+from webcrawl.crawler.crawl_settings import crawl_settings
 from webcrawl.crawler.worker_files import own_options
 from webcrawl.errors import ConfigurationError, CrawlError
 

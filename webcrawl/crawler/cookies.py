@@ -18,10 +18,10 @@ from scrapy import Request
 from scrapy.http import Response
 from scrapy.http.cookies import CookieJar
 
-from webcrawl.crawler.connection import Connection
 from webcrawl.crawler.scheduling.values import pack, unpack
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import StoreError, Unserializable
+from webcrawl.opened import Connection
 from webcrawl.urls.canonical import hostname, is_public_suffix, normalize, registered_domain
 
 logger = logging.getLogger(__name__)

@@ -73,7 +73,7 @@ class ResumedFileStorage(FileFeedStorage):
     def _has_earlier_items(self) -> bool:
         """Whether the crawl has URLs of earlier runs and the file exists; False before the crawl is open."""
         path = Path(self.path)
-        return self._session.connection.joined.has_urls and path.is_file() and path.stat().st_size > 0
+        return self._session.joined.has_urls and path.is_file() and path.stat().st_size > 0
 
 
 def _free(path: Path) -> Path:

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl.crawler.connection import Connection
 from webcrawl.frontier.credit import worths
 from webcrawl.frontier.link_memory import has_some, number_of, remembered
+from webcrawl.opened import Connection
 from webcrawl.policies.importance import importance
 from webcrawl.urls.canonical import normalize
 

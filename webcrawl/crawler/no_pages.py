@@ -28,7 +28,7 @@ class NoPages:
     async def begin(self) -> None:
         """Remember the pages of earlier runs."""
         connection = self._session.connection
-        if connection.is_open and connection.joined.resumed:
+        if connection.is_open and self._session.joined.resumed:
             totals = await connection.crawl.totals()
             self._before = totals.get("pages", 0) + totals.get("unchanged", 0)
 

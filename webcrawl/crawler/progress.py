@@ -60,12 +60,8 @@ class Progress:
 
     def spider_opened(self) -> None:
         if self._session.connection.is_open:
-            if self._session.connection.joined.resumed:
-                paused = (
-                    " It is paused: `scrapy resume` continues it."
-                    if self._session.connection.joined.paused
-                    else ""
-                )
+            if self._session.joined.resumed:
+                paused = " It is paused: `scrapy resume` continues it." if self._session.joined.paused else ""
                 print(
                     f"Resuming crawl {self._session.connection.keys.crawl!r}.{paused}",
                     file=sys.stderr,

@@ -18,26 +18,18 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
-from scrapy.utils.misc import load_object
 
 from webcrawl.config import (
     AddressConfig,
-    EngineConfig,
-    FetchConfig,
-    FrontierConfig,
     ReaderConfig,
     StoreConfig,
-    check,
-    data_dir,
-    politeness,
     politeness_overrides,
     read,
     slow_requests,
-    spill_uri,
 )
 from webcrawl.config.private_files import end_privacy, keep_private
 from webcrawl.crawler.components import Components
-from webcrawl.crawler.connection import Connection
+from webcrawl.crawler.joining import JoinedCrawl, join
 from webcrawl.crawler.shared_scope import SharedScope
 from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.mime.reader_processes import Readers
@@ -51,10 +43,9 @@ from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.dns import Resolver
 from webcrawl.hosts.networks import read_networks
-from webcrawl.hosts.rules import RobotsAgents, Rules
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
-from webcrawl.urls.canonical import DEFAULT_PORTS, TRACKING_PARAMETERS, Canonicalizer, add_scheme
+from webcrawl.opened import OpenedCrawl
 from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.dust import Dust
 from webcrawl.worker.soft_404s import Soft404s
@@ -69,49 +60,31 @@ T = TypeVar("T")
 _sessions: WeakKeyDictionary[Crawler, Session] = WeakKeyDictionary()
 
 
-class Session:
-    """Configuration and shared objects of one crawl. `connection` can be used after `open`."""
+class Session(OpenedCrawl):
+    """An opened crawl and what crawling it needs besides. `connection` can be used after `open`."""
+
+    settings: BaseSettings
 
     def __init__(self, settings: BaseSettings, spider_name: str) -> None:
-        check(settings)
-        self.config = FrontierConfig.from_settings(settings, spider_name)
-        self.fetch = FetchConfig.from_settings(settings)
-        self.stores = StoreConfig.from_settings(settings)
-        self.turns = _turns(settings, self.config)
+        super().__init__(settings, spider_name)
+        self.joined = JoinedCrawl()
+        """The state of the crawl when `open` joined it."""
+        self.components = Components()
+        self.costs = Costs()
+        """What hosts cost this process."""
+        self.turns = self._make_turns()
         self.backpressure = Backpressure()
         self.guard = AddressGuard(read(settings, "ALLOWED_NETWORKS"))
         self.resolver = Resolver(
             read(settings, "DNS_SERVERS"), timeout=read(settings, "DNS_TIMEOUT"), costs=self.costs
         )
-        engine = EngineConfig.from_settings(settings)
-        self.connection = Connection(
-            engine,
-            self.config,
-            self.turns,
-            spill_uri(settings, engine, self.stores),
-            self.stores.object_stores,
-        )
-        ignored = read(settings, "URL_IGNORED_PARAMETERS")
-        self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))
-        self.readers = Readers(ReaderConfig.from_settings(settings), self.costs.charge)
-        self.outlines = (
-            Outlines(
-                self.readers.limits,
-                self.readers,
-                text_links=read(settings, "TEXT_LINKS"),
-                link_rows=self.stores.keeps_links,
-                markdown=self.stores.with_markdown,
-            )
-            if read(settings, "HTML_PROCESS")
-            else None
-        )
-        self._settings = settings
+        self.outlines = self._make_outlines() if read(settings, "HTML_PROCESS") else None
         self.renderer = self._make_renderer() if read(settings, "RENDER") else None
-        add_schemes(settings)
         self.proxies = self._make_proxies()
         self.scope = SharedScope(self.connection, self.guard, settings)
+        self._deletes_crawl = False
         # last, so that wrong settings leave the umask as it was
-        keep_private(data_dir(settings), self)
+        keep_private(self.stores.data_dir, self)
 
     @classmethod
     def of(cls, crawler: Crawler) -> Self:
@@ -133,27 +106,15 @@ class Session:
         return session
 
     @cached_property
-    def components(self) -> Components:
-        """The roles of the crawl's components."""
-        return Components()
-
-    @cached_property
-    def costs(self) -> Costs:
-        """What hosts cost this process."""
-        return Costs()
+    def readers(self) -> Readers:
+        """The processes that read documents, at the cost of the hosts."""
+        return Readers(ReaderConfig.from_settings(self.settings), self.costs.charge)
 
     @cached_property
     def observed(self) -> Observations | None:
         """What this process observes for its metrics and traces; None without METRICS_PORT and TRACES."""
-        wanted = read(self._settings, "METRICS_PORT") is not None or read(self._settings, "TRACES")
+        wanted = read(self.settings, "METRICS_PORT") is not None or read(self.settings, "TRACES")
         return Observations() if wanted else None
-
-    @cached_property
-    def robots_agents(self) -> RobotsAgents:
-        """The user agents by which robots.txt and robots directives are read."""
-        settings = self._settings
-        fixed = settings.get("ROBOTSTXT_USER_AGENT")
-        return RobotsAgents(fixed, read(settings, "USER_AGENT"), self.turns.rules)
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -171,13 +132,13 @@ class Session:
     @cached_property
     def soft_404s(self) -> Soft404s:
         """What is known of hosts to recognize soft 404s; first used after `open`."""
-        crawl, distance = self.connection.crawl, read(self._settings, "SIMHASH_DISTANCE")
+        crawl, distance = self.connection.crawl, read(self.settings, "SIMHASH_DISTANCE")
         paths = UnknownPaths(crawl.engine, crawl.keys, crawl.worker)
         return Soft404s(
             paths,
             distance,
             self.connection.retry_until_available,
-            older=self.connection.joined.has_urls,
+            older=self.joined.has_urls,
         )
 
     @cached_property
@@ -186,8 +147,8 @@ class Session:
         return Dust(
             lambda url: self.scope.filters.apply(url),
             self.canonicalizer.fingerprint,
-            read(self._settings, "SIMHASH_DISTANCE"),
-            enabled=read(self._settings, "DUST"),
+            read(self.settings, "SIMHASH_DISTANCE"),
+            enabled=read(self.settings, "DUST"),
         )
 
     def need_renderer(self) -> Renderer:
@@ -199,11 +160,12 @@ class Session:
         return self.renderer
 
     async def open(self) -> None:
-        """Begin the crawl or resume it; raises what `Connection.open` raises."""
+        """Begin the crawl or resume it; raises what `joining.join` raises."""
         # imports NumPy, which takes a quarter of a second: better now than during the first pages
         with suppress(ImportError):  # the scheduler alone works without it
             importlib.import_module("webcrawl.documents.markup_bounds")
-        await self.connection.open()
+        self.joined = await join(self.connection, self.config, self.turns)
+        self._deletes_crawl = not self.config.persist
         if addresses := self.turns.addresses:
             addresses.ask = Addresses(
                 self.connection.engine,
@@ -229,23 +191,23 @@ class Session:
             self.observed.store(store, url, began)
 
     async def close(self) -> None:
-        """Close the browser, the child processes and the connection, and give the process its umask back."""
+        """Close the browser, the child processes and the connection; with SCHEDULER_PERSIST off, delete the crawl."""
         try:
             if self.renderer is not None:
                 await self.renderer.close()
             if self.turns.addresses is not None:
                 await self.turns.addresses.close()
             await self.resolver.close()
-            await self.readers.close()
             if self.outlines is not None:
                 await self.outlines.close()
-            await self.connection.close()
+            if self._deletes_crawl and self.connection.is_open:
+                await self.connection.clear()
         finally:
-            end_privacy(self)
+            await super().close()
 
     def _make_proxies(self) -> ProxyPool | None:
         """The pool of PROXIES, or None; raises ConfigurationError."""
-        if not (words := read(self._settings, "PROXIES")):
+        if not (words := read(self.settings, "PROXIES")):
             return None
         if self.renderer is not None:
             raise ConfigurationError(
@@ -253,43 +215,36 @@ class Session:
             )
         from webcrawl.hosts.proxies import ProxyPool, read_proxies
 
-        return ProxyPool(read_proxies(words), read(self._settings, "PROXY_ROTATION"))
+        return ProxyPool(read_proxies(words), read(self.settings, "PROXY_ROTATION"))
 
     def _make_renderer(self) -> Renderer:
         try:
             from webcrawl.crawler.render.render import Renderer  # needs the extra "render"
         except ImportError as error:
             raise LibraryMissing("RENDER", "scrapy-playwright", "render") from error
-        return Renderer(self._settings, self.resolver, self.guard, self.fetch)
+        return Renderer(self.settings, self.resolver, self.guard, self.fetch)
 
+    def _make_outlines(self) -> Outlines:
+        return Outlines(
+            self.readers.limits,
+            self.readers,
+            text_links=read(self.settings, "TEXT_LINKS"),
+            link_rows=self.stores.keeps_links,
+            markdown=self.stores.with_markdown,
+        )
 
-def add_schemes(settings: BaseSettings) -> None:
-    """Accept URLs of every scheme for which DOWNLOAD_HANDLERS names a `download.protocol.Protocol`.
-
-    Raises ConfigurationError for a handler that cannot be imported.
-    """
-    for scheme, handler in read(settings, "DOWNLOAD_HANDLERS").items():
-        if handler and scheme not in DEFAULT_PORTS:
-            try:
-                default_port = getattr(load_object(handler), "default_port", None)
-            except (ImportError, NameError, TypeError, ValueError) as error:
-                raise ConfigurationError(f"DOWNLOAD_HANDLERS {scheme!r}: {error}") from error
-            if default_port is not None:
-                add_scheme(scheme, int(default_port))
-
-
-def _turns(settings: BaseSettings, config: FrontierConfig) -> Turns:
-    """The turns at all hosts; raises ConfigurationError."""
-    common, overrides = politeness(settings), politeness_overrides(settings)
-    rules = read(settings, "POLITENESS_RULES")
-    addresses = AddressConfig.from_settings(settings)
-    exceptions = read_networks("POLITENESS_ADDRESS_EXCEPT", read(settings, "POLITENESS_ADDRESS_EXCEPT"))
-    return Turns(
-        common,
-        overrides,
-        total=read(settings, "CONCURRENT_REQUESTS"),
-        most_slow=slow_requests(settings),
-        rules=Rules.from_setting(rules, common, overrides) if rules else None,
-        unit=name_of if config.unit == "name" else str,
-        addresses=AddressTurns(addresses, exceptions, config.lease_seconds) if addresses.is_on else None,
-    )
+    def _make_turns(self) -> Turns:
+        """The turns at all hosts; raises ConfigurationError."""
+        settings, lease_seconds = self.settings, self.config.lease_seconds
+        limits = AddressConfig.from_settings(settings)
+        exceptions = read_networks("POLITENESS_ADDRESS_EXCEPT", read(settings, "POLITENESS_ADDRESS_EXCEPT"))
+        return Turns(
+            self.politeness,
+            politeness_overrides(settings),
+            total=read(settings, "CONCURRENT_REQUESTS"),
+            most_slow=slow_requests(settings),
+            ending=self.connection.ending,
+            rules=self.rules,
+            unit=name_of if self.config.unit == "name" else str,
+            addresses=AddressTurns(limits, exceptions, lease_seconds) if limits.is_on else None,
+        )

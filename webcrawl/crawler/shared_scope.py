@@ -9,9 +9,9 @@ from scrapy.settings import BaseSettings
 
 from webcrawl.config import read
 from webcrawl.crawler.chains import chain_classes
-from webcrawl.crawler.connection import Connection
 from webcrawl.crawler.start_outcomes import StartOutcomes
 from webcrawl.hosts.address_guard import AddressGuard
+from webcrawl.opened import Connection
 from webcrawl.policies.mined import Mined
 from webcrawl.policies.mined_terms import MinedTerm
 from webcrawl.policies.priorities import Prioritizer, Term

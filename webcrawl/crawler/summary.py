@@ -85,7 +85,7 @@ class Summary:
             return
         if self._print:
             received = self._crawler.stats.get_value("response_received_count")
-            idle = self._session.connection.joined.finished and not received
+            idle = self._session.joined.finished and not received
             shown = text(now, reason, self._places(now), idle=idle, lost=self._lost())
             print("\n".join([shown, *why]), file=sys.stderr, flush=True)
         elif why:

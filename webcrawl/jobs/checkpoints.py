@@ -36,9 +36,9 @@ class CheckpointKeeper:
             return None
         if now < self._next.get(one.id, one.started + timedelta(hours=plan.hours)):
             return None
-        async with self._crawls.session(definition, one) as session:
-            connection = session.connection
-            classes = session.stores.object_stores
+        async with self._crawls.opened(definition, one) as opened:
+            connection = opened.connection
+            classes = opened.stores.object_stores
             place = location(f"{plan.to.rstrip('/')}/{one.crawl}")
             store = open_store(place, "checkpoints", classes)
             done = await asyncio.to_thread(complete, store)

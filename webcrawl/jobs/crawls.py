@@ -25,9 +25,8 @@ from webcrawl.config import (
     object_stores,
     read,
 )
-from webcrawl.crawler.command import check_crawl, crawl_settings
+from webcrawl.crawler.crawl_settings import crawl_settings
 from webcrawl.crawler.private_options import private_options
-from webcrawl.crawler.session import Session
 from webcrawl.crawler.worker_files import own_options
 from webcrawl.errors import ConfigurationError, StoreError, WrongJob
 from webcrawl.frontier.figures import figures
@@ -37,6 +36,7 @@ from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Counts, Iteration, Look
 from webcrawl.jobs.spider_arguments import check_start
 from webcrawl.jobs.watching import Watching
+from webcrawl.opened import OpenedCrawl
 from webcrawl.stores.objects.registry import location
 
 if TYPE_CHECKING:
@@ -142,25 +142,21 @@ class Crawls:
         return own
 
     @asynccontextmanager
-    async def session(self, definition: Definition, one: Iteration) -> AsyncIterator[Session]:
-        """A session that is connected to the crawl; raises StoreError when there is none, EngineError."""
-        async with self.connected(definition, one) as session:
-            await check_crawl(session)
-            yield session
+    async def opened(self, definition: Definition, one: Iteration) -> AsyncIterator[OpenedCrawl]:
+        """A crawl that is connected to its engine; raises StoreError when there is none, EngineError."""
+        async with self.connected(definition, one) as opened:
+            await opened.check_exists()
+            yield opened
 
     @asynccontextmanager
-    async def connected(self, definition: Definition, one: Iteration) -> AsyncIterator[Session]:
-        """A session that is connected to the engine of a crawl; raises StoreError when it never ran, EngineError."""
+    async def connected(self, definition: Definition, one: Iteration) -> AsyncIterator[OpenedCrawl]:
+        """A crawl that is connected to its engine; raises StoreError when it has not begun, EngineError."""
         settings = self.settings(definition, one)
-        session = Session(settings, definition.spider)
-        try:
-            embedded = session.connection.server.is_embedded
-            if embedded and not (session.stores.data_dir / "engine").exists():
+        async with OpenedCrawl(settings, definition.spider) as opened:
+            if not opened.has_engine:
                 raise StoreError(f"crawl {one.crawl!r} has not begun")
-            await session.connection.connect()
-            yield session
-        finally:
-            await session.close()
+            await opened.connection.connect()
+            yield opened
 
     def told(self, definition: Definition) -> list[str]:
         """The Apprise URLs of the people that are told of a job; raises ConfigurationError."""
@@ -186,14 +182,14 @@ class Crawls:
         if summary and self._dead_letters.are_copied(one.crawl, summary["dead_letters"]):
             stuck = await asyncio.to_thread(count_stuck, self.metadata(definition, one), one.crawl)
             return Look(counts_of(summary, stuck), 0)
-        async with self.session(definition, one) as session:
-            crawl = session.connection.crawl
-            found = (await figures(session.connection.frontier, crawl)).as_dict()
-            stuck = await self._dead_letters.copy(session, found["dead_letters"])
+        async with self.opened(definition, one) as opened:
+            crawl = opened.connection.crawl
+            found = (await figures(opened.connection.frontier, crawl)).as_dict()
+            stuck = await self._dead_letters.copy(opened, found["dead_letters"])
             if not ended:
                 settings = self.settings(definition, one)
                 about = About.of(one.crawl, read(settings, "DASHBOARD_URL"))
-                await watching.look(session, about, read(settings, "NOTIFY"))
+                await watching.look(opened, about, read(settings, "NOTIFY"))
             return Look(counts_of(summary or found, stuck), await crawl.workers.count_alive())
 
 

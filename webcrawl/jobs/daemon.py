@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from webcrawl.config import StoreConfig
-from webcrawl.crawler.command import completed
+from webcrawl.crawler.crawl_settings import completed
 from webcrawl.jobs.claims import Claims
 from webcrawl.jobs.clock import Clock
 from webcrawl.jobs.crawls import Crawls

@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from webcrawl.alarms.stuck import StuckPage, StuckPages
-from webcrawl.crawler.session import Session
 from webcrawl.frontier.spilled_dead_letters import SpilledDeadLetters
+from webcrawl.opened import OpenedCrawl
 
 logger = logging.getLogger(__name__)
 
@@ -28,14 +28,14 @@ class DeadLetters:
         """Whether so many were there at the last copy."""
         return self._copied.get(crawl, 0) == number
 
-    async def copy(self, session: Session, number: int) -> int:
+    async def copy(self, opened: OpenedCrawl, number: int) -> int:
         """Adds new dead letters to the stuck pages, and removes those that were queued again.
 
         `number` is their number by the engine. Returns the number of stuck URLs; raises StoreError.
         """
-        connection = session.connection
+        connection = opened.connection
         crawl, left = connection.keys.crawl, set[str]()
-        stuck = await asyncio.to_thread(StuckPages, session.stores.metadata)
+        stuck = await asyncio.to_thread(StuckPages, opened.stores.metadata)
         try:
             if self.are_copied(crawl, number):
                 return await asyncio.to_thread(_count, stuck, crawl)

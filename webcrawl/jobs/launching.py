@@ -69,10 +69,10 @@ class Starting:
     async def _outcome(self, definition: Definition, one: Iteration) -> str | None:
         """How the crawl ended, by the engine; None if something is left to do."""
         try:
-            async with self._crawls.session(definition, one) as session:
-                if await session.connection.frontier.finished():
+            async with self._crawls.opened(definition, one) as opened:
+                if await opened.connection.frontier.finished():
                     return "finished"
-                reason = await last_end(session.connection.crawl)
+                reason = await last_end(opened.connection.crawl)
                 return None if reason == "shutdown" else reason
         except (StoreError, EngineError, RedisError, OSError) as error:
             logger.warning("Cannot see how %s ended: %s", one.crawl, error)

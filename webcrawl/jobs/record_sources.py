@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from webcrawl.alarms.stuck import StuckPages
-from webcrawl.crawler.command import metadata_if_any
-from webcrawl.crawler.session import Session
 from webcrawl.errors import StoreError
 from webcrawl.frontier.figures import figures
 from webcrawl.frontier.listing.engine_urls import EngineURLs
@@ -17,6 +15,7 @@ from webcrawl.jobs.crawls import Crawls
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Iteration
 from webcrawl.jobs.url_records import Sources, why_no_records
+from webcrawl.opened import OpenedCrawl
 
 
 @asynccontextmanager
@@ -27,22 +26,20 @@ async def record_sources(
 
     Raises StoreError for an iteration that has left nothing on this machine, EngineError.
     """
-    session = Session(crawls.settings(definition, one), definition.spider)
-    embedded = session.connection.server.is_embedded
-    _check(one, machine, embedded=embedded)
-    assert one.started is not None
-    sources = Sources(one.crawl, one.started, one.found, None, None, None)
-    try:
-        if not embedded or (session.stores.data_dir / "engine").exists():
-            await _read_engine(session, sources)
-        sources.metadata = metadata_if_any(session)
-        sources.stuck = None if sources.metadata is None else StuckPages(session.stores.metadata)
-        yield sources
-    finally:
-        for opened in (sources.metadata, sources.stuck):
-            if opened is not None:
-                opened.close()
-        await session.close()
+    async with OpenedCrawl(crawls.settings(definition, one), definition.spider) as opened:
+        _check(one, machine, embedded=opened.connection.server.is_embedded)
+        assert one.started is not None
+        sources = Sources(one.crawl, one.started, one.found, None, None, None)
+        try:
+            if opened.has_engine:
+                await _read_engine(opened, sources)
+            sources.metadata = opened.metadata_if_any()
+            sources.stuck = None if sources.metadata is None else StuckPages(opened.stores.metadata)
+            yield sources
+        finally:
+            for reader in (sources.metadata, sources.stuck):
+                if reader is not None:
+                    reader.close()
 
 
 def _check(one: Iteration, machine: str, *, embedded: bool) -> None:
@@ -53,8 +50,8 @@ def _check(one: Iteration, machine: str, *, embedded: bool) -> None:
         raise StoreError(f"the records of {name} are on {one.machine}: run this command there")
 
 
-async def _read_engine(session: Session, sources: Sources) -> None:
-    connection = session.connection
+async def _read_engine(opened: OpenedCrawl, sources: Sources) -> None:
+    connection = opened.connection
     await connection.connect()
     if not await connection.adopt_layout():
         return

@@ -110,12 +110,12 @@ class Retention:
         """Deletes the crawl from an engine that it shares with others; its own goes with its folder."""
         if not self._crawls.shared_engine:
             return
-        async with self._crawls.connected(definition, one) as session:
-            if not await session.connection.adopt_layout():
+        async with self._crawls.connected(definition, one) as opened:
+            if not await opened.connection.adopt_layout():
                 return
-            if await session.connection.crawl.workers.count_alive():
+            if await opened.connection.crawl.workers.count_alive():
                 raise StoreError(f"crawl {one.crawl!r} still has workers")
-            await session.connection.clear()
+            await opened.connection.clear()
 
     def _delete_stored(self, definition: Definition, one: Iteration) -> None:
         settings = self._crawls.settings(definition, one)

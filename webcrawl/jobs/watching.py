@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from webcrawl.alarms.watcher import About, Post, Watcher
-from webcrawl.crawler.session import Session
 from webcrawl.errors import CrawlError
+from webcrawl.opened import OpenedCrawl
 
 logger = logging.getLogger(__name__)
 
@@ -23,8 +23,8 @@ class Watching:
         self._clock = clock
         self._posts: dict[str, Post] = {}
 
-    async def look(self, session: Session, about: About, urls: Sequence[str]) -> None:
-        """Looks once at the crawl of a session, and begins to send what is due to Apprise URLs.
+    async def look(self, opened: OpenedCrawl, about: About, urls: Sequence[str]) -> None:
+        """Looks once at an opened crawl, and begins to send what is due to Apprise URLs.
 
         What the engine remembers of a look is valid for 15 seconds: then a worker may watch. Raises RedisError.
         """
@@ -32,10 +32,10 @@ class Watching:
             return
         try:
             if about.crawl not in self._posts:
-                self._posts[about.crawl] = await asyncio.to_thread(Post, session.stores.metadata, list(urls))
+                self._posts[about.crawl] = await asyncio.to_thread(Post, opened.stores.metadata, list(urls))
             post = self._posts[about.crawl]
-            crawl = replace(session.connection.crawl, worker=self._scheduler)
-            await Watcher(session.connection.frontier, crawl, post, about, clock=self._clock).look()
+            crawl = replace(opened.connection.crawl, worker=self._scheduler)
+            await Watcher(opened.connection.frontier, crawl, post, about, clock=self._clock).look()
         except CrawlError as error:
             logger.warning("Cannot watch %s now: %s", about.crawl, error)
             return

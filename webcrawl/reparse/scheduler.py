@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 
 from webcrawl.config import read
 from webcrawl.crawler.components import enabled_pipelines
-from webcrawl.crawler.connection import JoinedCrawl
+from webcrawl.crawler.joining import JoinedCrawl
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
 from webcrawl.crawler.scheduling.requests import QUEUED_AT, SITEMAP
 from webcrawl.crawler.scheduling.start_urls import is_fed
@@ -132,7 +132,7 @@ class ArchiveScheduler(BaseScheduler):
             # it would read start URLs, and wait for more
             crawler.signals.disconnect(spider.spider_idle, signals.spider_idle)  # type: ignore[attr-defined]
         # feeds go on, too
-        self._session.connection.joined = JoinedCrawl(has_urls=self.plan.is_resumed)
+        self._session.joined = JoinedCrawl(has_urls=self.plan.is_resumed)
         self._slot.inprogress = InProgress(self._done)
         crawler.signals.connect(self._replace_scraper_slot, signals.spider_opened)
         crawler.signals.connect(self._item_failed, signals.item_error)

@@ -94,7 +94,7 @@ class BroadSpider(Spider):
             # resuming an earlier run would hide that these seeds are not crawled
             logger.error("%s", error)
             raise CloseSpider("no_seeds") from error
-        if not urls and not session.connection.joined.has_urls:
+        if not urls and not session.joined.has_urls:
             logger.error(
                 "There is nothing to crawl: give at least one valid seed, such as -a seeds=https://example.org/"
             )

@@ -60,7 +60,7 @@ class TemporaryCrawlCommand(ScrapyCommand):
 
     def _check_spider(self, name: str | None) -> None:
         """Raises ConfigurationError when the spider of `--spider` lacks the add-on or a safeguard."""
-        from webcrawl.crawler.command import crawler_of
+        from webcrawl.crawler.crawl_settings import crawler_of
         from webcrawl.crawler.safeguards import check_addon, check_safeguards
 
         assert self.crawler_process is not None and self.settings is not None

@@ -14,7 +14,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from webcrawl.crawler.session import Session
+from webcrawl.opened import OpenedCrawl
 from webcrawl.web.access import Access, Role, Visitor
 from webcrawl.web.crawls import Crawls
 from webcrawl.web.guard import Guard
@@ -42,10 +42,10 @@ class Dashboard(Guard):
 
 
 def create_app(
-    session: Session, settings: Settings, access: Access, pages: Sequence[Page] = PAGES
+    engine: OpenedCrawl, settings: Settings, access: Access, pages: Sequence[Page] = PAGES
 ) -> Dashboard:
-    """Makes the dashboard of an engine to which `session` is connected."""
-    site = Site(Crawls(session, settings), pages, Templates(), access.is_open)
+    """Makes the dashboard of an engine to which `engine` is connected."""
+    site = Site(Crawls(engine, settings), pages, Templates(), access.is_open)
     live = {name: (page, part) for page in pages for name, part in page.live_parts.items()}
     sampler = Sampler(reader_of(site, live))
 

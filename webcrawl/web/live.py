@@ -138,7 +138,7 @@ def reader_of(site: Site, parts: Mapping[str, tuple[Page, Live]]) -> Read:
         request = Request({"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""})
         view = View(request, page, site, _READER, crawl)
         if crawl:
-            view.found = await site.crawls.session(crawl)
+            view.found = await site.crawls.opened(crawl)
             if view.found is None:
                 raise CrawlError(f"there is no crawl {crawl!r} any more")
         return await live(view)

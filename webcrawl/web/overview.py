@@ -6,12 +6,12 @@ import asyncio
 import time
 from dataclasses import dataclass, replace
 
-from webcrawl.crawler.connection import Connection
 from webcrawl.engine.keys import CRAWLS
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.figures import Figures, figures
 from webcrawl.frontier.history import Sample
 from webcrawl.frontier.vitals import AllVitals, Vitals
+from webcrawl.opened import Connection
 
 _IDLE_SECONDS = 60.0
 """How old the figures of a crawl without workers may be."""

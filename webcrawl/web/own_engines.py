@@ -14,52 +14,52 @@ from pathlib import Path
 from scrapy.settings import Settings
 
 from webcrawl.config import read
-from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError
+from webcrawl.opened import OpenedCrawl
 
 
 class OwnEngines:
-    """Sessions of these crawls. `running` returns CRAWL_ID -> settings of those that run here."""
+    """Opens these crawls. `running` returns CRAWL_ID -> settings of those that run here."""
 
     def __init__(self, running: Callable[[], Mapping[str, Settings]]) -> None:
         self._running = running
-        self._sessions: dict[str, Session] = {}
+        self._opened: dict[str, OpenedCrawl] = {}
         self._opening = asyncio.Lock()
 
     async def names(self) -> list[str]:
         """The CRAWL_ID of each crawl that is reached."""
-        return [crawl for crawl in await asyncio.to_thread(self._running) if await self.session(crawl)]
+        return [crawl for crawl in await asyncio.to_thread(self._running) if await self.opened(crawl)]
 
-    async def session(self, crawl: str) -> Session | None:
-        """A session that is connected to the crawl; None if none of these engines has it, or its engine has ended."""
+    async def opened(self, crawl: str) -> OpenedCrawl | None:
+        """The crawl, connected to its engine; None if none of these engines has it, or its engine has ended."""
         async with self._opening:
-            session = self._sessions.pop(crawl, None) or await self._opened(crawl)
-            if session is None:
+            opened = self._opened.pop(crawl, None) or await self._open(crawl)
+            if opened is None:
                 return None
             with suppress(*UNAVAILABLE):  # the crawl and its engine have ended
-                if await session.connection.adopt_layout():
-                    self._sessions[crawl] = session
-                    return session
-            await session.close()
+                if await opened.connection.adopt_layout():
+                    self._opened[crawl] = opened
+                    return opened
+            await opened.close()
             return None
 
     async def close(self) -> None:
         """Ends all connections."""
-        for session in self._sessions.values():
-            await session.close()
-        self._sessions.clear()
+        for opened in self._opened.values():
+            await opened.close()
+        self._opened.clear()
 
-    async def _opened(self, crawl: str) -> Session | None:
+    async def _open(self, crawl: str) -> OpenedCrawl | None:
         settings = (await asyncio.to_thread(self._running)).get(crawl)
         if settings is None or (path := await asyncio.to_thread(_socket, settings)) is None:
             return None
         settings.set("REDIS_URL", f"unix://{path}", priority="cmdline")
-        session = Session(settings, crawl)
+        opened = OpenedCrawl(settings, crawl)
         with suppress(CrawlError, *UNAVAILABLE):
-            await session.connection.connect()
-            return session
-        await session.close()
+            await opened.connection.connect()
+            return opened
+        await opened.close()
         return None
 
 

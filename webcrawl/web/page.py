@@ -15,10 +15,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from webcrawl.crawler.connection import Connection
-from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, NotFound, StoreError, brief
+from webcrawl.opened import Connection, OpenedCrawl
 from webcrawl.web.access import Visitor
 from webcrawl.web.crawls import Crawls
 from webcrawl.web.notices import from_page, with_notice
@@ -61,7 +60,7 @@ class View:
     visitor: Visitor
     crawl: str = ""
     """The CRAWL_ID in the address; "" for a page about all crawls."""
-    found: Session | None = None
+    found: OpenedCrawl | None = None
     form: Fields = field(default_factory=Fields)
 
     @property
@@ -73,15 +72,15 @@ class View:
         return self.site.crawls
 
     @property
-    def session(self) -> Session:
-        """The session of the crawl, which is connected to the engine."""
+    def opened(self) -> OpenedCrawl:
+        """The crawl, connected to its engine."""
         if self.found is None:
             raise NotFound("this page is about no crawl")
         return self.found
 
     @property
     def connection(self) -> Connection:
-        return self.session.connection
+        return self.opened.connection
 
     @property
     def settings(self) -> Settings:
@@ -195,7 +194,7 @@ async def _answer(page: Page, site: Site, handler: Handler, request: Request) ->
             if refusal is not None:
                 return refusal
         if view.crawl:
-            view.found = await site.crawls.session(view.crawl)
+            view.found = await site.crawls.opened(view.crawl)
             if view.found is None:
                 # without the links to pages of this crawl
                 missing, view.crawl = view.crawl, ""

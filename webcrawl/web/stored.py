@@ -6,18 +6,17 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from webcrawl.crawler.command import metadata_if_any
-from webcrawl.crawler.session import Session
+from webcrawl.opened import OpenedCrawl
 from webcrawl.stores.metadata import Metadata
 
 T = TypeVar("T")
 
 
-async def in_metadata(session: Session, read: Callable[[Metadata], T]) -> T | None:
+async def in_metadata(opened: OpenedCrawl, read: Callable[[Metadata], T]) -> T | None:
     """Returns what `read` returns; None if nothing was stored yet. Raises StoreError."""
 
     def work() -> T | None:
-        metadata = metadata_if_any(session)
+        metadata = opened.metadata_if_any()
         if metadata is None:
             return None
         with metadata:

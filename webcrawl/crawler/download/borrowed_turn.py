@@ -9,12 +9,12 @@ from contextlib import suppress
 
 from scrapy import Request
 
-from webcrawl.crawler.connection import Connection
 from webcrawl.crawler.errors import RobotsUnreachable
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import LongWait
 from webcrawl.frontier.borrowed_turns import BorrowedTurns
 from webcrawl.hosts.turns import Turns
+from webcrawl.opened import Connection
 
 _LONGEST_WAIT = 30.0
 _LOOK_AGAIN_SECONDS = 0.2

@@ -16,7 +16,7 @@ from webcrawl.stores.warc.files import WarcPlace
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
     from webcrawl.stores.metadata import Metadata
 
 
@@ -30,11 +30,11 @@ class ArchivedBody(NamedTuple):
 class ArchivedPage:
     """A page of the archive. Methods raise StoreError when a part is missing or damaged, and may take long."""
 
-    def __init__(self, session: Session, metadata: Metadata, row: Row) -> None:
+    def __init__(self, opened: OpenedCrawl, metadata: Metadata, row: Row) -> None:
         self.row = row
-        self._session = session
+        self._opened = opened
         self._metadata = metadata
-        self._bodies = Bodies(archive_to_read(session.stores), session.fetch)
+        self._bodies = Bodies(archive_to_read(opened.stores), opened.fetch)
 
     def http_head(self) -> list[str]:
         """The lines of the archived HTTP response head, the status line first."""
@@ -55,7 +55,7 @@ class ArchivedPage:
 
     async def text(self, settings: BaseSettings, *, markdown: bool = False) -> Text:
         """The text of the page, with `markdown` also that."""
-        texts = StoredTexts(self._session, settings, self._metadata)
+        texts = StoredTexts(self._opened, settings, self._metadata)
         document = await asyncio.to_thread(texts.document, self.row)
         if document is None:
             raise StoreError(f"the body of {self.row['url']} is not in the archive")

@@ -24,7 +24,7 @@ from webcrawl.stores.locations import Row, place_of, place_with_body
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from webcrawl.crawler.session import Session
+    from webcrawl.opened import OpenedCrawl
     from webcrawl.stores.metadata import Metadata
 
 
@@ -45,10 +45,10 @@ class Text(NamedTuple):
 class StoredTexts:
     """Reads the text of stored pages as a crawl with these settings does, in reader processes."""
 
-    def __init__(self, session: Session, settings: BaseSettings, metadata: Metadata) -> None:
-        self._session = session
+    def __init__(self, opened: OpenedCrawl, settings: BaseSettings, metadata: Metadata) -> None:
+        self._opened = opened
         self._metadata = metadata
-        self._bodies = Bodies(archive_to_read(session.stores), session.fetch)
+        self._bodies = Bodies(archive_to_read(opened.stores), opened.fetch)
         self._readers = _readers(settings)
         wanted = {"facts": True, "simhash": False, "texts": False, "text_links": False, "link_rows": False}
         self._html = {
@@ -73,7 +73,7 @@ class StoredTexts:
             return Text()
         if is_html(document.mime_type):
             read = self._html[markdown]
-            outline = await self._session.readers.ask(read, document, partial(unpack, document=document))
+            outline = await self._opened.readers.ask(read, document, partial(unpack, document=document))
             if outline.facts is None:
                 raise UnreadableDocument("has no facts")
             text = outline.facts.main_text or outline.text or ""
@@ -81,7 +81,7 @@ class StoredTexts:
         problem: UnreadableDocument | None = None
         for reader in self._readers.get(document.mime_type, ()):
             try:
-                facts = await self._session.readers.read(reader, document)
+                facts = await self._opened.readers.read(reader, document)
             except UnreadableDocument as error:
                 problem = error
                 continue

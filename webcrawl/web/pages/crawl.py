@@ -36,7 +36,7 @@ _MOST_TYPES = 12
 @page.get()
 async def show(view: View) -> Response:
     values = await _values(view)
-    stores = await asyncio.to_thread(stores_of, view.session.stores)
+    stores = await asyncio.to_thread(stores_of, view.opened.stores)
     run = await Runs(view.connection.engine, view.connection.keys).latest()
     return view.render("crawl.html", stores=stores, run=run, **values)
 

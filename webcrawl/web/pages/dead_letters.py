@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from webcrawl.crawler.command import host_named
 from webcrawl.documents.values import counted
 from webcrawl.frontier.dead_letters import DeadLetters
+from webcrawl.opened import host_named
 from webcrawl.urls.canonical import normalize, split
 from webcrawl.web.page import Page, View
 

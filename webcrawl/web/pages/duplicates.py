@@ -7,7 +7,7 @@ from functools import partial
 
 from starlette.responses import Response
 
-from webcrawl.crawler.command import host_named
+from webcrawl.opened import host_named
 from webcrawl.stores.clusters import clusters
 from webcrawl.urls.seeds import seed_url
 from webcrawl.web.page import Page, View
@@ -25,7 +25,7 @@ async def table(view: View) -> Response:
     host, first = query.get("host", "").strip(), query.get("first", "").strip()
     host, first = host_named(host) if host else "", seed_url(first) if first else ""
     read = partial(clusters, after=query.get("after", ""), host=host or None, first=first or None)
-    window = await in_metadata(view.session, read)
+    window = await in_metadata(view.opened, read)
     return view.render(
         "duplicates.html",
         window=window,

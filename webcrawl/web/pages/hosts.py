@@ -11,12 +11,12 @@ from typing import Any
 
 from starlette.responses import Response
 
-from webcrawl.crawler.command import host_named
 from webcrawl.errors import CrawlError, StoreError
 from webcrawl.frontier.dead_letters import DeadLetters, Reasons
 from webcrawl.frontier.host_report import StoredRobots, host_report, stored_robots, switch_rules
 from webcrawl.frontier.host_table import LISTS, HostRow, HostTable
 from webcrawl.frontier.vitals import AllVitals
+from webcrawl.opened import host_named
 from webcrawl.stores.metadata import Metadata
 from webcrawl.urls.canonical import hostname
 from webcrawl.web.paces import paces, told
@@ -98,14 +98,14 @@ async def parts(view: View) -> Mapping[str, str]:
 @page.get("host")
 async def one(view: View) -> Response:
     host = host_named(view.query.get("host", ""))
-    frontier, session = view.connection.frontier, view.session
+    frontier, opened = view.connection.frontier, view.opened
     crawl = view.connection.crawl
     report = await host_report(frontier, crawl, host)
     row = (await HostTable(crawl).rows([host]))[0]
     vitals = await AllVitals(crawl.engine, crawl.keys).of(await crawl.workers.alive())
     robots, robots_problem = await _robots(view, host)
-    agent = session.robots_agents.of(host)
-    rules = session.turns.rules
+    agent = opened.robots_agents.of(host)
+    rules = opened.rules
     return view.render(
         "host.html",
         host=host,
@@ -117,8 +117,8 @@ async def one(view: View) -> Response:
         agent=agent,
         crawl_delay=robots.policy.crawl_delay(agent) if robots else None,
         rule=str(rule) if rules and (rule := rules.of(hostname(host))).match else "",
-        most_crawl_delay=session.turns.config.max_crawl_delay,
-        stored=await in_metadata(session, lambda metadata: _stored(metadata, host)),
+        most_crawl_delay=opened.politeness.max_crawl_delay,
+        stored=await in_metadata(opened, lambda metadata: _stored(metadata, host)),
         most_stored=_MOST_STORED,
         letters=await _letters(view, host),
     )

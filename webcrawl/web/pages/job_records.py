@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from starlette.responses import Response
 
 from webcrawl.alarms.stuck import StuckPages
-from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import NotFound, StoreError
 from webcrawl.frontier.listing.engine_urls import EngineURLs
 from webcrawl.jobs.record_pages import RecordPage, RecordPages
 from webcrawl.jobs.records import Iteration
 from webcrawl.jobs.url_records import RecordState, Sources, why_no_records
+from webcrawl.opened import OpenedCrawl
 from webcrawl.stores.chosen_columns import ChosenColumns
 from webcrawl.stores.metadata import Metadata
 from webcrawl.web.job_store import metadata_uri
@@ -33,8 +33,8 @@ async def records(view: View) -> Response:
     state, prefix = _state(view.query.get("state", "")), _prefix(view.query.get("prefix", ""))
     after = view.query.get("after", "")
     uri = metadata_uri(settings_of(view, one.job, iteration))
-    session = await _session(view, iteration)
-    async with _sources(iteration, uri, session) as sources:
+    opened = await _opened(view, iteration)
+    async with _sources(iteration, uri, opened) as sources:
         pages = RecordPages(sources, lambda: ChosenColumns(str(uri)), state, prefix)
         found: RecordPage = await pages.page(after)
     return view.render(
@@ -44,28 +44,30 @@ async def records(view: View) -> Response:
         found=found,
         states=tuple(RecordState),
         chosen={"state": state or "", "prefix": prefix, "after": after},
-        known=session is not None,
-        unread=session is None and state in _IN_ENGINE,
+        known=opened is not None,
+        unread=opened is None and state in _IN_ENGINE,
     )
 
 
-async def _session(view: View, iteration: Iteration) -> Session | None:
-    """The session of an iteration's crawl; None if no engine that is read here has it, or while that is away."""
+async def _opened(view: View, iteration: Iteration) -> OpenedCrawl | None:
+    """The crawl of an iteration; None if no engine that is read here has it, or while that is away."""
     try:
-        return await view.crawls.session(iteration.crawl)
+        return await view.crawls.opened(iteration.crawl)
     except UNAVAILABLE:
         return None
 
 
 @asynccontextmanager
-async def _sources(iteration: Iteration, uri: str | None, session: Session | None) -> AsyncIterator[Sources]:
+async def _sources(
+    iteration: Iteration, uri: str | None, opened: OpenedCrawl | None
+) -> AsyncIterator[Sources]:
     """What the records of an iteration are read from; raises NotFound if it has none."""
     if why := why_no_records(iteration):
         raise NotFound(why)
     assert iteration.started is not None
     sources = Sources(iteration.crawl, iteration.started, iteration.found, None, None, None)
-    if session is not None:
-        connection = session.connection
+    if opened is not None:
+        connection = opened.connection
         sources.reading = EngineURLs(connection.engine, connection.keys, connection.tails, connection.worker)
     try:
         if uri is not None:
@@ -73,9 +75,9 @@ async def _sources(iteration: Iteration, uri: str | None, session: Session | Non
             sources.stuck = await asyncio.to_thread(StuckPages, uri)
         yield sources
     finally:
-        for opened in (sources.metadata, sources.stuck):
-            if opened is not None:
-                opened.close()
+        for reader in (sources.metadata, sources.stuck):
+            if reader is not None:
+                reader.close()
 
 
 def _state(text: str) -> RecordState | None:

@@ -6,23 +6,21 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from urllib.parse import urljoin
 
 from starlette.responses import PlainTextResponse, Response
 
-from webcrawl.crawler.command import existing_metadata
 from webcrawl.crawler.pages.archived_page import ArchivedPage
-from webcrawl.crawler.session import Session
 from webcrawl.crawler.url_report import Link, url_report
 from webcrawl.documents.values import printable
 from webcrawl.errors import LibraryMissing, NotFound, StoreError
 from webcrawl.frontier.url_state import URLState, url_state
+from webcrawl.opened import OpenedCrawl
 from webcrawl.stores.clusters import Cluster, clusters
 from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Fetch, Metadata
 from webcrawl.urls.canonical import normalize, split
-from webcrawl.urls.scope import Scope, ScopeKind
 from webcrawl.urls.seeds import seed_url
 from webcrawl.web.archived_response import archived_response
 from webcrawl.web.page import Page, View
@@ -56,10 +54,9 @@ async def one(view: View) -> Response:
     asked = Link(seed_url(query["url"].strip()), query.get("from", "").strip(), text=query.get("text", ""))
     url, connection = asked.url, view.connection
     host, path = split(url)
-    await _use_scope(view.session)
-    report = await url_report(view.session, asked, exists=True)
+    report = await url_report(view.opened, view.settings, asked, exists=True)
     state = await url_state(connection.frontier, host, path)
-    stored = await in_metadata(view.session, lambda metadata: _stored(metadata, view.session, url))
+    stored = await in_metadata(view.opened, lambda metadata: _stored(metadata, view.opened, url))
     host_state = await connection.frontier.host(host)
     row = stored.row if stored else None
     return view.render(
@@ -111,9 +108,9 @@ async def text(view: View) -> Response:
     """The main part of the text."""
     found, problem = "", ""
     try:
-        with await asyncio.to_thread(existing_metadata, view.session) as metadata:
-            row = await asyncio.to_thread(_known_row, metadata, view.session, _url(view))
-            found = (await ArchivedPage(view.session, metadata, row).text(view.settings)).text
+        with await asyncio.to_thread(view.opened.metadata) as metadata:
+            row = await asyncio.to_thread(_known_row, metadata, view.opened, _url(view))
+            found = (await ArchivedPage(view.opened, metadata, row).text(view.settings)).text
     except StoreError as error:
         problem = str(error)
     lines = [printable(line) for line in found[:_MOST_TEXT].split("\n")]
@@ -127,7 +124,7 @@ async def links(view: View) -> Response:
     """The links to the URL, where LINKS stored them."""
     url, problem, found = _url(view), "", _Links()
     try:
-        found = await asyncio.to_thread(_links_to, view.session, url)
+        found = await asyncio.to_thread(_links_to, view.opened, url)
     except (StoreError, LibraryMissing) as error:
         problem = str(error)
     return view.render("url_links.html", url=url, found=found, most=_MOST_LINKS, problem=problem)
@@ -142,15 +139,15 @@ class _Links:
     unfinished: int = 0
 
 
-def _links_to(session: Session, url: str) -> _Links:
+def _links_to(opened: OpenedCrawl, url: str) -> _Links:
     # imported late: reads need pyarrow, which may not be installed
     from webcrawl.links.questions import links_to
     from webcrawl.links.sources import link_files_if_any
 
-    files = link_files_if_any(session.stores)
+    files = link_files_if_any(opened.stores)
     if files is None:
         return _Links()
-    found = links_to(files.openers, sorted({url, session.canonicalizer.canonical(url)}))
+    found = links_to(files.openers, sorted({url, opened.canonicalizer.canonical(url)}))
     return _Links(found.slice(0, _MOST_LINKS).to_pylist(), len(found), files.unfinished)
 
 
@@ -160,38 +157,31 @@ def _url(view: View) -> str:
     return seed_url(view.query["url"])
 
 
-async def _use_scope(session: Session) -> None:
-    """Judges links by the crawl's own scope, as it is now."""
-    kind = await session.connection.crawl.scope_kind()
-    if kind is not None:
-        await session.scope.set(Scope.from_keys(cast("ScopeKind", kind), ()), remember=False)
-
-
 async def _in_archive(view: View, read: Callable[[ArchivedPage], T]) -> tuple[Row, T]:
     """The row of the URL, and what `read` returns for its archived page; raises StoreError."""
     url = _url(view)
 
     def work() -> tuple[Row, T]:
-        with existing_metadata(view.session) as metadata:
-            row = _known_row(metadata, view.session, url)
-            return row, read(ArchivedPage(view.session, metadata, row))
+        with view.opened.metadata() as metadata:
+            row = _known_row(metadata, view.opened, url)
+            return row, read(ArchivedPage(view.opened, metadata, row))
 
     return await asyncio.to_thread(work)
 
 
-def _known_row(metadata: Metadata, session: Session, url: str) -> Row:
-    row = _row(metadata, session, url)
+def _known_row(metadata: Metadata, opened: OpenedCrawl, url: str) -> Row:
+    row = _row(metadata, opened, url)
     if row is None:
         raise StoreError(f"nothing is stored about {url}")
     return row
 
 
-def _row(metadata: Metadata, session: Session, url: str) -> Row | None:
-    return metadata.get(url) or metadata.get(session.canonicalizer.canonical(url))
+def _row(metadata: Metadata, opened: OpenedCrawl, url: str) -> Row | None:
+    return metadata.get(url) or metadata.get(opened.canonicalizer.canonical(url))
 
 
-def _stored(metadata: Metadata, session: Session, url: str) -> _Stored | None:
-    row = _row(metadata, session, url)
+def _stored(metadata: Metadata, opened: OpenedCrawl, url: str) -> _Stored | None:
+    row = _row(metadata, opened, url)
     if row is None:
         return None
     found = clusters(metadata, host=split(row["url"])[0], first=row["url"]).clusters
@@ -200,16 +190,16 @@ def _stored(metadata: Metadata, session: Session, url: str) -> _Stored | None:
         metadata.history(row["url"])[::-1],
         metadata.get(row["duplicate_of"]) if row["duplicate_of"] else None,
         found[0] if found else None,
-        _chain(session, metadata, row),
+        _chain(opened, metadata, row),
     )
 
 
-def _chain(session: Session, metadata: Metadata, row: Row) -> list[str]:
+def _chain(opened: OpenedCrawl, metadata: Metadata, row: Row) -> list[str]:
     """The URLs of a chain of redirects, as far as the row tells: those that led to it, itself, and its target."""
     target = row["final_url"]
     if row["status"] is not None and 300 <= row["status"] < 400:
         with suppress(StoreError):
-            head = ArchivedPage(session, metadata, row).http_head()
+            head = ArchivedPage(opened, metadata, row).http_head()
             fields = (line.partition(":") for line in head)
             location = next((value.strip() for name, _, value in fields if name.lower() == "location"), "")
             target = normalize(urljoin(row["url"], location)) if location else target

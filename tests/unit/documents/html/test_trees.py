@@ -11,7 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse, Response
 from scrapy.settings import Settings
 
-from webcrawl.crawler.command import completed
+from webcrawl.crawler.crawl_settings import completed
 from webcrawl.crawler.pages.from_response import document_of, page_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document

@@ -1,4 +1,4 @@
-"""The connection of one process to the engine, and to its crawl there."""
+"""The connection of one process to the engine, and to one of the crawls there."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ import os
 import socket
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from webcrawl.config import EngineConfig, FrontierConfig
-from webcrawl.engine.client import UNAVAILABLE, Engine
+from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import CRAWLS, Keys
 from webcrawl.engine.server_url import ServerURL
 from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, HostLimits
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.link_memory import forget
-from webcrawl.frontier.ruled_limits import review_rules
 from webcrawl.frontier.tails import Tails
-from webcrawl.hosts.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -32,20 +30,6 @@ _WORKER_SECONDS = 12.0
 """Seconds without a heartbeat after which a worker counts as dead. It sends one every two seconds."""
 _KEEPER_SECONDS = 2.0
 """How often the keeper of an embedded server is looked after."""
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedCrawl:
-    """The state of a crawl when this process joined it."""
-
-    has_urls: bool = False
-    """URLs had been added before."""
-    resumed: bool = False
-    """It had URLs, and no worker was alive."""
-    finished: bool = False
-    """It was resumed, and nothing was left to crawl."""
-    paused: bool = False
-    """An operator had paused it."""
 
 
 class Server:
@@ -112,7 +96,7 @@ class Server:
 
 
 class Connection:
-    """Engine, frontier and crawl record. `connect` makes them; `open` also begins the crawl or resumes it."""
+    """Engine, frontier and crawl record, which `connect` makes."""
 
     engine: Engine
     frontier: Frontier
@@ -123,28 +107,29 @@ class Connection:
         self,
         config: EngineConfig,
         frontier: FrontierConfig,
-        turns: Turns,
         spill_uri: str | None,
         object_stores: Mapping[str, str],
+        *,
+        started_together: int = 1,
     ) -> None:
+        """`started_together`: the number of requests that a host may get at once."""
         self.server = Server(config)
         self.keys = Keys(frontier.crawl_id, frontier.shards, frontier.unit)
         self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         """The name of this process in the engine."""
         self.bloom: BloomSeen | None = None
-        self.joined = JoinedCrawl()
-        """Set by `open`."""
         self.is_open = False
+        self.ending = asyncio.Event()
+        """Once it is set, this process no longer waits for the engine."""
         self._frontier_config = frontier
-        self._turns = turns
         self._spill_uri = spill_uri
         self._object_stores = object_stores
-        self._clears_on_close = False
+        self._started_together = started_together
 
     async def connect(self, *, to_crawl: bool = False) -> None:
         """Start or reach the engine; raises EngineUnavailable, EngineError.
 
-        `to_crawl`: keep other processes from starting until `open` has cleared up after dead ones.
+        `to_crawl`: keep other processes from starting until `server.admit_others`, if this one is the first.
         """
         url = await self.server.start(to_crawl)
         engine = Engine(url, self.server.config.parameters, embedded=self.server.is_embedded)
@@ -166,7 +151,7 @@ class Connection:
             lease_seconds=config.lease_seconds,
             max_attempts=config.max_attempts,
             low_share=config.low_share,
-            started_together=self._turns.config.concurrency,
+            started_together=self._started_together,
             host_limits=HostLimits(config.host_max_pages or None, config.host_max_bytes or None),
             weight=config.weight,
         )
@@ -211,20 +196,6 @@ class Connection:
         """The folder in which workers on this machine keep the links of pages; see webcrawl.frontier.link_memory."""
         return self.server.config.data_dir / "importance" / self.keys.crawl
 
-    async def open(self) -> None:
-        """Connect, and begin the crawl or resume it.
-
-        Raises ConfigurationError when the crawl was begun with other settings, EngineUnavailable, EngineError.
-        """
-        await self.connect(to_crawl=True)
-        try:
-            self.joined = await self.engine.retry_until_available(self._join)
-        except UNAVAILABLE as error:
-            raise EngineUnavailable(
-                f"the engine became unavailable while the crawl began: {error}"
-            ) from error
-        self._clears_on_close = not self._frontier_config.persist
-
     async def begin_tails(self) -> None:
         """Apply FRONTIER_HOT_URLS and FRONTIER_ORDER to the crawl's queues; raises what `Tails.check` raises."""
         await self.tails.check()
@@ -246,46 +217,15 @@ class Connection:
         await self.crawl.forget()
 
     async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of `work`, which is retried while the engine is unavailable, until the crawl ends.
+        """The result of `work`, which is retried while the engine is unavailable, until `ending` is set.
 
-        Raises EngineUnavailable when the crawl ends and the engine is still unavailable.
+        Raises EngineUnavailable when that happens and the engine is still unavailable.
         """
-        return await self.engine.retry_until_available(work, self._turns.ending)
+        return await self.engine.retry_until_available(work, self.ending)
 
     async def close(self) -> None:
-        """Disconnect; the last process to do so stops an embedded engine.
-
-        With SCHEDULER_PERSIST off a crawl that was opened is deleted first.
-        """
+        """Disconnect; the last process to do so stops an embedded engine."""
         if self.is_open:
             self.is_open = False
-            if self._clears_on_close:
-                await self.clear()
             await self.engine.close()
         self.server.stop()
-
-    async def _review_limits(self) -> None:
-        """Check hosts with spent budgets again if their limits, or the rules that limit pages, have changed."""
-        rules = self._turns.rules
-        if await self.crawl.limits_changed(self.frontier.host_limits, rules.limits_pages if rules else ""):
-            pages_of = rules.max_pages if rules else lambda _: None
-            await review_rules(self.frontier, pages_of, range(self.keys.shards))
-            await self.frontier.review()
-
-    async def _join(self) -> JoinedCrawl:
-        if self._frontier_config.flush_on_start:
-            await self.clear()
-        await self.crawl.begin()
-        await self.begin_tails()
-        await self._review_limits()
-        if self.server.is_exclusive:
-            # no other process uses this engine: every worker and lease it knows is dead
-            await self.crawl.workers.forget()
-            await self.frontier.reap(everything=True, delay=self._turns.config.delay)
-            self.server.admit_others()
-        counts = await self.frontier.counts()
-        has_urls = counts.added > 0
-        resumed = has_urls and not await self.crawl.workers.names()
-        return JoinedCrawl(
-            has_urls, resumed, finished=resumed and not counts.open, paused=await self.crawl.paused()
-        )

@@ -1,0 +1,65 @@
+"""How a worker joins its crawl in the engine: it begins the crawl or resumes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from webcrawl.config import FrontierConfig
+from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.errors import EngineUnavailable
+from webcrawl.frontier.ruled_limits import review_rules
+from webcrawl.hosts.turns import Turns
+from webcrawl.opened import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedCrawl:
+    """The state of a crawl when this process joined it."""
+
+    has_urls: bool = False
+    """URLs had been added before."""
+    resumed: bool = False
+    """It had URLs, and no worker was alive."""
+    finished: bool = False
+    """It was resumed, and nothing was left to crawl."""
+    paused: bool = False
+    """An operator had paused it."""
+
+
+async def join(connection: Connection, config: FrontierConfig, turns: Turns) -> JoinedCrawl:
+    """Connect, and begin the crawl or resume it.
+
+    Raises ConfigurationError when the crawl was begun with other settings, EngineUnavailable, EngineError.
+    """
+    await connection.connect(to_crawl=True)
+    try:
+        return await connection.engine.retry_until_available(lambda: _join(connection, config, turns))
+    except UNAVAILABLE as error:
+        raise EngineUnavailable(f"the engine became unavailable while the crawl began: {error}") from error
+
+
+async def _join(connection: Connection, config: FrontierConfig, turns: Turns) -> JoinedCrawl:
+    crawl, frontier = connection.crawl, connection.frontier
+    if config.flush_on_start:
+        await connection.clear()
+    await crawl.begin()
+    await connection.begin_tails()
+    await _review_limits(connection, turns)
+    if connection.server.is_exclusive:
+        # no other process uses this engine: every worker and lease it knows is dead
+        await crawl.workers.forget()
+        await frontier.reap(everything=True, delay=turns.config.delay)
+        connection.server.admit_others()
+    counts = await frontier.counts()
+    has_urls = counts.added > 0
+    resumed = has_urls and not await crawl.workers.names()
+    return JoinedCrawl(has_urls, resumed, finished=resumed and not counts.open, paused=await crawl.paused())
+
+
+async def _review_limits(connection: Connection, turns: Turns) -> None:
+    """Check hosts with spent budgets again if their limits, or the rules that limit pages, have changed."""
+    frontier, rules = connection.frontier, turns.rules
+    if await connection.crawl.limits_changed(frontier.host_limits, rules.limits_pages if rules else ""):
+        pages_of = rules.max_pages if rules else lambda _: None
+        await review_rules(frontier, pages_of, range(connection.keys.shards))
+        await frontier.review()

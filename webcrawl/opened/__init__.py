@@ -1,0 +1,6 @@
+"""One door for all that look at a crawl: its settings, its stores and its part of the engine, without what crawls."""
+
+from webcrawl.opened.connection import Connection
+from webcrawl.opened.crawl import DEFAULT_CRAWL, OpenedCrawl, host_named
+
+__all__ = ["DEFAULT_CRAWL", "Connection", "OpenedCrawl", "host_named"]

@@ -1,0 +1,177 @@
+"""A crawl as commands, the dashboard and jobs see it: to be looked at and steered, not to be crawled."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from webcrawl.config import (
+    EngineConfig,
+    FetchConfig,
+    FrontierConfig,
+    ReaderConfig,
+    StoreConfig,
+    check,
+    politeness,
+    politeness_overrides,
+    read,
+    spill_uri,
+)
+from webcrawl.config.private_files import end_privacy, keep_private
+from webcrawl.config.start import SettingsMapping
+from webcrawl.errors import ConfigurationError, InvalidURL, StoreError
+from webcrawl.opened.connection import Connection
+from webcrawl.urls.canonical import (
+    DEFAULT_PORTS,
+    TRACKING_PARAMETERS,
+    Canonicalizer,
+    add_scheme,
+    normalize,
+    split,
+)
+
+if TYPE_CHECKING:
+    from webcrawl.documents.mime.reader_processes import Readers
+    from webcrawl.hosts.rules import RobotsAgents, Rules
+    from webcrawl.stores.metadata import Metadata
+
+DEFAULT_CRAWL = "broad"
+"""The crawl that a command looks at if nothing names another."""
+_MOST_NAMED = 20
+
+
+class OpenedCrawl:
+    """The settings of a crawl, and its connection to the engine, which is unused until `connection.connect`.
+
+    As a context manager, it keeps new files private, and closes what was opened. What is slow to import is a property.
+    """
+
+    def __init__(self, settings: SettingsMapping, default_id: str = DEFAULT_CRAWL) -> None:
+        """`default_id`: the name of the crawl without CRAWL_ID. Raises ConfigurationError when a setting is wrong."""
+        check(settings)
+        self.settings = settings
+        self.config = FrontierConfig.from_settings(settings, default_id)
+        self.fetch = FetchConfig.from_settings(settings)
+        self.stores = StoreConfig.from_settings(settings)
+        self.politeness = politeness(settings)
+        engine = EngineConfig.from_settings(settings)
+        self.connection = Connection(
+            engine,
+            self.config,
+            spill_uri(settings, engine, self.stores),
+            self.stores.object_stores,
+            started_together=self.politeness.concurrency,
+        )
+        ignored = read(settings, "URL_IGNORED_PARAMETERS")
+        self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))
+        add_schemes(settings)
+
+    async def __aenter__(self) -> Self:
+        keep_private(self.stores.data_dir, self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @cached_property
+    def rules(self) -> Rules | None:
+        """POLITENESS_RULES, if there are any."""
+        from webcrawl.hosts.rules import Rules
+
+        rules = read(self.settings, "POLITENESS_RULES")
+        return (
+            Rules.from_setting(rules, self.politeness, politeness_overrides(self.settings)) if rules else None
+        )
+
+    @cached_property
+    def robots_agents(self) -> RobotsAgents:
+        """The user agents by which robots.txt and robots directives are read."""
+        from webcrawl.hosts.rules import RobotsAgents
+
+        fixed = self.settings.get("ROBOTSTXT_USER_AGENT", None)
+        return RobotsAgents(fixed, read(self.settings, "USER_AGENT"), self.rules)
+
+    @cached_property
+    def readers(self) -> Readers:
+        """The processes that read documents; `close` ends them."""
+        from webcrawl.documents.mime.reader_processes import Readers
+
+        return Readers(ReaderConfig.from_settings(self.settings))
+
+    @property
+    def has_engine(self) -> bool:
+        """Whether `connection.connect` would reach an engine that a crawl has used, and not begin an empty one."""
+        return not self.connection.server.is_embedded or (self.stores.data_dir / "engine").exists()
+
+    async def check_exists(self) -> None:
+        """Use the crawl's own number of shards; raises StoreError when the engine has no such crawl."""
+        connection = self.connection
+        if not await connection.adopt_layout():
+            crawls = await connection.crawls()
+            others = f"; existing crawls: {', '.join(crawls[:_MOST_NAMED])}" if crawls else ""
+            raise StoreError(f"there is no crawl {connection.keys.crawl!r} in {connection.server}{others}")
+
+    def metadata(self) -> Metadata:
+        """The metadata database; raises StoreError when it does not exist."""
+        metadata = self.metadata_if_any()
+        if metadata is None:
+            raise StoreError(
+                f"nothing was stored yet: there is no {self.stores.metadata.partition(':///')[2]}"
+            )
+        return metadata
+
+    def metadata_if_any(self) -> Metadata | None:
+        """The metadata database, or None when its file does not exist; raises StoreError."""
+        from sqlalchemy.engine import make_url
+
+        from webcrawl.stores.metadata import Metadata
+
+        url = make_url(self.stores.metadata)
+        if url.get_backend_name() == "sqlite" and not (url.database and Path(url.database).exists()):
+            return None
+        return Metadata.to_read(self.stores.metadata, history=self.stores.history)
+
+    async def close(self) -> None:
+        """End the reader processes and the connection, and give the process its umask back."""
+        try:
+            if "readers" in vars(self):
+                await self.readers.close()
+            await self.connection.close()
+        finally:
+            end_privacy(self)
+
+
+def add_schemes(settings: SettingsMapping) -> None:
+    """Accept URLs of every scheme for which DOWNLOAD_HANDLERS names a `download.protocol.Protocol`.
+
+    Raises ConfigurationError for a handler that cannot be imported.
+    """
+    for scheme, handler in read(settings, "DOWNLOAD_HANDLERS").items():
+        if handler and scheme not in DEFAULT_PORTS:
+            try:
+                default_port = getattr(_loaded(handler), "default_port", None)
+            except (ImportError, AttributeError, TypeError, ValueError) as error:
+                raise ConfigurationError(f"DOWNLOAD_HANDLERS {scheme!r}: {error}") from error
+            if default_port is not None:
+                add_scheme(scheme, int(default_port))
+
+
+def host_named(text: str) -> str:
+    """The host key of a URL such as https://example.org; raises StoreError for anything else."""
+    try:
+        return split(normalize(text))[0]
+    except InvalidURL as error:
+        raise StoreError(f"{text!r} is not a host such as https://example.org: {error}") from error
+
+
+def _loaded(handler: Any) -> Any:
+    """The class of a handler, which a setting may name by its path."""
+    if not isinstance(handler, str):
+        return handler
+    module, _, name = handler.rpartition(".")
+    return getattr(import_module(module), name)

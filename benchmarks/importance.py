@@ -10,23 +10,20 @@ from nginx instead, with importance and without, and the PageRank is that of the
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.command import command_line
+from benchmarks.command import command_line, today, write_figures
 from benchmarks.crawled_importance import crawled
 from benchmarks.credited_crawls import in_levels, one_by_one
 from benchmarks.linked_web import LinkedWeb, Reals, linked_web, pagerank, spearman
-from benchmarks.report import machine
 from benchmarks.sites import SITES
 
 SHARES = (0.05, 0.1, 0.2, 0.4)
@@ -49,8 +46,8 @@ def at_random(web: LinkedWeb) -> list[int]:
     dice = random.Random(1)
 
     def take(waiting: deque[int]) -> int:
-        place = dice.randrange(len(waiting))
-        waiting[place], waiting[-1] = waiting[-1], waiting[place]
+        index = dice.randrange(len(waiting))
+        waiting[index], waiting[-1] = waiting[-1], waiting[index]
         return waiting.pop()
 
     # a list, because a deque is slow in its middle
@@ -92,17 +89,15 @@ def measure(pages: int, seed: int) -> dict[str, Any]:
     }
     curves = {}
     for name, crawl in crawls.items():
-        curves[name] = _told(name, curve(crawl(), rank))
+        curves[name] = _printed(name, curve(crawl(), rank))
     exact, ours = one_by_one(web), in_levels(web)
-    curves["opic"] = _told("opic", curve(exact.order, rank))
-    curves["aopic"] = _told("aopic", curve(ours.order, rank))
+    curves["opic"] = _printed("opic", curve(exact.order, rank))
+    curves["aopic"] = _printed("aopic", curve(ours.order, rank))
     incoming = np.bincount(web.targets, minlength=pages).astype(np.float64)
     return {
         "pages": pages,
         "links": len(web.targets),
         "seed": seed,
-        "date": date.today().isoformat(),
-        "machine": machine(),
         "curves": curves,
         "spearman": {
             "aopic": round(spearman(ours.importance(), rank), 4),
@@ -121,15 +116,13 @@ def measure_documentation() -> dict[str, Any]:
     curves, correlations = {}, {}
     for address, pages in Counter(ours.host.tolist()).items():
         if pages >= LARGE_SITE:
-            one, other = ours.of(address), others.of(address)
-            curves[names[address]] = _three_curves(names[address], one.rank, other.rank)
-            correlations[names[address]] = round(spearman(one.importance, one.rank), 4)
+            own = ours.of(address)
+            curves[names[address]] = _three_curves(names[address], own.rank, others.of(address).rank)
+            correlations[names[address]] = round(spearman(own.importance, own.rank), 4)
     curves["all"] = _three_curves("all", ours.rank, others.rank)
     correlations["all"] = round(spearman(ours.importance, ours.rank), 4)
     return {
         "pages": len(ours.rank),
-        "date": date.today().isoformat(),
-        "machine": machine(),
         "curves": curves,
         "spearman": correlations,
     }
@@ -138,13 +131,13 @@ def measure_documentation() -> dict[str, Any]:
 def _three_curves(name: str, ours: Reals, others: Reals) -> dict[str, list[float]]:
     best = np.argsort(-ours, kind="stable").tolist()
     return {
-        "oracle": _told(f"{name}, oracle", curve(best, ours)),
-        "aopic": _told(f"{name}, aopic", curve(range(len(ours)), ours)),
-        "off": _told(f"{name}, off", curve(range(len(others)), others)),
+        "oracle": _printed(f"{name}, oracle", curve(best, ours)),
+        "aopic": _printed(f"{name}, aopic", curve(range(len(ours)), ours)),
+        "off": _printed(f"{name}, off", curve(range(len(others)), others)),
     }
 
 
-def _told(name: str, points: list[float]) -> list[float]:
+def _printed(name: str, points: list[float]) -> list[float]:
     values = "  ".join(f"{share:.0%}: {points[round(share * CURVE_POINTS) - 1]:.3f}" for share in SHARES)
     print(f"{time.strftime('%H:%M:%S')}  {name:18}  {values}", flush=True)
     return points
@@ -157,17 +150,17 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file")
     parser.add_argument("--documentation", action="store_true", help="crawl real documentation instead")
     options = parser.parse_args()
-    found = measure_documentation() if options.documentation else measure(int(options.pages), options.seed)
-    for name, value in found["spearman"].items():
+    figures = measure_documentation() if options.documentation else measure(int(options.pages), options.seed)
+    for name, value in figures["spearman"].items():
         print(f"Spearman correlation of {name} with PageRank: {value}")
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        write_figures(options.json, today(), **figures)
     if options.documentation:
-        return 0 if found["spearman"]["all"] >= LEAST_CORRELATION else 1
-    print(f"URLs that were queued again at a better level, for each page: {found['raised']}")
+        return 0 if figures["spearman"]["all"] >= LEAST_CORRELATION else 1
+    print(f"URLs that were queued again at a better level, for each page: {figures['raised']}")
     at = round(0.2 * CURVE_POINTS) - 1
-    ours, exact, breadth = (found["curves"][name][at] for name in ("aopic", "opic", "breadth-first"))
-    good = found["spearman"]["aopic"] >= LEAST_CORRELATION
+    ours, exact, breadth = (figures["curves"][name][at] for name in ("aopic", "opic", "breadth-first"))
+    good = figures["spearman"]["aopic"] >= LEAST_CORRELATION
     return 0 if good and ours > breadth and ours > exact - MOST_POINTS_BEHIND else 1
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import gc
 import random
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import command_line
+from benchmarks.command import command_line, print_figure, scrapy, seconds_of
 from benchmarks.sites import available
 from benchmarks.soup_links import differing
 from webcrawl.config import StoreConfig
@@ -34,6 +34,7 @@ HOSTS = 2_000
 PAGES = 400
 ROUNDS = 5
 START = 1_770_000_000_000_000
+processor_time = partial(seconds_of, clock=time.process_time)
 
 
 def documents(most: int) -> list[Document]:
@@ -47,13 +48,7 @@ def documents(most: int) -> list[Document]:
     return chosen
 
 
-def cpu(work: Callable[[], object]) -> float:
-    began = time.process_time()
-    work()
-    return time.process_time() - began
-
-
-def found(pages: list[Document], *, link_rows: bool) -> tuple[list[bytes], float]:
+def sent(pages: list[Document], *, link_rows: bool) -> tuple[list[bytes], float]:
     """What the process for HTML sends of pages without facts, and the processor time that takes after parsing."""
     made, seconds = [], 0.0
     for page in pages:
@@ -70,7 +65,7 @@ def found(pages: list[Document], *, link_rows: bool) -> tuple[list[bytes], float
 def cost(pages: list[Document]) -> None:
     """Prints the least processor time of each step in several rounds, and the bytes on disk."""
     gc.disable()  # the process for HTML has one page at a time, and here are hundreds
-    bare, full = found(pages, link_rows=False)[0], found(pages, link_rows=True)[0]
+    bare, full = sent(pages, link_rows=False)[0], sent(pages, link_rows=True)[0]
     entries = [
         Entry(page.url, "broad", 3, START + number * 50_000, False, (rows,))
         for number, (page, data) in enumerate(zip(pages, full, strict=True))
@@ -79,26 +74,28 @@ def cost(pages: list[Document]) -> None:
     steps: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(ROUNDS):
-            place = Path(folder) / str(number)
-            store = LinkStore(place, "broad")
+            links_folder = Path(folder) / str(number)
+            store = LinkStore(links_folder, "broad")
             for name, work in {
-                "found without": lambda: found(pages, link_rows=False)[1],
-                "found": lambda: found(pages, link_rows=True)[1],
-                "received without": lambda: cpu(lambda: [*map(unpack, bare, pages)]),
-                "received": lambda: cpu(lambda: [*map(unpack, full, pages)]),
-                "journal": lambda store=store: cpu(lambda: [store.write([entry]) for entry in entries]),
-                "Parquet": lambda store=store: cpu(store.close),
+                "found without": lambda: sent(pages, link_rows=False)[1],
+                "found": lambda: sent(pages, link_rows=True)[1],
+                "received without": lambda: processor_time(lambda: [*map(unpack, bare, pages)]),
+                "received": lambda: processor_time(lambda: [*map(unpack, full, pages)]),
+                "journal": lambda store=store: processor_time(
+                    lambda: [store.write([entry]) for entry in entries]
+                ),
+                "Parquet": lambda store=store: processor_time(store.close),
             }.items():
                 steps.setdefault(name, []).append(work())
-        (file,) = place.iterdir()
+        (file,) = links_folder.iterdir()
         links = sum(links_of(entry) for entry in entries)
         least = {name: min(values) * 1e3 * LINKS_A_PAGE / links for name, values in steps.items()}
         print(f"{len(pages):,} pages of documentation, {links / len(pages):.0f} links a page")
         for name in ("found", "received", "journal", "Parquet"):
             least[name] -= least.pop(f"{name} without", 0.0)
-            print(f"  {name:38} {least[name]:8.3f} ms for 110 links")
-        _report("CPU a page of 110 links, ms", sum(least.values()))
-        _report("bytes a link", file.stat().st_size / links)
+            print_figure(f"{name}, ms for 110 links", least[name])
+        report("CPU a page of 110 links, ms", sum(least.values()))
+        report("bytes a link", file.stat().st_size / links)
 
 
 def compared(pages: list[Document], number: int, seed: int) -> None:
@@ -142,45 +139,39 @@ def generated(edges: int) -> Iterator[Entry]:
 def questions(folder: Path, edges: int) -> None:
     """Prints how long the commands take, and the answers without their start."""
     began, size = time.process_time(), 0
-    store, one = LinkStore(folder / "links", "broad"), ""
+    store, first = LinkStore(folder / "links", "broad"), ""
     for entry in generated(edges):
-        one = one or entry.url
+        first = first or entry.url
         store.write([entry])
     store.close()
     files = list((folder / "links").iterdir())
     size = sum(path.stat().st_size for path in files)
     print(f"{edges:,} generated links in {len(files)} files, in {time.process_time() - began:.0f} s of CPU")
-    _report("bytes a link", size / edges)
+    report("bytes a link", size / edges)
     config = StoreConfig(folder.as_uri(), "sqlite://", folder, links=(folder / "links").as_uri())
     openers = link_files(config).openers
-    home, article = "https://www.site-0.example-0.org/", f"{one.partition('/articles')[0]}/section-7/"
+    home, article = "https://www.site-0.example-0.org/", f"{first.partition('/articles')[0]}/section-7/"
+    host = reversed_host(home)
     asked: list[tuple[str, list[str], Callable[[], Any]]] = [
-        ("links on a page", [one], lambda: links_from(openers, [one])),
+        ("links on a page", [first], lambda: links_from(openers, [first])),
         ("links to a page of a menu", ["--in", article], lambda: links_to(openers, [article])),
         ("links to the most popular page", ["--in", home], lambda: links_to(openers, [home])),
-        ("hosts that a host links to", ["--host", home], lambda: linked_hosts(openers, reversed_host(home))),
+        ("hosts that a host links to", ["--host", home], lambda: linked_hosts(openers, host)),
         (
             "hosts that link to a host",
             ["--host", "--in", home],
-            lambda: linked_hosts(openers, reversed_host(home), inbound=True),
+            lambda: linked_hosts(openers, host, inbound=True),
         ),
     ]
     for name, words, ask in asked:
-        seconds, number = [], len(ask())
-        for work in (ask, lambda words=words: command(folder, words)):
-            began = time.perf_counter()
-            work()
-            seconds.append(time.perf_counter() - began)
-        print(f"  {name:38} {seconds[0]:8.3f} s, {seconds[1]:.2f} s as a command, {number:,} lines")
+        command, lines = scrapy("links", *words, STORE_URI=folder.as_uri()), len(ask())
+        seconds = seconds_of(ask)
+        whole = seconds_of(partial(subprocess.run, command, check=True, capture_output=True))
+        print(f"  {name:38} {seconds:8.3f} s, {whole:.2f} s as a command, {lines:,} lines")
 
 
-def command(folder: Path, words: list[str]) -> None:
-    words = [sys.executable, "-m", "scrapy", "links", *words, "-s", f"STORE_URI={folder.as_uri()}"]
-    subprocess.run(words, check=True, capture_output=True)
-
-
-def _report(name: str, value: float) -> None:
-    print(f"  {name:38} {value:8.3f}   bar {BARS[name]:g}")
+def report(name: str, value: float) -> None:
+    print_figure(name, value, BARS[name])
 
 
 def main() -> None:

@@ -11,17 +11,15 @@ import json
 import random
 import resource
 import subprocess
-import sys
 import tempfile
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import command_line
+from benchmarks.command import ROOT, command_line, scrapy, seconds_of
 from benchmarks.links import generated
 from benchmarks.wanted_web import SITES, fill, first_half
-from tests.crawls import CHECKOUT, Crawl, CrawlResult
+from tests.crawls import Crawl, CrawlResult
 from tests.web import LocalWeb
 from webcrawl.links.store import LinkStore
 from webcrawl.page import Page
@@ -45,15 +43,15 @@ def crawled(folder: Path, seeds: list[str], data_dir: Path, **settings: Any) -> 
 
 def mine(data_dir: Path, *words: str) -> str:
     """Runs `scrapy mine`; returns its output."""
-    command = [sys.executable, "-m", "scrapy", "mine", "-s", f"DATA_DIR={data_dir}", *words]
-    return subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout
+    command = scrapy("mine", *words, DATA_DIR=data_dir)
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
 def share(result: CrawlResult, crawl: str) -> float:
     """Returns the part of the value of a crawl that its first half had."""
     rows = [row for row in result.rows() if row["crawl"] == crawl and row["status"] == 200]
-    found = [{**row, "value": json.loads(row["details"] or "{}").get("text_length", 0)} for row in rows]
-    return first_half(found)
+    valued = [{**row, "value": json.loads(row["details"] or "{}").get("text_length", 0)} for row in rows]
+    return first_half(valued)
 
 
 def order(pages: int, learn: float) -> float:
@@ -88,9 +86,7 @@ def cost(edges: int) -> None:
         with Metadata(f"sqlite:///{folder}/metadata.db") as metadata:
             for start in range(0, len(rows), 1_000):
                 metadata.upsert(rows[start : start + 1_000])
-        began = time.perf_counter()
-        print(mine(folder), end="")
-        seconds = time.perf_counter() - began
+        seconds = seconds_of(lambda: print(mine(folder), end=""))
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
         print(f"{edges:,} links of {len(rows):,} pages: {seconds:.0f} s, {memory:,.0f} MB of memory at most")
         for path in sorted((folder / "mined").iterdir()):

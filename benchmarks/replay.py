@@ -6,7 +6,6 @@ make replay
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,8 +16,10 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from benchmarks.contender import ROOT, VENVS, Contender
-from tests.crawls import Crawl
+from benchmarks.command import ROOT, scrapy
+from benchmarks.contender import VENVS, Contender
+from benchmarks.servers import free_port
+from tests.crawls import crawl_hosts
 from tests.web import LocalWeb, Reply, generated_web
 
 SITES = ("127.0.1.1", "127.0.1.2")
@@ -36,11 +37,9 @@ def main() -> int:
         web.put(SITES[0], "/of", "<p>the same")
         seeds = [web.url(SITES[0]), web.url(SITES[0], "/copy"), web.url(SITES[0], "/of")]
         data = folder / "data"
-        Crawl.start(
-            "broad", seeds, folder=folder, data_dir=data, arguments={"scope": "web"}, DOWNLOAD_DELAY=0
-        ).wait(120)
+        crawl_hosts(seeds, folder, scope="web", timeout=120)
         wacz = folder / "crawl.wacz"
-        run(sys.executable, "-m", "scrapy", "wacz", "-o", wacz, "--text", "-s", f"DATA_DIR={data}")
+        run(*scrapy("wacz", "-o", wacz, "--text", DATA_DIR=data))
         run(TOOLS / "wacz", "validate", "-f", wacz)
         compare_indexes(data / "warc")
         print(f"pywb gave back {replay(folder, wacz, web)} pages as they were served.")
@@ -77,8 +76,10 @@ def replay(folder: Path, wacz: Path, web: LocalWeb) -> int:
     pages = {url: body for url in set(web.urls()) if (body := served(web, url)) is not None}
     with wayback(folder) as fetch:
         for url, body in pages.items():
-            if (found := fetch(url)) != body:
-                raise SystemExit(f"{url} is replayed otherwise:\n{found[:500]!r}\ninstead of\n{body[:500]!r}")
+            if (replayed := fetch(url)) != body:
+                raise SystemExit(
+                    f"{url} is replayed otherwise:\n{replayed[:500]!r}\ninstead of\n{body[:500]!r}"
+                )
     return len(pages)
 
 
@@ -94,8 +95,7 @@ def served(web: LocalWeb, url: str) -> bytes | None:
 @contextmanager
 def wayback(folder: Path) -> Iterator[Callable[[str], bytes]]:
     """Runs pywb; yields a function that returns what it replays of a URL, without the links that it rewrites."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port("127.0.0.1")
     words = [TOOLS / "wayback", "-p", str(port), "-b", "127.0.0.1"]
     with (folder / "wayback.log").open("wb") as log:
         server = subprocess.Popen(words, cwd=folder, stdout=log, stderr=log)

@@ -15,20 +15,21 @@ import resource
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pyarrow
 import pyarrow.parquet
 
-from benchmarks.command import command_line
+from benchmarks.command import ROOT, command_line, print_figure, scrapy, seconds_of
 from benchmarks.sites import available
-from tests.crawls import CHECKOUT, crawl_hosts
+from tests.crawls import crawl_hosts
 from tests.web import LocalWeb
 from webcrawl.page import Page
 from webcrawl.search.copies import copies_of
@@ -80,33 +81,21 @@ def texts(pages: int, words: np.ndarray) -> Iterator[str]:
 
 def store(folder: Path, pages: int, words: list[str]) -> int:
     """Stores generated pages; returns the bytes of their texts."""
-    table = np.array(words, dtype=object)
-    kinds = [
-        ("url", pyarrow.string()),
-        ("fetched_at", pyarrow.timestamp("us", tz="UTC")),
-        ("text", pyarrow.string()),
-    ]
-    schema = pyarrow.schema(kinds)
+    time = pyarrow.timestamp("us", tz="UTC")
+    schema = pyarrow.schema({"url": pyarrow.string(), "fetched_at": time, "text": pyarrow.string()})
     (folder / "texts").mkdir(parents=True)
-    size, batch = 0, []
+    path, size = folder / "texts" / "generated.parquet", 0
+    numbered = enumerate(texts(pages, np.array(words, dtype=object)))
     with (
         Metadata(f"sqlite:///{folder}/metadata.db") as metadata,
-        pyarrow.parquet.ParquetWriter(
-            folder / "texts" / "generated.parquet", schema, compression="zstd"
-        ) as file,
+        pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as file,
     ):
-        for number, text in enumerate(texts(pages, table)):
-            batch.append((number, text))
-            size += len(text)
-            if len(batch) == BATCH or number == pages - 1:
-                rows = [row(one, content) for one, content in batch]
-                metadata.upsert(rows)
-                columns = [
-                    {name: value for name, value in one.items() if name in schema.names} for one in rows
-                ]
-                stored = [one | {"text": content} for one, (_, content) in zip(columns, batch, strict=True)]
-                file.write_table(pyarrow.Table.from_pylist(stored, schema=schema))
-                batch = []
+        while batch := list(islice(numbered, BATCH)):
+            rows = [row(number, text) for number, text in batch]
+            metadata.upsert(rows)
+            size += sum(len(text) for _, text in batch)
+            stored = [page | {"text": text} for page, (_, text) in zip(rows, batch, strict=True)]
+            file.write_table(pyarrow.Table.from_pylist(stored, schema=schema))
     return size
 
 
@@ -119,8 +108,8 @@ def row(number: int, text: str) -> dict[str, object]:
         "language": LANGUAGES[number % len(LANGUAGES)],
         "title": " ".join(text.split()[:5]),
     }
-    place = {"warc_file": "generated.warc.gz", "warc_offset": number, "warc_length": 1}
-    return page.row() | facts | place | {"importance": (number % 97) / 48}
+    location = {"warc_file": "generated.warc.gz", "warc_offset": number, "warc_length": 1}
+    return page.row() | facts | location | {"importance": (number % 97) / 48}
 
 
 def generated(folder: Path, pages: int) -> None:
@@ -128,20 +117,17 @@ def generated(folder: Path, pages: int) -> None:
     size = store(folder, pages, words)
     print(f"{pages:,} generated pages, {size / 1e6:,.0f} MB of text")
     for name in ("to index", "again, nothing new"):
-        began = time.monotonic()
-        index(folder)
-        _report(f"seconds {name}", time.monotonic() - began)
+        report(f"seconds {name}", seconds_of(lambda: index(folder)))
     most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
     stored = sum(path.stat().st_size for path in (folder / "index").rglob("*") if path.is_file())
-    _report("MB of memory to index", most)
-    _report("bytes on disk for a byte of text", stored / size)
+    report("MB of memory to index", most)
+    report("bytes on disk for a byte of text", stored / size)
     searches(folder, words)
     copies(folder)
 
 
 def index(folder: Path, *options: str) -> None:
-    command = [sys.executable, "-m", "scrapy", "index", *options, "-s", f"DATA_DIR={folder}"]
-    subprocess.run(command, check=True, cwd=CHECKOUT)
+    subprocess.run(scrapy("index", *options, DATA_DIR=folder), check=True, cwd=ROOT)
 
 
 def searches(folder: Path, words: list[str]) -> None:
@@ -163,20 +149,17 @@ def searches(folder: Path, words: list[str]) -> None:
     for name, make in kinds.items():
         times = []
         for _ in range(ROUNDS):
-            question, filters = make()
-            began = time.perf_counter()
-            search.find(question, filters)
-            times.append((time.perf_counter() - began) * 1e3)
+            times.append(1e3 * seconds_of(partial(search.find, *make())))
         print(f"  {name}")
-        _report("  median, ms", statistics.median(times))
-        _report("  95 of 100 within, ms", statistics.quantiles(times, n=20)[-1])
+        report("  median, ms", statistics.median(times))
+        report("  95 of 100 within, ms", statistics.quantiles(times, n=20)[-1])
 
 
 def copies(folder: Path) -> None:
     """Prints how long it takes to find the copies of a page, and of a quarter of it."""
     dice, search = random.Random(3), Search(folder / "index")
     for name, share in (("copies of a page", 1.0), ("copies of a quarter of a page", 0.25)):
-        times, found = [], 0
+        times, recalled = [], 0
         for _ in range(ROUNDS // 10):
             number = dice.randrange(search.searcher.num_docs)
             url = f"https://www.site-{number % 500}.example.org/{number}"
@@ -186,9 +169,9 @@ def copies(folder: Path) -> None:
             # words without sense have nothing in common but phrases of frequent ones
             hits = copies_of(search, text, "en", least=0.9, bits=3)
             times.append((time.perf_counter() - began) * 1e3)
-            found += any(hit.entry.url == url for hit in hits)
-        print(f"  {name}: {found} of {len(times)} found")
-        _report("  median, ms", statistics.median(times))
+            recalled += any(hit.entry.url == url for hit in hits)
+        print(f"  {name}: {recalled} of {len(times)} found")
+        report("  median, ms", statistics.median(times))
 
 
 def documentation(folder: Path) -> None:
@@ -200,13 +183,9 @@ def documentation(folder: Path) -> None:
         seeds = [f"{web.host(address)}/index.html" for address in sites]
         result = crawl_hosts(seeds, folder, timeout=800, TEXT="parquet", LINKS=True)
         names = {web.host(address): site.name for address, site in sites.items()}
-    began = time.monotonic()
-    index(result.data_dir)
-    _report("seconds to index the documentation", time.monotonic() - began)
+    report("seconds to index the documentation", seconds_of(lambda: index(result.data_dir)))
     shutil.rmtree(result.data_dir / "texts")
-    began = time.monotonic()
-    index(result.data_dir, "--again")
-    _report("seconds from the archive", time.monotonic() - began)
+    report("seconds from the archive", seconds_of(lambda: index(result.data_dir, "--again")))
     search = Search(result.data_dir / "index")
     for question in QUESTIONS:
         print(f"\n{question}")
@@ -223,9 +202,8 @@ def publish(web: LocalWeb, site: str, folder: Path) -> None:
     web.put(site, "/", "".join(f"<a href='/{name}'>{name}</a>" for name in names))
 
 
-def _report(name: str, value: float) -> None:
-    bar = BARS.get(name.strip().replace("seconds to index the documentation", ""))
-    print(f"  {name:38} {value:8.2f}" + (f"   bar {bar:g}" if bar else ""))
+def report(name: str, value: float) -> None:
+    print_figure(name, value, BARS.get(name.strip()))
 
 
 def main() -> None:

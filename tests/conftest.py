@@ -150,7 +150,7 @@ def start_crawl(tmp_path: Path) -> Iterator[Callable[..., Crawl]]:
 
 @pytest.fixture
 def run_crawl(start_crawl: Callable[..., Crawl]) -> Callable[..., CrawlResult]:
-    """Runs `scrapy crawl` until it ends: `run_crawl("broad", [url], DOWNLOAD_DELAY=0).summary["pages"]`.
+    """Runs `scrapy crawl` until it ends: `run_crawl("broad", [url]).summary["pages"]`.
 
     With `workers=2` two such processes share the crawl; the result is that of the first one that failed, or of the
     first. `scrapy workers` does the same, but Python starts anew for it.
@@ -161,11 +161,12 @@ def run_crawl(start_crawl: Callable[..., Crawl]) -> Callable[..., CrawlResult]:
         seeds: Iterable[str] | str = (),
         *,
         timeout: float = 60.0,
+        status: int | None = 0,
         workers: int = 1,
         **options: Any,
     ) -> CrawlResult:
         crawls = [start_crawl(spider, seeds, **options) for _ in range(workers)]
-        results = [crawl.wait(timeout) for crawl in crawls]
+        results = [crawl.wait(timeout, status=status) for crawl in crawls]
         return next((result for result in results if result.returncode), results[0])
 
     return run

@@ -70,29 +70,34 @@ class Crawl:
         folder: Path,
         data_dir: Path,
         command: Iterable[str] = ("crawl",),
+        scope: str | None = "host",
         arguments: Mapping[str, object] | None = None,
         env: Mapping[str, str] | None = None,
         project: Path = CHECKOUT,
         tuned: Mapping[str, object] | None = None,
         **settings: object,
     ) -> Self:
-        """Start `scrapy COMMAND SPIDER -a seeds=... -s NAME=VALUE...`; its output goes to files in `folder`.
+        """Start `scrapy COMMAND SPIDER -a seeds=... -a scope=... -s NAME=VALUE...`.
 
-        `arguments` become further `-a NAME=VALUE`, `settings` become `-s`, `env` is added to the environment, and
-        `project` is the working directory. Names resolve only if DNS_SERVERS is given.
+        Its output goes to files in `folder`. `arguments` become further `-a NAME=VALUE`, `settings` become `-s`, `env`
+        is added to the environment, and `project` is the working directory. Without seeds there is no scope. None
+        leaves a setting or the scope to the project. There is no delay between requests, and names resolve only if
+        DNS_SERVERS is given.
         `tuned` sets fields of the crawl's FrontierConfig that have no setting.
         REDIS_URL is not inherited: without it a crawl starts an embedded engine in `data_dir`.
         """
         seeds = seeds if isinstance(seeds, str) else ",".join(seeds)
-        spider_arguments = {**({"seeds": seeds} if seeds else {}), **(arguments or {})}
+        seeded = {"seeds": seeds, "scope": scope} if seeds else {}
+        spider_arguments = {**seeded, **(arguments or {})}
         # tests compare the requests that a server got
-        settings = {"DNS_SERVERS": NO_NAMES, "SOFT_404": False, **settings}
+        settings = {"DNS_SERVERS": NO_NAMES, "SOFT_404": False, "DOWNLOAD_DELAY": 0, **settings}
         if tuned:
             settings |= tuning.settings(**tuned)
             env = {"PYTHONPATH": str(CHECKOUT), **(env or {})}
         words = [*command, spider]
-        words += [word for name, value in spider_arguments.items() for word in ("-a", f"{name}={value}")]
-        words += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+        for option, values in {"-a": spider_arguments, "-s": settings}.items():
+            given = {name: value for name, value in values.items() if value is not None}
+            words += [word for name, value in given.items() for word in (option, f"{name}={value}")]
         words += ["-s", f"DATA_DIR={data_dir}"]
         output = folder / f"crawl{next(_numbers)}"
         environment = inherited()
@@ -112,14 +117,18 @@ class Crawl:
         """What the crawl has written to stderr so far."""
         return self._output.with_suffix(".err").read_text(errors="replace")
 
-    def wait(self, timeout: float = 60.0) -> CrawlResult:
-        """Wait until the crawl ends; after `timeout` seconds kill it and fail with the end of its log."""
+    def wait(self, timeout: float = 60.0, *, status: int | None = 0) -> CrawlResult:
+        """Wait until the crawl ends, which must exit with `status`; None accepts any.
+
+        After `timeout` seconds kill it and fail with the end of its log.
+        """
         try:
             code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"the crawl took over {timeout} s:\n{self.stderr[-4000:]}") from None
         stdout = self._output.with_suffix(".out").read_text(errors="replace")
+        assert status in (code, None), f"exit status {code} instead of {status}:\n{stdout}{self.stderr}"
         return CrawlResult(code, stdout, self.stderr, self.data_dir)
 
     def interrupt(self) -> None:
@@ -165,8 +174,12 @@ def scrapy(
     env: Mapping[str, str] | None = None,
     typed: str = "",
     timeout: float = 60.0,
+    status: int | None = 0,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a scrapy command to its end; after `timeout` seconds it is killed, and subprocess.TimeoutExpired raised."""
+    """Run a scrapy command to its end, which must exit with `status`; None accepts any.
+
+    After `timeout` seconds it is killed, and subprocess.TimeoutExpired raised.
+    """
     with TemporaryFile() as stdin, TemporaryFile() as out, TemporaryFile() as err:
         stdin.write(typed.encode())
         stdin.seek(0)
@@ -179,7 +192,8 @@ def scrapy(
                 process.wait(10)
         out.seek(0)
         err.seek(0)
-        texts = (file.read().decode(errors="replace") for file in (out, err))
+        texts = [file.read().decode(errors="replace") for file in (out, err)]
+        assert status in (code, None), f"{words}: exit status {code} instead of {status}:\n{''.join(texts)}"
         return subprocess.CompletedProcess(words, code, *texts)
 
 
@@ -197,15 +211,8 @@ def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 60.0) ->
 def crawl_hosts(
     seeds: Iterable[str], folder: Path, *, scope: str = "host", timeout: float = 60.0, **settings: object
 ) -> CrawlResult:
-    """Crawl the seeds' hosts once without a delay, for several tests that check the results in `folder`."""
-    crawl = Crawl.start(
-        "broad",
-        seeds,
-        folder=folder,
-        data_dir=folder / "data",
-        arguments={"scope": scope},
-        **{"DOWNLOAD_DELAY": 0, **settings},
-    )
+    """Crawl the seeds' hosts once, for several tests that check the results in `folder`."""
+    crawl = Crawl.start("broad", seeds, folder=folder, data_dir=folder / "data", scope=scope, **settings)
     return crawl.wait(timeout)
 
 

@@ -20,9 +20,8 @@ from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult, scrapy
 def crawl(run_crawl: Callable[..., CrawlResult]) -> Callable[..., CrawlResult]:
     """Runs the spider `broad` to its end on the hosts of the seeds: `crawl([url], DEPTH_LIMIT=1)`."""
 
-    def run(seeds: Iterable[str] | str, *, scope: str = "host", **options: Any) -> CrawlResult:
-        options = {"timeout": 60.0, "DOWNLOAD_DELAY": 0, **options}
-        return run_crawl("broad", seeds, arguments={"scope": scope}, **options)
+    def run(seeds: Iterable[str] | str, **options: Any) -> CrawlResult:
+        return run_crawl("broad", seeds, **options)
 
     return run
 
@@ -50,8 +49,7 @@ class Project:
 
     def scrapy(self, *words: str, code: int = 0) -> str:
         """Runs a scrapy command, which must exit with `code`; returns its output."""
-        done = scrapy(*words, "-s", f"DNS_SERVERS={NO_NAMES}", cwd=self.folder)
-        assert done.returncode == code, done.stdout + done.stderr
+        done = scrapy(*words, "-s", f"DNS_SERVERS={NO_NAMES}", cwd=self.folder, status=code)
         return done.stdout if code == 0 else done.stderr
 
 
@@ -86,7 +84,7 @@ def run_spider(
             project=project.folder,
             command=("crawl", "-o", str(tmp_path / "items.jsonl")),
             arguments={"home": home, **(arguments or {})},
-            **{"timeout": 60.0, "DOWNLOAD_DELAY": 0, **options},
+            **options,
         )
 
     return run

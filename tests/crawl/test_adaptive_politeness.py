@@ -40,8 +40,7 @@ def test_the_delay_falls_until_the_server_is_strained(local_web: StartWeb, crawl
     web, busy, delay = local_web(SITE), Busy(0.1), 0.3
     for path in ("/", *(f"/{n}" for n in range(PAGES))):
         web.put(SITE, path, busy)
-    result = crawl([web.url(SITE)], DOWNLOAD_DELAY=delay, POLITENESS_ADAPT=True, POLITENESS_MIN_DELAY=0.001)
-    assert result.returncode == 0, result.stderr
+    crawl([web.url(SITE)], DOWNLOAD_DELAY=delay, POLITENESS_ADAPT=True, POLITENESS_MIN_DELAY=0.001)
     gaps = gaps_of(web)
     assert len(gaps) == PAGES + 1
     assert min(gaps[:3]) >= delay, "four answers tell what is quick"
@@ -66,7 +65,6 @@ def test_a_crawl_delay_is_kept(local_web: StartWeb, crawl: RunCrawl) -> None:
     web.put(SITE, "/", "".join(f"<a href=/{n}>{n}</a>" for n in range(12)))
     for n in range(12):
         web.put(SITE, f"/{n}", f"{n}")
-    result = crawl([web.url(SITE)], DOWNLOAD_DELAY=0.2, POLITENESS_ADAPT=True, POLITENESS_MIN_DELAY=0.001)
-    assert result.returncode == 0, result.stderr
+    crawl([web.url(SITE)], DOWNLOAD_DELAY=0.2, POLITENESS_ADAPT=True, POLITENESS_MIN_DELAY=0.001)
     assert len(gaps_of(web)) == 13
     assert min(gaps_of(web)) >= 0.2

@@ -97,12 +97,9 @@ def test_a_spiders_own_components_join_ours(
         "own",
         [web.url(SITE)],
         project=project.folder,
-        arguments={"scope": "host"},
         CRAWL_MAX_PAGES=5,
-        DOWNLOAD_DELAY=0,
         timeout=60,
     )
-    assert result.returncode == 0, result.stderr
     expected = ["MyDownloaderMiddleware", "MyExtension", "MyPipeline", "MySpiderMiddleware"]
     assert [f"mine/{name}" for name in expected] == re.findall(r"mine/\w+", result.stdout)
     fetched = [row for row in result.rows() if row["status"] == 200]
@@ -215,8 +212,7 @@ def test_a_spider_that_replaces_the_addons_is_refused_in_one_line(
         "own",
         f"import scrapy\n{REMOVING}\nclass Own(scrapy.Spider):\n    name = 'own'\n    custom_settings = {custom}",
     )
-    result = run_crawl("own", ["http://127.0.0.1:1/"], project=project.folder, timeout=60)
-    assert result.returncode == 2
+    result = run_crawl("own", ["http://127.0.0.1:1/"], project=project.folder, timeout=60, status=2)
     assert re.fullmatch(rf"scrapy crawl: {refusal}\n", result.stderr), result.stderr
     assert not (result.data_dir / "engine").exists()
 
@@ -248,8 +244,7 @@ def test_the_command_prints_the_refusal_in_one_line(
         '{"spiders.own.MyDownloaderMiddleware": 543}', str(REMOVALS["robots"]["DOWNLOADER_MIDDLEWARES"])
     )
     project.add_spider("own", text)
-    result = run_crawl("own", ["http://127.0.0.1:1/"], project=project.folder, timeout=60)
-    assert result.returncode == 2
+    result = run_crawl("own", ["http://127.0.0.1:1/"], project=project.folder, timeout=60, status=2)
     assert re.fullmatch(r"scrapy crawl: DOWNLOADER_MIDDLEWARES, .* if you mean it\n", result.stderr)
     assert not (result.data_dir / "engine").exists()
 

@@ -82,7 +82,7 @@ def test_a_large_body_of_a_redirect_is_stored_but_not_read(local_web: StartWeb, 
     seed = web.put(
         HONEST, "/", Reply(body, status=301, headers={"Location": "/to", "Content-Type": "text/html"})
     )
-    rows = {row["status"]: row for row in crawl([seed], DOWNLOAD_DELAY=0).rows()}
+    rows = {row["status"]: row for row in crawl([seed]).rows()}
     assert (rows[200]["title"], rows[301]["title"]) == ("Target", None)
     assert rows[301]["length"] == len(body)
     assert "the body of a redirect is not read beyond 524,288 bytes" in rows[301]["processing_error"]

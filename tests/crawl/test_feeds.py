@@ -94,7 +94,6 @@ def test_a_run_without_items_leaves_the_feeds_of_earlier_runs_alone(
                 project=project.folder,
                 arguments={"first": web.url(SITE)},
                 FEEDS=json.dumps(names),
-                DOWNLOAD_DELAY=0,
                 CRAWL_MAX_PAGES=pages,
                 ROBOTSTXT_OBEY=False,
                 timeout=60,

@@ -24,7 +24,7 @@ def test_folders_above_found_pages_are_asked(run_crawl: RunCrawl, local_web: Sta
     web.put(SITE, "/moved", Reply(status=302, headers={"Location": "/target/of/redirect"}))
     web.put(SITE, "/target/of/redirect", "target")
     web.put(SITE, "/a/", "<title>index</title><a href=/only/here>x</a>")
-    options = {"DOWNLOAD_DELAY": 0, "PATH_ASCENDING": True, "URL_DENY": "/denied/deep/$", "DEPTH_LIMIT": 1}
+    options = {"PATH_ASCENDING": True, "URL_DENY": "/denied/deep/$", "DEPTH_LIMIT": 1}
     result = run_crawl("broad", [web.url(SITE, "/seeds/list/")], scope="host", **options)
     asked = web.paths(SITE)
     folders = {"/seeds/", "/", "/a/b/", "/a/", "/denied/"}
@@ -45,7 +45,7 @@ def test_folders_of_a_redirected_seed_are_asked(run_crawl: RunCrawl, local_web: 
     web = local_web(SITE)
     web.put(SITE, "/start", Reply(status=302, headers={"Location": "/deep/down/page"}))
     web.put(SITE, "/deep/down/page", "target")
-    run_crawl("broad", [web.url(SITE, "/start")], DOWNLOAD_DELAY=0, PATH_ASCENDING=True)
+    run_crawl("broad", [web.url(SITE, "/start")], PATH_ASCENDING=True)
     assert {"/deep/down/", "/deep/", "/"} <= {*web.paths(SITE)}
 
 
@@ -59,10 +59,10 @@ def test_addresses_written_in_html_are_followed(run_crawl: RunCrawl, local_web: 
     web.put(SITE, "/nofollow", f"<meta name=robots content=nofollow>{host}/forbidden")
     for path in ("/from_long_page", "/shorten", "/script", "/forbidden"):
         web.put(SITE, path, "x")
-    result = run_crawl("broad", [web.url(SITE)], DOWNLOAD_DELAY=0, TEXT_LINKS=True)
+    result = run_crawl("broad", [web.url(SITE)], TEXT_LINKS=True)
     found = {"/", "/small", "/long", "/nofollow", "/from_long_page"}
     assert {*web.paths(SITE)} - {"/robots.txt"} == found, result.stderr
-    run_crawl("broad", [web.url(SITE)], DOWNLOAD_DELAY=0, CRAWL_ID="without")
+    run_crawl("broad", [web.url(SITE)], CRAWL_ID="without")
     assert {path: web.paths(SITE).count(path) for path in ("/", "/small", "/nofollow")} == {
         "/": 2,
         "/small": 1,
@@ -79,9 +79,7 @@ def test_the_summary_tells_how_many_found_urls_were_in_the_cache(
     for path in ["/", *paths]:
         web.put(SITE, path, menu)
     for seen_set in ("exact", "bloom"):
-        result = run_crawl(
-            "broad", [web.url(SITE)], DOWNLOAD_DELAY=0, CRAWL_ID=seen_set, SEEN_SET=seen_set, URL_DENY="/9$"
-        )
+        result = run_crawl("broad", [web.url(SITE)], CRAWL_ID=seen_set, SEEN_SET=seen_set, URL_DENY="/9$")
         # 12 links on each of 10 pages and the seed, without those to /9, which is denied each time
         assert result.summary["pages"] == 10, result.stderr
         assert result.summary["looked_up"] == 10 * 11 + 1

@@ -39,7 +39,7 @@ def test_an_ftp_server_is_crawled(run_crawl: RunCrawl, tmp_path: Path) -> None:
     with vsftpd(tmp_path, filled(tmp_path)) as port:
         host = f"ftp://127.0.0.1:{port}"
         seeds = [f"{host}/", f"{host}/pub", f"{host}/missing", f"{host}/missing/"]
-        result = run_crawl("broad", seeds, DOWNLOAD_DELAY=0)
+        result = run_crawl("broad", seeds)
     rows = {row["url"].removeprefix(host): row for row in result.rows()}
     file = "/pub/sub%20folder/gr%C3%BC%C3%9Fe%20%26%20%231.txt"
     found = {path: row["mime_type"] for path, row in rows.items() if row["status"] == 200}
@@ -94,7 +94,7 @@ def test_links_from_http_to_ftp_are_followed_unless_ftp_is_disabled(
         linked = f"ftp://127.0.0.1:{port}/hello.html"
         others = "<a href='file:///etc/passwd'>f</a><a href='data:text/html,x'>d</a><a href='sftp://h/'>s</a>"
         home = web.put("127.0.1.1", "/", f"<a href='{linked}'>there</a>{others}")
-        options = {"arguments": {"scope": "web"}, "DOWNLOAD_DELAY": 0, "ALLOWED_NETWORKS": "127.0.0.0/8"}
+        options = {"arguments": {"scope": "web"}, "ALLOWED_NETWORKS": "127.0.0.0/8"}
         result = run_crawl("broad", [home], DEPTH_LIMIT=1, **options)
         assert {row["url"] for row in result.rows()} == {home, linked}
         off = '{"ftp": null, "http": "webcrawl.crawler.download.http.HTTPDownloadHandler"}'
@@ -108,7 +108,7 @@ def test_a_linked_private_address_is_refused(
     web = local_web("127.0.1.1")
     with vsftpd(tmp_path, filled(tmp_path)) as port:
         home = web.put("127.0.1.1", "/", f"<a href='ftp://127.0.0.1:{port}/hello.html'>there</a>")
-        result = run_crawl("broad", [home], arguments={"scope": "web"}, DOWNLOAD_DELAY=0)
+        result = run_crawl("broad", [home], arguments={"scope": "web"})
     assert result.summary["addresses_refused"] == 1
     assert "USER" not in (tmp_path / "commands").read_text()
 
@@ -121,7 +121,7 @@ def test_unusual_file_names_are_crawled_unchanged(run_crawl: RunCrawl, tmp_path:
         (root / name / f"{name}").write_text(f"words of file {number}, {number * 7919} of them")
     with vsftpd(tmp_path, root) as port:
         host = f"ftp://127.0.0.1:{port}/"
-        rows = run_crawl("broad", [host], DOWNLOAD_DELAY=0).rows()
+        rows = run_crawl("broad", [host]).rows()
     found = {row["url"].removeprefix(host) for row in rows if row["status"] == 200}
     paths = [quote(name) for name in folders]
     assert found == {"", *(f"{path}/" for path in paths), *(f"{path}/{path}" for path in paths)}
@@ -138,11 +138,11 @@ def test_a_refused_login_is_reported(run_crawl: RunCrawl, tmp_path: Path) -> Non
             "POLITENESS_BACKOFF": 0.1,
             "FRONTIER_MAX_ATTEMPTS": 2,
         }
-        result = run_crawl("broad", [url], **options)
+        result = run_crawl("broad", [url], **options, status=1)
         assert [row["error"] for row in result.rows()] == [
             f"RobotsUnreachable: ftp://127.0.0.1:{port}/robots.txt is unreachable: {LOGIN_REFUSED}"
         ]
-        result = run_crawl("broad", [url], CRAWL_ID="rude", ROBOTSTXT_OBEY=False, **options)
+        result = run_crawl("broad", [url], CRAWL_ID="rude", ROBOTSTXT_OBEY=False, **options, status=1)
     letters = run_crawl("rude", command=("deadletters",), data_dir=result.data_dir)
     assert LOGIN_REFUSED in letters.stdout
 
@@ -156,9 +156,7 @@ def test_an_unreadable_listing_is_reported(run_crawl: RunCrawl) -> None:
             "RETR": "550 none",
         }
         async with Script(answers, b"01-31-20  10:00AM       <DIR>          sub\r\nhello\r\n") as server:
-            return await asyncio.to_thread(
-                run_crawl, "broad", [server.url("/")], DOWNLOAD_DELAY=0, DEPTH_LIMIT=1
-            )
+            return await asyncio.to_thread(run_crawl, "broad", [server.url("/")], DEPTH_LIMIT=1)
 
     result = asyncio.run(crawl())
     home, folder = sorted(result.rows(), key=lambda row: str(row["url"]))
@@ -173,14 +171,14 @@ def test_a_path_that_cannot_be_sent_is_not_counted_as_a_refused_address(
     run_crawl: RunCrawl, tmp_path: Path
 ) -> None:
     with vsftpd(tmp_path, filled(tmp_path)) as port:
-        result = run_crawl("broad", [f"ftp://127.0.0.1:{port}/a%0Db"], DOWNLOAD_DELAY=0)
+        result = run_crawl("broad", [f"ftp://127.0.0.1:{port}/a%0Db"], status=1)
     (row,) = result.rows()
     assert "an FTP path cannot contain a line break" in row["error"]
     assert result.summary["addresses_refused"] == 0
 
 
 def test_seeds_with_other_schemes_are_refused(run_crawl: RunCrawl) -> None:
-    result = run_crawl("broad", ["file:///etc/passwd", "data:text/html,x"])
+    result = run_crawl("broad", ["file:///etc/passwd", "data:text/html,x"], status=1)
     assert "There is nothing to crawl" in result.stderr
     for seed in ("file:///etc/passwd", "data:text/html"):
         assert f"Skipping a seed: '{seed}' is not a URL of http, https, ftp" in result.stderr

@@ -48,7 +48,6 @@ def start(start_crawl: Start, seeds: list[str], **options: Any) -> Crawl:
     return start_crawl(
         "broad",
         seeds,
-        arguments={"scope": "host"},
         DOWNLOAD_DELAY=0.01,
         PROGRESS_INTERVAL=0.2,
         FRONTIER_MAX_ATTEMPTS=1,

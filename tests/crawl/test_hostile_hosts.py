@@ -41,7 +41,6 @@ def honest_pages(web: LocalWeb) -> set[str]:
 def cost(web: LocalWeb, label: str, data_dir: Path) -> dict[str, Any]:
     """What a host has cost the crawl."""
     done = scrapy("host", "--json", web.host(label), "-s", f"DATA_DIR={data_dir}")
-    assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)["costs"]["host"]["cost"]
     return told
 

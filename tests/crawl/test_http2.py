@@ -35,16 +35,14 @@ def test_a_spider_crawls_over_http_2_as_a_browser(
         "/2": html('<b class="price">2</b>'),
     }
     with serving(Authority(tmp_path, "127.0.0.1").context, pages) as server:
-        result = run_crawl(
+        run_crawl(
             "prices",
             arguments={"url": server.url()},
             env={"PYTHONPATH": str(EXAMPLE)},
             SPIDER_MODULES="prices",
             FEEDS=json.dumps({str(tmp_path / "prices.jsonl"): {"format": "jsonlines"}}),
             DOWNLOAD_VERIFY_CERTIFICATES=False,
-            DOWNLOAD_DELAY=0,
         )
-    assert result.returncode == 0, result.stderr
     prices = [item for item in items_of(tmp_path / "prices.jsonl") if "price" in item]
     assert [item["price"] for item in prices] == ["1", "2"]
     asked = [dict(fields) for fields in server.requests]
@@ -63,12 +61,9 @@ def test_the_default_spider_archives_http_2_and_http_1_with_the_same_handler(
         result = run_crawl(
             "broad",
             [server.url(), web.url("127.0.1.1")],
-            arguments={"scope": "host"},
             DOWNLOAD_HANDLERS=json.dumps({"http": HANDLER, "https": HANDLER}),
             DOWNLOAD_VERIFY_CERTIFICATES=False,
-            DOWNLOAD_DELAY=0,
         )
-    assert result.returncode == 0, result.stderr
     assert {row["url"]: row["status"] for row in result.rows()} == {
         server.url(): 200,
         server.url("/2"): 200,
@@ -118,9 +113,7 @@ def test_a_browser_crawls_through_the_working_proxies_behind_the_guard(
                 )
             ),
             ALLOWED_NETWORKS="192.0.2.0/24",
-            DOWNLOAD_DELAY=0,
         )
-    assert result.returncode == 0, result.stderr
     asked = [dict(fields) for fields in server.requests]
     shown = [
         (fields[b":authority"].decode().partition(":")[0], fields[b":path"].decode()) for fields in asked

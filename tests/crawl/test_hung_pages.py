@@ -24,14 +24,12 @@ def test_pages_that_hang_are_tried_again_and_given_up(
     result = run_crawl(
         "hanging",
         [web.url(SITE, "/")],
-        arguments={"scope": "host"},
         SPIDER_MODULES="tests.crawl.hanging_spider",
         ITEM_PIPELINES='{"tests.crawl.hanging_spider.HangingPipeline": 10}',
         DOWNLOAD_DELAY=DELAY,
         PROCESSING_TIMEOUT=1,
         FRONTIER_MAX_ATTEMPTS=2,
     )
-    assert result.returncode == 0, result.stderr
     asked = Counter(hit.path for hit in web.log(SITE) if hit.path != "/robots.txt")
     # a busy machine may need more than a second for another page
     assert asked["/callback"] == asked["/pipeline"] == asked["/stubborn"] == 2 >= max(asked.values())

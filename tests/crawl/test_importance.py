@@ -79,7 +79,7 @@ def test_importance_is_that_of_credit_where_links_are_not_known(
     first.kill()
     for links in (tmp_path / "data" / "importance" / "broad").iterdir():
         links.unlink()
-    result = start_crawl("broad", [seed], data_dir=tmp_path / "data", DOWNLOAD_DELAY=0).wait()
+    result = start_crawl("broad", [seed], data_dir=tmp_path / "data").wait()
     rows = {row["url"].removeprefix(web.host(SITE)): row["importance"] for row in result.rows()}
     assert rows["/"] == 0.0
     assert rows["/hub"] > rows["/leaf0"] > 0
@@ -94,9 +94,9 @@ def test_credit_settles_after_a_kill_and_with_two_workers(
     seeds = [web.url(SITE), web.url(OTHER)]
 
     def crawl(folder: str, **options: object) -> Crawl:
-        return start_crawl("broad", seeds, arguments={"scope": "host"}, data_dir=tmp_path / folder, **options)
+        return start_crawl("broad", seeds, data_dir=tmp_path / folder, **options)
 
-    expected = {row["url"]: row["importance"] for row in crawl("one", DOWNLOAD_DELAY=0).wait().rows()}
+    expected = {row["url"]: row["importance"] for row in crawl("one").wait().rows()}
     before = len(web.hits)
     options = {"REDIS_URL": redis_url, "DOWNLOAD_DELAY": 0.05, "FRONTIER_LEASE_SECONDS": 2}
     workers = [crawl("two", **options), crawl("two", **options)]
@@ -133,7 +133,7 @@ def test_no_credit_is_lost_when_workers_are_killed(
             "IMPORTANCE": "aopic",
         }
         folder = tmp_path / str(place)
-        return start_crawl("broad", seeds, arguments={"scope": "host"}, data_dir=folder, **options)
+        return start_crawl("broad", seeds, data_dir=folder, **options)
 
     workers = [start(1), start(2)]
     until(lambda: len(web.hits) >= 30, workers[0])

@@ -165,7 +165,7 @@ def test_bodies_over_the_limit_of_their_type_are_truncated(local_web: StartWeb, 
     web.put(SITE, "/fits", b"<p>" + b"x" * 9_997)
     home = web.put(SITE, "/", "".join(f'<a href="{path}">x</a>' for path in paths))
     sizes = '{"text/html": 10000, "image/*": 100000, "*/*": 1000}'
-    result = run_crawl("broad", [home], DOWNLOAD_DELAY=0, DOCUMENT_MAXSIZE=sizes)
+    result = run_crawl("broad", [home], DOCUMENT_MAXSIZE=sizes)
     rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
     lengths = {path: rows[path]["length"] for path in paths}
     assert lengths == {
@@ -211,7 +211,7 @@ def test_an_incompletely_decompressed_page_is_marked(local_web: StartWeb, run_cr
     for path, body in bodies.items():
         web.put(SITE, path, Reply(body, headers=coded))
     home = web.put(SITE, "/", "".join(f"<a href={path}>x</a>" for path in bodies))
-    result = run_crawl("broad", [home], DOWNLOAD_DELAY=0, DOCUMENT_MAXSIZE='{"*/*": 50000}')
+    result = run_crawl("broad", [home], DOCUMENT_MAXSIZE='{"*/*": 50000}')
     rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
     large, broken_ones = [rows["/large"], rows["/large-too"]], [rows["/broken"], rows["/broken-too"]]
     for row in large:
@@ -243,7 +243,7 @@ def test_a_large_compressed_page_is_parsed(local_web: StartWeb, run_crawl: RunCr
     home = web.put(
         SITE, "/", "".join(f"<a href=/{name}>x</a>" for name in ("gzip", "deflate", "plain", "liar"))
     )
-    result = run_crawl("broad", [home], DOWNLOAD_DELAY=0)
+    result = run_crawl("broad", [home])
     rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
     assert {rows[path]["title"] for path in ("/gzip", "/deflate", "/plain", "/liar")} == {"large"}
     assert rows["/found"]["status"] == 200

@@ -15,7 +15,6 @@ SITE, OTHER = "127.0.1.1", "127.0.1.2"
 StartWeb = Callable[..., LocalWeb]
 RunCrawl = Callable[..., CrawlResult]
 OPTIONS: dict[str, Any] = {
-    "DOWNLOAD_DELAY": 0,
     "ALLOWED_NETWORKS": "127.0.0.0/8",
     "FRONTIER_RETRY_DELAY": 0,
     "POLITENESS_BACKOFF": 0,
@@ -64,8 +63,7 @@ def test_every_kind_of_broken_link_is_reported(local_web: StartWeb, run_crawl: R
     web.put(OTHER, "/fine", "<a href=/deeper>not ours</a>" + 100_000 * "x")
     web.put(OTHER, "/way", redirect("/way2", 308))
     web.put(OTHER, "/way2", redirect("/no"))
-    result = run_crawl("linkcheck", [web.url(SITE)], arguments={"scope": "host"}, timeout=60, **OPTIONS)
-    assert result.returncode == 3, result.stderr
+    result = run_crawl("linkcheck", [web.url(SITE)], timeout=60, **OPTIONS, status=3)
     site, home, page = web.host(SITE), web.url(SITE), web.url(SITE, "/page")
     found = report(result.data_dir / "linkcheck.jsonl")
     problems = {url.replace(site, "").replace(other, "other"): one["problem"] for url, one in found.items()}
@@ -114,8 +112,7 @@ def test_loaded_resources_and_fragments_are_checked_as_in_browsers(
     web.put(SITE, "/s.css", Reply(style, headers={"Content-Type": "text/css"}))
     web.put(SITE, "/old", redirect("/page", 302))
     web.put(SITE, "/own", redirect("/page#here", 302))
-    result = run_crawl("linkcheck", [web.url(SITE)], arguments={"scope": "host"}, timeout=60, **OPTIONS)
-    assert result.returncode == 3, result.stderr
+    result = run_crawl("linkcheck", [web.url(SITE)], timeout=60, **OPTIONS, status=3)
     site = web.host(SITE)
     found = report(result.data_dir / "linkcheck.jsonl")
     problems = {url.replace(site, ""): one["problem"] for url, one in found.items()}
@@ -133,8 +130,7 @@ def test_urls_of_an_abandoned_host_are_reported_as_broken(local_web: StartWeb, r
     dead = "http://127.0.1.3:1"
     web.put(SITE, "/", "".join(f"<a href={dead}/{i}>x</a>" for i in range(6)) + "<a href=/way>y</a>")
     web.put(SITE, "/way", redirect(f"{dead}/way"))
-    result = run_crawl("linkcheck", [web.url(SITE)], arguments={"scope": "host"}, timeout=60, **OPTIONS)
-    assert result.returncode == 3, result.stderr
+    result = run_crawl("linkcheck", [web.url(SITE)], timeout=60, **OPTIONS, status=3)
     found = report(result.data_dir / "linkcheck.jsonl")
     assert {one["problem"] for one in found.values()} == {"failed"}
     assert all(one["error"] for one in found.values())
@@ -165,8 +161,7 @@ def test_links_of_unarchived_and_truncated_pages_are_checked(
     web.put(SITE, "/old", redirect("/1"))
     web.put(SITE, "/way", redirect("/no-6", 302))
     options = {**OPTIONS, "NEAR_DUPLICATES": "drop", "DOCUMENT_MAXSIZE": '{"text/html": 9000}'}
-    result = run_crawl("linkcheck", [web.url(SITE)], arguments={"scope": "host"}, timeout=60, **options)
-    assert result.returncode == 3, result.stderr
+    result = run_crawl("linkcheck", [web.url(SITE)], timeout=60, **options, status=3)
     site, other = web.host(SITE), web.host(OTHER)
     found = report(result.data_dir / "linkcheck.jsonl")
     problems = {url.replace(other, "").replace(site, ""): one["problem"] for url, one in found.items()}
@@ -182,14 +177,12 @@ def test_links_of_unarchived_and_truncated_pages_are_checked(
 def test_a_damaged_archive_prevents_the_report(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", "<a href=/missing>x</a>")
-    result = run_crawl("linkcheck", [web.url(SITE)], arguments={"scope": "host"}, **OPTIONS)
-    assert result.returncode == 3, result.stderr
+    result = run_crawl("linkcheck", [web.url(SITE)], **OPTIONS, status=3)
     (archived,) = (result.data_dir / "warc").glob("*.warc.gz")
     archived.write_bytes(b"damaged")
     (result.data_dir / "linkcheck.jsonl").unlink()
     for spider in ("linkcheck", "mirror"):
-        arguments, options = {"scope": "host"}, {**OPTIONS, "CRAWL_ID": "linkcheck"}
-        result = run_crawl(spider, [web.url(SITE)], arguments=arguments, **options)
+        result = run_crawl(spider, [web.url(SITE)], **OPTIONS, CRAWL_ID="linkcheck", status=1)
         assert (result.returncode, result.stdout) == (1, ""), result.stderr
         assert f": {archived.name} at byte " in result.stderr and "Traceback" not in result.stderr
     assert not (result.data_dir / "linkcheck.jsonl").exists()
@@ -201,9 +194,8 @@ def test_external_links_are_unchecked_with_external_no(
     web = local_web(SITE, OTHER)
     web.put(SITE, "/", f"<a href={web.host(OTHER)}/no>other</a> <a href=/old>old</a> <img src=/old>")
     web.put(SITE, "/old", redirect("/"))
-    arguments = {"scope": "host", "external": "no", "report": tmp_path / "mine.jsonl"}
+    arguments = {"external": "no", "report": tmp_path / "mine.jsonl"}
     result = run_crawl("linkcheck", [web.url(SITE)], arguments=arguments, **OPTIONS)
-    assert result.returncode == 0, result.stderr
     assert web.log(OTHER) == []
     assert {one["problem"] for one in report(tmp_path / "mine.jsonl").values()} == {"redirect", "unchecked"}
     assert result.stdout.splitlines()[-1] == "Links: 1 redirect, 1 unchecked."
@@ -212,10 +204,10 @@ def test_external_links_are_unchecked_with_external_no(
 def test_an_unreachable_site_and_an_unwritable_report_fail(run_crawl: RunCrawl, tmp_path: Path) -> None:
     arguments = {"report": tmp_path / "no" / "report.jsonl"}
     options = {**OPTIONS, "FRONTIER_MAX_ATTEMPTS": 1}
-    result = run_crawl("linkcheck", ["http://127.0.1.3:1/"], arguments=arguments, **options)
+    result = run_crawl("linkcheck", ["http://127.0.1.3:1/"], arguments=arguments, **options, status=1)
     assert (result.returncode, result.stdout) == (1, "")
     assert "Cannot make the report: " in result.stderr and "Traceback" not in result.stderr
-    result = run_crawl("linkcheck", ["http://127.0.1.3:1/"], **options)
+    result = run_crawl("linkcheck", ["http://127.0.1.3:1/"], **options, status=3)
     assert (result.returncode, result.stdout.splitlines()[-1]) == (3, "Links: 1 failed.")
 
 
@@ -237,10 +229,7 @@ def test_with_stored_links_all_pages_and_texts_are_reported(local_web: StartWeb,
         link = f"<a href=/missing>old <b>text {number}</b></a><a href=/missing><img alt=again src=/i.png></a>"
         web.put(SITE, f"/{number}", f"{robots}<p>page {number}</p>{link}")
     web.put(SITE, "/i.png", Reply(b"\x89PNG\r\n\x1a\n", headers={"Content-Type": "image/png"}))
-    result = run_crawl(
-        "linkcheck", [web.url(SITE)], arguments={"scope": "host"}, timeout=60, LINKS=True, **OPTIONS
-    )
-    assert result.returncode == 3, result.stderr
+    result = run_crawl("linkcheck", [web.url(SITE)], timeout=60, LINKS=True, **OPTIONS, status=3)
     [problem] = report(result.data_dir / "linkcheck.jsonl").values()
     urls = [web.url(SITE, f"/{number}") for number in pages]
     assert sorted(problem["referrers"]) == sorted(urls) and problem["links"] == 60

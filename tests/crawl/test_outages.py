@@ -44,7 +44,6 @@ def start(start_crawl: Callable[..., Crawl], project: Project) -> Start:
             "impatient",
             seeds,
             project=project.folder,
-            arguments={"scope": "host"},
             REDIS_URL=url,
             REDIS_PARAMS='{"socket_timeout": 0.3}',
             DOWNLOAD_DELAY=DELAY,

@@ -141,7 +141,7 @@ def test_a_killed_parsing_process_costs_no_page(
         page = f"<title>{number}</title><p>{prose(number)}</p><a href=/{number + 1}>next</a>"
         web.put(SITE, f"/{number}", Reply(page, headers=HTML, delay=0.02))
     web.put(SITE, f"/{count}", "the last one")
-    crawl = start_crawl("broad", [web.url(SITE, "/0")], arguments={"scope": "host"}, DOWNLOAD_DELAY=0)
+    crawl = start_crawl("broad", [web.url(SITE, "/0")])
     killed: set[int] = set()
     for least in (5, 20, 40):
         until(lambda least=least: len(web.paths(SITE)) > least and bool(set(children(crawl)) - killed), crawl)
@@ -155,7 +155,6 @@ def test_a_killed_parsing_process_costs_no_page(
         **{f"/{number}": (str(number), None) for number in range(count)},
         f"/{count}": (None, None),
     }
-    assert result.returncode == 0
 
 
 def test_a_page_that_crashes_the_parser_is_stored_with_the_error(
@@ -170,8 +169,6 @@ def test_a_page_that_crashes_the_parser_is_stored_with_the_error(
     result = run_crawl(
         "breaking",
         [seed],
-        arguments={"scope": "host"},
-        DOWNLOAD_DELAY=0,
         SPIDER_MODULES="tests.crawl.breaking_spider",
         timeout=60,
     )

@@ -83,9 +83,11 @@ def test_the_last_attempt_keeps_the_received_part(crawl: RunCrawl) -> None:
 
 def test_an_empty_or_unwanted_part_is_a_failed_fetch(crawl: RunCrawl) -> None:
     with slow_web("/slow", unended=b"") as (site, _):
-        crawl([f"{site}/slow"], **OPTIONS)
+        crawl([f"{site}/slow"], **OPTIONS, status=1)
     with slow_web("/slow") as (site, _):
-        result = crawl([f"{site}/slow"], CRAWL_ID="unwanted", DOWNLOAD_FAIL_ON_DATALOSS=True, **OPTIONS)
+        result = crawl(
+            [f"{site}/slow"], CRAWL_ID="unwanted", DOWNLOAD_FAIL_ON_DATALOSS=True, **OPTIONS, status=1
+        )
     rows = result.rows()
     assert len(rows) == 2
     for row in rows:
@@ -95,6 +97,6 @@ def test_an_empty_or_unwanted_part_is_a_failed_fetch(crawl: RunCrawl) -> None:
 
 def test_a_truncated_robots_txt_is_unavailable(crawl: RunCrawl) -> None:
     with slow_web("/robots.txt", unended=b"User-agent: *\nAllow: /\n") as (site, asked):
-        result = crawl([f"{site}/page"], **OPTIONS)
+        result = crawl([f"{site}/page"], **OPTIONS, status=1)
     assert "/page" not in asked
     assert result.summary["pages"] == 0

@@ -42,8 +42,7 @@ def test_two_workers_keep_the_rules_of_a_host(local_web: StartWeb, crawl: RunCra
         web.put(label, "/robots.txt", Reply(robots, headers={"Content-Type": "text/plain"}))
     rule = {"match": SITE, "delay": 0.1, "max_pages": 5, "user_agent": "rulebot/1"}
     options = {"USER_AGENT": "usualbot/1", "HOST_MAX_PAGES": 9}
-    result = crawl(seeds, workers=2, POLITENESS_RULES=json.dumps([rule]), **options)
-    assert result.returncode == 0, result.stderr
+    crawl(seeds, workers=2, POLITENESS_RULES=json.dumps([rule]), **options)
     assert (len(pages_of(web, SITE)), len(pages_of(web, OTHER))) == (5, 9)
     assert web.min_gap(SITE) >= 0.1
     assert {hit.headers["User-Agent"] for hit in web.log(SITE)} == {"rulebot/1"}
@@ -57,8 +56,7 @@ def test_a_rule_may_be_raised_and_removed_between_crawls(local_web: StartWeb, cr
     seed = put_pages(web, SITE, 12)
     numbers = []
     for rules in ([{"match": SITE, "max_pages": 3}], [{"match": SITE, "max_pages": 6}], []):
-        result = crawl([seed], POLITENESS_RULES=json.dumps(rules), HOST_MAX_PAGES=2 if rules else 8)
-        assert result.returncode == 0, result.stderr
+        crawl([seed], POLITENESS_RULES=json.dumps(rules), HOST_MAX_PAGES=2 if rules else 8)
         numbers.append(len(pages_of(web, SITE)))
     assert numbers == [3, 6, 8]
 
@@ -69,16 +67,13 @@ def test_a_changed_file_applies_to_open_hosts(
     web = local_web(SITE)
     seed, path = put_pages(web, SITE, 30), tmp_path / "rules.json"
     write(path, [{"match": SITE, "delay": 3600}])
-    running = start_crawl(
-        "broad", [seed], arguments={"scope": "host"}, DOWNLOAD_DELAY=0, POLITENESS_RULES=f"@{path}"
-    )
+    running = start_crawl("broad", [seed], POLITENESS_RULES=f"@{path}")
     until(lambda: "/robots.txt" in web.paths(SITE), running)
     write(path, '[\n{"match": "127.0.1.1", "delay": "soon"}]')
     until(lambda: "entry 1 (line 2)" in running.stderr, running)
     assert pages_of(web, SITE) == []
     write(path, [{"match": SITE, "delay": 0, "max_pages": 7}])
     result = running.wait()
-    assert result.returncode == 0, result.stderr
     assert len(pages_of(web, SITE)) == 7
     assert result.stderr.count("entry 1 (line 2)") == 1
     shown = run_crawl(
@@ -98,6 +93,6 @@ def test_checkurl_shows_the_rule(run_crawl: RunCrawl) -> None:
 
 def test_a_wrong_rule_ends_the_command(run_crawl: RunCrawl) -> None:
     rules = json.dumps([{"match": "a.example", "delay": -1}])
-    result = run_crawl("broad", ["http://127.0.0.1:9/"], POLITENESS_RULES=rules)
+    result = run_crawl("broad", ["http://127.0.0.1:9/"], POLITENESS_RULES=rules, status=2)
     assert result.returncode != 0
     assert 'POLITENESS_RULES, entry 1: "delay" must be a number of at least 0, not -1' in result.stderr

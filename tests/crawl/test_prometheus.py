@@ -95,9 +95,7 @@ def test_an_alert_fires_when_the_engine_is_lost(
         web.put(SITE, path, f"<title>{path}</title>")
     web.put(SITE, "/held", Reply(delay=LONG))
     (own, port), url = free_ports(2), f"unix://{durable.unix_socket_path}"
-    crawl = start_crawl(
-        "broad", [web.url(SITE)], METRICS_PORT=own, REDIS_URL=url, DOWNLOAD_TIMEOUT=LONG, DOWNLOAD_DELAY=0
-    )
+    crawl = start_crawl("broad", [web.url(SITE)], METRICS_PORT=own, REDIS_URL=url, DOWNLOAD_TIMEOUT=LONG)
     until(lambda: "/held" in web.paths(SITE), crawl)
     served = start_crawl("broad", command=("metrics", "--port", str(port)), REDIS_URL=url)
     with prometheus(tmp_path, [own, port]) as server:

@@ -52,7 +52,6 @@ def test_a_crawl_goes_through_the_working_proxies_and_stays_polite(
             DOWNLOAD_DELAY=0.2,
             timeout=60,
         )
-    assert result.returncode == 0, result.stderr
     for site in SITES:
         assert sorted(web.paths(site)) == ["/", "/0", "/1", "/robots.txt"]
         assert web.min_gap(site) >= 0.2
@@ -81,6 +80,5 @@ def test_a_crawl_goes_through_the_working_proxies_and_stays_polite(
 def test_wrong_settings_end_the_command_without_showing_a_password(
     settings: dict[str, Any], message: str, crawl: Crawl
 ) -> None:
-    result = crawl(["http://127.0.0.1:1/"], **settings)
-    assert result.returncode == 2
+    result = crawl(["http://127.0.0.1:1/"], **settings, status=2)
     assert message in result.stderr and "secret" not in result.stderr

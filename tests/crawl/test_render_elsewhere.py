@@ -106,7 +106,6 @@ def test_page_methods_may_lead_to_another_page(
         [web.url(SITE, "/x")],
         env={"PYTHONPATH": str(tmp_path)},
         SPIDER_MODULES="pressing",
-        DOWNLOAD_DELAY=0,
     )
     rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
     assert (rows["/x?0"]["status"], rows["/x?0"]["title"]) == (200, "pressed"), result.stderr

@@ -171,7 +171,7 @@ def test_changed_texts_are_marked_like_those_of_a_fresh_crawl(
         web.put(SITE, path, f"<body>{' '.join(text)}</body>")
     web.put(SITE, "/", "".join(f"<a href={path}>x</a>" for path in texts))
     (project.folder / "pipelines" / "short_text.py").write_text(CHANGED)
-    shared = {"project": project.folder, "DOWNLOAD_DELAY": 0, "SOFT_404": False}
+    shared = {"project": project.folder, "SOFT_404": False}
 
     def crawled(name: str, **options: Any) -> dict[str, Any]:
         arguments = {"scope": "host"}

@@ -54,7 +54,7 @@ def shop(
         web.put(SITE, f"/{number}", f"<title>{number}</title><p>offer {number}<a href=/{number + 1}>next</a>")
     web.put(SITE, "/", "".join(f"<a href=/{number}>{number}</a>" for number in range(300)))
     project.add_spider("shop", SPIDER)
-    options = {"arguments": {"scope": "host", "seen": tmp_path / "crawled"}, "DOWNLOAD_DELAY": 0}
+    options = {"arguments": {"seen": tmp_path / "crawled"}}
     result = run_crawl("shop", [web.url(SITE)], project=project.folder, CRAWL_MAX_PAGES=301, **options)
     return web, project, result.data_dir
 
@@ -81,7 +81,7 @@ def test_a_killed_reparse_goes_on_and_reads_no_finished_page_again(
     done = wait_for(lambda: finished(plan), process)
     # it must not end before the other one begins
     suspend([process.pid, *children(process.pid)], data_dir / "metadata.db")
-    other = scrapy(*words[:4], "--pipeline", "HtmlPipeline", *words[6:], cwd=project.folder)
+    other = scrapy(*words[:4], "--pipeline", "HtmlPipeline", *words[6:], cwd=project.folder, status=1)
     assert (other.returncode, "another reparse is running" in other.stderr) == (1, True), other.stderr
     for pid in [*children(process.pid), process.pid]:
         os.kill(pid, signal.SIGKILL)

@@ -247,8 +247,8 @@ def test_changed_resources_of_an_unchanged_page_are_mirrored(
     serve(web, {"/": "<link rel=stylesheet href=/s.css><img src=/i.gif>"})
     put_of_type(web, "/s.css", "text/css", "a{b:url(j.gif)}")
     images = serve(web, {"/i.gif": b"GIF89a 1", "/j.gif": b"GIF89a 2"}, **{"Content-Type": "image/gif"})
-    arguments = {"scope": "host", "to": tmp_path / "copy"}
-    options = {"arguments": arguments, "DOWNLOAD_DELAY": 0, "REVISIT": True}
+    arguments = {"to": tmp_path / "copy"}
+    options = {"arguments": arguments, "REVISIT": True}
     run_crawl("mirror", [web.url(SITE)], CRAWL_ID="first", **options)
     images.texts["/j.gif"] = b"GIF89a 3"
     web.hits.clear()
@@ -292,7 +292,6 @@ def test_a_scheduled_recrawl_is_conditional(
         "again",
         [web.url(SITE, "/feed"), web.url(SITE, "/slow")],
         project=project.folder,
-        DOWNLOAD_DELAY=0,
         CONCURRENT_REQUESTS_PER_DOMAIN=2,
         timeout=60,
     )
@@ -324,7 +323,7 @@ def test_a_scheduled_recrawl_in_another_process_is_conditional(
     web = local_web(SITE)
     serve(web, {"/page": "<title>page</title>"})
     web.put(SITE, "/slow", Reply("slow", delay=2))
-    options = {"project": project.folder, "DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 2}
+    options = {"project": project.folder, "CONCURRENT_REQUESTS_PER_DOMAIN": 2}
     # the first process schedules the recrawl with its last page and ends
     run_crawl("later", [web.url(SITE, "/page")], CRAWL_MAX_PAGES=1, **options)
     assert requests_by_path(web) == {"/page": [(200, False)]}

@@ -55,8 +55,7 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalWeb
 
 
 def run(data_dir: Path, *words: str, code: int = 0) -> str:
-    done = scrapy(*words, "-s", f"DATA_DIR={data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}")
-    assert done.returncode == code, done.stdout + done.stderr
+    done = scrapy(*words, "-s", f"DATA_DIR={data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}", status=code)
     assert "Traceback" not in done.stderr
     return done.stderr if code else done.stdout
 

@@ -41,7 +41,7 @@ def serve(web: LocalWeb) -> None:
 def test_only_urls_in_sitemaps_are_fetched(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER)
     serve(web)
-    result = run_crawl("sitemap", [web.host(SITE)], arguments={"scope": "host"}, DOWNLOAD_DELAY=0)
+    result = run_crawl("sitemap", [web.host(SITE)])
     assert paths(web) == ["/a", "/b", "/named.xml", "/packed.xml.gz", "/sitemap.xml"]
     assert web.log(OTHER) == []
     assert {row["status"] for row in result.rows()} == {200}
@@ -58,7 +58,7 @@ def test_a_sitemap_of_any_type_and_name_is_read(local_web: StartWeb, run_crawl: 
     web.put(SITE, "/robots.txt", f"User-agent: *\nSitemap: {web.url(SITE, '/index.php')}\n")
     index = sitemap(*(web.url(SITE, path) for path in parts), kind="sitemapindex", entry="sitemap")
     web.put(SITE, "/index.php", Reply(index.body, headers={"Content-Type": "text/html"}))
-    result = run_crawl("sitemap", [web.host(SITE)], arguments={"scope": "host"}, DOWNLOAD_DELAY=0)
+    result = run_crawl("sitemap", [web.host(SITE)])
     assert {"/page-0", "/page-1", "/page-2"} <= set(paths(web))
     kinds = {row["url"]: json.loads(row["details"] or "{}").get("sitemap") for row in result.rows()}
     assert [kinds[web.url(SITE, path)] for path in ("/index.php", *parts)] == [
@@ -91,7 +91,7 @@ def test_text_files_are_sitemaps_only_where_they_are_declared_as_such(
     web.put(SITE, "/index.xml", index)
     web.put(SITE, "/sitemap.xml", sitemap(web.url(SITE, "/other.txt")))
     seeds = [web.host(SITE), web.url(SITE, "/seed.txt")]
-    result = run_crawl("sitemap", seeds, arguments={"scope": "host"}, DOWNLOAD_DELAY=0)
+    result = run_crawl("sitemap", seeds)
     more = {"/index.xml", "/none.txt", "/old.txt", "/sitemap.xml"}
     assert set(paths(web)) == {*lists, *lists.values(), *more} - {"/no"}
     states = {row["url"].removeprefix(web.host(SITE)): row["state"] for row in result.rows()}
@@ -101,7 +101,7 @@ def test_text_files_are_sitemaps_only_where_they_are_declared_as_such(
 def test_links_are_followed_on_request(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER)
     serve(web)
-    run_crawl("sitemap", [web.host(SITE)], arguments={"scope": "host", "follow": "yes"}, DOWNLOAD_DELAY=0)
+    run_crawl("sitemap", [web.host(SITE)], arguments={"follow": "yes"})
     assert "/linked" in paths(web)
 
 
@@ -110,6 +110,6 @@ def test_a_seed_may_be_a_sitemap_and_a_host_may_lack_one(local_web: StartWeb, ru
     web.put(SITE, "/mine.xml", sitemap(web.url(SITE, "/only")))
     web.put(SITE, "/only", "only")
     seeds = [web.url(SITE, "/mine.xml"), web.host(OTHER)]
-    result = run_crawl("sitemap", seeds, arguments={"scope": "host"}, DOWNLOAD_DELAY=0)
+    result = run_crawl("sitemap", seeds)
     assert (paths(web), paths(web, OTHER)) == (["/mine.xml", "/only"], ["/sitemap.xml"])
     assert result.summary["finish_reason"] == "finished"

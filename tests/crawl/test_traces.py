@@ -25,7 +25,7 @@ def test_each_page_is_a_trace_of_its_stages(
     (port,) = free_ports(1)
     closed = f"http://{SITE}:{port}/"
     with Collector() as collector, Nameserver({SITE: [Record("A", "127.0.0.1")]}) as nameserver:
-        result = run_crawl(
+        run_crawl(
             "broad",
             [web.url(SITE), closed],
             TRACES=True,
@@ -33,7 +33,6 @@ def test_each_page_is_a_trace_of_its_stages(
             ALLOWED_NETWORKS="127.0.0.0/8",
             DNS_SERVERS=nameserver.address,
             ROBOTSTXT_OBEY=False,
-            DOWNLOAD_DELAY=0,
             FRONTIER_MAX_ATTEMPTS=1,
             env={
                 "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
@@ -41,7 +40,6 @@ def test_each_page_is_a_trace_of_its_stages(
                 "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=tests",
             },
         )
-    assert result.returncode == 0, result.stderr
     traces = {trace["page"].attributes["url.full"]: trace for trace in collector.traces()}
     failed = traces.pop(closed)
     assert {*failed} - {"dns"} == {"page", "queue", "turn", "connect", "metadata", "acknowledgement"}

@@ -101,6 +101,6 @@ def test_a_certificate_that_cannot_be_used_is_refused_with_its_file(
         ([*of_certificate, "--key", str(locked)], f"--key {locked}: the key has a passphrase"),
         (["--key", str(key)], "--key needs --certificate"),
     ):
-        done = scrapy("dashboard", "--port", "0", *options, "-s", f"REDIS_URL={redis_url}")
+        done = scrapy("dashboard", "--port", "0", *options, "-s", f"REDIS_URL={redis_url}", status=1)
         assert done.returncode == 1 and told in done.stderr, done.stderr
         assert "Traceback" not in done.stderr and "Dashboard: " not in done.stdout

@@ -99,7 +99,7 @@ def test_a_crawl_appears_is_live_and_obeys(
     links = "".join(f"<a href=/{number}>x</a>" for number in range(500))
     web.put(SLOW, "*", Reply(f"<title>slow</title>{links}", delay=0.05))
     options = {"CRAWL_ID": "slow", "REDIS_URL": redis_url, "DOWNLOAD_DELAY": 0.2}
-    crawl = start_crawl("broad", [web.url(SLOW)], arguments={"scope": "host"}, **options)
+    crawl = start_crawl("broad", [web.url(SLOW)], **options)
     until(lambda: page.locator("article h2").count() == 1, crawl)
     page.get_by_role("link", name="slow", exact=True).click()
     page.wait_for_url("**/crawls/slow")

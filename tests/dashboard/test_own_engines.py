@@ -39,8 +39,8 @@ def test_a_crawl_with_an_engine_of_its_own_has_its_pages(
     statement = update(iterations).where(iterations.c.id == one.id).values(values)
     store.database.write(lambda connection: connection.execute(statement))
     dashboard = start_dashboard()
-    options: dict[str, Any] = {"CRAWL_ID": one.crawl, "DOWNLOAD_DELAY": 0, "DNS_SERVERS": NO_NAMES}
-    crawl = start_crawl("broad", [web.url(SITE)], arguments={"scope": "host"}, data_dir=folder, **options)
+    options: dict[str, Any] = {"CRAWL_ID": one.crawl, "DNS_SERVERS": NO_NAMES}
+    crawl = start_crawl("broad", [web.url(SITE)], data_dir=folder, **options)
     until(lambda: len(web.paths(SITE)) > 2, crawl)
     page = open_page("/jobs", dashboard.url)
     page.get_by_role("link", name="its crawl").click()

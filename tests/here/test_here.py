@@ -91,7 +91,6 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
             data_dir=folder / "data",
             command=("crawl", *feeds),
             arguments={"home": web.host(SITE), "facts": folder / "facts.json", "extra": 1},
-            DOWNLOAD_DELAY=0,
             POLITENESS_BACKOFF=0.1,
             FRONTIER_RETRY_DELAY=0.1,
             FRONTIER_MAX_ATTEMPTS=2,

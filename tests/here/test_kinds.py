@@ -47,7 +47,6 @@ def start(name: str, folder: Path, web: LocalWeb, **settings: object) -> Crawl:
         data_dir=folder / "data",
         command=("crawl", "-o", str(folder / "items.jsonl")),
         arguments={"home": web.host(SITE)},
-        DOWNLOAD_DELAY=0,
         ALLOWED_NETWORKS="127.0.0.0/8",
         SPIDER_MODULES="tests.here.kinds",
         **settings,

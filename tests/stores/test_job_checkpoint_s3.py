@@ -43,7 +43,6 @@ def sweep(upkeep: Upkeep, definition: Definition, one: Iteration, hours: float) 
 def command(upkeep: Upkeep, line: Line, *words: str) -> str:
     options = [word for name, value in upkeep.values.items() for word in ("-s", f"{name}={value}")]
     done = scrapy(*words, *options, env=environment(line))
-    assert done.returncode == 0, done.stderr
     return done.stdout
 
 

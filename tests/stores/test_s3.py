@@ -137,8 +137,7 @@ def test_a_crawl_stores_its_pages_in_the_bucket(
     settings = ["-s", f"DATA_DIR={result.data_dir}", "-s", "STORE_URI=s3://pages/a/b"]
     shown = scrapy("page", home, "--body", *settings)
     assert shown.stdout.encode() == archived(bucket())[home], shown.stderr
-    packed = scrapy("wacz", "-o", str(tmp_path / "c.wacz"), *settings)
-    assert packed.returncode == 0, packed.stderr
+    scrapy("wacz", "-o", str(tmp_path / "c.wacz"), *settings)
     assert {page["url"] for page in check_wacz(tmp_path / "c.wacz")[0]} == pages
 
 

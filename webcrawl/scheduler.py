@@ -30,14 +30,15 @@ from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
 from webcrawl.crawler.scheduling.tasks import Tasks
 from webcrawl.crawler.scheduling.timer import EarliestTimer
 from webcrawl.crawler.scheduling.unserializable import LOST, HeldRequests, ticket_of
-from webcrawl.crawler.scheduling.worth import budgets_of, importance_of, mined_of, patterns_of
+from webcrawl.crawler.scheduling.worth import intake_of, mined_of
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, InvalidURL, StoreError, Unserializable
 from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.frontier.runs import Run, Runs
 from webcrawl.metrics.totals import DEAD
-from webcrawl.worker.worker import Worker, waits
+from webcrawl.worker.reporter import Tally
+from webcrawl.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +134,7 @@ class FrontierScheduler(RedisScheduler):
         """Returns a request whose host may be asked now; None without one, or while too many URLs wait to be sent."""
         tasks = self.tasks
         worker = tasks.worker
-        if len(worker.discovered) > _MOST_BACKLOG:
+        if len(worker.intake) > _MOST_BACKLOG:
             # nothing tells when they have been sent
             self._timer.set(_BACKLOG_SECONDS)
             return None
@@ -150,10 +151,10 @@ class FrontierScheduler(RedisScheduler):
         # Scrapy asks this only when the spider has no start requests left
         self.worker.seeding = False
         self.session.scope.starts.end_of_start()
-        return self.worker.finished is None or bool(self.worker.discovered)
+        return self.worker.finished is None or bool(self.worker.intake)
 
     def __len__(self) -> int:
-        return len(self.tasks) + len(self.worker.discovered)
+        return len(self.tasks) + len(self.worker.intake)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
@@ -187,7 +188,7 @@ class FrontierScheduler(RedisScheduler):
             await Runs(session.connection.engine, session.connection.keys).begin(run)
         worker.start()
         if timeout := session.config.processing_timeout:
-            self._hung = HungPages(self._tasks, lambda: waits(worker), self.crawler.engine.scraper, timeout)
+            self._hung = HungPages(self._tasks, lambda: worker.waits, self.crawler.engine.scraper, timeout)
         if is_fed(self.spider):
             self._feeding = self._feed(worker)
 
@@ -197,23 +198,21 @@ class FrontierScheduler(RedisScheduler):
 
     def _make_worker(self) -> Worker:
         session, connection = self.session, self.session.connection
-        patterns = patterns_of(session)
+        tally = Tally(session.observed)
         return Worker(
             connection.frontier,
             connection.crawl,
             session.turns,
             session.config,
+            intake_of(session, tally.counters),
+            tally,
             self._on_worker_change,
-            bloom=connection.bloom,
-            tails=connection.tails,
             backpressure=session.backpressure,
+            tails=connection.tails,
             costs=session.costs,
-            importance=importance_of(session, patterns),
             mined=mined_of(session),
-            patterns=patterns,
-            dust=session.dust,
-            budgets=budgets_of(session),
             observed=session.observed,
+            processing=lambda before: self.tasks.urls_processed_since(before),
         )
 
     @property
@@ -244,7 +243,7 @@ class FrontierScheduler(RedisScheduler):
             self._held.forget(url.extra)
 
     def _want(self, host: str, more: int) -> None:
-        self.worker.membership.want(self.session.connection.keys.shard(host), more)
+        self.worker.want(host, more)
 
     def _request_of(self, url: LeasedURL, token: int) -> Request | None:
         """The request of a leased URL; None when it cannot be made here, and the URL was settled or given back."""
@@ -260,7 +259,7 @@ class FrontierScheduler(RedisScheduler):
         except StoreError as error:
             logger.error("%s", error)
             worker.finish_fetch(url, token)
-            worker.counters[f"{DEAD}request"] += 1
+            worker.tally.counters[f"{DEAD}request"] += 1
             worker.settle(url, token, Settlement(url.index, "dead", reason=str(error)), page=False)
         else:
             worker.finish_fetch(url, token)

@@ -19,7 +19,7 @@ from webcrawl.metrics.families import WORKER, Sample
 from webcrawl.metrics.observations import BOUNDS, STAGES, STORES, Observations
 from webcrawl.metrics.totals import samples_of
 from webcrawl.metrics.traces import Traces
-from webcrawl.worker.arrivals import Arrivals
+from webcrawl.worker.leased_hosts import Arrivals
 
 TIMED = ("turn", "body", "parse", "pipelines")
 """The stages of a page that two readings of the clock surround."""

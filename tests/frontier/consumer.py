@@ -21,7 +21,9 @@ from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
 from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.dust import Dust
-from webcrawl.worker.patterns import Patterns
+from webcrawl.worker.link_intake import LinkIntake
+from webcrawl.worker.patterns import KnownPatterns
+from webcrawl.worker.reporter import Tally
 from webcrawl.worker.worker import Worker
 
 Answer = Callable[[LeasedURL], tuple[Settlement, bool, Iterable[str], Outcome]]
@@ -54,19 +56,21 @@ class Consumer:
         **changes: Any,
     ) -> None:
         settings = config(**{"lease_seconds": frontier.lease_seconds, **changes})
-        crawl = Crawl(frontier.engine, frontier.keys, frontier.worker, min(12.0, settings.lease_seconds))
+        self.frontier = frontier
+        self.crawl = Crawl(frontier.engine, frontier.keys, frontier.worker, min(12.0, settings.lease_seconds))
         self.turns = Turns(politeness or PolitenessConfig(delay=0.0))
         self._woken = asyncio.Event()
+        tally = Tally(observed)
         self.worker = Worker(
             frontier,
-            crawl,
+            self.crawl,
             self.turns,
             settings,
+            LinkIntake(frontier, tally.counters, patterns=KnownPatterns(), dust=dust or Dust()),
+            tally,
             self._woken.set,
             tails=tails,
             backpressure=backpressure or Backpressure(),
-            patterns=Patterns(),
-            dust=dust or Dust(),
             observed=observed,
         )
         self.fetched: Counter[str] = Counter()

@@ -35,7 +35,7 @@ class Stepper(Consumer):
     async def until_counts(self, *, done: int, leased: int) -> None:
         """Wait until the engine has `done` results, and the worker knows its leased URLs."""
         async with asyncio.timeout(30):
-            while (await self.worker.frontier.counts()).done != done:
+            while (await self.frontier.counts()).done != done:
                 await asyncio.sleep(0.005)
         await self.until(lambda: [host.unsettled for host in self.worker.hosts] == [leased])
 
@@ -63,14 +63,14 @@ async def test_better_urls_are_leased_before_those_ahead_are_fetched(frontier_of
 
 async def test_better_urls_are_leased_although_the_host_had_no_more(frontier_of: Frontiers) -> None:
     consumer = Stepper(frontier_of())
-    await consumer.worker.frontier.add([page(f"http://a.test/{n}") for n in range(3)])
+    await consumer.frontier.add([page(f"http://a.test/{n}") for n in range(3)])
     consumer.worker.start()
     await consumer.until_counts(done=0, leased=3)
     await consumer.fetch_next()
     await consumer.until_counts(done=1, leased=2)
     await consumer.fetch_next(page("http://a.test/own", level=level_of_priority(-2)))
     await consumer.until_counts(done=2, leased=1)
-    await consumer.worker.frontier.add([page("http://a.test/better", level=level_of_priority(1))])
+    await consumer.frontier.add([page("http://a.test/better", level=level_of_priority(1))])
     consumer.worker.delay_changed("http://a.test")
     await consumer.until_counts(done=2, leased=2)
     await consumer.fetch_next()

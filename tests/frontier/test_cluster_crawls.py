@@ -51,7 +51,7 @@ class Pair:
         """Check that each page was fetched, no host was shared, and only lost leases led to a second fetch."""
         assert set(self.fetched) == set(self.urls)
         assert self.together == []
-        frontier, crawl = self.both[0].worker.frontier, self.both[0].worker.crawl
+        frontier, crawl = self.both[0].frontier, self.both[0].crawl
         counts, totals = await frontier.counts(), await crawl.totals()
         assert (counts.done, counts.open, counts.dead) == (len(self.urls), 0, 0)
         again = self.fetched.total() - len(self.urls)
@@ -61,7 +61,7 @@ class Pair:
 
 async def test_a_crawl_continues_while_slots_move(frontier_on: Frontiers, cluster: LocalCluster) -> None:
     pair = Pair([await frontier_on(f"w{n}", lease_seconds=8.0) for n in range(2)], hosts=200, pages=3000)
-    keys = pair.both[0].worker.frontier.keys
+    keys = pair.both[0].frontier.keys
 
     def move(how: Callable[[str, Node], None], key: str) -> None:
         how(key, next(node for node in cluster.primaries if node is not cluster.owner(key)))
@@ -81,7 +81,7 @@ async def test_a_crawl_survives_the_death_of_primaries(
     frontier_on: Frontiers, cluster: LocalCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     pair = Pair([await frontier_on(f"w{n}", lease_seconds=8.0) for n in range(2)], hosts=200, pages=3000)
-    keys = pair.both[0].worker.frontier.keys
+    keys = pair.both[0].frontier.keys
 
     def fail(key: str) -> None:
         primary = cluster.owner(key)

@@ -82,28 +82,22 @@ async def test_queued_urls_are_replaced_and_none_is_fetched_twice(frontier: Fron
 
 
 def test_only_plain_links_are_replaced() -> None:
-    dust, queued = learned(), list[Candidate]()
-
-    def queue(candidate: Candidate) -> int:
-        queued.append(candidate)
-        return len(queued)
-
-    dust.queue = queue
-    assert dust.replace(leased("/99?sid=7", depth=4)) == 1
-    assert queued == [Candidate(HOST, "/99", hash_of(f"{HOST}/99"), 3, 4)]
+    dust = learned()
+    simpler = Candidate(HOST, "/99", hash_of(f"{HOST}/99"), 3, 4)
+    assert dust.replacement(leased("/99?sid=7", depth=4)) == simpler
     kept = (leased("/99?sid=7", 0), leased("/99?sid=7", dated=True), leased("/99?sid=7", attempts=1))
-    assert [dust.replace(url) for url in (*kept, leased("/99?sid=7", extra=b"x"), leased("/99?a=1"))] == [
+    assert [dust.replacement(url) for url in (*kept, leased("/99?sid=7", extra=b"x"), leased("/99?a=1"))] == [
         None
     ] * 5
     same = Dust(fingerprint=lambda url: hash_of(url.partition("?")[0]))
-    packed = dust.to_tell(HOST, last=True)
+    packed = dust.unsaved(HOST, last=True)
     assert packed
     same.open(HOST, packed)
-    assert same.replace(leased("/99?sid=7")) is None, "the seen test would drop it"
+    assert same.replacement(leased("/99?sid=7")) is None, "the seen test would drop it"
 
 
 def test_a_url_that_a_filter_drops_or_changes_is_not_made() -> None:
-    packed = learned().to_tell(HOST, last=True)
+    packed = learned().unsaved(HOST, last=True)
     assert packed
     for admit in (lambda url: None, lambda url: url + "x"):
         strict = Dust(admit, hash_of)
@@ -113,13 +107,13 @@ def test_a_url_that_a_filter_drops_or_changes_is_not_made() -> None:
 
 def test_the_engine_is_told_once_and_workers_agree() -> None:
     dust = learned()
-    packed = dust.to_tell(HOST, last=False)
+    packed = dust.unsaved(HOST, last=False)
     assert packed
-    dust.told(HOST, packed)
-    assert dust.to_tell(HOST, last=True) is None
+    dust.saved(HOST, packed)
+    assert dust.unsaved(HOST, last=True) is None
     dust.close(HOST)
     dust.open(HOST, packed)
-    assert dust.to_tell(HOST, last=True) is None
+    assert dust.unsaved(HOST, last=True) is None
     dust.open(HOST, packed, frozenset({"/#?sid"}))
     assert dust.rewrite(HOST, "/99?sid=7") is None
     dust.open(HOST, packed)
@@ -135,7 +129,7 @@ def test_a_worker_remembers_the_last_sites() -> None:
         dust.add(f"http://b{n}.test", "/a?b=1", Sketch(1, 1))
     assert not dust.active
     assert dust.rewrite(HOST, "/99?sid=7") is None
-    assert dust.to_tell(HOST, last=True) is None
+    assert dust.unsaved(HOST, last=True) is None
 
 
 def test_pages_are_compared_where_rules_may_apply() -> None:

@@ -71,7 +71,7 @@ async def test_a_full_server_refuses_only_new_data(frontier_of: Frontiers, valke
         assert await frontier.condemn(dead.host, "given up") == 3
         budgets = Budgets(Ledger(frontier.engine, frontier.keys), 1.0)
         budgets.spend(leases[0].host, None)
-        await budgets.send_if_due([0])  # a worker does so before it leases
+        await budgets.send_if_due([0], lambda _: None)  # a worker does so before it leases
         assert await frontier.lease(9, 1) != []
         await crawl.workers.leave()
     finally:

@@ -78,7 +78,7 @@ async def test_workers_tell_of_themselves(
 async def test_a_running_worker_tells_and_is_stopped(frontier: Frontier) -> None:
     pages = [f"http://h{n % 5}.test/{n}" for n in range(200)]
     consumer = Consumer(frontier, lambda url: page_with(pages[1:] if url.path == "/0" else ()))
-    crawl = consumer.worker.crawl
+    crawl = consumer.crawl
     await crawl.workers.stop()
     consumer.start(pages[0], seeding=True)
     while not (await crawl.workers.alive() and await AllVitals(crawl.engine, crawl.keys).of([crawl.worker])):

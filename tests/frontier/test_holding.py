@@ -25,7 +25,7 @@ async def test_a_worker_releases_its_hosts_and_continues_when_there_is_room(
     consumer = Consumer(
         frontier, lambda url: page_with(PAGES[1:] if url.path == "/0" else ()), backpressure=backpressure
     )
-    crawl = consumer.worker.crawl
+    crawl = consumer.crawl
     consumer.start(PAGES[0])
     await consumer.until(lambda: len(consumer.fetched) > 20)
     backpressure.shortage = FULL
@@ -52,7 +52,7 @@ async def test_an_empty_crawl_ends_although_the_stores_are_full(frontier: Fronti
     backpressure.shortage = FULL
     consumer = Consumer(frontier, lambda url: page_with(), backpressure=backpressure)
     assert await consumer.run() == "finished"
-    assert await consumer.worker.crawl.workers.holding() == {}, "a worker that left is not listed"
+    assert await consumer.crawl.workers.holding() == {}, "a worker that left is not listed"
 
 
 async def test_workers_with_room_serve_the_hosts_meanwhile(frontier_of: Callable[..., Frontier]) -> None:
@@ -63,7 +63,7 @@ async def test_workers_with_room_serve_the_hosts_meanwhile(frontier_of: Callable
     )
     full.start(*PAGES)
     async with asyncio.timeout(20):
-        while not await full.worker.crawl.workers.holding():
+        while not await full.crawl.workers.holding():
             await asyncio.sleep(0.02)
     other = Consumer(frontier_of(worker="other", lease_seconds=3.0), lambda url: page_with())
     await other.run()

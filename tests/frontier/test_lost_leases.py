@@ -91,7 +91,7 @@ async def test_a_leaving_or_paused_worker_releases_leases_of_lost_replies(
     await consumer.until(lambda: losing.calls > 0)
     assert (await other.counts()).leased > 0
     if how == "is paused":
-        await consumer.worker.crawl.pause()
+        await consumer.crawl.pause()
     losing.every = NEVER
     if how == "leaves":
         await consumer.stop()

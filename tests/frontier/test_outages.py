@@ -64,7 +64,7 @@ async def test_a_restarted_engine_is_found_before_leases_expire(
         nonlocal looks
         looks += 1
 
-    consumer.worker.discovered.recent.clear = look  # type: ignore[method-assign]
+    consumer.worker.intake.recent.clear = look  # type: ignore[method-assign]
     durable_server.terminate()
     # with pauses that double up to five seconds this would take half a minute
     await consumer.until(lambda: looks >= 12, seconds=15)
@@ -96,7 +96,7 @@ async def test_state_that_a_power_cut_lost_is_sent_again(
     worker.add(page("http://b.test/link"))
     worker.finish_fetch(first, token)
     worker.settle(first, token, Settlement(first.index), page=True)
-    await consumer.until(lambda: not worker.discovered and len(worker.hosts[first.host].urls) == 2)
+    await consumer.until(lambda: not worker.intake and len(worker.hosts[first.host].urls) == 2)
     await asyncio.to_thread(cut.strike)
     worker.add(page("http://a.test/urgent", level=0))
     durable_server.start()
@@ -145,7 +145,7 @@ async def test_after_a_power_cut_no_host_is_leased_while_its_old_worker_uses_it(
     one.start("http://first.test/1", seeding=True)
     await one.until(lambda: bool(asked))
     cut = PowerCut(durable_server)
-    await one.worker.frontier.add(urls)
+    await one.frontier.add(urls)
     await one.until(lambda: {host for host, _, _ in asked} >= {*hosts})
     if not new:
         two.start(seeding=True)
@@ -181,7 +181,7 @@ async def test_a_worker_waits_for_a_server_that_refuses_writes(
     try:
         for url in ("http://new.test/1", "http://new.test/2"):
             consumer.worker.add(page(url))
-            consumer.worker.answered_hosts.add("http://new.test")
+            consumer.worker.tally.answered_hosts.add("http://new.test")
         await consumer.until(lambda: int(valkey.info("stats")["total_error_replies"]) > refused + 2)
         assert consumer.worker.failure is None
     finally:
@@ -262,7 +262,7 @@ async def test_pages_count_once_despite_lost_replies(redis_url: str, valkey: Red
     engine.every = 10**9
     pages = limit or len(urls)
     assert (consumer.fetched.total(), len(consumer.fetched)) == (pages, pages)
-    assert (await consumer.worker.crawl.totals())["pages"] == pages
+    assert (await consumer.crawl.totals())["pages"] == pages
     states = [await frontier.host(f"http://h{n}.test") for n in range(10)]
     assert sum(state.pages for state in states) == (await frontier.counts()).done == pages
     await engine.close()

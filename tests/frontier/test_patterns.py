@@ -8,7 +8,7 @@ from tests.frontier.copying import copied
 from tests.frontier.pages import all_done, page, urls_of
 from webcrawl.frontier import Frontier, LeasedURL, Report, Settlement
 from webcrawl.policies.pattern_records import is_trial
-from webcrawl.worker.patterns import Patterns
+from webcrawl.worker.patterns import KnownPatterns
 
 HOST = "http://a.test"
 Frontiers = Callable[..., Frontier]
@@ -77,22 +77,20 @@ def leased(path: str, level: int = 3, depth: int = 1, *, dated: bool = False, at
 
 
 def test_only_plain_links_sink_when_they_are_leased() -> None:
-    patterns, told = Patterns(), list[str]()
-    patterns.changed = told.append
-    for n in range(30):
-        patterns.add(HOST, f"/day/{n}", "copy")
-    assert told == [HOST]
+    patterns = KnownPatterns()
+    changes = [n for n in range(30) if patterns.add(HOST, f"/day/{n}", "copy")]
+    assert len(changes) == 1
     path, trial = (
         [f"/day/{n}" for n in range(999) if is_trial(f"/day/{n}") is kept][0] for kept in (False, True)
     )
     assert patterns.sink(leased(path)) == Settlement(1, "sink", reason="7")
     kept = (leased(trial), leased(path, 7), leased(path, 0), leased(path, depth=0), leased(path, dated=True))
     assert [patterns.sink(url) for url in (*kept, leased(path, attempts=1), leased("/other"))] == [None] * 7
-    assert Patterns(sinks_leased=False).sink(leased(path)) is None
+    assert KnownPatterns(sinks_leased=False).sink(leased(path)) is None
 
 
 def test_links_of_sunk_pages_are_no_trials() -> None:
-    patterns, trial = Patterns(), next(f"/day/{n}" for n in range(999) if is_trial(f"/day/{n}"))
+    patterns, trial = KnownPatterns(), next(f"/day/{n}" for n in range(999) if is_trial(f"/day/{n}"))
     assert patterns.tries(HOST, "/day/1")  # nothing is known of it
     for n in range(30):
         patterns.add(HOST, f"/day/{n}", "copy")
@@ -104,20 +102,20 @@ def test_links_of_sunk_pages_are_no_trials() -> None:
 
 
 def test_the_engine_is_told_what_sinks_once() -> None:
-    patterns = Patterns()
+    patterns = KnownPatterns()
     for n in range(30):
         patterns.add(HOST, f"/article/{n}", "new")
-    assert patterns.to_tell(HOST, last=True) is None
+    assert patterns.unsaved(HOST, last=True) is None
     for n in range(16):
         patterns.add(HOST, f"/day/{n}", "copy")
-    packed = patterns.to_tell(HOST, last=False)
+    packed = patterns.unsaved(HOST, last=False)
     assert packed
-    patterns.told(HOST, packed)
-    assert patterns.to_tell(HOST, last=False) is None
+    patterns.saved(HOST, packed)
+    assert patterns.unsaved(HOST, last=False) is None
     patterns.close(HOST)
-    heir = Patterns()
+    heir = KnownPatterns()
     heir.open(HOST, packed)
-    assert heir.to_tell(HOST, last=True) is None
+    assert heir.unsaved(HOST, last=True) is None
     for n in range(60):
         heir.add(HOST, f"/day/{n}", "new")
-    assert heir.to_tell(HOST, last=False) == b""
+    assert heir.unsaved(HOST, last=False) == b""

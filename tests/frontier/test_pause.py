@@ -15,7 +15,7 @@ PAGES = [f"http://h{n % 5}.test/{n}" for n in range(400)]
 
 async def test_a_paused_crawl_rests_and_then_continues(frontier: Frontier) -> None:
     consumer = Consumer(frontier, lambda url: page_with(PAGES[1:] if url.path == "/0" else ()))
-    crawl = consumer.worker.crawl
+    crawl = consumer.crawl
     await crawl.pause()
     consumer.start(PAGES[0])
     await asyncio.sleep(0.5)
@@ -30,11 +30,11 @@ async def test_a_paused_crawl_rests_and_then_continues(frontier: Frontier) -> No
 async def test_a_paused_worker_releases_its_hosts(frontier: Frontier) -> None:
     consumer = Consumer(frontier, lambda url: page_with(PAGES[1:] if url.path == "/0" else ()))
     consumer.start(PAGES[0])
-    await consumer.worker.crawl.pause()
+    await consumer.crawl.pause()
     async with asyncio.timeout(20):
-        while not consumer.worker._loop.heartbeat.paused or (await frontier.counts()).leased:
+        while not consumer.worker.status().paused or (await frontier.counts()).leased:
             await asyncio.sleep(0.05)
-    await consumer.worker.crawl.resume()
+    await consumer.crawl.resume()
     assert await consumer.end() == "finished"
     assert set(consumer.fetched) == set(PAGES)
 

@@ -35,7 +35,7 @@ class Asking:
         self.consumer.start(f"{HOST}/1", seeding=True)
         await self.consumer.until(lambda: self.consumer.fetched.total() == 1)
         turn = await self._request
-        frontier = self.consumer.worker.frontier
+        frontier = self.consumer.frontier
         async with asyncio.timeout(20):
             while (await frontier.counts()).done == 0:
                 await asyncio.sleep(0.01)

@@ -11,8 +11,8 @@ from redis import Redis
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import page
 from webcrawl.frontier import Frontier
-from webcrawl.worker import worker as worker_module
-from webcrawl.worker.worker import MOST_DISCOVERED, turn_to_add
+from webcrawl.worker import link_intake
+from webcrawl.worker.link_intake import MOST_DISCOVERED
 
 
 async def test_pages_with_many_links_wait_until_the_engine_has_most_of_them(frontier: Frontier) -> None:
@@ -21,22 +21,22 @@ async def test_pages_with_many_links_wait_until_the_engine_has_most_of_them(fron
     consumer.start(seeding=True)
     worker, most = consumer.worker, 0
     for batch in range(30):
-        await worker.room()
+        await worker.intake.room()
         for number in range(500):
             worker.add(page(f"http://h.test/{batch}/{number}"))
-        most = max(most, len(worker.discovered))
+        most = max(most, len(worker.intake))
     assert MOST_DISCOVERED < most <= MOST_DISCOVERED + 500
     await worker.close()
     assert (await frontier.counts()).seen == 30 * 500
     # nobody sends them any more
-    worker.discovered._waiting.extend(page(f"http://h.test/late/{number}") for number in range(20_000))
-    await worker.room()
+    worker.intake._waiting.extend(page(f"http://h.test/late/{number}") for number in range(20_000))
+    await worker.intake.room()
 
 
 async def test_pages_of_a_crawl_that_ends_wait_only_while_the_engine_takes_links(
     frontier: Frontier, valkey: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "_ENDING_PATIENCE", 60.0)
+    monkeypatch.setattr(link_intake, "_ENDING_PATIENCE", 60.0)
     consumer = Consumer(frontier, lambda url: page_with())
     consumer.stopped = True
     consumer.start(seeding=True)
@@ -46,14 +46,14 @@ async def test_pages_of_a_crawl_that_ends_wait_only_while_the_engine_takes_links
     async def add(batches: Iterable[int]) -> None:
         nonlocal most
         for batch in batches:
-            async with turn_to_add(worker, ending):
+            async with worker.intake.turn_to_add(ending):
                 for number in range(500):
                     worker.add(page(f"http://h.test/{batch}/{number}"))
-            most = max(most, len(worker.discovered))
+            most = max(most, len(worker.intake))
 
     await add(range(60))
     assert MOST_DISCOVERED < most <= MOST_DISCOVERED + 500
-    monkeypatch.setattr(worker_module, "_ENDING_PATIENCE", 0.5)
+    monkeypatch.setattr(link_intake, "_ENDING_PATIENCE", 0.5)
     valkey.client_pause(3_000)
     await add(range(60, 120))
     assert most > 2 * MOST_DISCOVERED
@@ -74,9 +74,9 @@ async def test_batches_of_a_crawl_that_ends_do_not_wait_but_let_other_tasks_run(
     other = asyncio.create_task(run())
     ending = asyncio.Event()
     ending.set()
-    async with worker.discovered.turn():  # another page's, which is not waited for
+    async with worker.intake.turn():  # another page's, which is not waited for
         for _ in range(20):
-            async with turn_to_add(worker, ending):
+            async with worker.intake.turn_to_add(ending):
                 pass
     other.cancel()
     assert ran >= 19

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import cast
 
 import pytest
 from redis import Redis
@@ -24,7 +25,8 @@ from webcrawl.hosts.politeness import Failed, Ok, Throttled
 from webcrawl.hosts.turns import Turns
 from webcrawl.worker.dust import Dust
 from webcrawl.worker.leased_hosts import LeasedHosts
-from webcrawl.worker.patterns import Patterns
+from webcrawl.worker.link_intake import LinkIntake
+from webcrawl.worker.patterns import KnownPatterns
 
 Frontiers = Callable[..., Frontier]
 
@@ -104,7 +106,7 @@ async def test_no_worker_finishes_while_another_reads_seeds(frontier_of: Frontie
         Consumer(frontier_of(worker=name), lambda url: page_with()) for name in ("done", "seeding")
     )
     seeding.start(seeding=True)
-    await seeding.until(lambda: valkey.exists(seeding.worker.crawl.keys.own("seeding")) == 1)
+    await seeding.until(lambda: valkey.exists(seeding.crawl.keys.own("seeding")) == 1)
     done.start("http://a.test/1")
     await done.until(lambda: sum(done.fetched.values()) + sum(seeding.fetched.values()) == 1)
     beats = int(valkey.info("commandstats")["cmdstat_evalsha"]["calls"])
@@ -133,7 +135,7 @@ async def test_a_url_found_at_the_last_moment_is_fetched(frontier_of: Frontiers)
     consumer = Consumer(frontier, lambda url: page_with())
     consumer.start("http://a.test/1")
     worker = consumer.worker
-    await consumer.until(lambda: FindsLate.found and not worker.discovered and worker.finished is not None)
+    await consumer.until(lambda: FindsLate.found and not worker.intake and worker.finished is not None)
     await consumer.stop()
     assert set(consumer.fetched) == {"http://a.test/1", "http://a.test/late"}
 
@@ -151,7 +153,7 @@ async def test_two_workers_reach_the_page_limit_exactly(frontier_of: Frontiers, 
         consumer.start(urls[0])
     reasons = {await consumer.end() for consumer in both}
     assert "max_pages" in reasons
-    totals = await both[0].worker.crawl.totals()
+    totals = await both[0].crawl.totals()
     assert totals["pages"] == limit
     pages = [url for url in both[0].fetched + both[1].fetched if not url.endswith(("3", "6", "9"))]
     assert len(pages) == limit
@@ -172,7 +174,7 @@ async def test_unused_permits_of_a_worker_are_available_to_another(frontier_of: 
     one, other = both["w1"], both["w2"]
     await one.until(lambda: all(len(consumer.worker.membership.peers) == 2 for consumer in both.values()))
     keys, shards = (
-        one.worker.frontier.keys,
+        one.frontier.keys,
         {name: c.worker.membership.served() for name, c in both.items()},
     )
     hosts = [f"http://h{n}.test" for n in range(200)]
@@ -187,7 +189,7 @@ async def test_unused_permits_of_a_worker_are_available_to_another(frontier_of: 
     for consumer in both.values():
         consumer.worker.seeding = False
     await asyncio.gather(one.end(), other.end())
-    assert (await one.worker.crawl.totals())["pages"] == 40
+    assert (await one.crawl.totals())["pages"] == 40
 
 
 async def test_a_short_queue_does_not_wait_for_the_end_of_a_long_one(frontier_of: Frontiers) -> None:
@@ -287,7 +289,7 @@ async def test_lost_leases_and_late_settlements_are_counted(
     await consumer.until(take)
     (url,) = holding
     token = worker.token(url)
-    worker._loop._lease_at = math.inf  # keeps this worker from leasing the host again first
+    worker._leasing._lease_at = math.inf  # keeps this worker from leasing the host again first
     await other.reap(everything=True)
     (lease,) = await other.lease(10, 10)
     await consumer.until(lambda: worker.token(url) == -1)
@@ -297,7 +299,7 @@ async def test_lost_leases_and_late_settlements_are_counted(
     await other.release(lease)
     await consumer.until(lambda: worker.finished is not None)
     await worker.close()
-    totals = await worker.crawl.totals()
+    totals = await consumer.crawl.totals()
     assert (totals["lost_leases"], totals["settled_too_late"], totals["pages"]) == (1, 1, 1)
     counts = await frontier.counts()
     assert (counts.done, counts.open) == (2, 0)
@@ -314,7 +316,7 @@ async def test_leases_are_extended_while_many_urls_are_added(
 
     async def slow_add(self: Frontier, candidates: Sequence[Candidate]) -> list[bool]:
         done.append("add")
-        worker._loop.heartbeat._last = -math.inf  # as if the call had taken that long
+        worker._heartbeat._last = -math.inf  # as if the call had taken that long
         return await add(self, candidates)
 
     async def seen_extend(self: Frontier, leases: Sequence[Lease]) -> set[str]:
@@ -327,7 +329,7 @@ async def test_leases_are_extended_while_many_urls_are_added(
         worker.add(page(f"http://a.test/{number}"))
     worker.seeding = True
     worker.start()
-    await consumer.until(lambda: not worker.discovered)
+    await consumer.until(lambda: not worker.intake)
     await worker.close()
     assert done[:7] == ["extend", "add", "extend", "add", "extend", "add", "extend"]
 
@@ -390,7 +392,8 @@ def test_a_url_waits_for_another_request_to_its_host() -> None:
     turns = Turns(PolitenessConfig(delay=0.0))
     turn = turns.turn("http://a.test")
     turn.start(now := time.monotonic())
-    hosts = LeasedHosts(turns, lambda: None, Patterns(), Dust(), None)
+    intake = LinkIntake(cast("Frontier", None), Counter(), patterns=KnownPatterns(), dust=Dust())
+    hosts = LeasedHosts(turns, intake, lambda: None)
     url = LeasedURL(1, "http://a.test", "/", 3, 0, 0, 0, None, None)
     hosts.open(Lease("http://a.test", 1, 0, None, [url]), until=math.inf)
     assert hosts.next(now + 1.0, lambda: True) is None

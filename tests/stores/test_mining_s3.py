@@ -18,7 +18,7 @@ from webcrawl.mining.weights_file import WeightsFile
 from webcrawl.mining.workspace import Workspace
 from webcrawl.policies.mined import Mined
 from webcrawl.stores.objects.registry import open_store
-from webcrawl.worker.mined_changes import MinedChanges
+from webcrawl.worker.changed_files import MinedChanges
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
 

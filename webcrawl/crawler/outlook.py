@@ -15,8 +15,8 @@ from webcrawl.crawler.session import Session
 from webcrawl.crawler.slow_hosts import SlowHost, SlowHosts, hosts_line
 from webcrawl.documents.html.outline_process import MAX_WAITING_BYTES
 from webcrawl.frontier.figures import Figures
-from webcrawl.worker.stages import HostState, HostStates
-from webcrawl.worker.worker import MOST_DISCOVERED
+from webcrawl.worker.link_intake import MOST_DISCOVERED
+from webcrawl.worker.stages import LeasedHostState
 
 _HOSTS_SECONDS = 2.0
 """How often the queues of hosts are looked up."""
@@ -33,8 +33,7 @@ class Outlook:
         self._slow_hosts = SlowHosts()
         self._slow: list[SlowHost] = []
         self._looked = -math.inf
-        self._hosts: HostStates | None = None
-        self._states: list[HostState] = []
+        self._states: list[LeasedHostState] = []
         """Those of the last sample."""
 
     def sample(self, now: Figures | None, *, engine_answers: bool) -> None:
@@ -70,8 +69,7 @@ class Outlook:
     def _look(self, now: Figures | None, *, engine_answers: bool) -> Look:
         session, tasks = self._session, tasks_of(self._crawler)
         worker = tasks.worker
-        self._hosts = self._hosts or HostStates(worker.hosts)
-        self._states = self._hosts.next(time.monotonic())
+        self._states = worker.host_states(time.monotonic())
         scraper, outlines = self._crawler.engine.scraper.slot, session.outlines
         is_full = outlines is not None and outlines.bytes > MAX_WAITING_BYTES
         return Look(
@@ -81,7 +79,7 @@ class Outlook:
             has_connections=session.turns.has_room,
             is_full=is_full or (scraper is not None and scraper.needs_backout()),
             holds=bool(session.backpressure.reason),
-            engine_is_away=not engine_answers or len(worker.discovered) > MOST_DISCOVERED,
+            engine_is_away=not engine_answers or len(worker.intake) > MOST_DISCOVERED,
             queued=max(0, now.queued - now.retrying - now.parked) if now else 0,
             retrying=now.retrying if now else 0,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from webcrawl.crawler.ending import about
 from webcrawl.frontier import Frontier
-from webcrawl.worker.stages import HostState, Stage
+from webcrawl.worker.stages import LeasedHostState, Stage
 
 _ASKED = 16
 """Hosts whose queues are looked up at a time."""
@@ -40,18 +40,18 @@ class SlowHosts:
         self._slowest: list[SlowHost] = []
         self._from = 0
 
-    async def look(self, frontier: Frontier, states: Sequence[HostState]) -> list[SlowHost]:
+    async def look(self, frontier: Frontier, states: Sequence[LeasedHostState]) -> list[SlowHost]:
         """Returns the hosts to show, the slowest first; raises UNAVAILABLE."""
         before = {one.host for one in self._slowest}
         asked = [one for one in states if one.host in before] + self._next(states)
-        gone = [HostState(one.host, Stage.DUE, one.gap, 0, has_more=True) for one in self._slowest]
+        gone = [LeasedHostState(one.host, Stage.DUE, one.gap, 0, has_more=True) for one in self._slowest]
         known = {one.host: one for one in gone + asked}
         queued = await frontier.queue_lengths(list(known))
         found = [SlowHost(one.host, one.urls + queued[one.host], one.gap) for one in known.values()]
         self._slowest = heapq.nlargest(_KEPT, found, key=lambda one: one.seconds)
         return shown(self._slowest)
 
-    def _next(self, states: Sequence[HostState]) -> list[HostState]:
+    def _next(self, states: Sequence[LeasedHostState]) -> list[LeasedHostState]:
         """The next few hosts of which the engine may have more URLs."""
         more = [one for one in states if one.has_more and one.gap > 0]
         first = self._from % max(1, len(more))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
-from collections import Counter
 from collections.abc import Iterator
 
 from webcrawl.config import StoreConfig
@@ -17,8 +15,7 @@ from webcrawl.metrics.families import WORKER, Family, Sample, gauges, samples
 from webcrawl.metrics.observations import STAGES, STORES, Observations
 from webcrawl.metrics.processes import child_memory
 from webcrawl.metrics.totals import samples_of
-from webcrawl.worker.leased_hosts import LeasedHosts
-from webcrawl.worker.worker import parts_of
+from webcrawl.worker.stages import LeaseFigures
 
 GAUGES = gauges(
     WORKER,
@@ -77,24 +74,25 @@ ROBOTS = Family(
 
 def worker_samples(session: Session, tasks: Tasks) -> list[Sample]:
     """The metrics of a worker with METRICS_PORT, besides those of its disk."""
-    state, loop = parts_of(tasks.worker)
-    assert state.observed is not None
+    worker, observed = tasks.worker, session.observed
+    assert observed is not None
+    status = worker.status()
     return [
         *samples(
             GAUGES,
             [
-                ("engine_up", not loop.waits_for_engine),
-                ("paused", loop.heartbeat.paused),
-                ("holding", loop.heartbeat.holds),
-                ("leased_urls", sum(len(host.urls) for host in state.hosts)),
-                ("unsent_urls", len(state.discovered)),
+                ("engine_up", status.engine_answers),
+                ("paused", status.paused),
+                ("holding", status.holds),
+                ("leased_urls", status.leases.urls),
+                ("unsent_urls", status.unsent_urls),
                 ("html_waiting_bytes", session.outlines.bytes if session.outlines else 0),
             ],
         ),
-        *_of_hosts(state.hosts),
+        *_of_leases(status.leases),
         *_of_requests(tasks, session.turns.waiting),
-        *samples_of(WORKER, state.observed.counts + state.counters),
-        *_observed(state.observed),
+        *samples_of(WORKER, observed.counts + worker.tally.counters),
+        *_observed(observed),
     ]
 
 
@@ -111,20 +109,10 @@ def disk_samples(stores: StoreConfig) -> list[Sample]:
     return samples(GAUGES, [*values.items(), *([] if memory is None else [("child_memory_bytes", memory)])])
 
 
-def _of_hosts(hosts: LeasedHosts) -> Iterator[Sample]:
-    now = time.monotonic()
-    states: Counter[str] = Counter()
-    for host in hosts:
-        if host.leaving:
-            states["leaving"] += 1
-        elif host.in_flight:
-            states["busy"] += 1
-        else:
-            states["ready" if host.turn.may_start(now) else "waiting"] += 1
+def _of_leases(leases: LeaseFigures) -> Iterator[Sample]:
     for state in ("busy", "ready", "waiting", "leaving"):
-        yield Sample(GAUGES["hosts"], states[state], (state,))
-    ages = sorted(now - host.arrivals.opened for host in hosts if host.arrivals is not None)
-    yield from lease_ages(GAUGES["lease_age_seconds"], ages)
+        yield Sample(GAUGES["hosts"], leases.hosts[state], (state,))
+    yield from lease_ages(GAUGES["lease_age_seconds"], leases.ages)
 
 
 def _of_requests(tasks: Tasks, waiting: int) -> Iterator[Sample]:

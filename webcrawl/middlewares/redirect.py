@@ -84,8 +84,8 @@ class RedirectMiddleware:
     def _link(self, request: Request, target: str) -> None:
         """Let the target get the credit of the redirected URL."""
         tasks = tasks_of(self._crawler)
-        if tasks.worker.importance and (url := tasks.leased(request)):
-            tasks.worker.importance.link(url.url, [target], url.depth)
+        if (credit := tasks.worker.intake.credit) and (url := tasks.leased(request)):
+            credit.link(url.url, [target], url.depth)
 
     def _pass_seen_test(self, request: Request, result: Request) -> Request:
         """Let a target through that differs from the redirected URL only in what the canonical form leaves out.

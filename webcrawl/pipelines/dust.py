@@ -13,6 +13,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.config import read
+from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import Reads
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.facts import is_html
@@ -38,14 +39,15 @@ class DustPipeline:
 
     reads = Reads.SIMHASH
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
         self._session = session
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if not read(crawler.settings, "DUST"):
             raise NotConfigured
-        return cls(Session.of(crawler))
+        return cls(crawler, Session.of(crawler))
 
     def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and item.status in _TELLING and not item.is_frame:
@@ -57,11 +59,11 @@ class DustPipeline:
         dust, canonical = self._session.dust, self._session.canonicalizer.canonical
         host, path = split(canonical(normalize(page.url)))
         if page.status in _REDIRECTS:
-            target, place = split(canonical(normalize(page.final_url)))
+            target, target_path = split(canonical(normalize(page.final_url)))
             if target == host and not page.soft_404:
-                dust.add_redirect(host, path, place)
+                tasks_of(self._crawler).worker.count_redirect(host, path, target_path)
         elif dust.wants(host, path) and (sketch := sketch_of(page, host, path)) is not None:
-            dust.add(host, path, sketch)
+            tasks_of(self._crawler).worker.compare_page(host, path, sketch)
 
 
 def sketch_of(page: Page, host: str, path: str) -> Sketch | None:

@@ -40,10 +40,7 @@ class PatternRecordsPipeline:
     def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and not item.is_frame and (outcome := self.outcome(item)):
             with suppress(InvalidURL):  # a local file
-                worker, (host, path) = tasks_of(self._crawler).worker, split(item.url)
-                worker.patterns.add(host, path, outcome)
-                if worker.budgets and outcome != "new":
-                    worker.budgets.waste(host)
+                tasks_of(self._crawler).worker.count_page(*split(item.url), outcome)
         return item
 
     def outcome(self, page: Page) -> Outcome | None:

@@ -27,8 +27,6 @@ class Budgets:
 
     def __init__(self, ledger: Ledger, delay: float) -> None:
         """`delay`: the usual seconds between two requests to a host."""
-        self.changed: Callable[[str], None] = lambda _: None
-        """Called with an owner when it is over its budget now, or no longer."""
         self._ledger, self._delay = ledger, delay
         self._entries: dict[str, Entry] = {}
         self._known: OrderedDict[str, Spending] = OrderedDict()
@@ -93,14 +91,17 @@ class Budgets:
         """Whether a leased host is over a budget and the engine does not know it: others come first."""
         return not lease.over and bool(self.over(lease.host))
 
-    async def send_if_due(self, shards: Sequence[int]) -> None:
-        """Sends what has been counted from time to time; `shards` are those that this worker serves."""
+    async def send_if_due(self, shards: Sequence[int], changed: Callable[[str], None]) -> None:
+        """Sends what has been counted from time to time; `shards` are those that this worker serves.
+
+        `changed` is called with each owner that is over its budget now, or no longer.
+        """
         now = time.monotonic()
         if now < self._send_at and len(self._entries) < _MOST_ENTRIES:
             return
         self._send_at = now + _EVERY_SECONDS
         entries, self._entries = self._entries, {}
-        changed = []
+        owners_changed = []
         for owner, spending in (await self._ledger.add(entries)).items():
             known = self._known.get(owner)
             if known is None and not entries[owner].spent and entries[owner].domains:
@@ -109,12 +110,12 @@ class Budgets:
             self._known.move_to_end(owner)
             if spending.is_over != (owner in self._over):
                 self._over ^= {owner}
-                changed.append(owner)
+                owners_changed.append(owner)
         while len(self._known) > _MOST_KNOWN:
             self._over.discard(self._known.popitem(last=False)[0])
-        for owner in changed:
-            self.changed(owner)
-        for _ in range(1 + bool(changed)):  # hosts that are over now wait from now on
+        for owner in owners_changed:
+            changed(owner)
+        for _ in range(1 + bool(owners_changed)):  # hosts that are over now wait from now on
             self._slowdown = slowdown(*await self._ledger.slow_down(shards, self._slowdown, self._delay))
 
     async def send_last(self) -> None:

@@ -1,4 +1,4 @@
-"""The rules for DUST that one worker knows of the hosts that it crawls, and what it tells the engine."""
+"""The DUST rules that one worker knows of its hosts, and what it tells the engine of them."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class _Site:
 class Dust:
     """The rules of hosts.
 
-    The engine gives what it has with the lease of a host, and gets it back with the host, or when other rules are used
-    than before. A host and its "www." name share what this worker knows.
+    The engine gives the evidence for the rules with the lease of a host. It gets the evidence back with the host, or
+    when other rules are used than before. A host and its "www." name share what this worker knows.
 
-    admit        applies the filters of URLs: a URL that they drop or change is not made of another one
-    fingerprint  of a URL, for the seen test
-    distance     in so many bits the SimHashes of texts may differ that count as the same
-    enabled      whether what the engine has is used
+    admit        applies the filters of URLs; a rule must not make a URL that they drop or change
+    fingerprint  returns the fingerprint of a URL for the seen test
+    distance     the number of bits in which SimHashes of texts may differ that count as the same
+    enabled      whether the evidence of the engine is used
     """
 
     def __init__(
@@ -59,10 +59,6 @@ class Dust:
         *,
         enabled: bool = True,
     ) -> None:
-        self.changed: Callable[[str], None] = lambda _: None
-        """Called with a host when other rules of it are used than before."""
-        self.queue: Callable[[Candidate], int] = lambda _: 0
-        """Adds a URL, and returns how many discovered URLs the engine must have before it has this one."""
         self.active: dict[str, SiteDust] = {}
         """The hosts with rules."""
         self._admit = admit
@@ -100,51 +96,53 @@ class Dust:
         self._kinds[name] = kinds
         return kinds.bit_count() > 1 or bool(variants(path))
 
-    def add(self, host: str, path: str, sketch: Sketch) -> None:
-        """Compares a page with others of its site."""
+    def add(self, host: str, path: str, sketch: Sketch) -> Sequence[str]:
+        """Compares a page with others of its site; returns the hosts whose rules have changed."""
         name = site_of(host)
-        if self._keep(name).dust.add(host, path, sketch, self._distance):
-            self._change(name)
+        return self._changed(name) if self._keep(name).dust.add(host, path, sketch, self._distance) else ()
 
-    def add_redirect(self, host: str, path: str, target: str) -> None:
-        """Takes a redirect within a host, of a path to another one, for a sign that the simpler URL works."""
+    def add_redirect(self, host: str, path: str, target: str) -> Sequence[str]:
+        """Takes a redirect from a path of a host to another path for a sign that the simpler URL works.
+
+        Returns the hosts whose rules have changed.
+        """
         name = site_of(host)
-        if (site := self._sites.get(name)) and site.dust.add_redirect(path, target):
-            self._change(name)
+        site = self._sites.get(name)
+        return self._changed(name) if site and site.dust.add_redirect(path, target) else ()
 
     def rewrite(self, host: str, path: str, *, may_try: bool = False) -> Rewritten | None:
         """Returns what the rules of a host make of a URL, if the filters pass it; None if they change nothing."""
         site = self.active.get(host)
-        found = site.rewrite(host, path, may_try=may_try) if site is not None else None
-        if found is None:
+        rewritten = site.rewrite(host, path, may_try=may_try) if site is not None else None
+        if rewritten is None:
             return None
-        reduced, is_trial = found
+        reduced, is_trial = rewritten
         url = reduced.host + reduced.path
         return Rewritten(url, is_trial) if self._admit(url) == url else None
 
     def simplest(self, links: Sequence[str]) -> Sequence[str]:
-        """Returns links with those replaced that the rules of their hosts make simpler."""
+        """Returns links, as the rules of their hosts rewrite them."""
         if not self.active:
             return links
-        found = [self.rewrite(*split(link)) for link in links]
-        return [simpler.url if simpler else link for link, simpler in zip(links, found, strict=True)]
+        rewritten = [self.rewrite(*split(link)) for link in links]
+        return [simpler.url if simpler else link for link, simpler in zip(links, rewritten, strict=True)]
 
-    def replace(self, url: LeasedURL) -> int | None:
-        """Queues a simpler URL instead of a leased one, and returns the result of `queue`; None if there is none.
+    def replacement(self, url: LeasedURL) -> Candidate | None:
+        """Returns the simpler URL that is to be queued instead of a leased URL; None if there is none.
 
-        Seeds, requests of a spider, trials, and URLs that were tried or have a date stay. So do those of which the seen
-        test does not tell the simpler URL apart.
+        Seeds, requests of a spider, trials, and URLs that were tried or have a date are not replaced, nor are URLs that
+        the seen test does not tell from the simpler URL.
         """
         if url.host not in self.active or not url.depth or url.extra is not None or url.attempts or url.dated:
             return None
-        found = self.rewrite(url.host, url.path)
-        if found is None or (mark := self._fingerprint(found.url)) == self._fingerprint(url.url):
+        simpler = self.rewrite(url.host, url.path)
+        if simpler is None or (mark := self._fingerprint(simpler.url)) == self._fingerprint(url.url):
             return None
-        host, path = split(found.url)
-        return self.queue(Candidate(host, path, mark, url.level, url.depth, url.referrer))
+        host, path = split(simpler.url)
+        return Candidate(host, path, mark, url.level, url.depth, url.referrer)
 
-    def to_tell(self, host: str, *, last: bool) -> bytes | None:
-        """Returns what the engine is to know; None if it needs nothing new. `last`: the host is released."""
+    def unsaved(self, host: str, *, last: bool) -> bytes | None:
+        """Returns the evidence that the engine is to get; None if it needs none now. `last`: the host is released."""
         site = self._sites.get(site_of(host))
         if site is None or not (host in self._urgent or last):
             return None
@@ -154,8 +152,8 @@ class Dust:
         self._urgent.discard(host)
         return None
 
-    def told(self, host: str, packed: bytes | None) -> None:
-        """Records what the engine has got."""
+    def saved(self, host: str, packed: bytes | None) -> None:
+        """Records that the engine has got this evidence; None if it got none."""
         if packed is not None and (site := self._sites.get(site_of(host))):
             self._note(site, host, packed)
             self._urgent.discard(host)
@@ -178,12 +176,12 @@ class Dust:
                 self._urgent.discard(host)
         return site
 
-    def _change(self, name: str) -> None:
-        """Tells that other rules of a site are used than before."""
+    def _changed(self, name: str) -> Sequence[str]:
+        """Uses the rules of a site that have changed, and returns its hosts."""
         self._update(name)
-        for host in hosts_of(name):
-            self._urgent.add(host)
-            self.changed(host)
+        hosts = hosts_of(name)
+        self._urgent.update(hosts)
+        return hosts
 
     def _update(self, name: str) -> None:
         dust = self._sites[name].dust

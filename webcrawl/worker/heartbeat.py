@@ -1,39 +1,83 @@
-"""A worker's heartbeat: extends its leases, reclaims those of dead workers, and reads the state of the crawl."""
+"""A worker's heartbeat: extends its leases, reclaims those of dead workers, and tells the engine how the worker is."""
 
 from __future__ import annotations
 
 import logging
 import math
+import resource
+import sys
 import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from heapq import nlargest
+from pathlib import Path
 
+from webcrawl.errors import EngineUnavailable
+from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.figures import figures
+from webcrawl.frontier.history import SAMPLE_SECONDS, History
+from webcrawl.frontier.vitals import AllVitals, Vitals
+from webcrawl.hosts.costs import ALL, Cost, Costs, Load, with_domains
 from webcrawl.metrics.totals import DEAD
 from webcrawl.worker.backpressure import Backpressure
-from webcrawl.worker.cost_reports import CostReports
-from webcrawl.worker.lease_safety import LeaseSafety
-from webcrawl.worker.state import WorkerState
-from webcrawl.worker.vitals import VitalsReports
+from webcrawl.worker.leased_hosts import LeasedHosts
+from webcrawl.worker.leasing import LeaseSafety
+from webcrawl.worker.membership import Membership
+from webcrawl.worker.permits import Permits
+from webcrawl.worker.reporter import Tally
 
 logger = logging.getLogger(__name__)
 
 _BEAT_SECONDS = 2.0
+_SPEED_BEATS = 15
+_MOST_HOSTS = 10
+_PROCESSED_SECONDS, _MOST_PROCESSED = 2.0, 1_000
+"""The oldest pages that are processed for so many seconds are shown, up to this number."""
+_STATM = Path("/proc/self/statm")
+
+Processing = Callable[[float], Sequence[tuple[str, float]]]
+"""Returns the URLs that were fetched by a monotonic time and are still processed, each with the time of its fetch."""
 
 
 class Heartbeat:
-    """The heartbeat of one worker."""
+    """The heartbeat of one worker.
 
-    def __init__(self, state: WorkerState, safety: LeaseSafety, backpressure: Backpressure) -> None:
+    `finish` is called with the reason "stopped" when an operator has stopped the crawl.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        crawl: Crawl,
+        hosts: LeasedHosts,
+        membership: Membership,
+        permits: Permits,
+        safety: LeaseSafety,
+        backpressure: Backpressure,
+        tally: Tally,
+        costs: CostReports,
+        vitals: VitalsReports,
+        finish: Callable[[str], None],
+    ) -> None:
         self.paused = False
         """An operator paused the crawl."""
         self.holds = False
         """The stores accept nothing more, and the engine knows it."""
-        self._state = state
+        self._frontier = frontier
+        self._crawl = crawl
+        self._hosts = hosts
+        self._membership = membership
+        self._permits = permits
         self._safety = safety
-        self.backpressure = backpressure
-        self._costs = CostReports(state.costs, state.hosts, state.crawl)
-        self._vitals = VitalsReports(state)
+        self._backpressure = backpressure
+        self._tally = tally
+        self._costs = costs
+        self._vitals = vitals
+        self._finish = finish
         self._stops: int | None = None
         """How often the crawl had been stopped when this worker began."""
-        self._every = min(_BEAT_SECONDS, state.frontier.lease_seconds / 4)
+        self._every = min(_BEAT_SECONDS, frontier.lease_seconds / 4)
         self._last = -math.inf
 
     @property
@@ -46,23 +90,26 @@ class Heartbeat:
         """Whether the next heartbeat should be sent."""
         return time.monotonic() - self._last > self._every
 
-    async def beat(self) -> None:
-        """Extends all leases, reclaims those of dead workers, updates membership and pause, and sends costs."""
-        state, sent = self._state, time.monotonic()
-        beat = await state.crawl.workers.beat(seeding=state.seeding)
+    async def beat(self, *, seeding: bool) -> None:
+        """Extends all leases, reclaims those of dead workers, updates membership and pause, and sends costs.
+
+        `seeding`: this worker may add more seeds.
+        """
+        sent = time.monotonic()
+        beat = await self._crawl.workers.beat(seeding=seeding)
         self._set_paused(beat.paused)
         if self._stops is None:
             self._stops = beat.stops
         elif beat.stops > self._stops:
-            state.finish("stopped")
-        state.permits.valid_until = sent + state.crawl.worker_seconds
+            self._finish("stopped")
+        self._permits.valid_until = sent + self._crawl.worker_seconds
         await self._extend(sent)
         await self._reap(sent)
         if self.holds:
-            await state.crawl.workers.hold(self.backpressure.reason)
-        await state.membership.update()
+            await self._crawl.workers.hold(self._backpressure.reason)
+        await self._membership.update()
         await self._costs.send()
-        await self._vitals.send(state.crawl.worker_seconds)
+        await self._vitals.send(self._crawl.worker_seconds)
         self._last = sent
 
     async def end(self) -> None:
@@ -75,21 +122,19 @@ class Heartbeat:
 
         An embedded engine is young whenever a crawl starts, and its workers do not outlive its machine.
         """
-        frontier = self._state.frontier
-        age = await frontier.engine.age()
-        young = age < frontier.lease_seconds and not frontier.engine.embedded
-        if young and await self._state.crawl.workers.count_alive():
+        age = await self._frontier.engine.age()
+        young = age < self._frontier.lease_seconds and not self._frontier.engine.embedded
+        if young and await self._crawl.workers.count_alive():
             # from now, not from the start: the other workers could not ask the engine while it loaded its data
             self._safety.leave_to_others(time.monotonic())
-            self._state.leave_addresses(self._safety.answer_seconds)
 
     async def update_hold(self) -> None:
         """Holds while the stores accept nothing more: nothing is fetched, and fetched pages wait."""
-        reason = self.backpressure.reason
+        reason = self._backpressure.reason
         if bool(reason) == self.holds:
             return
         # first, so that it is repeated if the engine is unavailable
-        await self._state.crawl.workers.hold(reason)
+        await self._crawl.workers.hold(reason)
         self.holds = bool(reason)
         if reason:
             logger.warning("The stores accept nothing more (%s): holding, nothing is lost.", reason)
@@ -97,24 +142,23 @@ class Heartbeat:
             logger.warning("The stores accept pages again; the crawl continues.")
 
     async def _extend(self, sent: float) -> None:
-        hosts = self._state.hosts
-        lost = await self._state.frontier.extend([host.lease for host in hosts])
-        for lease in [host.lease for host in hosts]:
+        lost = await self._frontier.extend([host.lease for host in self._hosts])
+        for lease in [host.lease for host in self._hosts]:
             if lease.host in lost:
-                hosts.lose(lease.host)
-            elif hosts.extend(lease, self._safety.until(sent)):
-                self._state.delay_changed(lease.host)
+                self._hosts.lose(lease.host)
+            else:
+                self._hosts.extend(lease, self._safety.until(sent))
 
     async def _reap(self, sent: float) -> None:
         """Reclaims the leases of dead workers; `sent` is the time of this heartbeat."""
         if not self._safety.may_reap(sent, self._last):
             return
         # a worker that was suspended during a request may still get its answer
-        hosts, buried = await self._state.frontier.reap(
+        hosts, buried = await self._frontier.reap(
             delay=self._safety.delay, answer=self._safety.answer_seconds
         )
         if buried:
-            self._state.counters[f"{DEAD}worker"] += buried
+            self._tally.counters[f"{DEAD}worker"] += buried
         if hosts:
             logger.warning("Reclaimed %d hosts of dead workers; %d URLs became dead letters.", hosts, buried)
 
@@ -122,3 +166,107 @@ class Heartbeat:
         if paused != self.paused:
             logger.info("The crawl is paused." if paused else "The crawl was resumed.")
         self.paused = paused
+
+
+class CostReports:
+    """Tells the engine what hosts have cost since the last heartbeat, and what they use now."""
+
+    def __init__(self, costs: Costs, hosts: LeasedHosts, crawl: Crawl) -> None:
+        self._costs = costs
+        self._hosts = hosts
+        self._crawl = crawl
+
+    async def send(self) -> None:
+        """Sends what hosts have cost and what they use now; the costs are not lost when this raises."""
+        taken = self._costs.take()
+        await self._crawl.costs.add(taken)
+        with suppress(EngineUnavailable):  # a full engine refuses what is only shown
+            await self._crawl.costs.show(with_domains(self._loads(taken)))
+
+    def _loads(self, taken: dict[str, Cost]) -> Iterator[tuple[str, Load]]:
+        """The loads of the hosts that use something, and of the hosts and domains of `taken` that wait for a share."""
+        for host in self._hosts:
+            connections = host.turn.in_flight
+            processed = host.unsettled - len(host.urls) - host.in_flight
+            if connections or processed > 0:
+                yield host.lease.host, Load(connections, max(0, processed))
+        for name, cost in taken.items():
+            if cost.waits and name != ALL and "://" not in name:
+                yield name, Load(waits=cost.waits)
+
+
+class VitalsReports:
+    """Tells the engine how a worker is doing, with each heartbeat. One worker of the crawl also takes samples.
+
+    The samples are the history of the crawl. `processing` returns the pages that are processed.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        crawl: Crawl,
+        hosts: LeasedHosts,
+        membership: Membership,
+        permits: Permits,
+        processing: Processing,
+    ) -> None:
+        self._frontier = frontier
+        self._crawl = crawl
+        self._hosts = hosts
+        self._membership = membership
+        self._permits = permits
+        self._processing = processing
+        self._all = AllVitals(crawl.engine, crawl.keys)
+        self._history = History(crawl.engine, crawl.keys)
+        self._started = time.time()
+        self._pages: deque[tuple[float, int]] = deque([(time.monotonic(), 0)], maxlen=_SPEED_BEATS)
+        self._sampled = -math.inf
+
+    async def send(self, seconds: float) -> None:
+        """Stores the vitals for so many seconds, and takes a sample if one is due."""
+        crawl = self._crawl
+        with suppress(EngineUnavailable):  # a full engine refuses what is only shown
+            await self._all.put(crawl.worker, self._vitals(), seconds)
+        if crawl.worker == min(self._membership.peers) and time.monotonic() - self._sampled >= SAMPLE_SECONDS:
+            await self.sample()
+
+    async def sample(self) -> None:
+        """Adds the figures of now to the history of the crawl."""
+        self._sampled = time.monotonic()
+        await self._history.add(await figures(self._frontier, self._crawl))
+
+    def _vitals(self) -> Vitals:
+        hosts, pages = list(self._hosts), self._permits.pages
+        self._pages.append((now := time.monotonic(), pages))
+        since, before = self._pages[0]
+        slowest = nlargest(_MOST_HOSTS, hosts, key=lambda host: host.turn.latency)
+        busiest = nlargest(_MOST_HOSTS, hosts, key=lambda host: host.turn.in_flight)
+        waiting = nlargest(_MOST_HOSTS, hosts, key=lambda host: host.turn.wait(now))
+        return Vitals(
+            self._started,
+            _resident_bytes(),
+            len(hosts),
+            sum(len(host.urls) for host in hosts),
+            sum(host.turn.in_flight for host in hosts),
+            max(0, sum(host.unsettled - len(host.urls) - host.in_flight for host in hosts)),
+            pages,
+            (pages - before) / (now - since) if now > since else 0.0,
+            [(host.lease.host, host.turn.latency) for host in slowest if host.turn.latency],
+            {host.lease.host: host.turn.pace(now) for host in (*slowest, *busiest, *waiting)},
+            self._long_processed(now),
+        )
+
+    def _long_processed(self, now: float) -> list[tuple[str, float]]:
+        """The pages that are processed for long, with the time since 1970 at which they were fetched."""
+        pages = self._processing(now - _PROCESSED_SECONDS)[:_MOST_PROCESSED]
+        offset = time.time() - now
+        return [(url, fetched + offset) for url, fetched in pages]
+
+
+def _resident_bytes() -> int:
+    """The resident memory of this process; where the system does not say, the most that it ever had."""
+    try:
+        return int(_STATM.read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import itertools
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,10 +17,7 @@ from webcrawl.frontier import Lease, LeasedURL, Report, Settlement
 from webcrawl.hosts.politeness import HostTurn
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
-from webcrawl.worker.arrivals import Arrivals
-from webcrawl.worker.budgets import Budgets
-from webcrawl.worker.dust import Dust
-from webcrawl.worker.patterns import Patterns
+from webcrawl.worker.link_intake import LinkIntake
 
 _LOOK_AGAIN_SECONDS = 0.05
 
@@ -32,6 +30,50 @@ class Settled(NamedTuple):
     """How many discovered URLs the engine must have first; its links are among them."""
     at: float | None = None
     """Monotonic time at which it was settled, if that is observed."""
+
+
+class Arrivals:
+    """When the URLs of one lease came to this worker, for metrics and traces.
+
+    Observes how long each URL waits until it is handed out, and then for its acknowledgement.
+    """
+
+    def __init__(self, observed: Observations) -> None:
+        self.opened = time.monotonic()
+        """When the host was leased."""
+        self._observed = observed
+        self._at: dict[int, float] = {}
+        self._handed: dict[int, str] = {}
+        """The URLs that were handed out and are not acknowledged."""
+
+    def add(self, urls: Iterable[LeasedURL]) -> None:
+        """Notes that these URLs were leased now."""
+        now = time.monotonic()
+        self._at.update((url.index, now) for url in urls)
+
+    def hand_out(self, url: LeasedURL, now: float) -> None:
+        """Observes how long a URL has waited, unless it was handed out before and put back."""
+        if (at := self._at.pop(url.index, None)) is not None:
+            if self._observed.traces is not None:
+                self._observed.traces.begin(url, at)
+                self._handed[url.index] = url.url
+            self._observed.stage("queue", url.url, at, now)
+            if url.is_observed and url.queued_at is not None:
+                # by the clock of the day, because the worker that queued it may be on another machine
+                self._observed.queued.observe(time.time() - url.queued_at)
+
+    def acknowledge(self, settlement: Settlement, at: float, now: float) -> None:
+        """Observes that the engine has acknowledged a URL that was settled at a monotonic time."""
+        url = self._handed.pop(settlement.index, "")
+        self._observed.stage("acknowledgement", url, at, now)
+        if self._observed.traces is not None:
+            self._observed.traces.end(url, now, settlement)
+
+    def close(self) -> None:
+        """Ends the traces of URLs that this worker did not finish: the lease was lost, or they were given back."""
+        if self._observed.traces is not None:
+            for url in self._handed.values():
+                self._observed.traces.end(url, time.monotonic())
 
 
 @dataclass(slots=True)
@@ -86,29 +128,28 @@ class LeasedHost:
         self.drained = True
         return buried
 
-    def without_sunk(self, urls: Sequence[LeasedURL], patterns: Patterns) -> Sequence[LeasedURL]:
-        """Settles those of new URLs whose pattern has sunk; returns the others."""
-        sunk = [patterns.sink(url) for url in urls]
+    def admit(self, urls: Sequence[LeasedURL], intake: LinkIntake) -> Sequence[LeasedURL]:
+        """Settles new URLs that simpler ones replace, and those whose pattern has sunk; returns the others."""
+        if self.lease.host in intake.dust.active:
+            urls = self._without_replaced(urls, intake)
+        sunk = [intake.patterns.sink(url) for url in urls]
         if not any(sunk):
             return urls
-        self.settled += [Settled(one) for one in sunk if one]
-        return [url for url, one in zip(urls, sunk, strict=True) if not one]
+        self.settled += [Settled(settlement) for settlement in sunk if settlement]
+        return [url for url, settlement in zip(urls, sunk, strict=True) if not settlement]
 
-    def without_replaced(self, urls: Sequence[LeasedURL], dust: Dust) -> Sequence[LeasedURL]:
-        """Settles those of new URLs instead of which a simpler one is queued; returns the others."""
-        if self.lease.host not in dust.active:
-            return urls
+    def _without_replaced(self, urls: Sequence[LeasedURL], intake: LinkIntake) -> Sequence[LeasedURL]:
         kept: list[LeasedURL] = []
         for url in urls:
-            if (after := dust.replace(url)) is None:
+            if (after := intake.replace(url)) is None:
                 kept.append(url)
             else:
                 self.settled.append(Settled(Settlement(url.index), after))
         return kept
 
-    def reconsider(self, patterns: Patterns, dust: Dust) -> None:
-        """Settles the URLs not handed out whose pattern has sunk, or that are replaced, since they were leased."""
-        kept = self.without_sunk(self.without_replaced(self.urls, dust), patterns)
+    def reconsider(self, intake: LinkIntake) -> None:
+        """Settles the URLs not handed out that are replaced, or whose pattern has sunk, since they were leased."""
+        kept = self.admit(self.urls, intake)
         if len(kept) < len(self.urls):
             self.unsettled -= len(self.urls) - len(kept)
             self.urls = deque(kept)
@@ -116,36 +157,39 @@ class LeasedHost:
 
     def report(self, sent: int) -> Report:
         """The settled URLs whose links are among the first `sent` discovered URLs, which the engine has."""
-        ready = list(itertools.takewhile(lambda one: one.after <= sent, self.settled))
-        return Report(self.lease, tuple(one.settlement for one in ready))
+        ready = itertools.takewhile(lambda settled: settled.after <= sent, self.settled)
+        return Report(self.lease, tuple(settled.settlement for settled in ready))
 
 
 class LeasedHosts:
-    """Hands out URLs in the order in which their hosts are due. `wake` is called when that order changes.
+    """Hands out URLs in the order in which their hosts are due.
 
-    Each leased host is open in `turns`.
+    turns     in which each leased host is open
+    intake    knows which leased URLs sink or are replaced, and which hosts are over a budget
+    wake      is called when the order changes in which hosts are due
+    changed   is set when a host has something to report
+    observed  gets what metrics and traces need; None without them
     """
 
     def __init__(
         self,
         turns: Turns,
+        intake: LinkIntake,
         wake: Callable[[], None],
-        patterns: Patterns,
-        dust: Dust,
-        budgets: Budgets | None,
+        changed: asyncio.Event | None = None,
         observed: Observations | None = None,
     ) -> None:
-        self.report: Callable[[str], None] = lambda _: None
-        """Called with a host that is to be released because it is over a budget."""
-        self.budgets = budgets
+        self.to_report: set[str] = set()
+        """Hosts to include in the next report. A host may not be leased any more."""
         self._turns = turns
-        self.patterns, self.dust = patterns, dust
+        self._intake = intake
         self._wake = wake
+        self._changed = changed or asyncio.Event()
+        self._observed = observed
         self._lost: list[str] = []
         self._hosts: dict[str, LeasedHost] = {}
         self._due: list[tuple[float, int, str]] = []
         self._order = itertools.count()
-        self.observed = observed
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -180,24 +224,26 @@ class LeasedHosts:
             gap=lease.gap,
         )
         host = LeasedHost(lease, turn, self._turns.config_of(lease.host).concurrency)
-        if self.observed is not None:
-            host.arrivals = Arrivals(self.observed)
+        if self._observed is not None:
+            host.arrivals = Arrivals(self._observed)
         self._hosts[lease.host] = host
-        self.patterns.open(lease.host, lease.patterns)
-        self.dust.open(lease.host, lease.dust, lease.dust_off)
+        self._intake.open(lease)
         self.add_urls(host, lease.urls)
+        if host.settled:  # URLs that have sunk or were replaced
+            self.report(lease.host)
 
-    def extend(self, lease: Lease, until: float) -> bool:
-        """Extends a lease; returns True if an operator has changed the host's delay."""
+    def extend(self, lease: Lease, until: float) -> None:
+        """Extends a lease to a monotonic time, and takes the delay that an operator has set."""
         self._turns.places.extend(lease.host, until)
-        return self._turns.set_delay(lease.host, lease.delay)
+        if self._turns.set_delay(lease.host, lease.delay):
+            self.delay_changed(lease.host)
 
     def add_urls(self, host: LeasedHost, urls: Sequence[LeasedURL]) -> None:
         """Adds URLs, sorted by level, behind those of the same level.
 
-        Those whose pattern has sunk, and those that are replaced by simpler ones, are settled.
+        URLs whose pattern has sunk, and URLs that simpler ones replace, are settled.
         """
-        urls = host.without_sunk(host.without_replaced(urls, self.dust), self.patterns)
+        urls = host.admit(urls, self._intake)
         overtaken = bool(urls and host.urls and urls[0].level < host.urls[-1].level)
         host.urls.extend(urls)
         if host.arrivals is not None:
@@ -212,13 +258,33 @@ class LeasedHosts:
         if (arrivals := self._hosts.pop(name).arrivals) is not None:
             arrivals.close()
         self._turns.places.close(name)
-        self.patterns.close(name)
-        self.dust.close(name)
+        self._intake.close(name)
 
     def lose(self, name: str) -> None:
         """Removes a host whose lease was lost."""
         self._lost.append(name)
         self.drop(name)
+
+    def report(self, name: str) -> None:
+        """Includes a host in the next report."""
+        self.to_report.add(name)
+        self._changed.set()
+
+    def release(self, name: str) -> None:
+        """Hands out no more URLs of a host, and releases it when no fetch is in flight."""
+        self._hosts[name].leaving = True
+        self.report(name)
+
+    def reconsider(self, name: str) -> None:
+        """Settles the URLs of a host that sink or are replaced now, and reports what its pages have told."""
+        if (host := self._hosts.get(name)) is not None:
+            host.reconsider(self._intake)
+            self.report(name)
+
+    def delay_changed(self, name: str) -> None:
+        """Reschedules a host whose delay has changed, and reports the new delay."""
+        self.reschedule(name)
+        self.report(name)
 
     def take_lost(self) -> list[str]:
         """Returns the hosts whose leases were lost since the last call."""
@@ -230,6 +296,7 @@ class LeasedHosts:
 
         `allowed` is called before a URL is handed out, and may prevent it.
         """
+        budgets = self._intake.budgets
         while self._due and self._due[0][0] <= now:
             _, _, name = heapq.heappop(self._due)
             host = self._hosts.get(name)
@@ -238,9 +305,8 @@ class LeasedHosts:
             if not host.turn.may_start(now):
                 self._schedule(host)
                 continue
-            if self.budgets and self.budgets.sinks(host.lease):
-                host.leaving = True
-                self.report(name)
+            if budgets and budgets.sinks(host.lease):
+                self.release(name)
                 continue
             if not allowed():
                 heapq.heappush(self._due, (now, next(self._order), name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 
 from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.policies.pattern_records import LOWEST_OF_ALL, HostPatterns, Outcome
@@ -13,17 +12,17 @@ MOST_HOSTS = 2_000
 """Hosts whose records a worker keeps, the last ones with pages. Those of 64 patterns take 15 kB."""
 
 
-class Patterns:
+class KnownPatterns:
     """The records of hosts.
 
-    A host is leased to one worker at a time, which has the records then: the engine gives them with the lease and
-    gets them back when they have changed what sinks, or with the host. It has none of a host of which nothing sinks.
+    A host is leased to one worker at a time, and this worker has the records of the host. The engine gives the records
+    with the lease. It gets them back when other patterns sink, or with the host. It has no records of a host of which
+    nothing sinks.
+
     `sinks_leased`: URLs that were queued before their pattern sank are queued again when they are leased.
     """
 
     def __init__(self, *, sinks_leased: bool = True) -> None:
-        self.changed: Callable[[str], None] = lambda _: None
-        """Called with a host when other patterns of it sink than before."""
         self._sinks_leased = sinks_leased
         self._hosts: OrderedDict[str, HostPatterns] = OrderedDict()
         self._stored: dict[str, bytes] = {}
@@ -39,19 +38,20 @@ class Patterns:
         else:
             self._stored.pop(host, None)
 
-    def add(self, host: str, path: str, outcome: Outcome) -> None:
-        """Counts a page."""
+    def add(self, host: str, path: str, outcome: Outcome) -> bool:
+        """Counts a page; returns True if other patterns of the host sink than before."""
         known = self._hosts.get(host)
         if known is None:
             known = self._keep(host, HostPatterns())
         else:
             self._hosts.move_to_end(host)
-        if known.add(path, outcome):
+        changed = known.add(path, outcome)
+        if changed:
             self._urgent.add(host)
-            self.changed(host)
+        return changed
 
     def add_links(self, host: str, path: str, links: int) -> None:
-        """Counts URLs that were first found on a page."""
+        """Counts the links of a page to URLs that were new."""
         if known := self._hosts.get(host):
             known.add_links(path, links)
 
@@ -72,7 +72,7 @@ class Patterns:
         """Returns the settlement of a leased URL that is to be queued again at the lowest level, or None.
 
         Seeds, requests of a spider, and URLs that were tried, have a date or got their level from an operator keep
-        it.
+        their level.
         """
         if not self._sinks_leased or url.level >= LOWEST or self.levels(url.host, url.path) < LOWEST_OF_ALL:
             return None
@@ -82,8 +82,8 @@ class Patterns:
             return None
         return Settlement(url.index, "sink", reason=str(LOWEST))
 
-    def to_tell(self, host: str, *, last: bool) -> bytes | None:
-        """Returns what the engine is to know; None if it needs nothing new. `last`: the host is released."""
+    def unsaved(self, host: str, *, last: bool) -> bytes | None:
+        """Returns the records that the engine is to get; None if it needs none now. `last`: the host is released."""
         if not (host in self._urgent or last):
             return None
         known, stored = self._hosts.get(host), self._stored.get(host, b"")
@@ -92,8 +92,8 @@ class Patterns:
         packed = known.pack() if known.sunk else b""
         return None if packed == stored else packed
 
-    def told(self, host: str, packed: bytes | None) -> None:
-        """Records what the engine has got."""
+    def saved(self, host: str, packed: bytes | None) -> None:
+        """Records that the engine has got these records; None if it got none."""
         if packed is not None:
             self._urgent.discard(host)
             if packed:

@@ -37,6 +37,8 @@ class Permits:
         """Monotonic time at which the engine may have given the free permits to others."""
         self.short = False
         """A permit was wanted and none was free."""
+        self.pages = 0
+        """Pages that this worker has finished."""
 
     @property
     def low(self) -> bool:
@@ -60,6 +62,7 @@ class Permits:
         """Uses the permit of a URL that was a page, or frees it."""
         if page:
             self._used += 1
+            self.pages += 1
         else:
             self._free += 1
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import time
+from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
@@ -26,7 +28,7 @@ class Stage(StrEnum):
     """Its results or links are to be sent to the engine, which then gives more URLs."""
 
 
-class HostState(NamedTuple):
+class LeasedHostState(NamedTuple):
     """One leased host. `gap`: seconds from one request to the next; `urls` are leased and not handed out.
 
     `has_more`: the engine may have more URLs of it.
@@ -39,7 +41,7 @@ class HostState(NamedTuple):
     has_more: bool
 
 
-class HostStates:
+class HostStages:
     """The states of at most `most` leased hosts at a time; each call goes on with the next ones."""
 
     def __init__(self, hosts: LeasedHosts, most: int = 1_000) -> None:
@@ -47,7 +49,7 @@ class HostStates:
         self._most = most
         self._from = 0
 
-    def next(self, now: float) -> list[HostState]:
+    def next(self, now: float) -> list[LeasedHostState]:
         """Returns states at the monotonic time `now`."""
         return [_state_of(host, now) for host in self._some()]
 
@@ -60,8 +62,8 @@ class HostStates:
         return itertools.islice(self._hosts, first, first + self._most)
 
 
-def _state_of(host: LeasedHost, now: float) -> HostState:
-    return HostState(
+def _state_of(host: LeasedHost, now: float) -> LeasedHostState:
+    return LeasedHostState(
         host.lease.host,
         stage_of(host, now),
         _gap_of(host.turn),
@@ -89,3 +91,31 @@ def stage_of(host: LeasedHost, now: float) -> Stage:
     if not host.adding and host.unsettled > len(host.urls):
         return Stage.PROCESSING
     return Stage.ENGINE
+
+
+class LeaseFigures(NamedTuple):
+    """The leased hosts of a worker in figures.
+
+    `hosts`: the number of those that are `busy` with a request, `ready` to be asked, `waiting` for their turn, or
+    `leaving` to be released. `urls` are leased and not handed out. `ages`: seconds since each host was leased, sorted;
+    known with METRICS_PORT or TRACES only.
+    """
+
+    hosts: Counter[str]
+    urls: int
+    ages: list[float]
+
+
+def lease_figures(hosts: LeasedHosts) -> LeaseFigures:
+    """Returns the figures of all leased hosts."""
+    now = time.monotonic()
+    states: Counter[str] = Counter()
+    for host in hosts:
+        if host.leaving:
+            states["leaving"] += 1
+        elif host.in_flight:
+            states["busy"] += 1
+        else:
+            states["ready" if host.turn.may_start(now) else "waiting"] += 1
+    ages = sorted(now - host.arrivals.opened for host in hosts if host.arrivals is not None)
+    return LeaseFigures(states, sum(len(host.urls) for host in hosts), ages)

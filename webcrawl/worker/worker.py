@@ -1,58 +1,80 @@
-"""One worker of a crawl: leases hosts ahead, hands out the URLs that are due, and reports in batches.
+"""One worker of a crawl: leases hosts ahead, hands out the URLs that are due, and settles them.
 
-`Worker` is what the scheduler calls; its methods return at once. `webcrawl.worker.loop` talks to the engine in a task
-of its own. It adds discovered URLs before it acknowledges settled ones, so a URL leaves the frontier only when its
-outlinks are in it.
+The methods that the scheduler calls return at once. A task of the worker talks to the engine in rounds: it sends
+heartbeats, adds discovered URLs, reports settled ones and leases hosts. Discovered URLs are added before settled ones
+are acknowledged, so a URL leaves the frontier only when its outlinks are in it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import NamedTuple
 
 from webcrawl.config import FrontierConfig
+from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Settlement
-from webcrawl.frontier.bloom import BloomSeen
+from webcrawl.frontier.ledger import owners
 from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
+from webcrawl.policies.page_sketches import Sketch
+from webcrawl.policies.pattern_records import Outcome
 from webcrawl.worker.backpressure import Backpressure
-from webcrawl.worker.budgets import Budgets
-from webcrawl.worker.discovered import Discovered
-from webcrawl.worker.dust import Dust
-from webcrawl.worker.engine_restarts import EngineRestarts
-from webcrawl.worker.importance import Importance
+from webcrawl.worker.changed_files import MinedChanges, RuleChanges
+from webcrawl.worker.heartbeat import CostReports, Heartbeat, Processing, VitalsReports
 from webcrawl.worker.leased_hosts import LeasedHosts, Settled
-from webcrawl.worker.loop import Loop
+from webcrawl.worker.leasing import EngineWatch, HostLeasing, LeaseSafety, LeaseWindow
+from webcrawl.worker.link_intake import LinkIntake
 from webcrawl.worker.membership import Membership
-from webcrawl.worker.mined_changes import MinedChanges
-from webcrawl.worker.patterns import Patterns
-from webcrawl.worker.permits import Permits
-from webcrawl.worker.state import WorkerState
+from webcrawl.worker.permits import AHEAD_SECONDS, Permits
+from webcrawl.worker.reporter import Reporter, Tally
+from webcrawl.worker.stages import HostStages, LeasedHostState, LeaseFigures, lease_figures
 
-_ENDING_PATIENCE = 2.0
-MOST_DISCOVERED = 10_000
-"""Discovered URLs that may wait in memory before pages with many links wait; each takes about 500 bytes."""
-_LOOK_AGAIN_SECONDS = 0.02
+logger = logging.getLogger(__name__)
+
+_GATHER_SECONDS = 0.01
+_GATHER_LONGEST = 0.05
+_GATHER_FACTOR = 4
+_IDLE_SECONDS = 0.1
+
+
+class WorkerStatus(NamedTuple):
+    """What a worker shows in its metrics."""
+
+    engine_answers: bool
+    """Whether the engine answered last."""
+    paused: bool
+    """Whether an operator has paused the crawl."""
+    holds: bool
+    """Whether the stores accept nothing more."""
+    unsent_urls: int
+    """Discovered URLs that the engine does not have yet."""
+    leases: LeaseFigures
 
 
 class Worker:
-    """The scheduler's side of a worker.
+    """One process of a crawl.
 
-    `wake` is called when `next` may have a URL, or when the worker has finished. `bloom` replaces the engine's seen
-    set; `tails` keeps long queues in a store; `costs` are what hosts cost the process; `importance` has the links of
-    pages in work, None if it is off; `mined` reads the weights of `scrapy mine`, None if MINED is off; `patterns` has
-    the records of URL patterns, `dust` the DUST rules; `budgets` counts what names and domains spend, None if they have
-    no budgets; `observed` gets what metrics and traces need, None without them.
+    frontier, crawl  the queue of URLs and the record of the crawl, in the engine
+    turns            decide when a host may be asked
+    intake           takes in the links of pages
+    tally            what is counted for the totals of the crawl; `intake` counts into it, too
+    wake             is called when `next` may have a URL, or when the worker has finished
+    backpressure     tells whether the stores accept more
+    tails            keep long queues in a store; None keeps them in the engine
+    costs            what hosts cost the process
+    mined            reads the weights of `scrapy mine`; None if MINED is off
+    observed         gets what metrics and traces need; None without them
+    processing       returns the pages that are processed
     """
-
-    _task: asyncio.Task[None] | None = None
 
     def __init__(
         self,
@@ -60,128 +82,152 @@ class Worker:
         crawl: Crawl,
         turns: Turns,
         config: FrontierConfig,
+        intake: LinkIntake,
+        tally: Tally,
         wake: Callable[[], None],
         *,
         backpressure: Backpressure,
-        patterns: Patterns,
-        dust: Dust,
-        bloom: BloomSeen | None = None,
         tails: Tails | None = None,
         costs: Costs | None = None,
-        importance: Importance | None = None,
         mined: MinedChanges | None = None,
-        budgets: Budgets | None = None,
         observed: Observations | None = None,
+        processing: Processing = lambda _: (),
     ) -> None:
-        restarts, self.counters = EngineRestarts(frontier.engine), Counter[str]()
-        self.discovered = Discovered(frontier, restarts, bloom, self.counters)
-        self.frontier, self.crawl, self.membership = frontier, crawl, Membership(crawl, frontier.keys.shards)
-        self._state = state = WorkerState(
-            frontier=frontier,
-            crawl=crawl,
-            turns=turns,
-            config=config,
-            wake=wake,
-            hosts=LeasedHosts(turns, wake, patterns, dust, budgets, observed),
-            permits=Permits(crawl, config.max_pages),
-            membership=self.membership,
-            discovered=self.discovered,
-            counters=self.counters,
-            costs=costs or Costs(),
-            importance=importance,
+        self.intake, self.tally, self.wake = intake, tally, wake
+        self.seeding = True
+        """Whether more seeds may follow, which keeps the crawl from finishing."""
+        self.finished: str | None = None
+        """Why the crawl is over: "finished", "max_pages", "max_bytes", "stopped" or "frontier_error"; else None."""
+        self.failure: Exception | None = None
+        """The exception behind "frontier_error"."""
+        self._frontier, self._crawl, self._turns, self._config = frontier, crawl, turns, config
+        self._backpressure, self._tails, self._mined, self._observed = backpressure, tails, mined, observed
+        self._changed = asyncio.Event()
+        """Set when the task has something to do."""
+        self.membership = Membership(crawl, frontier.keys.shards)
+        self.hosts = hosts = LeasedHosts(turns, intake, wake, self._changed, observed)
+        self._stages = HostStages(hosts)
+        self._permits = permits = Permits(crawl, config.max_pages)
+        window = LeaseWindow(config.lease_hosts, config.most_lease_hosts, config.lease_urls)
+        self._safety = LeaseSafety(config.lease_seconds, turns.config.delay, turns.addresses)
+        self._engine = EngineWatch(frontier.engine, turns.ending, self._safety.answer_seconds / 2)
+        self._rules = RuleChanges(frontier, turns, hosts, self.membership)
+        self._leasing = HostLeasing(
+            frontier, turns, hosts, self.membership, window, self._safety, self._rules
         )
-        self.hosts = state.hosts
-        self.answered_hosts, self.unreachable_hosts = state.answered_hosts, state.unreachable_hosts
-        self._loop = Loop(state, restarts, backpressure, mined, alone=bloom is not None)
-        self.importance, self.patterns, self.budgets, self._tails = importance, patterns, budgets, tails
+        self._reporter = Reporter(
+            frontier, crawl, turns, hosts, intake, self.membership, permits, window, tally
+        )
+        self._heartbeat = Heartbeat(
+            frontier,
+            crawl,
+            hosts,
+            self.membership,
+            permits,
+            self._safety,
+            backpressure,
+            tally,
+            CostReports(costs or Costs(), hosts, crawl),
+            VitalsReports(frontier, crawl, hosts, self.membership, permits, processing),
+            self._finish,
+        )
+        self._given_up: set[str] = set()
+        """Hosts whose queued URLs are to become dead letters."""
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+
+    # --- what others see ---------------------------------------------------------------------------------------------
 
     @property
     def is_registered(self) -> bool:
         """Whether the engine has this worker's first heartbeat."""
-        return self._loop.heartbeat.is_registered
-
-    @property
-    def finished(self) -> str | None:
-        """Why the crawl is over: "finished", "max_pages", "max_bytes", "stopped" or "frontier_error"; else None."""
-        return self._state.finished
-
-    @property
-    def failure(self) -> Exception | None:
-        """The exception behind "frontier_error"."""
-        return self._state.failure
+        return self._heartbeat.is_registered
 
     @property
     def waits_for_permits(self) -> bool:
         """Whether a URL is due, but the other workers have reserved the rest of the page limit."""
-        return self._state.permits.short
+        return self._permits.short
 
     @property
-    def seeding(self) -> bool:
-        """Whether more seeds may follow, which keeps the crawl from finishing."""
-        return self._state.seeding
+    def waits(self) -> bool:
+        """Whether pages may wait for the stores or the engine, which accept nothing now."""
+        return self._engine.is_away or bool(self._backpressure.reason)
 
-    @seeding.setter
-    def seeding(self, seeding: bool) -> None:
-        self._state.seeding = seeding
+    def status(self) -> WorkerStatus:
+        """Returns what the worker shows in its metrics."""
+        heartbeat = self._heartbeat
+        return WorkerStatus(
+            not self._engine.is_away,
+            heartbeat.paused,
+            heartbeat.holds,
+            len(self.intake),
+            lease_figures(self.hosts),
+        )
 
-    def wake(self) -> None:
-        """Lets Scrapy's engine ask for a URL."""
-        self._state.wake()
+    def host_states(self, now: float) -> list[LeasedHostState]:
+        """Returns the states of at most a thousand hosts at the monotonic time `now`; each call goes on with others."""
+        return self._stages.next(now)
 
-    def start(self) -> None:
-        """Starts the loop."""
-        self._task = asyncio.create_task(self._loop.run())
-        if self._tails:
-            self._tails.start(self.membership.served)
+    # --- discovered URLs ---------------------------------------------------------------------------------------------
 
     def add(self, candidate: Candidate) -> bool:
         """Adds a URL to the frontier; returns False if this worker added it recently."""
-        if not self.discovered.add(candidate):
+        if not self.intake.add(candidate):
             return False
-        state = self._state
-        state.finished = None
-        state.changed.set()
+        self.finished = None
+        self._changed.set()
         return True
-
-    async def room(self, patience: float = math.inf) -> None:
-        """Waits while many discovered URLs have not been sent to the engine, unless they no longer are.
-
-        `patience`: the seconds after which they no longer are if the engine got none.
-        """
-        while (
-            len(self.discovered) > MOST_DISCOVERED
-            and self._task is not None
-            and not self._task.done()
-            and time.monotonic() - self.discovered.sent_at < patience
-        ):
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     def adding_links(self, host: str) -> AbstractContextManager[None]:
         """Keeps a host from being asked while many links of one of its pages are added."""
         return self.hosts.adding_links(host)
 
+    # --- what pages tell of URLs -------------------------------------------------------------------------------------
+
+    def count_page(self, host: str, path: str, outcome: Outcome) -> None:
+        """Counts a page for the pattern of its URL. Leased URLs whose pattern sinks now are given back."""
+        intake = self.intake
+        if intake.patterns.add(host, path, outcome):
+            self.hosts.reconsider(host)
+        if intake.budgets and outcome != "new":
+            intake.budgets.waste(host)
+
+    def compare_page(self, host: str, path: str, sketch: Sketch) -> None:
+        """Compares a page with others of its site, for its DUST rules, and applies new rules to leased URLs."""
+        for changed in self.intake.dust.add(host, path, sketch):
+            self.hosts.reconsider(changed)
+
+    def count_redirect(self, host: str, path: str, target: str) -> None:
+        """Takes a redirect within a host for a sign that the simpler URL works, and applies new DUST rules."""
+        for changed in self.intake.dust.add_redirect(host, path, target):
+            self.hosts.reconsider(changed)
+
+    # --- the way of a leased URL -------------------------------------------------------------------------------------
+
     def next(self) -> LeasedURL | None:
         """Returns a URL whose host may be asked now, or None. Call `finish_fetch` and `settle` for it."""
-        url = self.hosts.next(time.monotonic(), self._state.permits.take)
-        if url is not None and self.importance:
-            self.importance.begin(url)
-        if url is not None and self.budgets:
-            self.budgets.spend(url.host, self.importance.of(url.url) if self.importance else None)
-        if self._state.permits.low:
-            self._state.changed.set()
+        url = self.hosts.next(time.monotonic(), self._permits.take)
+        if url is not None:
+            self.intake.begin(url)
+        if self._permits.low:
+            self._changed.set()
         return url
 
     def due_in(self) -> float:
         """Seconds until `next` may have a URL; infinite when nothing is scheduled."""
-        return math.inf if self._state.permits.short else max(0.0, self.hosts.next_at() - time.monotonic())
+        return math.inf if self._permits.short else max(0.0, self.hosts.next_at() - time.monotonic())
+
+    def token(self, url: LeasedURL) -> int:
+        """Returns the fencing token of a URL's lease; -1 when the lease is gone."""
+        return self.hosts.token(url.host)
 
     def finish_fetch(self, url: LeasedURL, token: int) -> None:
         """Ends the fetch of a URL, successful or not: the next URL of its host may be scheduled."""
         if host := self.hosts.of(url.host, token):
             self.hosts.finish_fetch(host)
             if host.turn.given_up:
-                self._state.given_up.add(url.host)
-                self._state.changed.set()
+                self._given_up.add(url.host)
+                self._changed.set()
 
     def settle(
         self, url: LeasedURL, token: int, settlement: Settlement, *, page: bool, size: int = 0
@@ -190,89 +236,220 @@ class Worker:
 
         `page`: it counts against page limits; `size` in bytes counts against byte limits.
         """
-        self._state.permits.settle(page=page)
+        self._permits.settle(page=page)
         if page:
-            self.counters["pages"] += 1
-            self._state.pages += 1
-        links = self.importance.end(url.url) if self.importance else ()
-        if self.importance and settlement.verdict in ("done", "again"):
-            self.importance.remember(url.url, links)
+            self.tally.counters["pages"] += 1
+        links = self.intake.end(url.url, fetched=settlement.verdict in ("done", "again"))
         if host := self.hosts.of(url.host, token):
-            after = self.discovered.total
             settlement = replace(settlement, pages=int(page), bytes=size, links=links)
-            at = None if self._state.observed is None else time.monotonic()
-            host.settle(Settled(settlement, after, at))
-            self._state.to_report.add(url.host)
+            at = None if self._observed is None else time.monotonic()
+            host.settle(Settled(settlement, self.intake.total, at))
+            self.hosts.to_report.add(url.host)
         else:
-            self.counters["settled_too_late"] += 1
-        self._state.changed.set()
+            self.tally.counters["settled_too_late"] += 1
+        self._changed.set()
 
     def decline(self, url: LeasedURL, token: int, put_off: float | None = None) -> None:
         """Returns a URL that this worker cannot fetch now; other workers get its shard for a moment.
 
         `put_off`: seconds for which no worker is to ask its host; the shard is kept.
         """
-        self._state.permits.settle(page=False)
-        if self.importance:
-            self.importance.end(url.url)
+        self._permits.settle(page=False)
+        self.intake.end(url.url, fetched=False)
         if host := self.hosts.of(url.host, token):
             host.put_back(url)
             if put_off is None:
-                self.membership.lend(self.frontier.keys.shard(url.host))
+                self.membership.lend(self._frontier.keys.shard(url.host))
             else:
                 host.resumes = max(host.resumes, time.monotonic() + put_off)
-            self._state.to_report.add(url.host)
-        self._state.changed.set()
+            self.hosts.to_report.add(url.host)
+        self._changed.set()
 
     def delay_changed(self, host: str) -> None:
         """Reschedules a host whose delay has changed, and reports the new delay."""
-        self._state.delay_changed(host)
+        self.hosts.delay_changed(host)
 
-    def token(self, url: LeasedURL) -> int:
-        """Returns the fencing token of a URL's lease; -1 when the lease is gone."""
-        return self.hosts.token(url.host)
+    def want(self, host: str, more: int) -> None:
+        """Counts requests to a host that only this process can make, so that it leases the host.
+
+        `more` is negative when they are done.
+        """
+        self.membership.want(self._frontier.keys.shard(host), more)
+
+    # --- start and end -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts the task that talks to the engine."""
+        self._task = asyncio.create_task(self._run())
+        self.intake.sender = self._task
+        if self._tails:
+            self._tails.start(self.membership.served)
 
     async def close(self) -> None:
-        """Reports everything and releases all hosts. URLs not handed out keep their places in the queues."""
-        self._state.closing = True
-        self._state.turns.abandon()
-        self._state.changed.set()
+        """Reports everything and releases all hosts. URLs not handed out keep their order in the queues."""
+        self._closing = True
+        self._turns.abandon()
+        self._changed.set()
         if self._task:
             await self._task
         if self._tails:
             await self._tails.stop()
-        if self.importance:
-            self.importance.close()
+        if self.intake.credit:
+            self.intake.credit.close()
 
+    def _finish(self, reason: str) -> None:
+        """Ends the crawl for this worker."""
+        if self.finished != reason:
+            self.finished = reason
+            self.wake()
 
-def parts_of(worker: Worker) -> tuple[WorkerState, Loop]:
-    """Returns the parts of a worker, which only its metrics need."""
-    return worker._state, worker._loop
+    # --- the task ----------------------------------------------------------------------------------------------------
 
+    async def _run(self) -> None:
+        """Runs rounds until everything is reported, or until the frontier cannot go on."""
+        while True:
+            began = time.monotonic()
+            try:
+                if await self._engine.was_restarted():
+                    await self._on_engine_restart()
+                await self._round()
+                self._log_lost_leases()
+                self._engine.answered()
+                if self._closing:
+                    await self._report_last()
+                    return
+            except UNAVAILABLE as error:
+                self.intake.doubt(reload=not self._engine.is_away)
+                if not await self._engine.wait(error, closing=self._closing):
+                    return
+                continue
+            except Exception as error:
+                logger.exception("The frontier failed; the crawl stops.")
+                self.failure = error
+                self._finish("frontier_error")
+                return
+            await self._pause(time.monotonic() - began)
 
-def waits(worker: Worker) -> bool:
-    """Whether pages may wait for the stores or the engine, which accept nothing now."""
-    return worker._loop.waits
+    async def _on_engine_restart(self) -> None:
+        """Repeats what a restarted engine may have lost.
 
+        The engine may not know our leases. A heartbeat finds out which hosts were lost, before others lease them. Every
+        other host is released once its URLs are settled.
+        """
+        self.intake.engine_restarted()
+        for host in self.hosts:
+            host.frozen = True
+        self._safety.leave_to_others(time.monotonic())
+        await self._beat()
+        self._engine.restart_handled()
 
-def tell_processing(worker: Worker, since: Callable[[float], Sequence[tuple[str, float]]]) -> None:
-    """Lets heartbeats tell which URLs are processed for long; see `WorkerState.processing`."""
-    worker._state.processing = since
+    async def _pause(self, round_took: float) -> None:
+        """Waits for something to report. A short pause in any case makes batches, larger ones under load."""
+        await asyncio.sleep(min(max(_GATHER_SECONDS, _GATHER_FACTOR * round_took), _GATHER_LONGEST))
+        try:
+            async with asyncio.timeout(_IDLE_SECONDS):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._changed.clear()
 
+    async def _round(self) -> None:
+        heartbeat = self._heartbeat
+        # the heartbeat comes first: entries may name this worker, which must count as alive by then; and leases must
+        # not expire while a full engine rejects what is added
+        if not heartbeat.is_registered:
+            await heartbeat.check_engine_age()
+        await self._beat_if_due()
+        await self._leasing.regain()
+        while self._given_up:
+            await self._reporter.give_up(host := next(iter(self._given_up)))
+            self._given_up.discard(host)
+        if self._mined:
+            await self._mined.update()
+        await self._send_discovered()
+        if not self.hosts:
+            self._permits.give_back()
+        await self._rules.update()
+        await self._reporter.send(seeding=self.seeding, closing=self._closing)
+        if self._closing:
+            return
+        await self.intake.send_worth_if_due(self.membership.served(), self._budget_changed)
+        await heartbeat.update_hold()
+        if heartbeat.paused or heartbeat.holds:
+            self._release_all()
+        else:
+            await self._update_permits()
+            await self._leasing.lease()
+        if heartbeat.paused:
+            return
+        if not (self.hosts or self.intake or self.seeding or self.finished):
+            await self._check_finished()
 
-@asynccontextmanager
-async def turn_to_add(worker: Worker, ending: asyncio.Event) -> AsyncIterator[None]:
-    """Waits until a batch of the links of a page with many of them may be added.
+    async def _beat_if_due(self) -> None:
+        if self._heartbeat.is_due:
+            await self._beat()
 
-    A crawl that ends waits for its pages. So their batches only wait while the engine takes URLs, and let other tasks
-    run in between.
-    """
-    if not ending.is_set():
-        await worker.room()
-    if ending.is_set():
-        await worker.room(_ENDING_PATIENCE)
-        await asyncio.sleep(0)
-        yield
-    else:
-        async with worker.discovered.turn():
-            yield
+    async def _beat(self) -> None:
+        await self._heartbeat.beat(seeding=self.seeding)
+        limit = self._config.max_bytes
+        if limit and (await self._crawl.totals()).get("bytes", 0) >= limit:
+            self._finish("max_bytes")
+        if self.intake.is_alone and len(self.membership.peers) > 1:
+            raise ConfigurationError(
+                'SEEN_SET = "bloom" works with a single worker, but this crawl has several. '
+                'Set SEEN_SET = "exact" or stop the other workers.'
+            )
+
+    async def _send_discovered(self) -> None:
+        """Sends discovered URLs, with heartbeats in between so that no lease expires meanwhile."""
+        if await self.intake.send(self._beat_if_due):
+            self._leasing.retry_now()
+
+    async def _report_last(self) -> None:
+        while self.intake:
+            await self._send_discovered()
+        await self._heartbeat.end()
+        await self._reporter.send_last()
+
+    def _budget_changed(self, owner: str) -> None:
+        """Reports the leased hosts of a name or domain that is over its budget now, or no longer."""
+        for host in self.hosts:
+            if owner in owners(host.lease.host):
+                self.hosts.report(host.lease.host)
+
+    def _release_all(self) -> None:
+        """Releases each host as soon as its fetches in flight are done: the crawl is paused or holds."""
+        for host in self.hosts:
+            if not host.leaving:
+                self.hosts.release(host.lease.host)
+
+    async def _update_permits(self) -> None:
+        permits = self._permits
+        permits.give_back_unneeded(self.hosts.due(AHEAD_SECONDS))
+        if not permits.low:
+            return
+        was_short = permits.short
+        if await permits.reserve(self.hosts.due(AHEAD_SECONDS)):
+            if was_short:
+                self.wake()
+        elif all(host.unsettled == len(host.urls) for host in self.hosts) and await permits.exhausted():
+            self._finish("max_pages")
+
+    async def _check_finished(self) -> None:
+        others_seeding = (await self._crawl.workers.beat(seeding=False)).seeding
+        nothing_left = not others_seeding and await self._frontier.finished()
+        # a callback may have discovered URLs meanwhile that the engine does not have yet
+        if nothing_left and not self.intake:
+            self._finish("finished")
+
+    def _log_lost_leases(self) -> None:
+        """Logs one line, because a worker that was suspended loses all its leases at once."""
+        if lost := self.hosts.take_lost():
+            self.tally.counters["lost_leases"] += len(lost)
+            logger.warning(
+                "The lease of %s%s was lost: the host was blocked, or this worker sent no heartbeat for "
+                "FRONTIER_LEASE_SECONDS.",
+                lost[0],
+                f" (and of {len(lost) - 1} more hosts)" if len(lost) > 1 else "",
+            )

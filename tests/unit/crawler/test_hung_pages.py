@@ -14,7 +14,7 @@ from scrapy.http import Response
 from webcrawl.config import ReaderConfig
 from webcrawl.crawler.pages.hung_pages import HungPages
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
-from webcrawl.crawler.scheduling.tasks import Tasks, processing_since
+from webcrawl.crawler.scheduling.tasks import Tasks
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.frontier import LeasedURL
 
@@ -40,7 +40,7 @@ class Scraper:
 
 def tasks() -> Tasks:
     """Tasks of a worker that only takes what it is told."""
-    worker: Any = SimpleNamespace(_state=SimpleNamespace(), finish_fetch=lambda url, token: None)
+    worker: Any = SimpleNamespace(tally=SimpleNamespace(), finish_fetch=lambda url, token: None)
     turns: Any = SimpleNamespace()
     return Tasks(worker, turns, SimpleNamespace(), 2, paced=True, judged=True)  # type: ignore[arg-type]
 
@@ -89,6 +89,6 @@ def test_a_look_for_old_pages_reads_no_others() -> None:
     for age, request in enumerate((requests[4], requests[1], requests[3])):
         ours.processing[request].fetched = 100.0 + age
     del ours.processing[requests[0]].fetched  # whoever reads it fails
-    assert [request for request, _ in processing_since(ours, 101.0)] == [requests[4], requests[1]]
-    assert processing_since(ours, 99.0) == []
+    assert [request for request, _ in ours.processing_since(101.0)] == [requests[4], requests[1]]
+    assert ours.processing_since(99.0) == []
     assert len(ours.processing) == 4

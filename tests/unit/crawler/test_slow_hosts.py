@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from webcrawl.crawler.slow_hosts import SlowHost, SlowHosts, hosts_line, shown
-from webcrawl.worker.stages import HostState, Stage
+from webcrawl.worker.stages import LeasedHostState, Stage
 
 hosts = st.dictionaries(
     st.integers(0, 99).map("http://h{}.test".format),
@@ -33,7 +33,7 @@ class Queues:
 
 @given(hosts)
 def test_a_few_looks_find_the_slowest_hosts(known: dict[str, tuple[int, float, bool]]) -> None:
-    states = [HostState(host, Stage.TURN, gap, 0, more) for host, (_, gap, more) in known.items()]
+    states = [LeasedHostState(host, Stage.TURN, gap, 0, more) for host, (_, gap, more) in known.items()]
     queues: Any = Queues({host: urls for host, (urls, _, _) in known.items()})
     slow = SlowHosts()
 
@@ -53,10 +53,10 @@ def test_a_host_that_was_released_is_shown_until_its_queue_is_empty() -> None:
     queues: Any = Queues({"http://a.test": 100})
     slow = SlowHosts()
 
-    async def look(*states: HostState) -> list[SlowHost]:
+    async def look(*states: LeasedHostState) -> list[SlowHost]:
         return await slow.look(queues, states)
 
-    first = asyncio.run(look(HostState("http://a.test", Stage.TURN, 10.0, 5, has_more=True)))
+    first = asyncio.run(look(LeasedHostState("http://a.test", Stage.TURN, 10.0, 5, has_more=True)))
     assert first == [SlowHost("http://a.test", 105, 10.0)]
     assert asyncio.run(look()) == [SlowHost("http://a.test", 100, 10.0)]
     queues.lengths.clear()

@@ -23,7 +23,7 @@ from webcrawl.metrics import exporting
 from webcrawl.metrics.exporting import Exporting
 from webcrawl.metrics.observations import Observations
 from webcrawl.metrics.traces import Traces
-from webcrawl.worker.arrivals import Arrivals
+from webcrawl.worker.leased_hosts import Arrivals
 
 PATHS = st.sampled_from("abc")
 

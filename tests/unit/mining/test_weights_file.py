@@ -14,8 +14,8 @@ from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.mining.weights_file import NAME, WeightsFile
 from webcrawl.policies.learned_value import BITS, LearnedValue
 from webcrawl.policies.mined import Mined
-from webcrawl.worker import mined_changes as module
-from webcrawl.worker.mined_changes import MinedChanges
+from webcrawl.worker import changed_files as module
+from webcrawl.worker.changed_files import MinedChanges
 
 FIRST, SECOND = Mined("1"), Mined("2", LearnedValue("text", 0.5, array("f", bytes(4 << BITS))))
 

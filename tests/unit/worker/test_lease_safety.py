@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from webcrawl.worker.lease_safety import LeaseSafety
+from webcrawl.worker.leasing import LeaseSafety
 
 LEASE = 10.0
 DELAY = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from webcrawl.worker.lease_window import LeaseWindow
+from webcrawl.worker.leasing import LeaseWindow
 
 states = st.tuples(st.booleans(), st.booleans(), st.booleans())
 

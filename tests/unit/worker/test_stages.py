@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
+from typing import cast
 
 import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.config import PolitenessConfig
-from webcrawl.frontier import Lease, LeasedURL, Settlement
+from webcrawl.frontier import Frontier, Lease, LeasedURL, Settlement
 from webcrawl.hosts.politeness import Ok, Throttled
 from webcrawl.hosts.turns import Turns
 from webcrawl.worker.dust import Dust
 from webcrawl.worker.leased_hosts import LeasedHost, LeasedHosts, Settled
-from webcrawl.worker.patterns import Patterns
-from webcrawl.worker.stages import HostState, HostStates, Stage, stage_of
+from webcrawl.worker.link_intake import LinkIntake
+from webcrawl.worker.patterns import KnownPatterns
+from webcrawl.worker.stages import HostStages, LeasedHostState, Stage, stage_of
 
 HOST = "http://a.test"
 
@@ -23,7 +26,8 @@ HOST = "http://a.test"
 def leased(number: int = 1, urls: int = 1, **politeness: float) -> LeasedHosts:
     """Hosts that were just leased, with `urls` URLs each."""
     turns = Turns(PolitenessConfig(**{"delay": 5.0, **politeness}))
-    hosts = LeasedHosts(turns, lambda: None, Patterns(), Dust(), None)
+    intake = LinkIntake(cast("Frontier", None), Counter(), patterns=KnownPatterns(), dust=Dust())
+    hosts = LeasedHosts(turns, intake, lambda: None)
     for n in range(number):
         name = HOST if number == 1 else f"http://h{n}.test"
         entries = [LeasedURL(i, name, f"/{i}", 3, 0, 0, 0, None, None) for i in range(urls)]
@@ -64,7 +68,7 @@ def test_a_slow_host_takes_its_answers_and_its_delay(concurrency: int, gap: floa
     hosts = leased(urls=2, concurrency=concurrency)
     hosts[HOST].turn.start(time.monotonic())
     hosts[HOST].turn.finish(time.monotonic(), Ok(latency=3.0))
-    assert [state.gap for state in HostStates(hosts).next(time.monotonic())] == [gap]
+    assert [state.gap for state in HostStages(hosts).next(time.monotonic())] == [gap]
 
 
 def test_a_host_whose_links_are_added_waits_for_the_engine() -> None:
@@ -76,9 +80,9 @@ def test_a_host_whose_links_are_added_waits_for_the_engine() -> None:
 
 @given(st.integers(1, 60), st.integers(1, 70))
 def test_all_hosts_are_looked_at_in_turn(number: int, most: int) -> None:
-    states = HostStates(leased(number, urls=3), most)
+    states = HostStages(leased(number, urls=3), most)
     looks = [states.next(time.monotonic()) for _ in range(math.ceil(number / most) + 1)]
     assert all(len(look) <= most for look in looks)
     found = {state for look in looks for state in look}
     names = {HOST} if number == 1 else {f"http://h{n}.test" for n in range(number)}
-    assert found == {HostState(name, Stage.DUE, 5.0, 3, has_more=True) for name in names}
+    assert found == {LeasedHostState(name, Stage.DUE, 5.0, 3, has_more=True) for name in names}

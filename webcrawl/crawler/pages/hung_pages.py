@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Request
 
-from webcrawl.crawler.scheduling.tasks import Tasks, fail_processing, processing_since
+from webcrawl.crawler.scheduling.tasks import Tasks
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class HungPages:
         if self._waits():
             self._held = now
         elif now - self._held > self._timeout:
-            for request, _ in processing_since(self._tasks, now - self._timeout):
+            for request, _ in self._tasks.processing_since(now - self._timeout):
                 self._give_back(request)
 
     def _give_back(self, request: Request) -> None:
@@ -73,7 +73,7 @@ class HungPages:
             return
         reason = f"its callback or pipelines took longer than {self._timeout:,g} s (PROCESSING_TIMEOUT)"
         logger.warning("%s is given back: %s", request.url, reason)
-        fail_processing(self._tasks, request, reason)
+        self._tasks.fail_processing(request, reason)
         for task in work:
             task.cancel()
         end(request)

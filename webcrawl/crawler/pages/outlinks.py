@@ -34,7 +34,6 @@ from webcrawl.page import Page
 from webcrawl.policies.priorities import Prospect
 from webcrawl.urls.canonical import normalize, split, without_fragment
 from webcrawl.urls.patterns import Patterns
-from webcrawl.worker.worker import turn_to_add
 
 T = TypeVar("T")
 
@@ -98,8 +97,8 @@ class Outlinks:
         assert spider is not None
         worker, allowed = tasks_of(self._crawler).worker, session.scope.resource_filters.apply
         extra, depth = resource_extra(spider, resources.hops), response.meta.get("depth", 0) + 1
-        recent = worker.discovered.recent.links
-        for link in worker.discovered.unknown(resources.urls):
+        recent = worker.intake.recent.links
+        for link in worker.intake.unknown(resources.urls):
             if (url := allowed(link)) is not None:
                 host, path = split(url)
                 mark = session.canonicalizer.fingerprint(url)
@@ -154,7 +153,7 @@ class Outlinks:
         aside = self._session.readers.aside(document) if document is not None else nullcontext()
         with worker.adding_links(host), aside:
             for start in range(0, len(links), _BATCH):
-                async with turn_to_add(worker, self._session.turns.ending):
+                async with worker.intake.turn_to_add(self._session.turns.ending):
                     began = time.perf_counter()
                     add(links[start : start + _BATCH], source)
                     self._session.costs.of(host).seconds += time.perf_counter() - began
@@ -178,25 +177,24 @@ class Outlinks:
         if limit and source.depth > limit:
             tasks.count("too_deep", len(links))
             return
-        importance, refused = tasks.worker.importance, set[str]()
-        page = normalize(source.url)
-        uncredited = session.scope.mined.uncredited(page, links) if importance else set[str]()
-        worth = importance.of_link(source.url, max(len(links) - len(uncredited), 1)) if importance else None
+        intake, refused = tasks.worker.intake, set[str]()
+        page, credit = normalize(source.url), intake.credit
+        uncredited = session.scope.mined.uncredited(page, links) if credit else set[str]()
+        worth = credit.of_link(source.url, max(len(links) - len(uncredited), 1)) if credit else None
         # most links of a page are on the pages around it too
-        new = tasks.worker.discovered.unknown(links)
+        new = intake.unknown(links)
         self._add_new(new, source, told, refused, sitemaps=sitemaps, worth=worth)
-        host, path = split(page)
-        if len(new) > len(refused):
-            tasks.worker.patterns.add_links(host, path, len(new) - len(refused))
-        if tasks.worker.budgets:
-            # hosts out of scope need no budget, and there may be millions of them
-            followed = [link for link in links if link not in refused] if refused else links
-            tasks.worker.budgets.link(host, followed)
+        intake.count_links(
+            split(page),
+            links,
+            new=len(new),
+            refused=refused,
+            uncredited=uncredited,
+            url=source.url,
+            depth=source.depth,
+        )
         if self._ascends:
             self._ascend([link for link in new if link not in refused], source)
-        tasks.count("filtered", len(refused))
-        if importance:
-            importance.link(source.url, session.dust.simplest(links), source.depth, refused | uncredited)
 
     def _add_new(
         self,
@@ -212,11 +210,12 @@ class Outlinks:
         worker, session = tasks_of(self._crawler).worker, self._session
         scope, usual = session.scope, self._extra(sitemaps=sitemaps)
         allowed, weigh, rules = scope.filters.apply, scope.prioritizer.level, scope.link_rules.on(source.url)
-        fingerprint, remember = session.canonicalizer.fingerprint, worker.discovered.recent.links.add
+        intake = worker.intake
+        fingerprint, remember = session.canonicalizer.fingerprint, intake.recent.links.add
         prospect = Prospect("", "", source.depth, source.url, time.time(), worth=worth)
-        texts, change = source.texts, worker.importance.rise(worth) if worker.importance else None
-        sunk, dusty = worker.patterns.levels, session.dust.active
-        tries = worker.patterns.tries(*split(normalize(source.url)))
+        texts, change = source.texts, intake.credit.rise(worth) if intake.credit else None
+        sunk, dusty = intake.patterns.levels, session.dust.active
+        tries = intake.patterns.tries(*split(normalize(source.url)))
         for link in links:
             url, extra = allowed(link), usual
             if url is None and (url := scope.offsite(link, source.hops + 1)) is not None:
@@ -253,7 +252,7 @@ class Outlinks:
         """Adds the folders above URLs that were found, unless they were added recently."""
         limit, known = (
             self._session.config.depth_limit,
-            tasks_of(self._crawler).worker.discovered.recent.folders,
+            tasks_of(self._crawler).worker.intake.recent.folders,
         )
         if limit and source.depth > limit:
             return

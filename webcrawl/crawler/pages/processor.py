@@ -61,5 +61,5 @@ class ItemProcessor(ItemPipelineManager):
     def _weigh(self, page: Page) -> None:
         """Set the importance that a page had when its URL was handed out."""
         with suppress(ConfigurationError):  # another scheduler knows none
-            if (importance := tasks_of(self._crawler).worker.importance) is not None:
-                page.importance = importance.of(page.url)
+            if (credit := tasks_of(self._crawler).worker.intake.credit) is not None:
+                page.importance = credit.of(page.url)

@@ -73,8 +73,8 @@ class Feeding:
         """Drop the claims once the frontier has their URLs."""
         claims = self._claims
         if claims and claims.outstanding and not self._is_between:
-            self._found = self._worker.discovered.total if self._found is None else self._found
-            if self._worker.discovered.sent >= self._found:
+            self._found = self._worker.intake.total if self._found is None else self._found
+            if self._worker.intake.sent >= self._found:
                 await asyncio.to_thread(claims.settle)
                 self._found = None
 
@@ -85,7 +85,7 @@ class Feeding:
                 await self.settle()
                 if turn % _LOOK_FOR_DEAD_EVERY == 0:
                     await self._take_over()
-                if self._worker.is_registered and len(self._worker.discovered) <= _MOST_WAITING:
+                if self._worker.is_registered and len(self._worker.intake) <= _MOST_WAITING:
                     turn += 1
                     await self._feed()
             except UNAVAILABLE as error:

@@ -19,7 +19,7 @@ from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.hosts.politeness import Ok
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.totals import DEAD
-from webcrawl.worker.worker import Worker, tell_processing
+from webcrawl.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -107,6 +107,7 @@ class Tasks:
         judged: bool,
     ) -> None:
         self.worker = worker
+        self._tally = worker.tally
         self._starts = starts
         self._turns = turns
         self._max_attempts = max_attempts
@@ -114,8 +115,7 @@ class Tasks:
         self._judged = judged
         self._tasks: dict[Request, Task] = {}
         self.processing: dict[Request, Task] = {}
-        """Those whose fetch is over, and whose pages are parsed or stored, in the order in which the fetches ended."""
-        tell_processing(worker, lambda before: _processing(self, before))
+        """Tasks whose fetch is over, and whose pages are parsed or stored, in the order in which the fetches ended."""
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -162,7 +162,7 @@ class Tasks:
 
     def count(self, name: str, amount: int = 1) -> None:
         """Add to one of the crawl's totals."""
-        self.worker.counters[name] += amount
+        self._tally.counters[name] += amount
 
     def delay_changed(self, host: str) -> None:
         """The delay between two requests to a host has changed, as by a Crawl-delay."""
@@ -170,11 +170,11 @@ class Tasks:
 
     def unreachable(self, host: str) -> None:
         """The host did not answer, or its name could not be resolved."""
-        self.worker.unreachable_hosts.add(host)
+        self._tally.unreachable_hosts.add(host)
 
     def answered(self, request: Request, host: str, status: int, size: int) -> None:
         """The host answered with a status and a body of `size` bytes."""
-        self.worker.answered_hosts.add(host)
+        self._tally.answered_hosts.add(host)
         if task := self._tasks.get(request):
             task.answered = True
             task.is_error = status >= 400
@@ -233,13 +233,27 @@ class Tasks:
         settlement = task.outcome(request, judged=self._judged)
         page = task.is_page and settlement.verdict in ("done", "again")
         if not page and task.url.depth == 0:
-            self._starts.ended(
-                task.url.url, settlement, self.worker.counters, judged=task.settlement is not None
-            )
+            judged = task.settlement is not None
+            self._starts.ended(task.url.url, settlement, self._tally.counters, judged=judged)
         if settlement.verdict == "dead":
             self.count(f"{DEAD}{task.cause}")
         self.worker.settle(task.url, task.token, settlement, page=page, size=task.size)
         return None if settlement.verdict == "retry" else task.url
+
+    def processing_since(self, before: float) -> list[tuple[Request, Task]]:
+        """The requests whose fetch was over by a monotonic time, and that are still worked on, the oldest first."""
+        return list(takewhile(lambda work: (work[1].fetched or 0.0) <= before, self.processing.items()))
+
+    def urls_processed_since(self, before: float) -> list[tuple[str, float]]:
+        """The URLs of `processing_since`, each with the monotonic time at which its fetch was over."""
+        return [(task.url.url, task.fetched or 0.0) for _, task in self.processing_since(before)]
+
+    def fail_processing(self, request: Request, reason: str, delay: float = 0.0) -> None:
+        """Records that a page was not processed: its URL is tried again, or is a dead letter after the last attempt."""
+        if self.is_last_attempt(request):
+            self.bury(request, reason, "pipeline")
+        else:
+            self.retry(request, delay, reason)
 
     def item_failed(self, response: Any, failure: Failure) -> None:
         """Handles `item_error`: the page was not stored, so its URL is tried again."""
@@ -249,7 +263,7 @@ class Tasks:
             if isinstance(failure.value, EngineUnavailable | StoreUnavailable):
                 self.postpone(request)
             else:
-                fail_processing(self, request, reason, _STORE_RETRY_SECONDS)
+                self.fail_processing(request, reason, _STORE_RETRY_SECONDS)
 
     def callback_failed(self, response: Any, failure: Failure) -> None:
         """Handles `spider_error`: the callback would raise again, so the URL becomes a dead letter.
@@ -261,20 +275,3 @@ class Tasks:
             self.retry(request, 0.0, str(failure.value))
         elif request is not None:
             self.bury(request, f"{type(failure.value).__name__}: {failure.value}", "callback")
-
-
-def processing_since(tasks: Tasks, before: float) -> list[tuple[Request, Task]]:
-    """The requests whose fetch was over by a monotonic time, and that are still worked on, the oldest first."""
-    return list(takewhile(lambda one: (one[1].fetched or 0.0) <= before, tasks.processing.items()))
-
-
-def fail_processing(tasks: Tasks, request: Request, reason: str, delay: float = 0.0) -> None:
-    """Records that a page was not processed: its URL is tried again, or is a dead letter after the last attempt."""
-    if tasks.is_last_attempt(request):
-        tasks.bury(request, reason, "pipeline")
-    else:
-        tasks.retry(request, delay, reason)
-
-
-def _processing(tasks: Tasks, before: float) -> list[tuple[str, float]]:
-    return [(task.url.url, task.fetched or 0.0) for _, task in processing_since(tasks, before)]

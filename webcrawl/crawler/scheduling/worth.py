@@ -1,7 +1,8 @@
-"""What a worker knows of the worth of URLs: the records of their patterns, importance, budgets, mined weights."""
+"""Makes the parts of a worker that know the worth of URLs: patterns, DUST rules, credit, budgets, mined weights."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.ledger import Ledger
@@ -11,22 +12,43 @@ from webcrawl.policies.priorities import Prospect
 from webcrawl.policies.terms import PatternRecord
 from webcrawl.urls.canonical import split
 from webcrawl.worker.budgets import Budgets
-from webcrawl.worker.importance import Importance
-from webcrawl.worker.mined_changes import MinedChanges
-from webcrawl.worker.patterns import Patterns
+from webcrawl.worker.changed_files import MinedChanges
+from webcrawl.worker.link_intake import LinkIntake
+from webcrawl.worker.page_credit import PageCredit
+from webcrawl.worker.patterns import KnownPatterns
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
 
 
-def patterns_of(session: Session) -> Patterns:
+def intake_of(session: Session, counters: Counter[str]) -> LinkIntake:
+    """The intake of links, which counts in `counters`."""
+    connection, patterns = session.connection, _patterns_of(session)
+    return LinkIntake(
+        connection.frontier,
+        counters,
+        patterns=patterns,
+        dust=session.dust,
+        credit=_credit_of(session, patterns),
+        budgets=_budgets_of(session),
+        bloom=connection.bloom,
+    )
+
+
+def mined_of(session: Session) -> MinedChanges | None:
+    """The weights of `scrapy mine`; None if MINED is off."""
+    use = session.scope.use_mined
+    return MinedChanges(WeightsFile.of(session.stores), use) if session.config.mined else None
+
+
+def _patterns_of(session: Session) -> KnownPatterns:
     """The records of URL patterns. Levels that URL_LEVELS sets, and those of credit, stay as they are."""
     config, prioritizer = session.config, session.scope.prioritizer
     sinks = any(isinstance(term, PatternRecord) for term in prioritizer.terms)
-    return Patterns(sinks_leased=sinks and prioritizer.levels is None and config.importance == "off")
+    return KnownPatterns(sinks_leased=sinks and prioritizer.levels is None and config.importance == "off")
 
 
-def budgets_of(session: Session) -> Budgets | None:
+def _budgets_of(session: Session) -> Budgets | None:
     """The budgets of names and domains, which the frontier asks from now on; None if HOST_BUDGETS is off."""
     if not session.config.budgets:
         return None
@@ -36,14 +58,8 @@ def budgets_of(session: Session) -> Budgets | None:
     return budgets
 
 
-def mined_of(session: Session) -> MinedChanges | None:
-    """The weights of `scrapy mine`; None if MINED is off."""
-    use = session.scope.use_mined
-    return MinedChanges(WeightsFile.of(session.stores), use) if session.config.mined else None
-
-
-def importance_of(session: Session, patterns: Patterns) -> Importance | None:
-    """The importance of pages; None if IMPORTANCE is off."""
+def _credit_of(session: Session, patterns: KnownPatterns) -> PageCredit | None:
+    """The credit of pages; None if IMPORTANCE is off."""
     config, level = session.config, session.scope.prioritizer.level
     if config.importance == "off":
         return None
@@ -54,5 +70,5 @@ def importance_of(session: Session, patterns: Patterns) -> Importance | None:
 
     connection = session.connection
     memory = LinkMemory(connection.link_memory, connection.worker)
-    # other orders than breadth-first say themselves which URL of a host comes next
-    return Importance(connection.frontier, weigh if config.order == "breadth-first" else None, memory)
+    # other orders than breadth-first decide themselves which URL of a host comes next
+    return PageCredit(connection.frontier, weigh if config.order == "breadth-first" else None, memory)

@@ -57,7 +57,7 @@ def feeding_of(spider: Listed, crawled: list[str], *, backlog: int = 0) -> Feedi
     connection = SimpleNamespace(keys=keys, worker="w1")
     scope = SimpleNamespace(admit_seeds=AsyncMock())
     session = cast("Session", SimpleNamespace(connection=connection, scope=scope))
-    worker = cast("Worker", SimpleNamespace(is_registered=True, discovered=Backlog(backlog)))
+    worker = cast("Worker", SimpleNamespace(is_registered=True, intake=Backlog(backlog)))
     return Feeding(crawler, session, worker)
 
 

@@ -1,4 +1,4 @@
-"""One worker's part in the importance of pages: which page links to which, and what its links get of its credit."""
+"""The importance of pages in one worker: which page links to which, and what the links get of the page's credit."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ MOST_LINKS = 5_000
 _SOONEST_SECONDS = 0.25
 _LATEST_SECONDS = 5.0
 _EVERY = 0.5
-"""The time between two payments, as a part of the time since the first page. It is short at first, when few pages have
-all credit: what arrives late comes after the pages that it is for."""
+"""The time between two payments, as a part of the time since the first page.
+
+It is short at first, when few pages have all credit: credit should arrive before the page that it is for is fetched."""
 _MOST_OWED = 50_000
-"""URLs that are to get credit, above which it is paid at once."""
+"""Credit is paid at once when so many URLs are to get some."""
 _IDLE_SECONDS = 120.0
 """A purse that was idle for so long belongs to a dead worker; workers pay at least every _LATEST_SECONDS."""
 
@@ -41,13 +42,13 @@ class _Page:
 
 
 class _Origin(NamedTuple):
-    """Where a link was found."""
+    """The page with a link, and the depth of the link."""
 
     page: str
     depth: int
 
 
-class Importance:
+class PageCredit:
     """Collects the links of pages from when they are handed out until they are settled, and pays their credit.
 
     `weigh` returns the level of a URL by the chain of PRIORITIZERS; None if importance changes no level. `memory` keeps
@@ -76,30 +77,31 @@ class Importance:
         if not self._begun:
             self._begun, self._began_at = True, time.monotonic()
 
-    def end(self, url: str) -> tuple[str, ...]:
-        """Returns the distinct URLs to which a page links, now that all work on it is done."""
-        page = self._pages.pop(url, None)
-        return tuple(page.links) if page else ()
+    def end(self, url: str, *, keep: bool) -> tuple[str, ...]:
+        """Returns the distinct URLs to which a page links, now that all work on it is done.
 
-    def remember(self, url: str, links: Collection[str]) -> None:
-        """Keeps the links of a page that was fetched."""
-        if self._memory is not None:
+        `keep`: the page was fetched, so its links are kept in `memory`.
+        """
+        page = self._pages.pop(url, None)
+        links = tuple(page.links) if page else ()
+        if keep and self._memory is not None:
             self._memory.remember(url, links)
+        return links
 
     def link(self, url: str, targets: Iterable[str], depth: int, refused: Collection[str] = ()) -> None:
         """Adds links of a page, except those that are `refused`; `depth` is theirs."""
         page = self._pages.get(url)
         if page is None or len(page.links) >= MOST_LINKS:
             return
-        found = dict.fromkeys(targets)
-        for one in refused:
-            found.pop(one, None)
-        page.links |= found
+        links = dict.fromkeys(targets)
+        for link in refused:
+            links.pop(link, None)
+        page.links |= links
         if self._weigh:
-            self._new_origins |= dict.fromkeys(found, _Origin(url, depth))
+            self._new_origins |= dict.fromkeys(links, _Origin(url, depth))
 
     def of_link(self, url: str, links: int) -> int | None:
-        """Returns what each of so many links of a page is worth; None if it is not known or changes no level."""
+        """Returns what each of so many links of a page is worth; None if that is not known or changes no level."""
         page = self._pages.get(url)
         if page is None or page.worth is None or self._weigh is None:
             return None
@@ -110,11 +112,11 @@ class Importance:
         return None if self._weigh is None else 0 if worth is None else rise(worth)
 
     def of(self, url: str) -> float | None:
-        """Returns the importance that a page in work had when it was handed out; None if it is not known."""
+        """Returns the importance that a page in work had when it was handed out; None if that is not known."""
         page = self._pages.get(url)
         return None if page is None or page.worth is None else importance(page.worth)
 
-    def gave(self, report: Report, given: Sequence[int]) -> None:
+    def divide(self, report: Report, given: Sequence[int]) -> None:
         """Divides what the purse got for the pages of a report among their links."""
         for settled, credit in zip(report.settled, given, strict=bool(given)):
             if credit:
@@ -138,7 +140,7 @@ class Importance:
         better = await self._purse.settle(shards)
         self._frontier.purse = self._purse.name
         known = self._origins | self._new_origins if better else {}
-        candidates = [self._candidate(one, known[one.url]) for one in better if one.url in known]
+        candidates = [self._candidate(link, known[link.url]) for link in better if link.url in known]
         if candidates:
             with suppress(EngineFull):  # more credit will try it again
                 await queue_again(self._frontier.engine, self._frontier.keys, candidates)

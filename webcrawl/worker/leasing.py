@@ -1,0 +1,242 @@
+"""Leases hosts ahead of need: how many, when a worker may use them, and whether the engine still knows the leases."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Iterable
+
+from webcrawl.engine.backoff import SHUTDOWN_SECONDS, Backoff
+from webcrawl.engine.client import Engine
+from webcrawl.frontier import Frontier, Lease
+from webcrawl.hosts.address_turns import AddressTurns
+from webcrawl.hosts.turns import Turns
+from webcrawl.worker.changed_files import RuleChanges
+from webcrawl.worker.leased_hosts import LeasedHosts
+from webcrawl.worker.membership import Membership
+
+logger = logging.getLogger(__name__)
+
+_GROWTH = 1.25
+_DECLINE = 0.98
+_USABLE = 0.8
+"""Share of a lease in which requests may be sent; the rest is for the last response."""
+_IDLE_SECONDS = 0.1
+"""How long a worker waits until it asks for hosts again, after it got none."""
+_LONGEST_RETRY = 5.0
+
+
+class LeaseWindow:
+    """The number of hosts that a worker holds at once, between `least` and `most`.
+
+    A host may be asked once in its delay, so `size` hosts allow `size / delay` requests a second. The window grows
+    while all its hosts are leased, none is due and connections are free. It shrinks while hosts are due for which no
+    connection is free, so that other workers can serve these hosts. The larger the window, the fewer URLs of each host
+    are leased ahead, because leased URLs take memory.
+
+    New hosts, which never answered, may be leased for long without a request, as while no nameserver answers. New hosts
+    therefore get only the part of the window that hosts which answered leave free, and at least a quarter of it. Hosts
+    that answered never wait for new ones.
+    """
+
+    def __init__(self, least: int, most: int, urls: int) -> None:
+        self._least = least
+        self._most = max(least, most)
+        self._urls = urls
+        self._size = float(least)
+
+    @property
+    def size(self) -> int:
+        """Hosts."""
+        return int(self._size)
+
+    @property
+    def urls(self) -> int:
+        """URLs of a host that are leased ahead."""
+        return max(2, int(self._urls * self._least / self._size)) if self.size > self._least else self._urls
+
+    @property
+    def _least_new(self) -> int:
+        return self.size // 4
+
+    def room(self, *, answered: int, new: int) -> tuple[int, int]:
+        """Returns how many hosts that answered, and how many new ones, to lease besides those that are leased."""
+        left = max(0, self.size - answered)
+        return left, max(0, max(left, self._least_new) - new)
+
+    def update(self, *, answered: int, new: int, due: bool, connections: bool) -> None:
+        """Adapts the size; call it before each lease.
+
+        `answered`, `new`: hosts of each kind that are leased. `due`: a host may be asked now. `connections`: some are
+        free.
+        """
+        if connections and not due and answered + min(new, self._least_new) >= self.size:
+            self._size = min(self._size * _GROWTH + 1, self._most)
+        elif due and not connections:
+            self._size = max(self._size * _DECLINE, self._least)
+
+
+class LeaseSafety:
+    """The times at which leases may be used, taken and reaped.
+
+    All times are monotonic. `delay` is the pause between two requests to a host, in seconds. `addresses` are the turns
+    of IP addresses, which are left to other workers together with the leases; None without limits for addresses.
+    """
+
+    def __init__(self, lease_seconds: float, delay: float, addresses: AddressTurns | None = None) -> None:
+        self.delay = delay
+        self._lease_seconds = lease_seconds
+        self._addresses = addresses
+        self._lease_at = -math.inf
+        self._reap_at = 0.0
+
+    @property
+    def answer_seconds(self) -> float:
+        """How long a response may take to a request sent at the last usable moment of a lease."""
+        return (1 - _USABLE) * self._lease_seconds
+
+    def until(self, asked: float) -> float:
+        """Until when a lease that was requested or extended at `asked` may be used."""
+        return asked + _USABLE * self._lease_seconds
+
+    def leave_to_others(self, now: float) -> None:
+        """Leaves hosts and addresses to other workers for a while, because the engine may not know their leases.
+
+        A restarted engine may have lost them, and their holders need the time to notice it.
+        """
+        self._lease_at = now + self.answer_seconds + self.delay
+        # if the engine's clock is ahead, leases of other workers only seem to have expired
+        self._reap_at = now + self._lease_seconds
+        if self._addresses is not None:
+            self._addresses.engine_restarted(self.answer_seconds)
+
+    def may_lease(self, now: float) -> bool:
+        return now >= self._lease_at
+
+    def may_reap(self, sent: float, last: float) -> bool:
+        """Whether the heartbeat sent at `sent`, after the heartbeat at `last`, may take back expired leases.
+
+        After a gap in which leases may have expired, the worker waits for the length of a lease: other workers may have
+        had the same outage and are about to extend their leases.
+        """
+        if self._lease_seconds / 2 < sent - last < math.inf:
+            self._reap_at = sent + self._lease_seconds
+        return sent >= self._reap_at
+
+
+class HostLeasing:
+    """Leases hosts, and makes their URLs available."""
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        turns: Turns,
+        hosts: LeasedHosts,
+        membership: Membership,
+        window: LeaseWindow,
+        safety: LeaseSafety,
+        rules: RuleChanges,
+    ) -> None:
+        self._frontier = frontier
+        self._turns = turns
+        self._hosts = hosts
+        self._membership = membership
+        self._window = window
+        self._safety = safety
+        self._rules = rules
+        self._lease_at = 0.0
+        """Monotonic time of the next attempt to lease, after an attempt that gave nothing."""
+
+    async def lease(self) -> None:
+        """Leases as many hosts as are needed now, if there are any."""
+        asked = time.monotonic()
+        answered = self._turns.places.answered
+        new = len(self._hosts) - answered
+        self._window.update(
+            answered=answered,
+            new=new,
+            due=self._hosts.next_at() <= asked,
+            connections=self._turns.has_room,
+        )
+        hosts, new = self._window.room(answered=answered, new=new)
+        if not (hosts or new) or asked < self._lease_at or not self._safety.may_lease(asked):
+            return
+        leases = await self._frontier.lease(hosts, self._window.urls, self._membership.served(), new=new)
+        self._lease_at = 0.0 if leases else asked + _IDLE_SECONDS
+        self._open(leases, asked)
+
+    async def regain(self) -> None:
+        """Takes the leases that the engine gave in replies which did not arrive."""
+        asked = time.monotonic()
+        self._open(await self._frontier.regain(), asked)
+
+    def retry_now(self) -> None:
+        """Makes `lease` ask the engine, although it had no hosts last: there are new URLs."""
+        self._lease_at = 0.0
+
+    def _open(self, leases: Iterable[Lease], asked: float) -> None:
+        """Makes the URLs of new leases available; `asked` is the monotonic time of the call."""
+        for lease in leases:
+            self._hosts.open(lease, self._safety.until(asked))
+            self._rules.check(lease)
+
+
+class EngineWatch:
+    """Whether the engine answers, and whether it was restarted.
+
+    `ending` is set when the crawl ends. `longest_wait`: seconds between two attempts to reach the engine, at most.
+    After a restart, other workers lease hosts only when the holders of these hosts had time to notice it.
+    """
+
+    def __init__(self, engine: Engine, ending: asyncio.Event, longest_wait: float) -> None:
+        self._engine = engine
+        self._ending = ending
+        self._longest_wait = min(longest_wait, _LONGEST_RETRY)
+        self._known: list[str] = []
+        """The servers, as of the last restart that was handled."""
+        self._latest: list[str] = []
+        self._connections = 0
+        self._doubted = True
+        self._retries: Backoff | None = None
+        """The attempts since the engine became unavailable."""
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the engine did not answer last."""
+        return self._retries is not None
+
+    async def was_restarted(self) -> bool:
+        """Whether the engine was restarted or failed over since the last call of `restart_handled`."""
+        if self._doubted or self._engine.connections != self._connections:
+            self._doubted, self._connections = True, self._engine.connections
+            self._latest = await self._engine.servers()
+            self._known = self._known or self._latest
+            self._doubted = self._latest != self._known
+        return self._doubted
+
+    def restart_handled(self) -> None:
+        """Marks the detected restart as handled."""
+        self._known, self._doubted = self._latest, False
+
+    def answered(self) -> None:
+        """Ends an outage, if there was one."""
+        if self._retries is not None:
+            logger.warning("The engine is available again; the crawl continues.")
+        self._retries = None
+
+    async def wait(self, error: BaseException, *, closing: bool) -> bool:
+        """Waits before the next attempt to reach the engine; returns False when it is time to give up.
+
+        Fetches and pipelines go on meanwhile. Their results are reported if the engine returns before they end.
+        """
+        self._doubted = True
+        if self._retries is None:
+            logger.warning("The engine is unavailable (%s). The crawl waits for it; nothing is lost.", error)
+            self._retries = Backoff(SHUTDOWN_SECONDS, self._ending, longest=self._longest_wait)
+        if self._retries.is_over and closing:
+            logger.error("The engine is still unavailable. Closing without a last report; the leases expire.")
+            return False
+        await self._retries.pause()
+        return True

@@ -1,0 +1,295 @@
+"""What a worker does with the URLs that pages link to: from a page that has links until the engine has them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from webcrawl.frontier import Candidate, Frontier, Lease, LeasedURL, Report
+from webcrawl.frontier.bloom import BloomSeen
+from webcrawl.frontier.recent import Recent
+from webcrawl.hosts.duty_cycle import DutyCycle
+from webcrawl.policies.importance import importance
+from webcrawl.worker.budgets import Budgets
+from webcrawl.worker.dust import Dust
+from webcrawl.worker.page_credit import PageCredit
+from webcrawl.worker.patterns import KnownPatterns
+
+MOST_DISCOVERED = 10_000
+"""Discovered URLs that may wait in memory before pages with many links wait; each takes about 500 bytes."""
+_BATCH = 1000
+_MOST_SECONDS = 0.1
+_LINKS_SHARE = 0.2
+"""The share of the time in which links of pages with many of them are added."""
+_ENDING_PATIENCE = 2.0
+_LOOK_AGAIN_SECONDS = 0.02
+_LOSABLE_SECONDS = 3.0
+"""A server that syncs its file once a second may lose two seconds in a power failure."""
+
+
+class LinkIntake:
+    """Sends discovered URLs to the frontier: each URL once, in order, in batches. Counts what the links tell.
+
+    counters  the increments for the crawl's totals
+    patterns  the records of URL patterns, by which URLs sink
+    dust      the rules by which simpler URLs replace others
+    credit    the credit that pages give to their links; None if IMPORTANCE is off
+    budgets   what names and domains spend; None if HOST_BUDGETS is off
+    bloom     replaces the engine's seen set
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        counters: Counter[str],
+        *,
+        patterns: KnownPatterns,
+        dust: Dust,
+        credit: PageCredit | None = None,
+        budgets: Budgets | None = None,
+        bloom: BloomSeen | None = None,
+    ) -> None:
+        self.patterns, self.dust, self.credit, self.budgets = patterns, dust, credit, budgets
+        self.recent = Recent()
+        self.sender: asyncio.Task[None] | None = None
+        """The task that calls `send`; None before it was started."""
+        self.turn = DutyCycle(_LINKS_SHARE).turn
+        """Held by the page that adds a batch of many links."""
+        self.sent = 0
+        """Number of discovered URLs that the engine has."""
+        self.sent_at = time.monotonic()
+        """Monotonic time at which the engine got the last ones."""
+        self._frontier = frontier
+        self._counters = counters
+        self._bloom = bloom
+        self._waiting: list[Candidate] = []
+        self._losable: deque[tuple[float, Sequence[Candidate]]] = deque()
+        """The batches of the last seconds, each with the monotonic time at which the engine accepted it."""
+
+    def __len__(self) -> int:
+        """Number of URLs that the engine does not have yet."""
+        return len(self._waiting)
+
+    @property
+    def total(self) -> int:
+        """Number of URLs discovered so far."""
+        return self.sent + len(self._waiting)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the seen set is in this process, so the crawl must have no other worker."""
+        return self._bloom is not None
+
+    # --- the links of a page -----------------------------------------------------------------------------------------
+
+    def unknown(self, links: Sequence[str]) -> list[str]:
+        """Returns the links, as written in pages, that this worker has not added recently."""
+        unknown = self.recent.links.absent(links)
+        self._counters["cache_hits"] += len(links) - len(unknown)
+        return unknown
+
+    def add(self, candidate: Candidate) -> bool:
+        """Queues a URL to be sent; returns False if this worker added it recently."""
+        if candidate.fingerprint is not None:
+            if not self.recent.fingerprints.add(candidate.fingerprint) and not candidate.anyway:
+                self._counters["cache_hits"] += 1
+                return False
+            if self._bloom is not None:
+                if self._bloom.add(candidate.fingerprint):
+                    self._counters["bloom_seen"] += 1
+                elif not candidate.anyway:
+                    self._counters["known"] += 1
+                    return False
+                candidate = replace(candidate, fingerprint=None)
+        self._waiting.append(candidate)
+        return True
+
+    async def room(self, patience: float = math.inf) -> None:
+        """Waits while more than MOST_DISCOVERED URLs have not been sent to the engine.
+
+        Does not wait if no task sends them. Stops waiting when the engine has taken no URL for `patience` seconds.
+        """
+        while (
+            len(self._waiting) > MOST_DISCOVERED
+            and self.sender is not None
+            and not self.sender.done()
+            and time.monotonic() - self.sent_at < patience
+        ):
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+    @asynccontextmanager
+    async def turn_to_add(self, ending: asyncio.Event) -> AsyncIterator[None]:
+        """Waits until a batch of the links of a page with many of them may be added.
+
+        A crawl that ends, when `ending` is set, waits for its pages. The batches of these pages then wait only while
+        the engine takes URLs, and let other tasks run in between.
+        """
+        if not ending.is_set():
+            await self.room()
+        if ending.is_set():
+            await self.room(_ENDING_PATIENCE)
+            await asyncio.sleep(0)
+            yield
+        else:
+            async with self.turn():
+                yield
+
+    def count_links(
+        self,
+        page: tuple[str, str],
+        links: Sequence[str],
+        *,
+        new: int,
+        refused: set[str],
+        uncredited: set[str],
+        url: str,
+        depth: int,
+    ) -> None:
+        """Counts the links of a page, once they were added.
+
+        `page` is its host and path, `url` the URL as it was handed out, `depth` that of the links. `new` of the links
+        were not added recently, `refused` were dropped by filters or rules, and `uncredited` get no credit.
+        """
+        host, path = page
+        if new > len(refused):
+            self.patterns.add_links(host, path, new - len(refused))
+        if self.budgets:
+            # hosts out of scope need no budget, and there may be millions of them
+            self.budgets.link(host, [link for link in links if link not in refused] if refused else links)
+        self._counters["filtered"] += len(refused)
+        if self.credit:
+            self.credit.link(url, self.dust.simplest(links), depth, refused | uncredited)
+
+    # --- a leased URL ------------------------------------------------------------------------------------------------
+
+    def begin(self, url: LeasedURL) -> None:
+        """Begins to collect the links of a page that is handed out, and spends from the budgets of its host."""
+        if self.credit:
+            self.credit.begin(url)
+        if self.budgets:
+            worth = url.worth if self.credit else None
+            self.budgets.spend(url.host, None if worth is None else importance(worth))
+
+    def end(self, url: str, *, fetched: bool) -> tuple[str, ...]:
+        """Returns the distinct URLs to which a page links, now that all work on it is done; () without credit."""
+        return self.credit.end(url, keep=fetched) if self.credit else ()
+
+    def replace(self, url: LeasedURL) -> int | None:
+        """Queues a simpler URL instead of a leased one, if there is one.
+
+        Returns how many discovered URLs the engine must have before it has the simpler one; None without one.
+        """
+        if (simpler := self.dust.replacement(url)) is None:
+            return None
+        self._counters["rewritten"] += 1
+        self.add(simpler)
+        return self.total
+
+    # --- a leased host -----------------------------------------------------------------------------------------------
+
+    def open(self, lease: Lease) -> None:
+        """Takes what the engine knows of a host that was just leased."""
+        self.patterns.open(lease.host, lease.patterns)
+        self.dust.open(lease.host, lease.dust, lease.dust_off)
+        if self.budgets:
+            self.budgets.open(lease.host, answered=lease.answered)
+
+    def close(self, host: str) -> None:
+        """Forgets what the engine has of a host that is not leased here any more."""
+        self.patterns.close(host)
+        self.dust.close(host)
+
+    def with_records(self, report: Report, *, last: bool) -> Report:
+        """Returns a report with what the engine is to know of the host. `last`: the host is released."""
+        host = report.lease.host
+        over = self.budgets.over(host) if self.budgets else ""
+        return replace(
+            report,
+            patterns=self.patterns.unsaved(host, last=last),
+            dust=self.dust.unsaved(host, last=last),
+            over=None if over == report.lease.over else over,
+        )
+
+    def saved(self, report: Report) -> None:
+        """Records that the engine has what a report contains."""
+        self.patterns.saved(report.lease.host, report.patterns)
+        self.dust.saved(report.lease.host, report.dust)
+        if report.over is not None:
+            report.lease.over = report.over
+
+    # --- the engine --------------------------------------------------------------------------------------------------
+
+    async def send(self, between: Callable[[], Awaitable[None]]) -> bool:
+        """Sends the URLs discovered so far; returns True if any was new to the engine.
+
+        URLs discovered meanwhile wait for the next call, as do the rest after _MOST_SECONDS, so that a busy worker gets
+        to report. `between` is awaited after each batch.
+        """
+        end, new, until = self.total, 0, time.monotonic() + _MOST_SECONDS
+        while self.sent < end:
+            batch = self._waiting[: min(_BATCH, end - self.sent)]
+            verdicts = await self._frontier.add(batch)
+            del self._waiting[: len(batch)]
+            self.sent += len(batch)
+            self.sent_at = time.monotonic()
+            self._keep_losable(batch, self.sent_at)
+            new += sum(verdicts)
+            self._counters["discovered"] += sum(verdicts)
+            self._counters["known"] += len(verdicts) - sum(verdicts)
+            await between()
+            if time.monotonic() > until:
+                break
+        if self._bloom is not None and not self._waiting:
+            await self._bloom.checkpoint()
+        return bool(new)
+
+    async def send_worth_if_due(self, shards: Sequence[int], budget_changed: Callable[[str], None]) -> None:
+        """Pays credit and sends what was spent, from time to time; `shards` are those that this worker serves.
+
+        `budget_changed` is called with each name or domain that is over its budget now, or no longer.
+        """
+        if self.credit:
+            await self.credit.pay_if_due(shards)
+        if self.budgets:
+            await self.budgets.send_if_due(shards, budget_changed)
+
+    async def send_last_worth(self, shards: Sequence[int]) -> None:
+        """Pays the rest of the credit and sends what was spent since, when the worker ends."""
+        if self.credit:
+            await self.credit.pay(shards)
+        if self.budgets:
+            await self.budgets.send_last()
+
+    def doubt(self, *, reload: bool) -> None:
+        """Forgets which URLs were added recently, because the engine may have lost its last writes.
+
+        `reload` returns to the last checkpoint of the Bloom filter.
+        """
+        self.recent.clear()
+        if self._bloom is not None and reload:
+            self._bloom.reload()
+
+    def engine_restarted(self) -> None:
+        """Queues the URLs again that a restarted engine may have lost, and forgets the credit that it is owed."""
+        batches = [batch for _, batch in self._losable]
+        self._losable.clear()
+        lost = [candidate for batch in batches for candidate in batch]
+        self._waiting[:0] = lost
+        self.sent -= len(lost)
+        if self.credit:
+            self.credit.forget()
+
+    def save_seen(self) -> None:
+        """Saves the Bloom filter."""
+        if self._bloom is not None:
+            self._bloom.save()
+
+    def _keep_losable(self, batch: Sequence[Candidate], now: float) -> None:
+        self._losable.append((now, batch))
+        while self._losable[0][0] < now - _LOSABLE_SECONDS:
+            self._losable.popleft()

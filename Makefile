@@ -35,7 +35,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check settings constraints format picture pictures dashboard screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-metadata bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-mining bench-graph bench-dashboard replay chaos structure clean
+.PHONY: help numbers crawl test coverage check settings constraints format picture pictures dashboard screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-metadata bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-mining bench-graph bench-dashboard replay chaos structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -52,6 +52,14 @@ crawl: numbers .venv/.runtime ## Crawl SEEDS="https://example.org/", or without 
 # They start hundreds of processes, which must not compile the code anew, even where a container says so.
 test: .venv/.dev ## Run the tests; ARGS="-k frontier" selects some
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder $(ARGS)
+
+# What was measured in single processes is added up. A killed process leaves nothing, so the figures are lower bounds.
+coverage: .venv/.dev ## Run the tests with coverage.py, and print the share of lines that they run, by room
+	@rm -rf build/coverage
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m coverage run -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile \
+	--no-loadscope-reorder --timeout=600 $(ARGS) || echo 'Some tests failed.'
+	@$(BIN)/python -m coverage combine --quiet
+	@$(BIN)/python -m tests.project.room_coverage
 
 check: .venv/.dev ## Check format, lint, types and import contracts
 	@$(BIN)/ruff format --check .

@@ -18,13 +18,13 @@ from scrapy.settings import Settings
 from tests.crawls import NO_NAMES, Crawl, scrapy, until
 from tests.web import LocalWeb, Reply
 from webcrawl.alarms.stuck import StuckPages
-from webcrawl.jobs.claims import Claims
-from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.claims import IterationClaims
+from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.record_sources import record_sources
-from webcrawl.jobs.records import Counts, Iteration, State
+from webcrawl.jobs.records import Iteration, IterationCounts, IterationState
 from webcrawl.jobs.store import JobStore
-from webcrawl.jobs.url_records import Record, URLRecords, record_of
+from webcrawl.jobs.url_records import URLRecord, URLRecords, record_of
 from webcrawl.jobs.watching import Watching
 
 SITE = "127.0.1.1"
@@ -63,22 +63,22 @@ class World:
     def __init__(self, folder: Path, seed: str) -> None:
         self.values: dict[str, Any] = {"DATA_DIR": str(folder / "data")}
         (folder / "data").mkdir()
-        self.crawls = Crawls(Settings({**self.values, **PARTS}))
+        self.crawls = JobCrawls(Settings({**self.values, **PARTS}))
         self.store = JobStore(f"sqlite:///{folder}/data/metadata.db")
         self.begun = datetime.now(UTC) - timedelta(seconds=1)
         values = {"name": "news", "cron": "0 6 * * *", "spider": "hanging", "seeds": [seed]}
         self.store.apply([values], self.begun)
         self.definition = Definition.of(values)
-        self.claims = Claims(self.store, shared_engine=False)
+        self.claims = IterationClaims(self.store, shared_engine=False)
         made = self.store.run("news", self.begun)
         one = self.claims.take(made, str(self.crawls.folder(made)), self.begun)
         assert one is not None
         self.iteration = one
 
-    def records(self) -> dict[str, Record]:
+    def records(self) -> dict[str, URLRecord]:
         """URL -> record, each once."""
 
-        async def read() -> list[Record]:
+        async def read() -> list[URLRecord]:
             async with record_sources(self.crawls, self.definition, self.iteration, gethostname()) as sources:
                 return [record async for some in URLRecords(sources).batches() for record in some]
 
@@ -87,21 +87,23 @@ class World:
         assert len(by_url) == len(found)
         return by_url
 
-    def record(self, url: str) -> Record | None:
+    def record(self, url: str) -> URLRecord | None:
         """The record of one URL."""
 
-        async def read() -> Record | None:
+        async def read() -> URLRecord | None:
             async with record_sources(self.crawls, self.definition, self.iteration, gethostname()) as sources:
                 return (await record_of(sources, url))[0]
 
         return asyncio.run(read())
 
-    def counts(self) -> Counts:
+    def counts(self) -> IterationCounts:
         look = self.crawls.look(self.definition, self.iteration, Watching("test"), ended=False)
         return asyncio.run(look).counts
 
     def end(self) -> Iteration:
-        return self.claims.end(self.iteration, State.STOPPED, "a test", self.counts(), datetime.now(UTC))
+        return self.claims.end(
+            self.iteration, IterationState.STOPPED, "a test", self.counts(), datetime.now(UTC)
+        )
 
     def listed(self, *words: str) -> list[dict[str, Any]]:
         done = scrapy("jobs", "records", "news", "--json", *words, *self.options())
@@ -113,7 +115,7 @@ class World:
         return [word for name, value in values.items() for word in ("-s", f"{name}={value}")]
 
 
-def shown(records: dict[str, Record], web: LocalWeb) -> dict[str, str]:
+def shown(records: dict[str, URLRecord], web: LocalWeb) -> dict[str, str]:
     return {
         url.removeprefix(web.host(SITE)): f"{record.state} {record.detail}" for url, record in records.items()
     }

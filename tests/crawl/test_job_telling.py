@@ -22,10 +22,10 @@ from tests.web import LocalWeb, Reply
 from webcrawl.alarms.outbox import Notice, Outbox
 from webcrawl.engine.keys import Keys
 from webcrawl.jobs.children import Children
-from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.firing import fire
 from webcrawl.jobs.launching import Starting
-from webcrawl.jobs.records import Counts, Iteration, State
+from webcrawl.jobs.records import Iteration, IterationCounts, IterationState
 from webcrawl.jobs.watching import Watching
 
 SITE = "127.0.1.1"
@@ -82,7 +82,7 @@ def test_the_death_of_the_only_worker_is_told(
         web.put(SITE, f"/{number}", Reply("page", delay=1.0))
     values = {**upkeep.values, "DNS_SERVERS": NO_NAMES, "DASHBOARD_URL": "http://pages.example"}
     given = [word for name, value in values.items() for word in ("-s", f"{name}={value}")]
-    crawls = Crawls(Settings({**values, **upkeep.parts}), given)
+    crawls = JobCrawls(Settings({**values, **upkeep.parts}), given)
     definition = upkeep.job(
         seeds=[web.url(SITE, "/")],
         notify=[target(web, "user:s3cret@")],
@@ -124,20 +124,26 @@ def test_the_death_of_the_only_worker_is_told(
     assert letter["message"].endswith(f"http://pages.example/crawls/{one.crawl}")
 
 
-@pytest.mark.parametrize(("missed", "last"), [("late", State.WAITING), ("skip", State.SKIPPED)])
+@pytest.mark.parametrize(
+    ("missed", "last"), [("late", IterationState.WAITING), ("skip", IterationState.SKIPPED)]
+)
 def test_missed_firings_are_told_together_once(
-    upkeep: Upkeep, web: LocalWeb, missed: str, last: State
+    upkeep: Upkeep, web: LocalWeb, missed: str, last: IterationState
 ) -> None:
     upkeep.job(cron="0 * * * *", missed=missed, notify=[target(web)])
     on_time = NOW + timedelta(hours=1)
     (first,) = fire(upkeep.store, "news", on_time)
     taken = upkeep.claims.take(first, None, on_time)
     assert taken is not None
-    upkeep.claims.end(taken, State.FINISHED, "finished", None, on_time)
+    upkeep.claims.end(taken, IterationState.FINISHED, "finished", None, on_time)
     asyncio.run(upkeep.sweeper.sweep([], on_time))
     assert told(web) == [], "it was on time"
     later = NOW + timedelta(hours=4, minutes=10)
-    assert [one.state for one in fire(upkeep.store, "news", later)] == [State.SKIPPED, State.SKIPPED, last]
+    assert [one.state for one in fire(upkeep.store, "news", later)] == [
+        IterationState.SKIPPED,
+        IterationState.SKIPPED,
+        last,
+    ]
     for minutes in range(3):
         asyncio.run(upkeep.sweeper.sweep([], later + timedelta(minutes=minutes)))
     (letter,) = told(web)
@@ -162,14 +168,14 @@ def test_firings_skipped_by_a_long_iteration_are_told_together(
     upkeep.job(cron="0 * * * *", overlap=overlap, notify=[target(web)])
     begun = upkeep.claims.take(fire_at(upkeep, 1), None, NOW + timedelta(hours=1))
     assert begun is not None
-    upkeep.claims.beat(begun, Counts(found=9, queued=4, processed=5))
+    upkeep.claims.beat(begun, IterationCounts(found=9, queued=4, processed=5))
     first = 2
     if overlap == "wait":
-        assert fire_at(upkeep, 2).state == State.WAITING
+        assert fire_at(upkeep, 2).state == IterationState.WAITING
         first = 3
     assert told(web) == []
     for hour in range(first, first + 9):
-        assert fire_at(upkeep, hour).state == State.SKIPPED
+        assert fire_at(upkeep, hour).state == IterationState.SKIPPED
     titles = [letter["title"] for letter in told(web)]
     assert titles == [
         f"news: {number} skipped" for number in ("1 firing", "2 firings", "4 firings", "8 firings")
@@ -180,7 +186,7 @@ def test_firings_skipped_by_a_long_iteration_are_told_together(
         f"Crawl {begun.crawl}: 5 pages processed, 4 URLs left.",
     ]
     now = NOW + timedelta(hours=first + 9)
-    upkeep.claims.end(begun, State.FINISHED, "finished", None, now)
+    upkeep.claims.end(begun, IterationState.FINISHED, "finished", None, now)
     for days in range(4):
         asyncio.run(upkeep.sweeper.sweep([], now + timedelta(days=days)))
     assert len(told(web)) == 4
@@ -193,7 +199,7 @@ def test_iterations_that_a_firing_replaces_are_told_once(upkeep: Upkeep, web: Lo
     fire_at(upkeep, 2)  # waits until the first has stopped, and is replaced by
     fire_at(upkeep, 3)
     stopped = NOW + timedelta(hours=3, minutes=1)
-    upkeep.claims.end(begun, State.STOPPED, str(upkeep.claims.beat(begun)), None, stopped)
+    upkeep.claims.end(begun, IterationState.STOPPED, str(upkeep.claims.beat(begun)), None, stopped)
     for hours in range(0, 60, 12):
         asyncio.run(upkeep.sweeper.sweep([], stopped + timedelta(hours=hours)))
     first, second = told(web)
@@ -212,7 +218,7 @@ def test_people_are_told_once_of_an_iteration_that_failed(upkeep: Upkeep, web: L
     upkeep.store.apply([broken], NOW)
     definition = upkeep.job(notify=[target(web)])
     one = upkeep.iteration(definition, NOW, ended=None)
-    upkeep.claims.end(one, State.FAILED, "there is no seed in seeds.txt", None, NOW)
+    upkeep.claims.end(one, IterationState.FAILED, "there is no seed in seeds.txt", None, NOW)
     asyncio.run(upkeep.sweeper.sweep([], NOW))
     assert len(web.hits) == 1
     web.put(SITE, "/tell", "thanks")

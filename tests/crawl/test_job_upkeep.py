@@ -17,11 +17,11 @@ from webcrawl.alarms.stuck import StuckPages
 from webcrawl.engine.keys import CRAWLS
 from webcrawl.errors import StoreError
 from webcrawl.frontier.checkpoint.files import load_manifest
-from webcrawl.jobs.checkpoints import CheckpointKeeper, complete
 from webcrawl.jobs.definition import Keep
-from webcrawl.jobs.records import Counts, Iteration
+from webcrawl.jobs.records import Iteration, IterationCounts
 from webcrawl.jobs.retention import Retention, expired
 from webcrawl.jobs.store import JobStore
+from webcrawl.jobs.sweeper import CheckpointKeeper, complete
 from webcrawl.jobs.watching import Watching
 from webcrawl.stores.objects.registry import open_store
 
@@ -166,7 +166,7 @@ def test_dead_letters_are_stuck_until_they_are_queued_again(upkeep: Upkeep) -> N
             else:
                 assert await frontier.condemn(host, "no route to host") == 1
 
-    def look() -> Counts:
+    def look() -> IterationCounts:
         return asyncio.run(upkeep.crawls.look(definition, one, Watching("a scheduler"), ended=False)).counts
 
     with StuckPages(upkeep.values["METADATA_URI"]) as stuck:

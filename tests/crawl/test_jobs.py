@@ -20,7 +20,7 @@ import pytest
 
 from tests.crawls import CHECKOUT, NO_NAMES, inherited, scrapy
 from tests.web import LocalWeb, Reply, generated_web
-from webcrawl.jobs.records import Iteration, State
+from webcrawl.jobs.records import Iteration, IterationState
 from webcrawl.jobs.schedule import Schedule
 from webcrawl.jobs.store import JobStore
 
@@ -106,8 +106,12 @@ class Operations:
             self.move_to(began + timedelta(seconds=3 * (time.monotonic() - started)))
             states = {one.number: one.state for one in store.iterations("news")}
             assert len(states) <= number
-            assert states.get(number) not in (State.FAILED, State.SKIPPED, State.STOPPED), self.logs()
-            return states.get(number) == State.FINISHED
+            assert states.get(number) not in (
+                IterationState.FAILED,
+                IterationState.SKIPPED,
+                IterationState.STOPPED,
+            ), self.logs()
+            return states.get(number) == IterationState.FINISHED
 
         self.until(ended, look_every=0.1)
 

@@ -12,10 +12,10 @@ from typing import Any
 from scrapy.settings import Settings
 
 from webcrawl.frontier import Candidate
-from webcrawl.jobs.claims import Claims
-from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.claims import IterationClaims
+from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.definition import Definition
-from webcrawl.jobs.records import Iteration, State
+from webcrawl.jobs.records import Iteration, IterationState
 from webcrawl.jobs.retention import Retention
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.sweeper import Sweeper
@@ -44,14 +44,14 @@ class Upkeep:
         }
         self.crawls = self.again()
         self.store = JobStore(self.values["METADATA_URI"])
-        self.claims = Claims(self.store, shared_engine=True)
+        self.claims = IterationClaims(self.store, shared_engine=True)
         self.retention = Retention(self.store, self.crawls, self.claims.machine)
         telling = Telling(self.store, self.values["METADATA_URI"], self.crawls, self.claims.machine)
         self.sweeper = Sweeper(self.crawls, self.retention, telling)
 
-    def again(self) -> Crawls:
+    def again(self) -> JobCrawls:
         """The crawls as another process sees them."""
-        return Crawls(Settings({**self.values, **self.parts}))
+        return JobCrawls(Settings({**self.values, **self.parts}))
 
     def job(self, **more: Any) -> Definition:
         values = {"name": "news", "cron": "0 6 * * *", "spider": "broad", **more}
@@ -71,7 +71,9 @@ class Upkeep:
         page = Page(url=f"{URL}{one.number}", host=URL[:-1], fetched_at=started, status=200)
         with Metadata(self.values["METADATA_URI"]) as metadata:
             metadata.upsert([{**page.row(), "crawl": one.crawl}])
-        return one if ended is None else self.claims.end(one, State.FINISHED, "finished", None, ended)
+        return (
+            one if ended is None else self.claims.end(one, IterationState.FINISHED, "finished", None, ended)
+        )
 
     async def begin(self, definition: Definition, one: Iteration) -> None:
         async with self.crawls.connected(definition, one) as session:

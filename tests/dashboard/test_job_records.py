@@ -18,7 +18,7 @@ from webcrawl.alarms.stuck import StuckPage, StuckPages
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Candidate, Crawl, Frontier
-from webcrawl.jobs.records import Iteration, State
+from webcrawl.jobs.records import Iteration, IterationState
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.tables import iterations
 from webcrawl.page import Page
@@ -37,7 +37,12 @@ class Job:
         store = JobStore(self.uri)
         store.apply([{"name": "morning", "cron": "0 6 * * *", "spider": "broad"}], NOW)
         one = store.run("morning", NOW - timedelta(hours=1))
-        values = {"state": State.RUNNING, "started": one.due, "data_dir": str(data_dir), "found": 263}
+        values = {
+            "state": IterationState.RUNNING,
+            "started": one.due,
+            "data_dir": str(data_dir),
+            "found": 263,
+        }
         values |= {"queued": 260, "processed": 2, "stuck": 1}
         statement = update(iterations).where(iterations.c.id == one.id).values(values)
         store.database.write(lambda connection: connection.execute(statement))
@@ -141,7 +146,7 @@ def test_what_cannot_be_shown_is_told(
             "iteration=1&state=LOST",
             "'LOST' is no state of a URL: choose one of QUEUED, CRAWLED, PROCESSED, STUCK",
         ),
-        ("iteration=1&after=rows%3A%22%3E%3Cscript%3E&state=STUCK", "is no place in these records"),
+        ("iteration=1&after=rows%3A%22%3E%3Cscript%3E&state=STUCK", "is no position in these records"),
         ("iteration=1&after=engine%3Ax&state=QUEUED", "'x' is no place in a queue: begin at its first page"),
     ):
         page = open_page(f"/jobs/morning/records?{query}", dashboard.url)

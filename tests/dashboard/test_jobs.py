@@ -11,7 +11,7 @@ from sqlalchemy import update
 
 from tests.dashboard.site import ATTACK, narrow
 from webcrawl.alarms.stuck import StuckPage, StuckPages
-from webcrawl.jobs.records import Job, JobState, State
+from webcrawl.jobs.records import IterationState, Job, JobState
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.tables import iterations
 
@@ -30,7 +30,9 @@ def store_jobs(data_dir: Path) -> JobStore:
     """A job with a finished iteration, a failed one, and one that waits."""
     store = JobStore(f"sqlite:///{data_dir}/metadata.db")
     store.apply([MORNING, {"name": "never", "cron": "0 0 1 1 *", "spider": "broad", "state": "PAUSED"}], NOW)
-    for number, (state, reason) in enumerate([(State.FINISHED, None), (State.FAILED, ATTACK)], 1):
+    for number, (state, reason) in enumerate(
+        [(IterationState.FINISHED, None), (IterationState.FAILED, ATTACK)], 1
+    ):
         one = store.run("morning", NOW - timedelta(days=3 - number))
         values = {"state": state, "reason": reason, "found": 100, "processed": 90, "stuck": 3}
         values |= {"started": one.due, "ended": one.due + timedelta(minutes=2), "data_dir": str(data_dir)}
@@ -65,7 +67,7 @@ def test_jobs_show_their_past_and_obey(
         return store.job("morning")
 
     card.get_by_role("button", name="Run now").click()
-    assert store.iterations("morning")[0].state == State.WAITING
+    assert store.iterations("morning")[0].state == IterationState.WAITING
     assert "Iteration 3 waiting" in card.inner_text()
     number = store.iterations("morning")[0].id
     elsewhere = (
@@ -82,7 +84,7 @@ def test_jobs_show_their_past_and_obey(
     assert job().state == JobState.ON
     page.on("dialog", lambda dialog: dialog.accept())
     card.get_by_role("button", name="Off").click()
-    assert job().state == JobState.OFF and store.iterations("morning")[0].state == State.STOPPED
+    assert job().state == JobState.OFF and store.iterations("morning")[0].state == IterationState.STOPPED
 
     missing = open_page("/jobs/evening", dashboard.url)
     assert (

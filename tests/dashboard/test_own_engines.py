@@ -13,7 +13,7 @@ from tests.crawls import NO_NAMES, Crawl, until
 from tests.web import LocalWeb, Reply
 from webcrawl.engine.embedded import answers
 from webcrawl.engine.server_folder import socket_path
-from webcrawl.jobs.records import State
+from webcrawl.jobs.records import IterationState
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.tables import iterations
 
@@ -35,7 +35,13 @@ def test_a_crawl_with_an_engine_of_its_own_has_its_pages(
     store = JobStore(f"sqlite:///{tmp_path}/data/metadata.db")
     store.apply([{"name": "news", "cron": "0 6 * * *", "spider": "broad"}], datetime.now(UTC))
     one, folder = store.run("news", datetime.now(UTC)), tmp_path / "data" / "jobs" / "1"
-    values = {"state": State.RUNNING, "started": one.due, "data_dir": str(folder), "found": 21, "queued": 20}
+    values = {
+        "state": IterationState.RUNNING,
+        "started": one.due,
+        "data_dir": str(folder),
+        "found": 21,
+        "queued": 20,
+    }
     statement = update(iterations).where(iterations.c.id == one.id).values(values)
     store.database.write(lambda connection: connection.execute(statement))
     dashboard = start_dashboard()

@@ -30,11 +30,11 @@ from scrapy.settings import Settings
 from tests.crawls import CHECKOUT
 from tests.ports import free_ports
 from tests.web import LocalWeb, generated_web
-from webcrawl.jobs.claims import Claims
+from webcrawl.jobs.claims import IterationClaims
 from webcrawl.jobs.clock import SystemClock
-from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.launching import Starting
-from webcrawl.jobs.records import Iteration, State
+from webcrawl.jobs.records import Iteration, IterationState
 from webcrawl.jobs.retention import Retention
 from webcrawl.jobs.scheduler import Scheduler
 from webcrawl.jobs.store import JobStore
@@ -259,7 +259,9 @@ def test_a_job_runs_on_two_nodes(
         values |= {"settings": own, "arguments": {"scope": "host"}}
         values |= {"nodes": [{"url": one.url, "slots": 1} for one in nodes]}
         (one,) = asyncio.run(run_job(values, tmp_path, redis_url))
-        assert (one.state, one.reason, one.data_dir) == (State.FINISHED, "finished", None), node.log()
+        assert (one.state, one.reason, one.data_dir) == (IterationState.FINISHED, "finished", None), (
+            node.log()
+        )
         assert (one.processed, one.found, one.queued) == (len(reachable), len(reachable), 0)
         ran = [ran_on(place, one.crawl) for place in nodes]
         names = sorted(name for jobs in ran for _, _, name in jobs)
@@ -281,11 +283,11 @@ def ran_on(node: Node, crawl: str) -> list[tuple[str, str, str]]:
 async def run_job(values: dict[str, Any], folder: Path, redis_url: str) -> list[Iteration]:
     """Runs a job once, and returns its iterations."""
     parts = {"SPIDER_MODULES": ["spiders"], "ADDONS": {"webcrawl.addon.WebcrawlAddon": 100}}
-    crawls = Crawls(Settings({**parts, "DATA_DIR": str(folder / "data"), "REDIS_URL": redis_url}))
+    crawls = JobCrawls(Settings({**parts, "DATA_DIR": str(folder / "data"), "REDIS_URL": redis_url}))
     with JobStore(f"sqlite:///{folder}/metadata.db") as store:
         store.apply([values], datetime.now(UTC))
         store.run("news", datetime.now(UTC))
-        claims = Claims(store, shared_engine=True)
+        claims = IterationClaims(store, shared_engine=True)
         sweeper = Sweeper(
             crawls,
             Retention(store, crawls, claims.machine),

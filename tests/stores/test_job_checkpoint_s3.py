@@ -17,7 +17,7 @@ from tests.frontier.pages import page
 from tests.s3server import Line
 from tests.stores.buckets import environment
 from webcrawl.jobs.definition import Definition
-from webcrawl.jobs.records import Iteration, State
+from webcrawl.jobs.records import Iteration, IterationState
 from webcrawl.stores.objects.registry import open_store
 
 Bucket = Callable[[], dict[str, bytes]]
@@ -98,7 +98,7 @@ def test_retention_deletes_the_checkpoints_of_an_iteration(
     for day in range(2):
         one = upkeep.iteration(definition, NOW + timedelta(days=day), ended=None)
         sweep(upkeep, definition, one, 24 * day + 6)
-        upkeep.claims.end(one, State.FINISHED, "finished", None, NOW + timedelta(days=day, hours=7))
+        upkeep.claims.end(one, IterationState.FINISHED, "finished", None, NOW + timedelta(days=day, hours=7))
         made.append(one)
     asyncio.run(upkeep.sweeper.sweep([], NOW + timedelta(days=2)))
     assert stamps(bucket, made[1]) == ["20260302T120000Z"]

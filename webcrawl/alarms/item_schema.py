@@ -14,7 +14,7 @@ from webcrawl.errors import ConfigurationError
 ItemCheck = Callable[[Mapping[str, Any]], list[str]]
 """Returns what is wrong with the fields of an item, one text for each; an empty list if nothing is."""
 _Check = Callable[[Any, str], Iterator[str]]
-"""Yields what is wrong with a value; the text is its place in the item."""
+"""Yields what is wrong with a value; the text is its path in the item."""
 
 _MOST_PROBLEMS = 5
 _CLOSING = ("additionalProperties", "unevaluatedProperties", "patternProperties")
@@ -60,73 +60,74 @@ def _json_schema(name: str, schema: Mapping[str, Any]) -> ItemCheck:
     # an empty registry: without one, a $ref to another server would be fetched
     validator = kind(whole, registry=referencing.Registry())
 
-    def check(item: Any, place: str) -> Iterator[str]:
+    def check(item: Any, path: str) -> Iterator[str]:
         for error in validator.iter_errors(plain(dict(item))):
-            yield f"{'.'.join([place, *map(str, error.absolute_path)])}: {error.message}"
+            yield f"{'.'.join([path, *map(str, error.absolute_path)])}: {error.message}"
 
     return _bounded(check, name)
 
 
-def _fields_of(schema: type[Any], place: str) -> _Check:
+def _fields_of(schema: type[Any], path: str) -> _Check:
     """The check of a mapping by the fields of a dataclass."""
     try:
         hints = get_type_hints(schema, include_extras=True)
     except (NameError, TypeError) as error:
         raise ConfigurationError(
-            f"{place}: the types of {schema.__qualname__} cannot be read: {error}"
+            f"{path}: the types of {schema.__qualname__} cannot be read: {error}"
         ) from error
-    known = [one for one in dataclasses.fields(schema) if one.init]
-    checks = {one.name: _type(hints[one.name], f"{place}.{one.name}") for one in known}
+    known = [field for field in dataclasses.fields(schema) if field.init]
+    checks = {field.name: _type(hints[field.name], f"{path}.{field.name}") for field in known}
     needed = [
-        one.name
-        for one in known
-        if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+        field.name
+        for field in known
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     ]
 
-    def check(item: Any, here: str) -> Iterator[str]:
+    def check(item: Any, path: str) -> Iterator[str]:
         if not isinstance(item, Mapping):
-            yield _expected(here, schema.__name__, item)
+            yield _expected(path, schema.__name__, item)
             return
-        yield from (f"{here}.{name} is missing" for name in needed if name not in item)
+        yield from (f"{path}.{name} is missing" for name in needed if name not in item)
         for name, value in item.items():
             if name in checks:
-                yield from checks[name](value, f"{here}.{name}")
+                yield from checks[name](value, f"{path}.{name}")
             else:
-                yield f"{here}.{name} is not in the schema"
+                yield f"{path}.{name} is not in the schema"
 
     return check
 
 
-def _type(hint: Any, place: str) -> _Check:
+def _type(hint: Any, path: str) -> _Check:
     """The check of a value by its annotation; raises ConfigurationError for one that cannot be checked."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any or hint is object:
         return lambda value, here: iter(())
     if origin is Annotated:
-        return _type(arguments[0], place)
+        return _type(arguments[0], path)
     if origin in (Union, types.UnionType):
-        return _one_of([_type(one, place) for one in arguments], " or ".join(map(_name, arguments)))
+        return _any_of([_type(argument, path) for argument in arguments], " or ".join(map(_name, arguments)))
     if origin is Literal:
         return _when(
             lambda value: any(
-                value is one or (value == one and type(value) is type(one)) for one in arguments
+                value is argument or (value == argument and type(value) is type(argument))
+                for argument in arguments
             ),
             _name(hint),
         )
     if hint is None or hint is type(None):
         return _when(lambda value: value is None, "None")
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return _fields_of(hint, place)
+        return _fields_of(hint, path)
     base = origin or hint
     if not isinstance(base, type):
-        raise ConfigurationError(f"{place}: values of type {_name(hint)} cannot be checked")
+        raise ConfigurationError(f"{path}: values of type {_name(hint)} cannot be checked")
     if issubclass(base, Mapping):
-        return _mapping(*(_type(one, place) for one in arguments or (Any, Any)))
+        return _mapping(*(_type(argument, path) for argument in arguments or (Any, Any)))
     if base in (list, tuple, set, frozenset) or getattr(base, "__module__", "") == "collections.abc":
-        inner = [one for one in arguments if one is not Ellipsis]
+        inner = [argument for argument in arguments if argument is not Ellipsis]
         if base is tuple and len(inner) > 1:
-            return _tuple([_type(one, place) for one in inner], _name(hint))
-        return _sequence(_type(inner[0] if inner else Any, place), _name(hint))
+            return _tuple([_type(argument, path) for argument in inner], _name(hint))
+        return _sequence(_type(inner[0] if inner else Any, path), _name(hint))
     return _when(lambda value: _is_a(value, base), _name(hint))
 
 
@@ -144,46 +145,46 @@ def _when(holds: Callable[[Any], bool], name: str) -> _Check:
     return check
 
 
-def _one_of(checks: list[_Check], name: str) -> _Check:
+def _any_of(checks: list[_Check], name: str) -> _Check:
     return _when(lambda value: any(next(check(value, ""), None) is None for check in checks), name)
 
 
 def _mapping(key: _Check, value: _Check) -> _Check:
-    def check(found: Any, here: str) -> Iterator[str]:
-        if not isinstance(found, Mapping):
-            yield _expected(here, "dict", found)
+    def check(entries: Any, here: str) -> Iterator[str]:
+        if not isinstance(entries, Mapping):
+            yield _expected(here, "dict", entries)
             return
-        for name, one in found.items():
+        for name, item in entries.items():
             yield from key(name, f"key of {here}")
-            yield from value(one, f"{here}.{name}")
+            yield from value(item, f"{here}.{name}")
 
     return check
 
 
 def _sequence(inner: _Check, name: str) -> _Check:
-    def check(found: Any, here: str) -> Iterator[str]:
-        if not isinstance(found, list | tuple | set | frozenset):
-            yield _expected(here, name, found)
+    def check(items: Any, here: str) -> Iterator[str]:
+        if not isinstance(items, list | tuple | set | frozenset):
+            yield _expected(here, name, items)
             return
-        for number, one in enumerate(found):
-            yield from inner(one, f"{here}[{number}]")
+        for number, item in enumerate(items):
+            yield from inner(item, f"{here}[{number}]")
 
     return check
 
 
 def _tuple(inner: list[_Check], name: str) -> _Check:
-    def check(found: Any, here: str) -> Iterator[str]:
-        if not isinstance(found, list | tuple) or len(found) != len(inner):
-            yield _expected(here, name, found)
+    def check(items: Any, here: str) -> Iterator[str]:
+        if not isinstance(items, list | tuple) or len(items) != len(inner):
+            yield _expected(here, name, items)
             return
-        for number, (one, checked) in enumerate(zip(found, inner, strict=True)):
-            yield from checked(one, f"{here}[{number}]")
+        for number, (item, part) in enumerate(zip(items, inner, strict=True)):
+            yield from part(item, f"{here}[{number}]")
 
     return check
 
 
-def _expected(place: str, name: str, value: object) -> str:
-    return f"{place}: {name} expected, {type(value).__name__} found ({_short(value)})"
+def _expected(path: str, name: str, value: object) -> str:
+    return f"{path}: {name} expected, {type(value).__name__} found ({_short(value)})"
 
 
 def _short(value: object) -> str:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from webcrawl.alarms.reading import Reading
-from webcrawl.alarms.state import Growth, Holding, Progress, State
+from webcrawl.alarms.reading import CrawlReading
+from webcrawl.alarms.state import FetchProgress, Growth, Holding, WatcherState
 from webcrawl.alarms.surge import Surge, judge_errors
 from webcrawl.documents.values import counted
 
@@ -28,8 +28,8 @@ FIRST_SECONDS, NEXT_SECONDS = 30.0, 600.0
 UNSEEN_SECONDS = 60.0
 """After a longer time without a reading, it is not known whether the crawl stood still meanwhile."""
 _MOST_NAMED = 10
-TOLD = 0.0
-"""Takes the place of the first reading in `State.lost` once a worker was told."""
+NOTIFIED = 0.0
+"""Takes the place of the first reading in `WatcherState.lost` once a worker was told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Alarm:
     about: str = ""
 
 
-def judge(state: State, reading: Reading) -> tuple[State, list[Alarm]]:
+def judge(state: WatcherState, reading: CrawlReading) -> tuple[WatcherState, list[Alarm]]:
     """Returns what to remember after a reading, and the alarms that are due."""
     unseen = reading.now - state.seen > UNSEEN_SECONDS
     progress, stalled = _judge_progress(
@@ -61,7 +61,7 @@ def judge(state: State, reading: Reading) -> tuple[State, list[Alarm]]:
     first_seen = {} if unseen else state.lost
     lost = {worker: first_seen.get(worker, reading.now) for worker in reading.lost}
     died = _lost_workers(lost, reading)
-    lost |= {worker: TOLD for alarm in died for worker in alarm.lost}
+    lost |= {worker: NOTIFIED for alarm in died for worker in alarm.lost}
     alarms = [
         *died,
         stalled,
@@ -70,16 +70,16 @@ def judge(state: State, reading: Reading) -> tuple[State, list[Alarm]]:
         stores,
         *refused,
     ]
-    after = State(reading.now, progress, errors, hosts, holding, stuck, lost)
+    after = WatcherState(reading.now, progress, errors, hosts, holding, stuck, lost)
     return after, [alarm for alarm in alarms if alarm]
 
 
-def _judge_progress(progress: Progress, reading: Reading) -> tuple[Progress, Alarm | None]:
+def _judge_progress(progress: FetchProgress, reading: CrawlReading) -> tuple[FetchProgress, Alarm | None]:
     may_rest = reading.paused or not reading.open or not reading.workers or reading.holding
     if may_rest or reading.fetched != progress.fetched:
-        return Progress(reading.fetched, reading.now), None
+        return FetchProgress(reading.fetched, reading.now), None
     seconds = reading.now - progress.since
-    if progress.told or seconds < STALLED_SECONDS:
+    if progress.notified or seconds < STALLED_SECONDS:
         return progress, None
     text = (
         f"Nothing was fetched for {seconds / 60:.0f} minutes. {counted(reading.open, 'URL')} to fetch, "
@@ -87,7 +87,7 @@ def _judge_progress(progress: Progress, reading: Reading) -> tuple[Progress, Ala
         "the crawl says what it waits for."
     )
     alarm = Alarm("STALLED", f"{progress.fetched} {progress.since:.0f}", "no progress", text)
-    return replace(progress, told=True), alarm
+    return replace(progress, notified=True), alarm
 
 
 def _surge_alarm(surge: Surge) -> Alarm:
@@ -99,26 +99,26 @@ def _surge_alarm(surge: Surge) -> Alarm:
     return Alarm("ERRORS", f"{surge.began:.0f}", f"error surge: {share:.0%} instead of {usual:.0%}", text)
 
 
-def _judge_hosts(hosts: Growth, reading: Reading) -> tuple[Growth, Alarm | None]:
+def _judge_hosts(hosts: Growth, reading: CrawlReading) -> tuple[Growth, Alarm | None]:
     # the totals of a crawl that was cleared begin at zero again
-    told = min(hosts.told, reading.given_up)
-    after, is_due = _grown(replace(hosts, told=told), reading.given_up - told, reading.now)
+    notified = min(hosts.notified, reading.given_up)
+    after, is_due = _grown(replace(hosts, notified=notified), reading.given_up - notified, reading.now)
     if not is_due:
         return after, None
     number = counted(reading.given_up, "host")
     text = (
-        f"{number} were given up after too many failures in a row, {reading.given_up - told:,} of them since the last "
-        "notification. Their URLs are dead letters: `scrapy deadletters` lists them."
+        f"{number} were given up after too many failures in a row, {reading.given_up - notified:,} of them since the "
+        "last notification. Their URLs are dead letters: `scrapy deadletters` lists them."
     )
     return after, Alarm("HOSTS", str(reading.given_up), f"{number} given up", text)
 
 
-def _judge_holding(holding: Holding, reading: Reading) -> tuple[Holding, Alarm | None]:
+def _judge_holding(holding: Holding, reading: CrawlReading) -> tuple[Holding, Alarm | None]:
     if not reading.holding:
         return Holding(), None
     since = holding.since or reading.now
-    if holding.told or reading.now - since < HOLDING_SECONDS:
-        return Holding(since, holding.told), None
+    if holding.notified or reading.now - since < HOLDING_SECONDS:
+        return Holding(since, holding.notified), None
     workers = f"{len(reading.holding)} of {counted(max(reading.workers, len(reading.holding)), 'worker')}"
     reasons = sorted(set(reading.holding.values()))[:_MOST_NAMED]
     text = "\n".join(
@@ -127,50 +127,52 @@ def _judge_holding(holding: Holding, reading: Reading) -> tuple[Holding, Alarm |
     return Holding(since, True), Alarm("STORES", f"holding {since:.0f}", f"{workers} hold", text)
 
 
-def _judge_stuck(stuck: Mapping[str, Growth], reading: Reading) -> tuple[dict[str, Growth], Sequence[Alarm]]:
+def _judge_stuck(
+    stuck: Mapping[str, Growth], reading: CrawlReading
+) -> tuple[dict[str, Growth], Sequence[Alarm]]:
     after, alarms = dict(stuck), []
     for kind, untold in sorted(reading.untold.items()):
         growth = stuck.get(kind, Growth())
         after[kind], is_due = _grown(growth, untold, reading.now)
         if is_due:
-            alarms.append(_stuck_alarm(kind, growth.told, untold))
+            alarms.append(_stuck_alarm(kind, growth.notified, untold))
     return after, alarms
 
 
-def _stuck_alarm(kind: str, told: int, untold: int) -> Alarm:
-    pages = counted(untold, "more page" if told else "page")
+def _stuck_alarm(kind: str, notified: int, untold: int) -> Alarm:
+    pages = counted(untold, "more page" if notified else "page")
     what = {
         "SCHEMA": "whose items are not as their schema says",
         "DOCUMENT": "that no reader can read",
         "DEAD_LETTER": "whose fetch failed for good",
     }.get(kind, "that are stuck")
-    title = f"{pages} {what}" + (f" ({told + untold:,} in all)" if told else "")
+    title = f"{pages} {what}" + (f" ({notified + untold:,} in all)" if notified else "")
     name = "SCHEMA" if kind == "SCHEMA" else "STUCK"
-    return Alarm(name, f"{kind} {told + untold}", title, "", about=kind)
+    return Alarm(name, f"{kind} {notified + untold}", title, "", about=kind)
 
 
 def _grown(growth: Growth, more: int, now: float) -> tuple[Growth, bool]:
     """Whether so many more are to be told now, and the growth after that."""
     if not more:
         # `since` stays after something was told, so that the next alarm keeps its distance
-        return (growth if growth.told else Growth()), False
+        return (growth if growth.notified else Growth()), False
     since = growth.since or now
     if now < since:
         since = now
-    wait = NEXT_SECONDS if growth.told else FIRST_SECONDS
-    if more < growth.told or now - since < wait:
-        return Growth(growth.told, since), False
-    return Growth(growth.told + more, now), True
+    wait = NEXT_SECONDS if growth.notified else FIRST_SECONDS
+    if more < growth.notified or now - since < wait:
+        return Growth(growth.notified, since), False
+    return Growth(growth.notified + more, now), True
 
 
-def _lost_workers(first_seen: Mapping[str, float], reading: Reading) -> list[Alarm]:
+def _lost_workers(first_seen: Mapping[str, float], reading: CrawlReading) -> list[Alarm]:
     """An alarm for each period in which workers died, once none of them can be missing."""
     periods: dict[int, list[str]] = {}
     for worker, when in sorted(reading.lost.items()):
         periods.setdefault(int(when // LOST_SECONDS), []).append(worker)
     alarms = []
     for period, workers in sorted(periods.items()):
-        untold = [worker for worker in workers if first_seen[worker] != TOLD]
+        untold = [worker for worker in workers if first_seen[worker] != NOTIFIED]
         is_over = reading.engine_now >= (period + 2) * LOST_SECONDS
         is_sure = all(reading.now - first_seen[worker] >= LOST_SECONDS for worker in untold)
         if untold and is_over and is_sure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
@@ -57,6 +57,11 @@ class Stored:
     attempts: int
     error: str | None
     sent: datetime | None
+
+
+def utc_now() -> datetime:
+    """The time by the clock of this machine."""
+    return datetime.now(UTC)
 
 
 def pause(attempts: int) -> timedelta:
@@ -112,15 +117,19 @@ class Outbox:
 
         def work(connection: Connection) -> list[Stored]:
             query = _oldest_first().where(notices.c.due <= now).with_for_update(skip_locked=True)
-            found = [_stored(row) for row in connection.execute(query).mappings()]
-            mine = [one for one in found if one.targets is None or not set(targets).isdisjoint(one.targets)]
+            due = [_stored(row) for row in connection.execute(query).mappings()]
+            mine = [
+                stored
+                for stored in due
+                if stored.targets is None or not set(targets).isdisjoint(stored.targets)
+            ]
             del mine[limit:]
-            for one in mine:
+            for stored in mine:
                 values: dict[str, Any] = {"due": in_utc(now) + timedelta(seconds=CLAIM_SECONDS)}
-                if one.targets is None:
+                if stored.targets is None:
                     values["targets"] = sorted(targets)
-                connection.execute(update(notices).where(notices.c.id == one.id).values(values))
-            return [_stored(row) for row in _rows(connection, [one.id for one in mine])]
+                connection.execute(update(notices).where(notices.c.id == stored.id).values(values))
+            return [_stored(row) for row in _rows(connection, [stored.id for stored in mine])]
 
         return self._database.write(work)
 
@@ -129,7 +138,7 @@ class Outbox:
 
         def work(connection: Connection) -> None:
             for row in _rows(connection, [number]):
-                left = [one for one in row["targets"] or () if one != target]
+                left = [other for other in row["targets"] or () if other != target]
                 values: dict[str, Any] = {"targets": left}
                 if not left:
                     values |= {"sent": now, "due": None, "error": None}

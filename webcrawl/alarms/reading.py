@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class CrawlReading:
     """The figures of a crawl over all workers and runs.
 
     now          seconds since 1970, by the clock of the watcher

@@ -9,8 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from sqlalchemy.engine import make_url
 
-from webcrawl.alarms.delivery import utc_now
-from webcrawl.alarms.outbox import Notice
+from webcrawl.alarms.outbox import Notice, utc_now
 from webcrawl.alarms.watcher import About
 from webcrawl.config import StoreConfig
 from webcrawl.documents.disk import occupied
@@ -46,19 +45,21 @@ def _short(stores: StoreConfig) -> Iterator[tuple[str, str]]:
 def _disks(stores: StoreConfig) -> dict[Path, str]:
     """One folder of each disk that is written to, and what happens when that is full."""
     pause = f"Below {size(stores.min_free)} (STORE_MIN_FREE_BYTES), workers pause."
-    found = [(stores.data_dir, pause)]
+    folders = [(stores.data_dir, pause)]
     if (parts := urlsplit(stores.pages)).scheme == "file":
-        found.append((Path(unquote(parts.path)), pause))
+        folders.append((Path(unquote(parts.path)), pause))
     database = make_url(stores.metadata)
     if database.get_backend_name() == "sqlite" and database.database:
-        found.append((Path(database.database).parent, "When it is full, workers wait: it has the database."))
+        folders.append(
+            (Path(database.database).parent, "When it is full, workers wait: it has the database.")
+        )
     disks: dict[int, tuple[Path, str]] = {}
-    for folder, what in found:
+    for folder, what in folders:
         if folder.exists():
             disks.setdefault(folder.stat().st_dev, (folder, what))
     return dict(disks.values())
 
 
 def _free(folder: Path) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize

@@ -13,19 +13,19 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class FetchProgress:
     """The fetches so far, since when their number is the same, and whether a notification told of that."""
 
     fetched: int = 0
     since: float = 0.0
-    told: bool = False
+    notified: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
     """A number that grows: how much of it was told, and since when there is more, or when it was told last."""
 
-    told: int = 0
+    notified: int = 0
     since: float = 0.0
 
 
@@ -34,11 +34,11 @@ class Holding:
     """Since when workers hold, 0 if none does; and whether a notification told of that."""
 
     since: float = 0.0
-    told: bool = False
+    notified: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class WatcherState:
     """Times are those of `Reading.now`.
 
     seen     the time of the last reading
@@ -47,7 +47,7 @@ class State:
     """
 
     seen: float = 0.0
-    progress: Progress = Progress()
+    progress: FetchProgress = FetchProgress()
     errors: Errors = Errors()
     hosts: Growth = Growth()
     holding: Holding = Holding()
@@ -59,31 +59,31 @@ class State:
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
-    def decoded(cls, text: str) -> State:
+    def decoded(cls, text: str) -> WatcherState:
         """The state in JSON; a new one for a text that another version wrote, or that is damaged."""
         try:
-            found = json.loads(text)
-            errors = found["errors"]
+            values = json.loads(text)
+            errors = values["errors"]
             return cls(
-                seen=float(found["seen"]),
-                progress=_record(Progress, found["progress"]),
+                seen=float(values["seen"]),
+                progress=_record(FetchProgress, values["progress"]),
                 errors=Errors(
                     _record(Past, errors["past"]),
                     **{each.name: _like(each.default, errors[each.name]) for each in fields(Errors)[1:]},
                 ),
-                hosts=_record(Growth, found["hosts"]),
-                holding=_record(Holding, found["holding"]),
-                stuck={str(kind): _record(Growth, growth) for kind, growth in found["stuck"].items()},
-                lost={str(worker): float(when) for worker, when in found["lost"].items()},
+                hosts=_record(Growth, values["hosts"]),
+                holding=_record(Holding, values["holding"]),
+                stuck={str(kind): _record(Growth, growth) for kind, growth in values["stuck"].items()},
+                lost={str(worker): float(when) for worker, when in values["lost"].items()},
             )
         except (ValueError, TypeError, KeyError, AttributeError):
             return cls()
 
 
-def _record(kind: type[T], found: Mapping[str, Any]) -> T:
+def _record(kind: type[T], values: Mapping[str, Any]) -> T:
     """A record of numbers; each has the type of its default."""
     numbers: Any = fields(kind)  # type: ignore[arg-type]
-    return kind(**{each.name: _like(each.default, found[each.name]) for each in numbers})
+    return kind(**{each.name: _like(each.default, values[each.name]) for each in numbers})
 
 
 def _like(default: Any, number: Any) -> Any:

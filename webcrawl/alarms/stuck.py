@@ -163,7 +163,7 @@ class StuckPages:
         columns = (page_rows.c.warc_file, page_rows.c.warc_offset, page_rows.c.warc_length)
         query = select(page_rows.c.url, *columns).where(page_rows.c.url.in_(urls), columns[0].is_not(None))
         with self._database.reading() as connection:
-            return {url: RawPage(*place) for url, *place in connection.execute(query)}
+            return {url: RawPage(*location) for url, *location in connection.execute(query)}
 
     def close(self) -> None:
         """Closes the connections; a later call opens new ones."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from webcrawl.alarms.reading import Reading
+from webcrawl.alarms.reading import CrawlReading
 
 WINDOW_SECONDS, LEAST_FETCHES = 60.0, 50
 """A window has at least this length and this many fetches."""
@@ -73,7 +73,7 @@ class Surge:
     mean: float
 
 
-def judge_errors(errors: Errors, reading: Reading) -> tuple[Errors, Surge | None]:
+def judge_errors(errors: Errors, reading: CrawlReading) -> tuple[Errors, Surge | None]:
     """Returns what is known after a reading, and the surge if one begins."""
     fine = reading.fine - errors.fine
     # each failed fetch is in `bad`, or is repeated; an error answer that is repeated is in both
@@ -94,6 +94,6 @@ def judge_errors(errors: Errors, reading: Reading) -> tuple[Errors, Surge | None
     return _begun(Errors() if is_usual else errors, reading), None
 
 
-def _begun(errors: Errors, reading: Reading) -> Errors:
+def _begun(errors: Errors, reading: CrawlReading) -> Errors:
     """Begins a window."""
     return replace(errors, began=reading.now, fine=reading.fine, bad=reading.bad, retried=reading.retried)

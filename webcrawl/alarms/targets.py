@@ -1,4 +1,4 @@
-"""Where notifications go: the Apprise URLs of NOTIFY."""
+"""Sends what is in the outbox to the Apprise URLs of NOTIFY."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import hashlib
 import logging
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from webcrawl.alarms.outbox import Notice
+from webcrawl.alarms.outbox import Notice, Outbox, utc_now
 from webcrawl.config.libraries import optional
 from webcrawl.errors import ConfigurationError, brief
+
+logger = logging.getLogger(__name__)
 
 _LOGGER, _SILENCE = logging.getLogger("apprise"), logging.NullHandler()
 _ID_LENGTH = 12
@@ -130,21 +133,52 @@ def _type(kind: str) -> str:
 @contextmanager
 def _warnings() -> Iterator[list[str]]:
     """Collects what Apprise logs in this thread; it returns no reasons."""
-    found: list[str] = []
-    collector = _Collector(found)
+    messages: list[str] = []
+    collector = _Collector(messages)
     _LOGGER.addHandler(collector)
     try:
-        yield found
+        yield messages
     finally:
         _LOGGER.removeHandler(collector)
 
 
 class _Collector(logging.Handler):
-    def __init__(self, found: list[str]) -> None:
+    def __init__(self, messages: list[str]) -> None:
         super().__init__(logging.WARNING)
-        self._found = found
+        self._found = messages
         self._thread = threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.thread == self._thread:
             self._found.append(record.getMessage())
+
+
+def deliver(
+    outbox: Outbox,
+    targets: Targets,
+    *,
+    clock: Callable[[], datetime] = utc_now,
+    is_over: Callable[[], bool] = lambda: False,
+) -> int:
+    """Sends each notice that is due to the targets that did not get it; returns how many targets got one.
+
+    What fails is tried again later. Blocks; ends early once `is_over`. If the process dies after a target got a notice
+    and before that is recorded, the target gets it twice. Raises what `Outbox` raises.
+    """
+    count, up = 0, set(targets.ids)
+    # one at a time: a claim ends before a slow target has got many
+    while up and not is_over() and (claimed := outbox.due(clock(), up, limit=1)):
+        stored, errors = claimed[0], []
+        for target in up.intersection(stored.targets or ()):
+            if error := targets.send(target, stored.notice):
+                errors.append(error)
+                # the others would wait for its timeout too; they are still due next time
+                up.discard(target)
+            else:
+                outbox.sent(stored.id, target, clock())
+                count += 1
+        if errors:
+            reason = "; ".join(errors)
+            logger.warning("A notification could not be sent, and is tried again later: %s", reason)
+            outbox.failed(stored.id, reason, clock())
+    return count

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from webcrawl.alarms.delivery import deliver, utc_now
-from webcrawl.alarms.judging import TOLD, Alarm, judge
-from webcrawl.alarms.outbox import Notice, Outbox
-from webcrawl.alarms.reading import Reading
-from webcrawl.alarms.state import State
+from webcrawl.alarms.judging import NOTIFIED, Alarm, judge
+from webcrawl.alarms.outbox import Notice, Outbox, utc_now
+from webcrawl.alarms.reading import CrawlReading
+from webcrawl.alarms.state import WatcherState
 from webcrawl.alarms.stuck import Kind, StuckPages
-from webcrawl.alarms.targets import Targets
+from webcrawl.alarms.targets import Targets, deliver
 from webcrawl.documents.values import counted
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.job_crawls import job_of
@@ -122,7 +121,7 @@ class Watcher:
         self._about = about
         self._clock = clock
         self._watch = Watch(crawl.engine, crawl.keys, crawl.worker)
-        self._state: State | None = None
+        self._state: WatcherState | None = None
         """None while another process watches."""
         self._answered = 0.0
         """When the engine last answered; 0 before that."""
@@ -171,7 +170,7 @@ class Watcher:
             self._state = None
             return False
         if self._state is None:
-            self._state = State.decoded(notes)
+            self._state = WatcherState.decoded(notes)
         reading = await self._read()
         self._answered = reading.now
         state, alarms = judge(self._state, reading)
@@ -182,7 +181,7 @@ class Watcher:
         await self._watch.claim(state.encoded())
         return True
 
-    async def _read(self) -> Reading:
+    async def _read(self) -> CrawlReading:
         workers = self._crawl.workers
         now, totals = await figures(self._frontier, self._crawl), await self._crawl.totals()
         alive = await workers.count_alive()
@@ -229,7 +228,7 @@ class Watcher:
         """The workers that died too shortly ago to be told."""
         _, lost = await self._crawl.workers.lost()
         known = {} if self._state is None else self._state.lost
-        return sorted(worker for worker in lost if known.get(worker) != TOLD)
+        return sorted(worker for worker in lost if known.get(worker) != NOTIFIED)
 
     async def _mark(self, kind: Kind) -> None:
         await asyncio.to_thread(self._post.stuck.mark_notified, self._about.crawl, kind, utc_now())
@@ -254,10 +253,10 @@ def reading_of(
     alive: int,
     lost: Mapping[str, float],
     untold: Mapping[Any, int],
-) -> Reading:
-    """What the figures and totals of a crawl tell at a time, in seconds since 1970; for the rest see `Reading`."""
+) -> CrawlReading:
+    """What the figures and totals of a crawl tell at a time, in seconds since 1970; for the rest see `CrawlReading`."""
     error_answers = sum(number for status, number in now.responses.items() if status >= "400")
-    return Reading(
+    return CrawlReading(
         now=now_seconds,
         fine=sum(now.responses.values()) - error_answers - now.soft_404,
         bad=error_answers + now.soft_404 + now.failed,

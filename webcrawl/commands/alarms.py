@@ -97,8 +97,7 @@ class Command(OpenedCrawlCommand):
 
 async def _test(post: Post) -> int:
     """Sends a test notice to each target and prints what became of it; returns the exit status."""
-    from webcrawl.alarms.delivery import utc_now
-    from webcrawl.alarms.outbox import Notice
+    from webcrawl.alarms.outbox import Notice, utc_now
 
     text = "This is a test: notifications of crawls will look like this."
     notice = Notice("test", "TEST", "webcrawl: a test", text, utc_now())
@@ -112,7 +111,8 @@ async def _test(post: Post) -> int:
 
 def _send(post: Post) -> int:
     """Sends what was not sent, whatever its pause; returns the exit status."""
-    from webcrawl.alarms.delivery import deliver, utc_now
+    from webcrawl.alarms.outbox import utc_now
+    from webcrawl.alarms.targets import deliver
 
     post.outbox.retry(utc_now())
     deliver(post.outbox, post.targets)

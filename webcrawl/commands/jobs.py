@@ -112,11 +112,11 @@ class Command(OpenedCrawlCommand):
 
     def _read(self, path: Path) -> list[JobFile]:
         """The jobs of a file or folder, all of them checked; raises ConfigurationError."""
-        from webcrawl.jobs.crawls import Crawls
+        from webcrawl.jobs.crawls import JobCrawls
         from webcrawl.jobs.files import read_jobs
 
         found = read_jobs(path)
-        crawls = Crawls(self._project)
+        crawls = JobCrawls(self._project)
         for one in found:
             try:
                 crawls.check(one.definition)
@@ -126,7 +126,7 @@ class Command(OpenedCrawlCommand):
 
     async def _records(self, store: JobStore, name: str, opts: argparse.Namespace) -> None:
         """Lists the URLs of an iteration, or one of them."""
-        from webcrawl.jobs.crawls import Crawls
+        from webcrawl.jobs.crawls import JobCrawls
         from webcrawl.jobs.definition import Definition
         from webcrawl.jobs.printed_records import print_record, print_records
         from webcrawl.jobs.record_sources import record_sources
@@ -137,7 +137,7 @@ class Command(OpenedCrawlCommand):
             raise StoreError(f"job {name!r} was deleted; the URLs of its crawl are listed by: {how}")
         definition = Definition.of(store.job(name).definition)
         machine = socket.gethostname()
-        async with record_sources(Crawls(self._project), definition, one, machine) as sources:
+        async with record_sources(JobCrawls(self._project), definition, one, machine) as sources:
             if opts.url:
                 await print_record(sources, opts.url, as_json=opts.json)
             else:
@@ -145,7 +145,7 @@ class Command(OpenedCrawlCommand):
 
     async def _delete(self, store: JobStore, name: str, opts: argparse.Namespace) -> None:
         """Deletes a job, and with --history all that it has left."""
-        from webcrawl.jobs.crawls import Crawls
+        from webcrawl.jobs.crawls import JobCrawls
         from webcrawl.jobs.definition import Definition
         from webcrawl.jobs.records import JobState
         from webcrawl.jobs.retention import Retention
@@ -159,7 +159,7 @@ class Command(OpenedCrawlCommand):
         if opts.history and not opts.dry_run:
             store.set_state(name, JobState.OFF, now)
             store.check_idle(name)
-            await Retention(store, Crawls(self._project), socket.gethostname()).delete_all(definition, now)
+            await Retention(store, JobCrawls(self._project), socket.gethostname()).delete_all(definition, now)
             store.forget(name)
         if not opts.dry_run:
             store.delete(name, now)
@@ -168,10 +168,10 @@ class Command(OpenedCrawlCommand):
 
     async def _sweep(self, store: JobStore, *, dry_run: bool) -> None:
         """Deletes what jobs no longer keep; a scheduler does the same once a minute."""
-        from webcrawl.jobs.crawls import Crawls
+        from webcrawl.jobs.crawls import JobCrawls
         from webcrawl.jobs.retention import Retention
 
-        retention, now = Retention(store, Crawls(self._project), socket.gethostname()), datetime.now(UTC)
+        retention, now = Retention(store, JobCrawls(self._project), socket.gethostname()), datetime.now(UTC)
         due = retention.due(now)
         for definition, one in due:
             what = retention.described(definition, one)

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from webcrawl.config.private_files import given_umask
 from webcrawl.errors import brief
-from webcrawl.jobs.records import State
-from webcrawl.jobs.workers import MOST_RESTARTS, Ended, Restarts, Workers
+from webcrawl.jobs.records import IterationState
+from webcrawl.jobs.workers import MOST_RESTARTS, Ended, IterationWorkers, Restarts
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Command(NamedTuple):
     environment: Mapping[str, str]
 
 
-class Children(Workers):
+class Children(IterationWorkers):
     """The worker processes of an iteration, one for each command; their output is in `logs` in its folder.
 
     `lifeline` is the reading end of a pipe that closes when the scheduler ends, which stops the workers too.
@@ -53,29 +53,31 @@ class Children(Workers):
         (folder / "logs").mkdir(parents=True, exist_ok=True)
         # a summary of an earlier run would tell how that one ended
         self._summary.unlink(missing_ok=True)
-        self._processes = [self._start(place) for place in range(len(commands))]
+        self._processes = [self._start(index) for index in range(len(commands))]
 
     async def poll(self, now: datetime) -> Ended | None:
         codes = [process.poll() for process in self._processes]
         if self._stopping:
             return self._poll_stopping(codes, now)
         died = [
-            place for place, code in enumerate(codes) if code is not None and (code < 0 or code in _AT_ONCE)
+            index for index, code in enumerate(codes) if code is not None and (code < 0 or code in _AT_ONCE)
         ]
         if not died and None not in codes:
             if any(codes):
-                return Ended(State.FAILED, self._why(next(place for place, code in enumerate(codes) if code)))
+                return Ended(
+                    IterationState.FAILED, self._why(next(index for index, code in enumerate(codes) if code))
+                )
             reason = self._finish_reason()
             if reason != _SHUTDOWN:
-                return Ended(State.FINISHED, reason)
+                return Ended(IterationState.FINISHED, reason)
             # somebody stopped the workers, and not by way of the job
             died = list(range(len(codes)))
         if died and self._restarts.exhausted:
             return self._give_up(died[0])
         if died and self._restarts.are_due(now):
             logger.warning("%s: starting %d dead workers again", self._crawl, len(died))
-            for place in died:
-                self._processes[place] = self._start(place)
+            for index in died:
+                self._processes[index] = self._start(index)
         return None
 
     async def stop(self) -> None:
@@ -91,19 +93,19 @@ class Children(Workers):
 
     def _poll_stopping(self, codes: Sequence[int | None], now: datetime) -> Ended | None:
         if None not in codes:
-            return Ended(State.STOPPED, _SHUTDOWN)
+            return Ended(IterationState.STOPPED, _SHUTDOWN)
         self._killed_at = self._killed_at or now + _PATIENCE
         if now >= self._killed_at:
             self._send(signal.SIGKILL)
         return None
 
-    def _give_up(self, place: int) -> Ended | None:
+    def _give_up(self, index: int) -> Ended | None:
         """Ends the iteration, when its last worker has."""
-        self._problem = self._problem or self._why(place)
+        self._problem = self._problem or self._why(index)
         self._send(signal.SIGTERM)
         if any(process.poll() is None for process in self._processes):
             return None
-        return Ended(State.FAILED, f"workers died {MOST_RESTARTS + 1} times; {self._problem}")
+        return Ended(IterationState.FAILED, f"workers died {MOST_RESTARTS + 1} times; {self._problem}")
 
     def _send(self, number: signal.Signals) -> None:
         for process in self._processes:
@@ -111,9 +113,9 @@ class Children(Workers):
                 with suppress(ProcessLookupError):
                     process.send_signal(number)
 
-    def _start(self, place: int) -> subprocess.Popen[bytes]:
-        words, environment = self._commands[place]
-        with self._log(place).open("ab") as log:
+    def _start(self, index: int) -> subprocess.Popen[bytes]:
+        words, environment = self._commands[index]
+        with self._log(index).open("ab") as log:
             return subprocess.Popen(
                 words,
                 stdin=self._lifeline,
@@ -133,14 +135,14 @@ class Children(Workers):
         summary = read_summary(self._folder, self._crawl)
         return str(summary["finish_reason"]) if summary else "finished"
 
-    def _log(self, place: int) -> Path:
-        return self._folder / "logs" / f"worker-{place}.log"
+    def _log(self, index: int) -> Path:
+        return self._folder / "logs" / f"worker-{index}.log"
 
-    def _why(self, place: int) -> str:
+    def _why(self, index: int) -> str:
         """How a worker ended, with the last line of its output."""
-        code = self._processes[place].returncode
+        code = self._processes[index].returncode
         how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-        with self._log(place).open("rb") as log:
+        with self._log(index).open("rb") as log:
             log.seek(0, os.SEEK_END)
             log.seek(max(0, log.tell() - _LOG_END))
             lines = log.read().decode(errors="replace").strip().splitlines()

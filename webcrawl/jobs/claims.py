@@ -19,7 +19,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from webcrawl.errors import ClaimLost
-from webcrawl.jobs.records import ACTIVE, Counts, Iteration, State
+from webcrawl.jobs.records import ACTIVE, Iteration, IterationCounts, IterationState
 from webcrawl.jobs.store import JobStore, lock, read_iteration
 from webcrawl.jobs.tables import iterations
 
@@ -28,7 +28,7 @@ SILENCE = timedelta(seconds=30)
 
 
 @dataclass(slots=True)
-class Claims:
+class IterationClaims:
     """The iterations that one scheduler may take, and those that it has."""
 
     store: JobStore
@@ -43,42 +43,46 @@ class Claims:
         """Iterations that this scheduler may try to take, the oldest first; it holds those with the ids `held`."""
         query = select(iterations).where(iterations.c.state.in_(ACTIVE)).order_by(iterations.c.id)
         with self.store.database.reading() as connection:
-            found = [read_iteration(row) for row in connection.execute(query)]
+            active = [read_iteration(row) for row in connection.execute(query)]
         # not by their holder: the answer to the statement that took one may have been lost
-        others = [one for one in found if one.id not in held]
+        others = [iteration for iteration in active if iteration.id not in held]
         before = self._seen
         self._seen = {}
-        for one in others:
-            sign, since = before.get(one.id, ((-1, -1), now))
-            known = sign == (one.fence, one.beat) and since <= now
-            self._seen[one.id] = ((one.fence, one.beat), since if known else now)
-        return [one for one in others if self._is_open(one, found, now)]
+        for iteration in others:
+            sign, since = before.get(iteration.id, ((-1, -1), now))
+            known = sign == (iteration.fence, iteration.beat) and since <= now
+            self._seen[iteration.id] = ((iteration.fence, iteration.beat), since if known else now)
+        return [iteration for iteration in others if self._is_open(iteration, active, now)]
 
-    def _is_open(self, one: Iteration, found: list[Iteration], now: datetime) -> bool:
-        if one.state == State.WAITING:
-            return not any(other.job == one.job and other.state == State.RUNNING for other in found)
-        reachable = self.shared_engine or is_here(one, self.machine) or one.stop is not None
-        silent = now - self._seen[one.id][1] >= SILENCE
-        return reachable and (one.holder is None or silent)
+    def _is_open(self, iteration: Iteration, active: list[Iteration], now: datetime) -> bool:
+        if iteration.state == IterationState.WAITING:
+            return not any(
+                other.job == iteration.job and other.state == IterationState.RUNNING for other in active
+            )
+        reachable = self.shared_engine or is_here(iteration, self.machine) or iteration.stop is not None
+        silent = now - self._seen[iteration.id][1] >= SILENCE
+        return reachable and (iteration.holder is None or silent)
 
-    def take(self, one: Iteration, data_dir: str | None, now: datetime) -> Iteration | None:
+    def take(self, iteration: Iteration, data_dir: str | None, now: datetime) -> Iteration | None:
         """Takes an iteration that `open` has returned; None if another scheduler was faster."""
 
         def work(connection: Connection) -> Iteration | None:
             # another scheduler may start another iteration of the job
-            lock(connection, one.job)
-            running = (iterations.c.job == one.job, iterations.c.state == State.RUNNING)
-            if connection.execute(select(iterations.c.id).where(*running, iterations.c.id != one.id)).first():
+            lock(connection, iteration.job)
+            running = (iterations.c.job == iteration.job, iterations.c.state == IterationState.RUNNING)
+            if connection.execute(
+                select(iterations.c.id).where(*running, iterations.c.id != iteration.id)
+            ).first():
                 return None
-            same = (iterations.c.id == one.id, iterations.c.state == one.state)
-            unchanged = (iterations.c.fence == one.fence, iterations.c.beat == one.beat)
+            same = (iterations.c.id == iteration.id, iterations.c.state == iteration.state)
+            unchanged = (iterations.c.fence == iteration.fence, iterations.c.beat == iteration.beat)
             values = {
-                "state": State.RUNNING,
+                "state": IterationState.RUNNING,
                 "holder": self.scheduler,
                 "machine": self.machine,
-                "fence": one.fence + 1,
-                "started": one.started or now,
-                "data_dir": one.data_dir or data_dir,
+                "fence": iteration.fence + 1,
+                "started": iteration.started or now,
+                "data_dir": iteration.data_dir or data_dir,
             }
             change = iterations.update().where(*same, *unchanged).values(values).returning(*iterations.c)
             row = connection.execute(change).first()
@@ -86,38 +90,49 @@ class Claims:
 
         return self.store.database.write(work)
 
-    def beat(self, one: Iteration, counts: Counts | None = None) -> str | None:
+    def beat(self, iteration: Iteration, counts: IterationCounts | None = None) -> str | None:
         """Shows that the holder is alive, and stores counts; returns why the iteration is to be stopped, if it is.
 
         Raises ClaimLost.
         """
         values = {} if counts is None else counts._asdict()
-        return self._change(one, {"beat": iterations.c.beat + 1, **values}).stop
+        return self._change(iteration, {"beat": iterations.c.beat + 1, **values}).stop
 
     def end(
-        self, one: Iteration, state: State, reason: str, counts: Counts | None, now: datetime
+        self,
+        iteration: Iteration,
+        state: IterationState,
+        reason: str,
+        counts: IterationCounts | None,
+        now: datetime,
     ) -> Iteration:
         """Ends an iteration; raises ClaimLost."""
         values = {"state": state, "reason": reason, "ended": now, "holder": None}
-        return self._change(one, values if counts is None else values | counts._asdict())
+        return self._change(iteration, values if counts is None else values | counts._asdict())
 
-    def release(self, one: Iteration) -> None:
+    def release(self, iteration: Iteration) -> None:
         """Gives an iteration up, so that any scheduler may go on with it at once; raises ClaimLost."""
-        self._change(one, {"holder": None})
+        self._change(iteration, {"holder": None})
 
-    def _change(self, one: Iteration, values: Mapping[str, Any]) -> Iteration:
-        mine = (iterations.c.id == one.id, iterations.c.fence == one.fence)
-        change = iterations.update().where(*mine, iterations.c.state == State.RUNNING).values(values)
+    def _change(self, iteration: Iteration, values: Mapping[str, Any]) -> Iteration:
+        mine = (iterations.c.id == iteration.id, iterations.c.fence == iteration.fence)
+        change = iterations.update().where(*mine, iterations.c.state == IterationState.RUNNING).values(values)
 
         def work(connection: Connection) -> Iteration:
             row = connection.execute(change.returning(*iterations.c)).first()
             if row is None:
-                raise ClaimLost(f"iteration {one.number} of job {one.job!r} was taken by another scheduler")
+                raise ClaimLost(
+                    f"iteration {iteration.number} of job {iteration.job!r} was taken by another scheduler"
+                )
             return read_iteration(row)
 
         return self.store.database.write(work)
 
 
-def is_here(one: Iteration, machine: str) -> bool:
+def is_here(iteration: Iteration, machine: str) -> bool:
     """Whether the files of an iteration are on this machine, also if it had another name, as containers have."""
-    return one.data_dir is None or one.machine in (None, machine) or Path(one.data_dir).exists()
+    return (
+        iteration.data_dir is None
+        or iteration.machine in (None, machine)
+        or Path(iteration.data_dir).exists()
+    )

@@ -31,9 +31,9 @@ from webcrawl.crawler.worker_files import own_options
 from webcrawl.errors import ConfigurationError, StoreError, WrongJob
 from webcrawl.frontier.figures import figures
 from webcrawl.jobs.children import Command, read_summary
-from webcrawl.jobs.dead_letters import DeadLetters, count_stuck
+from webcrawl.jobs.dead_letters import DeadLetterCopies, count_stuck
 from webcrawl.jobs.definition import Definition
-from webcrawl.jobs.records import Counts, Iteration, Look
+from webcrawl.jobs.records import Iteration, IterationCounts, IterationStatus
 from webcrawl.jobs.spider_arguments import check_start
 from webcrawl.jobs.watching import Watching
 from webcrawl.opened import OpenedCrawl
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings, Settings
 
 
-class Crawls:
+class JobCrawls:
     """The crawls of iterations, in a project with these settings; `given` are options of its command line."""
 
     def __init__(self, settings: Settings, given: Sequence[str] = ()) -> None:
@@ -54,7 +54,7 @@ class Crawls:
         self._jobs = data_dir(settings).resolve() / "jobs"
         self.shared_engine = EngineConfig.from_settings(settings).url is not None
         """Whether the engine is a server that other machines reach too."""
-        self._dead_letters = DeadLetters()
+        self._dead_letters = DeadLetterCopies()
 
     def check(self, definition: Definition) -> None:
         """Raises ConfigurationError, which names the entry, for a job that could not run."""
@@ -71,7 +71,7 @@ class Crawls:
             raise WrongJob(wrong, "settings", *self._unreadable(definition)) from error
         check_start(self._loader.load(definition.spider), definition)
         if definition.checkpoints:
-            _check_place(definition.checkpoints.to, object_stores(settings))
+            _check_target(definition.checkpoints.to, object_stores(settings))
         if definition.workers > 1 and read(settings, "SEEN_SET") == "bloom":
             raise WrongJob('SEEN_SET = "bloom" works with a single worker', "workers")
         if definition.checkpoints and read(settings, "SEEN_SET") == "bloom":
@@ -81,11 +81,11 @@ class Crawls:
         if definition.nodes:
             _check_texts({**definition.settings, "NOTIFY": list(definition.notify)})
         if definition.notify or "NOTIFY" in definition.settings:
-            place = ("notify",) if definition.notify else ("settings", "NOTIFY")
+            entry = ("notify",) if definition.notify else ("settings", "NOTIFY")
             try:
                 Targets(definition.notify or read(settings, "NOTIFY"))
             except ConfigurationError as error:
-                raise WrongJob(str(error), *place) from error
+                raise WrongJob(str(error), *entry) from error
 
     def _unreadable(self, definition: Definition) -> Iterator[str]:
         """Yields the settings of a job with which no crawl can be made, one by one."""
@@ -96,65 +96,65 @@ class Crawls:
                 yield name
                 return
 
-    def folder(self, one: Iteration) -> Path:
+    def folder(self, iteration: Iteration) -> Path:
         """The folder of an iteration that starts on this machine."""
-        return self._jobs / one.job / one.crawl.removeprefix(f"{one.job}-")
+        return self._jobs / iteration.job / iteration.crawl.removeprefix(f"{iteration.job}-")
 
-    def settings(self, definition: Definition, one: Iteration | None = None) -> BaseSettings:
+    def settings(self, definition: Definition, iteration: Iteration | None = None) -> BaseSettings:
         """The settings of a job's crawl; raises ConfigurationError."""
         settings = self.project.copy()
-        for name, value in self._own(definition, one):
+        for name, value in self._own(definition, iteration):
             settings.set(name, value, priority="cmdline")
         return crawl_settings(self._loader, settings, definition.spider)
 
-    def commands(self, definition: Definition, one: Iteration, seeds: Path | None) -> list[Command]:
+    def commands(self, definition: Definition, iteration: Iteration, seeds: Path | None) -> list[Command]:
         """The command of each worker process; raises ConfigurationError."""
-        settings = self.settings(definition, one)
+        settings = self.settings(definition, iteration)
         arguments = {**definition.arguments, **({"seeds": f"@{seeds}"} if seeds else {})}
         many = definition.workers > 1
         commands = []
-        for place in range(definition.workers):
-            files = own_options(settings, place if many else None)
-            own = [*self._given, ("PROGRESS", "off"), *self._own(definition, one), *_settings(files)]
+        for worker in range(definition.workers):
+            files = own_options(settings, worker if many else None)
+            own = [*self._given, ("PROGRESS", "off"), *self._own(definition, iteration), *_settings(files)]
             words = [sys.executable, "-m", "scrapy", "crawl", definition.spider, "--stop-at-eof"]
             # what tells the processes of crawls apart
-            words += ["-s", f"CRAWL_ID={one.crawl}", *files[len(_settings(files)) * 2 :]]
+            words += ["-s", f"CRAWL_ID={iteration.crawl}", *files[len(_settings(files)) * 2 :]]
             commands.append(Command(words, private_options(dict(own), arguments)))
         return commands
 
-    def _own(self, definition: Definition, one: Iteration | None) -> list[tuple[str, Any]]:
+    def _own(self, definition: Definition, iteration: Iteration | None) -> list[tuple[str, Any]]:
         """The settings in which the crawl differs from the project."""
         own = list(definition.settings.items())
-        if one is not None:
-            own += self.of_iteration(definition, one)
+        if iteration is not None:
+            own += self.of_iteration(definition, iteration)
         return own
 
-    def of_iteration(self, definition: Definition, one: Iteration) -> list[tuple[str, Any]]:
+    def of_iteration(self, definition: Definition, iteration: Iteration) -> list[tuple[str, Any]]:
         """The settings that each iteration has of its own."""
-        own: list[tuple[str, Any]] = [("CRAWL_ID", one.crawl)]
+        own: list[tuple[str, Any]] = [("CRAWL_ID", iteration.crawl)]
         if definition.notify:
             own.append(("NOTIFY", list(definition.notify)))
-        if one.data_dir:
-            own.append(("DATA_DIR", one.data_dir))
+        if iteration.data_dir:
+            own.append(("DATA_DIR", iteration.data_dir))
         of_job = dict(definition.settings)
         if uri := of_job.get("STORE_URI") or read(self.project, "STORE_URI"):
-            own.append(("STORE_URI", f"{str(uri).rstrip('/')}/{one.crawl}"))
+            own.append(("STORE_URI", f"{str(uri).rstrip('/')}/{iteration.crawl}"))
         return own
 
     @asynccontextmanager
-    async def opened(self, definition: Definition, one: Iteration) -> AsyncIterator[OpenedCrawl]:
+    async def opened(self, definition: Definition, iteration: Iteration) -> AsyncIterator[OpenedCrawl]:
         """A crawl that is connected to its engine; raises StoreError when there is none, EngineError."""
-        async with self.connected(definition, one) as opened:
+        async with self.connected(definition, iteration) as opened:
             await opened.check_exists()
             yield opened
 
     @asynccontextmanager
-    async def connected(self, definition: Definition, one: Iteration) -> AsyncIterator[OpenedCrawl]:
+    async def connected(self, definition: Definition, iteration: Iteration) -> AsyncIterator[OpenedCrawl]:
         """A crawl that is connected to its engine; raises StoreError when it has not begun, EngineError."""
-        settings = self.settings(definition, one)
+        settings = self.settings(definition, iteration)
         async with OpenedCrawl(settings, definition.spider) as opened:
             if not opened.has_engine:
-                raise StoreError(f"crawl {one.crawl!r} has not begun")
+                raise StoreError(f"crawl {iteration.crawl!r} has not begun")
             await opened.connection.connect()
             yield opened
 
@@ -167,35 +167,41 @@ class Crawls:
         dashboard = str(read(self.settings(definition), "DASHBOARD_URL"))
         return f"{dashboard.rstrip('/')}/jobs/{definition.name}" if dashboard else ""
 
-    def metadata(self, definition: Definition, one: Iteration) -> str:
+    def metadata(self, definition: Definition, iteration: Iteration) -> str:
         """The URI of the metadata database of a crawl; raises ConfigurationError."""
-        return StoreConfig.from_settings(self.settings(definition, one)).metadata
+        return StoreConfig.from_settings(self.settings(definition, iteration)).metadata
 
-    async def look(self, definition: Definition, one: Iteration, watching: Watching, *, ended: bool) -> Look:
+    async def look(
+        self, definition: Definition, iteration: Iteration, watching: Watching, *, ended: bool
+    ) -> IterationStatus:
         """The counts of an iteration, of its summary or from the engine; raises StoreError, EngineError.
 
         While the crawl runs, it is watched too.
         """
         if ended:
-            await watching.leave(one.crawl)
-        summary = read_summary(Path(one.data_dir), one.crawl) if ended and one.data_dir else None
-        if summary and self._dead_letters.are_copied(one.crawl, summary["dead_letters"]):
-            stuck = await asyncio.to_thread(count_stuck, self.metadata(definition, one), one.crawl)
-            return Look(counts_of(summary, stuck), 0)
-        async with self.opened(definition, one) as opened:
+            await watching.leave(iteration.crawl)
+        summary = (
+            read_summary(Path(iteration.data_dir), iteration.crawl) if ended and iteration.data_dir else None
+        )
+        if summary and self._dead_letters.are_copied(iteration.crawl, summary["dead_letters"]):
+            stuck = await asyncio.to_thread(
+                count_stuck, self.metadata(definition, iteration), iteration.crawl
+            )
+            return IterationStatus(counts_of(summary, stuck), 0)
+        async with self.opened(definition, iteration) as opened:
             crawl = opened.connection.crawl
-            found = (await figures(opened.connection.frontier, crawl)).as_dict()
-            stuck = await self._dead_letters.copy(opened, found["dead_letters"])
+            now = (await figures(opened.connection.frontier, crawl)).as_dict()
+            stuck = await self._dead_letters.copy(opened, now["dead_letters"])
             if not ended:
-                settings = self.settings(definition, one)
-                about = About.of(one.crawl, read(settings, "DASHBOARD_URL"))
+                settings = self.settings(definition, iteration)
+                about = About.of(iteration.crawl, read(settings, "DASHBOARD_URL"))
                 await watching.look(opened, about, read(settings, "NOTIFY"))
-            return Look(counts_of(summary or found, stuck), await crawl.workers.count_alive())
+            return IterationStatus(counts_of(summary or now, stuck), await crawl.workers.count_alive())
 
 
-def counts_of(figures: Mapping[str, Any], stuck: int) -> Counts:
+def counts_of(figures: Mapping[str, Any], stuck: int) -> IterationCounts:
     """The counts of an iteration in the figures of its crawl, which has so many pages that are stuck."""
-    return Counts(
+    return IterationCounts(
         found=figures["seen_urls"],
         queued=figures["queued"] + figures["leased"],
         crawled=sum(figures["responses"].values()),
@@ -204,10 +210,10 @@ def counts_of(figures: Mapping[str, Any], stuck: int) -> Counts:
     )
 
 
-def _check_place(place: str, classes: Mapping[str, str]) -> None:
+def _check_target(target: str, classes: Mapping[str, str]) -> None:
     """Raises WrongJob for a URI of checkpoints that no store is for."""
     try:
-        check_store_uri("to", location(place), classes)
+        check_store_uri("to", location(target), classes)
     except ConfigurationError as error:
         raise WrongJob(str(error), "checkpoints", "to") from error
 
@@ -222,17 +228,17 @@ def _check_texts(settings: Mapping[str, Any]) -> None:
 
 def as_text(value: Any) -> str:
     """The value of a setting as a command line has it."""
-    if isinstance(value, list) and not any(isinstance(one, list | dict) for one in value):
+    if isinstance(value, list) and not any(isinstance(element, list | dict) for element in value):
         return ",".join(map(str, value))
     return json.dumps(value) if isinstance(value, dict | list) else str(value)
 
 
 def _settings(options: Sequence[str]) -> list[tuple[str, str]]:
     """The settings of the options -s at the beginning of some."""
-    found = []
+    settings = []
     for option, text in zip(options[::2], options[1::2], strict=False):
         if option != "-s":
             break
         name, _, value = text.partition("=")
-        found.append((name, value))
-    return found
+        settings.append((name, value))
+    return settings

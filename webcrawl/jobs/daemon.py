@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from webcrawl.config import StoreConfig
 from webcrawl.crawler.crawl_settings import completed
-from webcrawl.jobs.claims import Claims
+from webcrawl.jobs.claims import IterationClaims
 from webcrawl.jobs.clock import Clock
-from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.launching import Starting
 from webcrawl.jobs.retention import Retention
 from webcrawl.jobs.scheduler import Scheduler
@@ -33,13 +33,13 @@ async def serve(settings: Settings, given: Sequence[str], workers: int, clock: C
     """
     # each look at a crawl makes its settings
     logging.getLogger("scrapy.addons").setLevel(logging.WARNING)
-    crawls = Crawls(settings.copy(), given)
+    crawls = JobCrawls(settings.copy(), given)
     uri = StoreConfig.from_settings(completed(settings.copy())).metadata
     # never written to: it closes when this process ends, however it does, which tells the workers to stop
     lifeline, ours = os.pipe()
     try:
         with JobStore(uri) as store:
-            claims = Claims(store, crawls.shared_engine)
+            claims = IterationClaims(store, crawls.shared_engine)
             retention = Retention(store, crawls, claims.machine)
             sweeper = Sweeper(crawls, retention, Telling(store, uri, crawls, claims.machine))
             starting = Starting(crawls, Watching(claims.scheduler), lifeline, workers)

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 _BATCH = 1_000
 
 
-class DeadLetters:
+class DeadLetterCopies:
     """Copies the dead letters of a crawl when their number has changed."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ def _forget(stuck: StuckPages, crawl: str, left: set[str]) -> None:
 
 
 def _all(stuck: StuckPages, crawl: str) -> Sequence[StuckPage]:
-    found: list[StuckPage] = []
-    while batch := stuck.pages(crawl, found[-1] if found else None, _BATCH):
-        found += batch
-    return found
+    pages: list[StuckPage] = []
+    while batch := stuck.pages(crawl, pages[-1] if pages else None, _BATCH):
+        pages += batch
+    return pages

@@ -120,86 +120,86 @@ class Definition:
 
 
 def _keys() -> list[str]:
-    return [*(one.name for one in fields(Definition) if one.name != "schedule"), "cron", "timezone"]
+    return [*(entry.name for entry in fields(Definition) if entry.name != "schedule"), "cron", "timezone"]
 
 
 def _did_you_mean(meant: list[str], known: list[str]) -> str:
     return f"did you mean {meant[0]!r}?" if meant else f"keys are {', '.join(sorted(known))}"
 
 
-def _text(value: Any, *place: str | int) -> str:
+def _text(value: Any, *entry: str | int) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise WrongJob(f"must be text, not {value!r}", *place)
+        raise WrongJob(f"must be text, not {value!r}", *entry)
     return value.strip()
 
 
-def _name(value: Any, *place: str | int) -> str:
+def _name(value: Any, *entry: str | int) -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise WrongJob(f"{value!r} must have 1 to 40 small letters, digits, dashes and underscores", *place)
+        raise WrongJob(f"{value!r} must have 1 to 40 small letters, digits, dashes and underscores", *entry)
     return value
 
 
-def _one_of(*allowed: str) -> Callable[..., Any]:
-    def read(value: Any, *place: str | int) -> Any:
+def _choice(*allowed: str) -> Callable[..., Any]:
+    def read(value: Any, *entry: str | int) -> Any:
         if value not in allowed:
-            raise WrongJob(f"must be {', '.join(allowed[:-1])} or {allowed[-1]}, not {value!r}", *place)
+            raise WrongJob(f"must be {', '.join(allowed[:-1])} or {allowed[-1]}, not {value!r}", *entry)
         return value
 
     return read
 
 
 def _whole(least: int, most: int | None = None) -> Callable[..., int]:
-    def read(value: Any, *place: str | int) -> int:
+    def read(value: Any, *entry: str | int) -> int:
         if type(value) is not int or value < least or (most is not None and value > most):
             bound = f"from {least} to {most:,}" if most else f"of at least {least}"
-            raise WrongJob(f"must be a whole number {bound}, not {value!r}", *place)
+            raise WrongJob(f"must be a whole number {bound}, not {value!r}", *entry)
         return value
 
     return read
 
 
-def _mapping(value: Any, *place: str | int) -> Mapping[str, Any]:
+def _mapping(value: Any, *entry: str | int) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise WrongJob(f"must have names with values, not {value!r}", *place)
+        raise WrongJob(f"must have names with values, not {value!r}", *entry)
     return value
 
 
-def _list(value: Any, *place: str | int) -> list[Any]:
+def _list(value: Any, *entry: str | int) -> list[Any]:
     if not isinstance(value, list) or not value:
-        raise WrongJob(f"must be a list that is not empty, not {value!r}", *place)
+        raise WrongJob(f"must be a list that is not empty, not {value!r}", *entry)
     return value
 
 
-def _parts(value: Any, known: Mapping[str, Callable[..., Any]], *place: str | int) -> dict[str, Any]:
+def _parts(value: Any, known: Mapping[str, Callable[..., Any]], *entry: str | int) -> dict[str, Any]:
     """The entries of a mapping that has only these keys."""
     read = {}
-    for key, one in _mapping(value, *place).items():
+    for key, part in _mapping(value, *entry).items():
         if key not in known:
-            raise WrongJob(f"there is no such key; keys are {', '.join(known)}", *place, key)
-        read[key] = known[key](one, *place, key)
+            raise WrongJob(f"there is no such key; keys are {', '.join(known)}", *entry, key)
+        read[key] = known[key](part, *entry, key)
     return read
 
 
-def _seeds(value: Any, *place: str | int) -> Seeds:
+def _seeds(value: Any, *entry: str | int) -> Seeds:
     if isinstance(value, list):
-        return Seeds(urls=_urls(value, *place))
+        return Seeds(urls=_urls(value, *entry))
     if not isinstance(value, Mapping) or len(value) != 1:
-        raise WrongJob("must be a list of URLs, {file: path} or {url: address of a file}", *place)
-    return Seeds(**_parts(value, {"urls": _urls, "file": _text, "url": _web_address}, *place))
+        raise WrongJob("must be a list of URLs, {file: path} or {url: address of a file}", *entry)
+    return Seeds(**_parts(value, {"urls": _urls, "file": _text, "url": _web_address}, *entry))
 
 
-def _urls(value: Any, *place: str | int) -> tuple[str, ...]:
-    found = []
-    for index, one in enumerate(_list(value, *place)):
+def _urls(value: Any, *entry: str | int) -> tuple[str, ...]:
+    urls = []
+    for index, url in enumerate(_list(value, *entry)):
         try:
-            found.append(seed_url(_text(one, *place, index)))
+            urls.append(seed_url(_text(url, *entry, index)))
         except InvalidURL as error:
-            raise WrongJob(str(error), *place, index) from error
-    return tuple(found)
+            raise WrongJob(str(error), *entry, index) from error
+    return tuple(urls)
 
 
-def _web_address(value: Any, *place: str | int) -> str:
-    text = _text(value, *place)
+def _web_address(value: Any, *entry: str | int) -> str:
+    text = _text(value, *entry)
     try:
         parts = urlsplit(text)
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -207,71 +207,71 @@ def _web_address(value: Any, *place: str | int) -> str:
         known = False
     if not known:
         shown = without_password(text)
-        such = "http://localhost:6800" if place[0] == "nodes" else "https://example.org/seeds.txt"
-        raise WrongJob(f"{shown!r} is not an address such as {such}", *place)
+        example = "http://localhost:6800" if entry[0] == "nodes" else "https://example.org/seeds.txt"
+        raise WrongJob(f"{shown!r} is not an address such as {example}", *entry)
     return text
 
 
-def _nodes(value: Any, *place: str | int) -> tuple[Node, ...]:
-    return tuple(_node(one, *place, index) for index, one in enumerate(_list(value, *place)))
+def _nodes(value: Any, *entry: str | int) -> tuple[Node, ...]:
+    return tuple(_node(node, *entry, index) for index, node in enumerate(_list(value, *entry)))
 
 
-def _node(value: Any, *place: str | int) -> Node:
+def _node(value: Any, *entry: str | int) -> Node:
     if not isinstance(value, Mapping):
-        return Node(_web_address(value, *place).rstrip("/"))
-    read = _parts(value, {"url": _web_address, "slots": _whole(1)}, *place)
+        return Node(_web_address(value, *entry).rstrip("/"))
+    read = _parts(value, {"url": _web_address, "slots": _whole(1)}, *entry)
     if "url" not in read:
-        raise WrongJob("url is missing", *place)
+        raise WrongJob("url is missing", *entry)
     return Node(read["url"].rstrip("/"), read.get("slots"))
 
 
-def _arguments(value: Any, *place: str | int) -> dict[str, str]:
-    found = {}
-    for name, one in _mapping(value, *place).items():
-        if isinstance(one, list | Mapping) or one is None:
-            raise WrongJob(f"must be text or a number, not {one!r}", *place, name)
-        found[str(name)] = str(one)
-    return found
+def _arguments(value: Any, *entry: str | int) -> dict[str, str]:
+    arguments = {}
+    for name, argument in _mapping(value, *entry).items():
+        if isinstance(argument, list | Mapping) or argument is None:
+            raise WrongJob(f"must be text or a number, not {argument!r}", *entry, name)
+        arguments[str(name)] = str(argument)
+    return arguments
 
 
-def _settings(value: Any, *place: str | int) -> dict[str, Any]:
-    for name in _mapping(value, *place):
+def _settings(value: Any, *entry: str | int) -> dict[str, Any]:
+    for name in _mapping(value, *entry):
         if why := _OWN_SETTINGS.get(name):
-            raise WrongJob(f"cannot be set: {why}", *place, name)
+            raise WrongJob(f"cannot be set: {why}", *entry, name)
         if not _SETTING.fullmatch(name):
-            raise WrongJob(f"{name!r} is not the name of a setting, such as DOWNLOAD_DELAY", *place, name)
+            raise WrongJob(f"{name!r} is not the name of a setting, such as DOWNLOAD_DELAY", *entry, name)
         if value[name] is None:
-            raise WrongJob("has no value", *place, name)
+            raise WrongJob("has no value", *entry, name)
     return dict(value)
 
 
-def _notify(value: Any, *place: str | int) -> tuple[str, ...]:
-    for index, one in enumerate(_list(value, *place)):
-        if "://" not in _text(one, *place, index):
+def _notify(value: Any, *entry: str | int) -> tuple[str, ...]:
+    for index, url in enumerate(_list(value, *entry)):
+        if "://" not in _text(url, *entry, index):
             # without the address, which may have a password
-            raise WrongJob("is not an Apprise URL such as mailto://user@example.org", *place, index)
+            raise WrongJob("is not an Apprise URL such as mailto://user@example.org", *entry, index)
     return tuple(value)
 
 
-def _keep(value: Any, *place: str | int) -> Keep:
-    return Keep(**_parts(value, {"iterations": _whole(1), "days": _whole(1)}, *place))
+def _keep(value: Any, *entry: str | int) -> Keep:
+    return Keep(**_parts(value, {"iterations": _whole(1), "days": _whole(1)}, *entry))
 
 
-def _hours(value: Any, *place: str | int) -> float:
+def _hours(value: Any, *entry: str | int) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 8760:
-        raise WrongJob(f"must be a number of hours, at most 8,760, not {value!r}", *place)
+        raise WrongJob(f"must be a number of hours, at most 8,760, not {value!r}", *entry)
     return float(value)
 
 
-def _checkpoints(value: Any, *place: str | int) -> Checkpoints:
-    read = _parts(value, {"to": _text, "hours": _hours, "keep": _whole(1)}, *place)
+def _checkpoints(value: Any, *entry: str | int) -> Checkpoints:
+    read = _parts(value, {"to": _text, "hours": _hours, "keep": _whole(1)}, *entry)
     if "to" not in read:
-        raise WrongJob("to is missing: a folder or a URI such as s3://bucket/prefix", *place)
+        raise WrongJob("to is missing: a folder or a URI such as s3://bucket/prefix", *entry)
     return Checkpoints(**read)
 
 
-def _state(value: Any, *place: str | int) -> JobState:
-    return JobState(_one_of(*JobState)(value, *place))
+def _state(value: Any, *entry: str | int) -> JobState:
+    return JobState(_choice(*JobState)(value, *entry))
 
 
 _READERS: Mapping[str, Callable[..., Any]] = {
@@ -284,8 +284,8 @@ _READERS: Mapping[str, Callable[..., Any]] = {
     "owner": _text,
     "notify": _notify,
     "keep": _keep,
-    "missed": _one_of("late", "skip"),
-    "overlap": _one_of("wait", "skip", "replace"),
+    "missed": _choice("late", "skip"),
+    "overlap": _choice("wait", "skip", "replace"),
     "workers": _whole(1, _MOST_WORKERS),
     "nodes": _nodes,
     "project": _text,

@@ -27,7 +27,7 @@ _SCALARS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 }
 _TEXT, _COLLECTIONS = f"{_YAML}str", {"sequence": f"{_YAML}seq", "mapping": f"{_YAML}map"}
 
-Place = tuple[str | int, ...]
+EntryPath = tuple[str | int, ...]
 
 
 class JobFile(NamedTuple):
@@ -35,34 +35,34 @@ class JobFile(NamedTuple):
 
     path: Path
     values: dict[str, Any]
-    lines: Mapping[Place, int]
+    lines: Mapping[EntryPath, int]
     definition: Definition
 
-    def wrong(self, reason: str, *place: str | int) -> ConfigurationError:
+    def wrong(self, reason: str, *entry: str | int) -> ConfigurationError:
         """The error for one of its entries."""
-        return _wrong(self.path, self.lines, WrongJob(reason, *place))
+        return _wrong(self.path, self.lines, WrongJob(reason, *entry))
 
 
 def read_jobs(path: Path) -> list[JobFile]:
     """The jobs of a file, or of the YAML files of a folder; raises ConfigurationError for the first that is wrong."""
-    found: list[JobFile] = []
+    jobs: list[JobFile] = []
     names: dict[str, JobFile] = {}
     for file in _files(path):
-        for one in _read(file):
-            if same := names.get(one.definition.name):
-                raise one.wrong(f"{one.definition.name!r} is also in {same.path}:{same.lines[()]}", "name")
-            names[one.definition.name] = one
-            found.append(one)
-    if not found:
+        for job in _read(file):
+            if same := names.get(job.definition.name):
+                raise job.wrong(f"{job.definition.name!r} is also in {same.path}:{same.lines[()]}", "name")
+            names[job.definition.name] = job
+            jobs.append(job)
+    if not jobs:
         raise ConfigurationError(f"there is no job in {path}")
-    return found
+    return jobs
 
 
 def _files(path: Path) -> list[Path]:
     try:
         if not path.is_dir():
             return [path]
-        return sorted(one for one in path.iterdir() if one.suffix in _SUFFIXES and one.is_file())
+        return sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES and file.is_file())
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
 
@@ -87,7 +87,7 @@ def _read(path: Path) -> Iterator[JobFile]:
     except yaml.YAMLError as error:  # a character that YAML does not allow
         raise ConfigurationError(f"{path}: {' '.join(str(error).split())}") from error
     for node in nodes:
-        lines: dict[Place, int] = {}
+        lines: dict[EntryPath, int] = {}
         try:
             values = _value(node, (), lines)
             if not isinstance(values, dict):
@@ -121,35 +121,35 @@ def _loader(yaml: Any) -> Any:
     return Loader
 
 
-def _value(node: Any, place: Place, lines: dict[Place, int]) -> Any:
+def _value(node: Any, entry: EntryPath, lines: dict[EntryPath, int]) -> Any:
     """The value of a node; notes the line of each entry."""
-    lines[place] = node.start_mark.line + 1
+    lines[entry] = node.start_mark.line + 1
     if node.tag != _COLLECTIONS.get(node.id, _TEXT) and not (node.id == "scalar" and node.tag in _SCALARS):
-        raise WrongJob(f"the tag {node.tag!r} is not supported", *place)
+        raise WrongJob(f"the tag {node.tag!r} is not supported", *entry)
     if node.id == "sequence":
-        return [_value(one, (*place, index), lines) for index, one in enumerate(node.value)]
+        return [_value(child, (*entry, index), lines) for index, child in enumerate(node.value)]
     if node.id == "mapping":
-        found: dict[str, Any] = {}
-        for key, one in node.value:
+        values: dict[str, Any] = {}
+        for key, child in node.value:
             name = key.value if key.id == "scalar" else ""
-            lines[(*place, name)] = key.start_mark.line + 1
+            lines[(*entry, name)] = key.start_mark.line + 1
             if not name:
-                lines[(*place, "?")] = key.start_mark.line + 1
-                raise WrongJob("a key must be text", *place, "?")
-            if name in found:
-                raise WrongJob("is there twice", *place, name)
-            found[name] = _value(one, (*place, name), lines)
+                lines[(*entry, "?")] = key.start_mark.line + 1
+                raise WrongJob("a key must be text", *entry, "?")
+            if name in values:
+                raise WrongJob("is there twice", *entry, name)
+            values[name] = _value(child, (*entry, name), lines)
             # the line of a value that begins below its key is less useful
-            lines[(*place, name)] = key.start_mark.line + 1
-        return found
-    return node.value if node.tag == _TEXT else _scalar(node, place)
+            lines[(*entry, name)] = key.start_mark.line + 1
+        return values
+    return node.value if node.tag == _TEXT else _scalar(node, entry)
 
 
-def _scalar(node: Any, place: Place) -> Any:
+def _scalar(node: Any, entry: EntryPath) -> Any:
     try:
         return _SCALARS[node.tag][1](node.value)
     except ValueError as error:  # of a tag that is written, such as !!int x, or a number of 5,000 digits
-        raise WrongJob(f"{brief(node.value)!r} is not of the type {node.tag!r}", *place) from error
+        raise WrongJob(f"{brief(node.value)!r} is not of the type {node.tag!r}", *entry) from error
 
 
 def _complete(values: dict[str, Any], path: Path) -> None:
@@ -170,9 +170,9 @@ def _complete(values: dict[str, Any], path: Path) -> None:
         checkpoints["to"] = str((path.parent / to).absolute())
 
 
-def _wrong(path: Path, lines: Mapping[Place, int], error: WrongJob) -> ConfigurationError:
+def _wrong(path: Path, lines: Mapping[EntryPath, int], error: WrongJob) -> ConfigurationError:
     """The error with file and line: of the entry, or of the nearest one around it."""
-    place: Place = error.place
-    while place and place not in lines:
-        place = place[:-1]
-    return ConfigurationError(f"{path}:{lines.get(place, 1)}: {error}")
+    entry: EntryPath = error.place
+    while entry and entry not in lines:
+        entry = entry[:-1]
+    return ConfigurationError(f"{path}:{lines.get(entry, 1)}: {error}")

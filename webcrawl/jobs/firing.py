@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from webcrawl.jobs.definition import Definition, Missed, Overlap
-from webcrawl.jobs.records import Iteration, JobState, State
+from webcrawl.jobs.records import Iteration, IterationState, JobState
 from webcrawl.jobs.store import JobStore, active, add_iteration, lock, stop_active
 from webcrawl.jobs.tables import jobs
 
@@ -47,7 +47,7 @@ def decide(
         return Decision(replaces=True)
     if overlap == "skip":
         return Decision(f"iteration {before[0].number} had not ended")
-    if any(one.state == State.WAITING for one in before):
+    if any(iteration.state == IterationState.WAITING for iteration in before):
         # or a crawl that takes longer than its period would have an endless line behind it
         return Decision("another iteration waited already")
     return Decision()
@@ -70,14 +70,14 @@ def fire(store: JobStore, name: str, now: datetime) -> list[Iteration]:
             return []
         later = f"{MISSED}a later firing was due as well"
         made = [add_iteration(connection, name, due, now, skipped=later) for due in dues[:-1]]
-        made.append(_fire_one(connection, definition, dues[-1], now))
+        made.append(_fire_latest(connection, definition, dues[-1], now))
         connection.execute(jobs.update().where(jobs.c.name == name).values(decided=dues[-1]))
         return made
 
     return store.database.write(work)
 
 
-def _fire_one(connection: Connection, definition: Definition, due: datetime, now: datetime) -> Iteration:
+def _fire_latest(connection: Connection, definition: Definition, due: datetime, now: datetime) -> Iteration:
     name = definition.name
     decision = decide(due, now, definition.missed, definition.overlap, active(connection, name))
     if decision.replaces:

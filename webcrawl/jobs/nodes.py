@@ -13,8 +13,8 @@ import aiohttp
 
 from webcrawl.errors import CrawlError, StoreUnavailable, brief
 from webcrawl.jobs.definition import Node
-from webcrawl.jobs.records import State
-from webcrawl.jobs.workers import MOST_RESTARTS, Ended, Restarts, Workers
+from webcrawl.jobs.records import IterationState
+from webcrawl.jobs.workers import MOST_RESTARTS, Ended, IterationWorkers, Restarts
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ def _states(answer: Mapping[str, Any]) -> dict[str, bool]:
 
 
 @dataclass(slots=True)
-class _Place:
+class _NodeWorker:
     """One worker: its job, and where it is; `attempts` numbers its jobs."""
 
     attempts: int = 0
@@ -118,7 +118,7 @@ class _Place:
     """When its node answered last."""
 
 
-class NodeJobs(Workers):
+class NodeJobs(IterationWorkers):
     """The workers of an iteration on nodes. A job is named by crawl, place and attempt, so that another scheduler
     finds it.
 
@@ -134,7 +134,7 @@ class NodeJobs(Workers):
         self._crawl = crawl
         self._form = form
         self._outcome = outcome
-        self._places = [_Place() for _ in range(number)]
+        self._workers = [_NodeWorker() for _ in range(number)]
         self._restarts = Restarts()
         self._stopping = False
         self._problem = ""
@@ -150,9 +150,9 @@ class NodeJobs(Workers):
                 # those that an earlier scheduler has started
                 self._begun = True
                 await self._cancel("TERM")
-        gone = [place for place in range(len(self._places)) if not self._is_alive(place, known, now)]
+        gone = [index for index in range(len(self._workers)) if not self._is_alive(index, known, now)]
         if self._stopping:
-            return Ended(State.STOPPED, "shutdown") if len(gone) == len(self._places) else None
+            return Ended(IterationState.STOPPED, "shutdown") if len(gone) == len(self._workers) else None
         if not self._begun:
             self._begun = True
             await self._schedule(gone, now)
@@ -160,10 +160,10 @@ class NodeJobs(Workers):
         if not gone or self._only_wait(gone, now):
             return None
         # scrapyd does not tell how a job ended; a crawl without URLs has not begun as long as all workers wait
-        reason = await self._outcome() if any(one.attempts for one in self._places) else None
+        reason = await self._outcome() if any(worker.attempts for worker in self._workers) else None
         if reason is None:
             return await self._restart(gone, now)
-        return Ended(State.FINISHED, reason) if len(gone) == len(self._places) else None
+        return Ended(IterationState.FINISHED, reason) if len(gone) == len(self._workers) else None
 
     async def stop(self) -> None:
         self._stopping = True
@@ -176,15 +176,15 @@ class NodeJobs(Workers):
         """Leaves the jobs to the scheduler that has taken the iteration: they do not end with this process."""
 
     async def _cancel(self, signal: str) -> None:
-        for place, one in enumerate(self._places):
-            if one.address is not None:
+        for index, worker in enumerate(self._workers):
+            if worker.address is not None:
                 try:
-                    await self._nodes.cancel(one.address, self._job(place), signal)
+                    await self._nodes.cancel(worker.address, self._job(index), signal)
                 except CrawlError as error:
                     logger.warning("Cannot stop a worker of %s: %s", self._crawl, error)
 
-    def _job(self, place: int) -> str:
-        return f"{self._crawl}.{place}.{self._places[place].attempts}"
+    def _job(self, index: int) -> str:
+        return f"{self._crawl}.{index}.{self._workers[index].attempts}"
 
     def _adopt(self, known: Mapping[str, Mapping[str, bool] | None], now: datetime) -> None:
         """Takes over the jobs that an earlier scheduler has started."""
@@ -196,67 +196,67 @@ class NodeJobs(Workers):
                     crawl == self._crawl
                     and rest.isdigit()
                     and attempt.isdigit()
-                    and int(rest) < len(self._places)
+                    and int(rest) < len(self._workers)
                 ):
-                    one = self._places[int(rest)]
-                    if int(attempt) >= one.attempts:
-                        one.attempts, one.address, one.seen = int(attempt), address, now
+                    worker = self._workers[int(rest)]
+                    if int(attempt) >= worker.attempts:
+                        worker.attempts, worker.address, worker.seen = int(attempt), address, now
 
-    def _is_alive(self, place: int, known: Mapping[str, Mapping[str, bool] | None], now: datetime) -> bool:
-        one = self._places[place]
-        if one.address is None:
+    def _is_alive(self, index: int, known: Mapping[str, Mapping[str, bool] | None], now: datetime) -> bool:
+        worker = self._workers[index]
+        if worker.address is None:
             return False
-        jobs = known.get(one.address)
+        jobs = known.get(worker.address)
         if jobs is None:
-            return now - (one.seen or now) < _PATIENCE
-        one.seen = now
-        return jobs.get(self._job(place), False)
+            return now - (worker.seen or now) < _PATIENCE
+        worker.seen = now
+        return jobs.get(self._job(index), False)
 
     def _only_wait(self, gone: Sequence[int], now: datetime) -> bool:
         """Whether workers have only waited for a slot since they were tried last, a moment ago."""
         recently = self._look is not None and now < self._look
-        return recently and all(self._places[place].waits for place in gone)
+        return recently and all(self._workers[index].waits for index in gone)
 
     async def _restart(self, gone: Sequence[int], now: datetime) -> Ended | None:
-        waiting = [place for place in gone if self._places[place].waits]
+        waiting = [index for index in gone if self._workers[index].waits]
         if waiting:
             await self._schedule(waiting, now)
         if len(waiting) == len(gone):
             return None
         if self._restarts.exhausted:
-            if len(gone) < len(self._places):
+            if len(gone) < len(self._workers):
                 await self.stop()
                 return None
             why = self._problem or "see the logs of the nodes"
-            return Ended(State.FAILED, f"workers ended early {MOST_RESTARTS + 1} times: {why}")
+            return Ended(IterationState.FAILED, f"workers ended early {MOST_RESTARTS + 1} times: {why}")
         if self._restarts.are_due(now):
-            await self._schedule([place for place in gone if place not in waiting], now)
+            await self._schedule([index for index in gone if index not in waiting], now)
         return None
 
-    async def _schedule(self, places: Sequence[int], now: datetime) -> None:
+    async def _schedule(self, indexes: Sequence[int], now: datetime) -> None:
         waited = self._waiting
-        for place in places:
-            one = self._places[place]
-            one.attempts += 1
-            one.address, one.waits = None, False
+        for index in indexes:
+            worker = self._workers[index]
+            worker.attempts += 1
+            worker.address, worker.waits = None, False
             try:
-                one.address, one.seen = await self._nodes.schedule(self._job(place), self._form), now
+                worker.address, worker.seen = await self._nodes.schedule(self._job(index), self._form), now
             except CrawlError as error:
                 self._problem = str(error)
                 logger.warning("Cannot start a worker of %s: %s", self._crawl, error)
             else:
-                if one.address is None:
-                    one.attempts, one.waits = one.attempts - 1, True
+                if worker.address is None:
+                    worker.attempts, worker.waits = worker.attempts - 1, True
         self._look = now + _LOOK_FOR_SLOTS
         if self._waiting != waited:
             logger.warning(
                 "%d of %d workers of %s wait for a free slot on %s",
                 self._waiting,
-                len(self._places),
+                len(self._workers),
                 self._crawl,
                 ", ".join(self._nodes.addresses),
             )
 
     @property
     def _waiting(self) -> int:
-        return sum(one.waits for one in self._places)
+        return sum(worker.waits for worker in self._workers)

@@ -8,18 +8,18 @@ from datetime import datetime
 
 from webcrawl.documents.values import counted, printable
 from webcrawl.errors import StoreError
-from webcrawl.jobs.url_records import Record, RecordState, Sources, URLRecords, record_of
+from webcrawl.jobs.url_records import RecordState, Sources, URLRecord, URLRecords, record_of
 from webcrawl.urls.seeds import seed_url
 
 
-async def print_records(sources: Sources, state: str | None, *, as_json: bool) -> None:
+async def print_records(sources: Sources, only: str | None, *, as_json: bool) -> None:
     """Prints the records in a state or all, and to standard error how many are in each."""
     records = URLRecords(sources)
     async for some in records.batches():
         for record in some:
-            if state in (None, record.state):
+            if only in (None, record.state):
                 print(_printed(record, sources.begun, as_json=as_json))
-    numbers = ", ".join(f"{records.counts[one]:,} {one}" for one in RecordState)
+    numbers = ", ".join(f"{records.counts[state]:,} {state}" for state in RecordState)
     print(f"{counted(records.counts.total(), 'record')}: {numbers}.", file=sys.stderr)
     for line in _left_out(records):
         print(line, file=sys.stderr)
@@ -55,7 +55,7 @@ def _left_out(records: URLRecords) -> list[str]:
     return lines
 
 
-def _printed(record: Record, begun: datetime, *, as_json: bool) -> str:
+def _printed(record: URLRecord, begun: datetime, *, as_json: bool) -> str:
     if as_json:
         facts = {name: value for name, value in record._asdict().items() if value is not None}
         if record.created is None:
@@ -63,5 +63,5 @@ def _printed(record: Record, begun: datetime, *, as_json: bool) -> str:
         return json.dumps(facts, default=lambda time: time.isoformat())
     time = f"{record.updated:%Y-%m-%d %H:%M:%S}Z" if record.updated else ""
     reason = f": {record.reason}" if record.reason else ""
-    told = f", told {record.notified:%Y-%m-%d %H:%M:%S}Z" if record.notified else ""
-    return printable(f"{record.state:<9}  {time:<20}  {record.url}  {record.detail}{reason}{told}")
+    notified = f", told {record.notified:%Y-%m-%d %H:%M:%S}Z" if record.notified else ""
+    return printable(f"{record.state:<9}  {time:<20}  {record.url}  {record.detail}{reason}{notified}")

@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from webcrawl.alarms.stuck import StuckPage
 from webcrawl.errors import StoreError
 from webcrawl.frontier.listing.open_urls import OpenURLs
-from webcrawl.jobs.url_records import Record, RecordState, Sources, URLRecords, record_of_row, record_of_stuck
+from webcrawl.jobs.url_records import (
+    RecordState,
+    Sources,
+    URLRecord,
+    URLRecords,
+    record_of_row,
+    record_of_stuck,
+)
 from webcrawl.stores.chosen_columns import ChosenColumns
 
 SHOWN = 100
@@ -37,7 +44,7 @@ class RecordPage:
     `stored`: URLs of the hosts of this page that are in the files of long queues, and not among the records.
     """
 
-    records: list[Record] = field(default_factory=list)
+    records: list[URLRecord] = field(default_factory=list)
     after: str = ""
     stored: int = 0
 
@@ -52,77 +59,77 @@ class RecordPages:
     prefix: str = ""
 
     async def page(self, after: str = "") -> RecordPage:
-        """Returns the records behind a place; raises StoreError for a place that no page had."""
+        """Returns the records after a position; raises StoreError for a position that no page had."""
         sections = _OF_STATE[self.state] if self.state else _SECTIONS
-        section, _, place = (after or f"{sections[0]}:").partition(":")
+        section, _, position = (after or f"{sections[0]}:").partition(":")
         if section not in sections:
-            raise StoreError(f"{after!r} is no place in these records: begin at their first page")
-        found, left = RecordPage(), sections[sections.index(section) :]
+            raise StoreError(f"{after!r} is no position in these records: begin at their first page")
+        page, left = RecordPage(), sections[sections.index(section) :]
         for name, following in zip(left, [*left[1:], ""], strict=True):
-            behind = await self._read(name, place, found)
-            if behind or (found.records and following):
-                found.after = f"{name}:{behind}" if behind else f"{following}:"
-                return found
-            place = ""
-        return found
+            behind = await self._read(name, position, page)
+            if behind or (page.records and following):
+                page.after = f"{name}:{behind}" if behind else f"{following}:"
+                return page
+            position = ""
+        return page
 
-    async def _read(self, section: str, place: str, found: RecordPage) -> str:
-        """Adds the records of a section behind a place; returns the next place, "" at its end."""
+    async def _read(self, section: str, position: str, page: RecordPage) -> str:
+        """Adds the records of a section after a position; returns the next position, "" at the end of the section."""
         if section == "engine":
-            return await self._engine(place, found)
+            return await self._engine(position, page)
         read = self._stuck if section == "stuck" else self._rows
-        records, after = await asyncio.to_thread(read, place)
-        found.records += records
+        records, after = await asyncio.to_thread(read, position)
+        page.records += records
         return after
 
-    async def _engine(self, place: str, found: RecordPage) -> str:
+    async def _engine(self, position: str, page: RecordPage) -> str:
         if (reading := self.sources.reading) is None:
             return ""
         leased = self.state == RecordState.CRAWLED
         urls = OpenURLs(reading.engine, reading.keys, self.prefix, *([("leased",)] if leased else []))
-        window = await urls.window(place, SHOWN)
+        window = await urls.window(position, SHOWN)
         processing = await self.sources.processing()
         records = await asyncio.to_thread(URLRecords(self.sources).in_engine, window.urls, processing)
         wanted = (self.state,) if self.state else (RecordState.QUEUED, RecordState.CRAWLED)
         # the others are in the tables
-        found.records += [one for one in records if one.state in wanted]
-        found.stored = window.stored
+        page.records += [record for record in records if record.state in wanted]
+        page.stored = window.stored
         return window.after
 
-    def _stuck(self, place: str) -> tuple[list[Record], str]:
+    def _stuck(self, position: str) -> tuple[list[URLRecord], str]:
         if (stuck := self.sources.stuck) is None:
             return [], ""
-        url, _, kind = place.partition(" ")
+        url, _, kind = position.partition(" ")
         begun = self.sources.begun
-        after = StuckPage(self.sources.crawl, url, kind, "", begun, begun) if place else None  # type: ignore[arg-type]
+        after = StuckPage(self.sources.crawl, url, kind, "", begun, begun) if position else None  # type: ignore[arg-type]
         pages = stuck.pages(self.sources.crawl, after, SHOWN, self.prefix)
         records = [
             record_of_stuck(page)
-            for page, before in zip(pages, [url, *(one.url for one in pages)], strict=False)
+            for page, before in zip(pages, [url, *(page.url for page in pages)], strict=False)
             # a page may be stuck for two reasons
             if page.url != before
         ]
         return records, f"{pages[-1].url} {pages[-1].kind}" if len(pages) == SHOWN else ""
 
-    def _rows(self, place: str) -> tuple[list[Record], str]:
+    def _rows(self, position: str) -> tuple[list[URLRecord], str]:
         if self.sources.metadata is None:
             return [], ""
-        rows, records = self.rows(), list[Record]()
+        rows, records = self.rows(), list[URLRecord]()
         try:
             for _ in range(0, _MOST_READ, _READ_TOGETHER):
-                some = rows.window(_COLUMNS, place, self.prefix, _READ_TOGETHER)
+                some = rows.window(_COLUMNS, position, self.prefix, _READ_TOGETHER)
                 for record in self._of_rows(some):
                     records.append(record)
                     if len(records) == SHOWN:
                         return records, record.url
                 if len(some) < _READ_TOGETHER:
                     return records, ""
-                place = some[-1]["url"]
+                position = some[-1]["url"]
         finally:
             rows.close()
-        return records, place
+        return records, position
 
-    def _of_rows(self, rows: Sequence[dict[str, object]]) -> list[Record]:
+    def _of_rows(self, rows: Sequence[dict[str, object]]) -> list[URLRecord]:
         own = [row for row in rows if row["crawl"] == self.sources.crawl]
         stuck = set[str]()
         for start in range(0, len(own), 500):

@@ -11,7 +11,7 @@ from webcrawl.errors import StoreError
 from webcrawl.frontier.figures import figures
 from webcrawl.frontier.listing.engine_urls import EngineURLs
 from webcrawl.jobs.claims import is_here
-from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Iteration
 from webcrawl.jobs.url_records import Sources, why_no_records
@@ -20,16 +20,16 @@ from webcrawl.opened import OpenedCrawl
 
 @asynccontextmanager
 async def record_sources(
-    crawls: Crawls, definition: Definition, one: Iteration, machine: str
+    crawls: JobCrawls, definition: Definition, iteration: Iteration, machine: str
 ) -> AsyncIterator[Sources]:
     """Opens the engine and the database of an iteration, as far as they exist; `machine` is the name of this one.
 
     Raises StoreError for an iteration that has left nothing on this machine, EngineError.
     """
-    async with OpenedCrawl(crawls.settings(definition, one), definition.spider) as opened:
-        _check(one, machine, embedded=opened.connection.server.is_embedded)
-        assert one.started is not None
-        sources = Sources(one.crawl, one.started, one.found, None, None, None)
+    async with OpenedCrawl(crawls.settings(definition, iteration), definition.spider) as opened:
+        _check(iteration, machine, embedded=opened.connection.server.is_embedded)
+        assert iteration.started is not None
+        sources = Sources(iteration.crawl, iteration.started, iteration.found, None, None, None)
         try:
             if opened.has_engine:
                 await _read_engine(opened, sources)
@@ -42,12 +42,12 @@ async def record_sources(
                     reader.close()
 
 
-def _check(one: Iteration, machine: str, *, embedded: bool) -> None:
-    if why := why_no_records(one):
+def _check(iteration: Iteration, machine: str, *, embedded: bool) -> None:
+    if why := why_no_records(iteration):
         raise StoreError(why)
-    if embedded and not is_here(one, machine):
-        name = f"iteration {one.number} of job {one.job!r}"
-        raise StoreError(f"the records of {name} are on {one.machine}: run this command there")
+    if embedded and not is_here(iteration, machine):
+        name = f"iteration {iteration.number} of job {iteration.job!r}"
+        raise StoreError(f"the records of {name} are on {iteration.machine}: run this command there")
 
 
 async def _read_engine(opened: OpenedCrawl, sources: Sources) -> None:

@@ -20,7 +20,7 @@ class JobState(StrEnum):
     """It does not fire; iterations that run are stopped."""
 
 
-class State(StrEnum):
+class IterationState(StrEnum):
     """Where an iteration is."""
 
     WAITING = "WAITING"
@@ -36,7 +36,7 @@ class State(StrEnum):
     """It was stopped by an operator, or replaced."""
 
 
-ACTIVE = (State.WAITING, State.RUNNING)
+ACTIVE = (IterationState.WAITING, IterationState.RUNNING)
 """States of an iteration that has not ended."""
 
 
@@ -53,7 +53,7 @@ class Job:
     """Firings that were due until then are decided."""
 
 
-class Counts(NamedTuple):
+class IterationCounts(NamedTuple):
     """The URLs of an iteration. Each one that was found is queued, crawled or stuck, unless filters or limits drop it.
 
     `crawled`: answers, with redirects and errors. `processed`: pages that have passed the pipelines.
@@ -67,17 +67,17 @@ class Counts(NamedTuple):
     stuck: int = 0
 
 
-class Look(NamedTuple):
+class IterationStatus(NamedTuple):
     """What a look at the crawl of an iteration has shown."""
 
-    counts: Counts
+    counts: IterationCounts
     working: int
     """Workers of which the engine has heard lately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One firing of a job, with a crawl of its own; times are UTC. For the numbers see `Counts`."""
+    """One firing of a job, with a crawl of its own; times are UTC. For the numbers see `IterationCounts`."""
 
     id: int
     job: str
@@ -89,7 +89,7 @@ class Iteration:
     """When the schedule called for it, or an operator."""
     started: datetime | None
     ended: datetime | None
-    state: State
+    state: IterationState
     reason: str | None
     """How it ended, or why it was not run."""
     found: int
@@ -115,5 +115,5 @@ class Iteration:
     """When a scheduler or an operator made it: later than `due` if no scheduler ran by then."""
 
     @property
-    def counts(self) -> Counts:
-        return Counts(self.found, self.queued, self.crawled, self.processed, self.stuck)
+    def counts(self) -> IterationCounts:
+        return IterationCounts(self.found, self.queued, self.crawled, self.processed, self.stuck)

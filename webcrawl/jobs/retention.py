@@ -18,7 +18,7 @@ from webcrawl.config import StoreConfig, read
 from webcrawl.documents.values import size
 from webcrawl.errors import StoreError
 from webcrawl.jobs.claims import is_here
-from webcrawl.jobs.crawls import Crawls
+from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.definition import Definition, Keep
 from webcrawl.jobs.records import ACTIVE, Iteration
 from webcrawl.jobs.store import JobStore, read_iteration
@@ -31,73 +31,77 @@ _ROWS = 1_000
 
 
 def expired(ended: Sequence[Iteration], keep: Keep, now: datetime) -> list[Iteration]:
-    """Those of the ended iterations, the newest first, that are beyond the number or older than the days of `keep`."""
+    """The ended iterations that `keep` no longer covers, by number or age; `ended` has the newest first."""
     number = len(ended) if keep.iterations is None else keep.iterations
     oldest = datetime.min.replace(tzinfo=now.tzinfo) if keep.days is None else now - timedelta(days=keep.days)
-    return [one for place, one in enumerate(ended) if place >= number or (one.ended or now) < oldest]
+    return [
+        iteration
+        for rank, iteration in enumerate(ended)
+        if rank >= number or (iteration.ended or now) < oldest
+    ]
 
 
 class Retention:
     """Deletes on this machine, and in stores and engines that it reaches."""
 
-    def __init__(self, store: JobStore, crawls: Crawls, machine: str) -> None:
+    def __init__(self, store: JobStore, crawls: JobCrawls, machine: str) -> None:
         self._store = store
         self._crawls = crawls
         self._machine = machine
 
     def due(self, now: datetime) -> list[tuple[Definition, Iteration]]:
         """What is to be deleted, by jobs; raises StoreError and WrongJob."""
-        found = []
+        due = []
         for job in self._store.jobs():
             definition = Definition.of(job.definition)
             if definition.keep.all:
                 continue
-            for one in expired(self._ended(job.name), definition.keep, now):
-                if one.deleted is None and is_here(one, self._machine):
-                    found.append((definition, one))
-        return found
+            for iteration in expired(self._ended(job.name), definition.keep, now):
+                if iteration.deleted is None and is_here(iteration, self._machine):
+                    due.append((definition, iteration))
+        return due
 
     async def delete_all(self, definition: Definition, now: datetime) -> list[Iteration]:
         """Deletes what all ended iterations of a job have stored, and returns them.
 
         Raises StoreError, also when another machine has some of it, and EngineError.
         """
-        left = [one for one in self._ended(definition.name) if one.deleted is None]
-        here = [one for one in left if is_here(one, self._machine)]
-        for one in here:
-            await self.delete(definition, one, now)
-        if elsewhere := [one for one in left if one not in here]:
-            machines = ", ".join(sorted({str(one.machine) for one in elsewhere}))
-            numbers = ", ".join(str(one.number) for one in reversed(elsewhere))
+        left = [iteration for iteration in self._ended(definition.name) if iteration.deleted is None]
+        here = [iteration for iteration in left if is_here(iteration, self._machine)]
+        for iteration in here:
+            await self.delete(definition, iteration, now)
+        if elsewhere := [iteration for iteration in left if iteration not in here]:
+            machines = ", ".join(sorted({str(iteration.machine) for iteration in elsewhere}))
+            numbers = ", ".join(str(iteration.number) for iteration in reversed(elsewhere))
             raise StoreError(
                 f"what iterations {numbers} of {definition.name} have stored is on {machines}: "
                 "run the same command there"
             )
         return here
 
-    async def delete(self, definition: Definition, one: Iteration, now: datetime) -> None:
+    async def delete(self, definition: Definition, iteration: Iteration, now: datetime) -> None:
         """Deletes what an iteration has stored; raises StoreError, EngineError."""
-        await self._delete_crawl(definition, one)
-        await asyncio.to_thread(self._delete_stored, definition, one)
+        await self._delete_crawl(definition, iteration)
+        await asyncio.to_thread(self._delete_stored, definition, iteration)
         self._store.database.write(
             lambda connection: connection.execute(
-                iterations.update().where(iterations.c.id == one.id).values(deleted=now)
+                iterations.update().where(iterations.c.id == iteration.id).values(deleted=now)
             )
         )
 
-    def described(self, definition: Definition, one: Iteration) -> str:
+    def described(self, definition: Definition, iteration: Iteration) -> str:
         """What `delete` would delete, in a line."""
-        settings = self._crawls.settings(definition, one)
-        places = [f"crawl {one.crawl}"] if self._crawls.shared_engine else []
-        if one.data_dir:
-            places.append(f"{one.data_dir} ({size(_folder_bytes(Path(one.data_dir)))})")
+        settings = self._crawls.settings(definition, iteration)
+        targets = [f"crawl {iteration.crawl}"] if self._crawls.shared_engine else []
+        if iteration.data_dir:
+            targets.append(f"{iteration.data_dir} ({size(_folder_bytes(Path(iteration.data_dir)))})")
         if read(settings, "STORE_URI"):
-            places.append(str(read(settings, "STORE_URI")))
+            targets.append(str(read(settings, "STORE_URI")))
         if read(settings, "METADATA_URI"):
-            places.append("rows")
+            targets.append("rows")
         if definition.checkpoints:
-            places.append(f"{definition.checkpoints.to.rstrip('/')}/{one.crawl}")
-        return ", ".join(places)
+            targets.append(f"{definition.checkpoints.to.rstrip('/')}/{iteration.crawl}")
+        return ", ".join(targets)
 
     def _ended(self, job: str) -> list[Iteration]:
         """The iterations of a job that began and have ended, the newest first."""
@@ -106,37 +110,42 @@ class Retention:
             query = select(iterations).where(*begun).order_by(iterations.c.number.desc())
             return [read_iteration(row) for row in connection.execute(query)]
 
-    async def _delete_crawl(self, definition: Definition, one: Iteration) -> None:
+    async def _delete_crawl(self, definition: Definition, iteration: Iteration) -> None:
         """Deletes the crawl from an engine that it shares with others; its own goes with its folder."""
         if not self._crawls.shared_engine:
             return
-        async with self._crawls.connected(definition, one) as opened:
+        async with self._crawls.connected(definition, iteration) as opened:
             if not await opened.connection.adopt_layout():
                 return
             if await opened.connection.crawl.workers.count_alive():
-                raise StoreError(f"crawl {one.crawl!r} still has workers")
+                raise StoreError(f"crawl {iteration.crawl!r} still has workers")
             await opened.connection.clear()
 
-    def _delete_stored(self, definition: Definition, one: Iteration) -> None:
-        settings = self._crawls.settings(definition, one)
+    def _delete_stored(self, definition: Definition, iteration: Iteration) -> None:
+        settings = self._crawls.settings(definition, iteration)
         stores = StoreConfig.from_settings(settings)
-        places = [stores.pages] if read(settings, "STORE_URI") else []
+        uris = [stores.pages] if read(settings, "STORE_URI") else []
         if definition.checkpoints:
-            places.append(location(f"{definition.checkpoints.to.rstrip('/')}/{one.crawl}"))
-        for uri in places:
+            uris.append(location(f"{definition.checkpoints.to.rstrip('/')}/{iteration.crawl}"))
+        for uri in uris:
             # the crawl is the last part of the URI
             parent, _, crawl = uri.rpartition("/")
             open_store(parent, "STORE_URI", stores.object_stores, check=False).delete_folder(crawl)
         if read(settings, "METADATA_URI"):
-            _delete_rows(stores.metadata, one.crawl)
+            _delete_rows(stores.metadata, iteration.crawl)
             with StuckPages(stores.metadata) as stuck:
-                stuck.remove(one.crawl)
-        if one.data_dir:
-            self._delete_folder(Path(one.data_dir), one)
+                stuck.remove(iteration.crawl)
+        if iteration.data_dir:
+            self._delete_folder(Path(iteration.data_dir), iteration)
 
-    def _delete_folder(self, folder: Path, one: Iteration) -> None:
-        if folder.name != one.crawl.removeprefix(f"{one.job}-") or folder.parent.name != one.job:
-            raise StoreError(f"{folder} is not the folder of iteration {one.number} of {one.job}: it is kept")
+    def _delete_folder(self, folder: Path, iteration: Iteration) -> None:
+        if (
+            folder.name != iteration.crawl.removeprefix(f"{iteration.job}-")
+            or folder.parent.name != iteration.job
+        ):
+            raise StoreError(
+                f"{folder} is not the folder of iteration {iteration.number} of {iteration.job}: it is kept"
+            )
         if folder.exists():
             try:
                 shutil.rmtree(folder)

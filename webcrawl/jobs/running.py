@@ -17,8 +17,8 @@ from redis.exceptions import RedisError
 
 from webcrawl.errors import CrawlError, EngineError, StoreError, brief
 from webcrawl.jobs.definition import Definition
-from webcrawl.jobs.records import Counts, Iteration, Look, State
-from webcrawl.jobs.workers import Ended, Workers
+from webcrawl.jobs.records import Iteration, IterationCounts, IterationState, IterationStatus
+from webcrawl.jobs.workers import Ended, IterationWorkers
 
 logger = logging.getLogger(__name__)
 
@@ -39,22 +39,22 @@ class Launcher(Protocol):
     def has_room(self, definition: Definition, running: int) -> bool:
         """Whether workers of a job may start beside those of the scheduler that run."""
 
-    async def start(self, definition: Definition, one: Iteration) -> Workers:
+    async def start(self, definition: Definition, one: Iteration) -> IterationWorkers:
         """Starts the workers; raises CrawlError when they cannot run."""
 
-    async def look(self, definition: Definition, one: Iteration, *, ended: bool) -> Look:
+    async def look(self, definition: Definition, one: Iteration, *, ended: bool) -> IterationStatus:
         """The counts of an iteration, and its workers; raises StoreError or EngineError."""
 
 
-class Report(NamedTuple):
+class RunReport(NamedTuple):
     """What a look has shown: how the crawl ended, if it has; its counts, if it was time for them."""
 
     ended: Ended | None = None
-    counts: Counts | None = None
+    counts: IterationCounts | None = None
 
 
 @dataclass(slots=True)
-class Run:
+class IterationRun:
     """An iteration that a scheduler holds since it was `alive` first."""
 
     iteration: Iteration
@@ -64,13 +64,13 @@ class Run:
     """When the last sign of life was stored."""
     stopping: str | None = None
     """Why it is to be stopped."""
-    _workers: Workers | None = field(default=None, init=False)
+    _workers: IterationWorkers | None = field(default=None, init=False)
     """None: they have not started."""
     _told_to_stop: bool = field(default=False, init=False)
     _counted: datetime | None = field(default=None, init=False)
     _heard: datetime = field(init=False)
     """When the engine had heard of a worker."""
-    _looking: asyncio.Task[Report] | None = field(default=None, init=False)
+    _looking: asyncio.Task[RunReport] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._heard = self.alive
@@ -80,16 +80,16 @@ class Run:
         """The processes on this machine."""
         return 0 if self.definition.nodes else self.definition.workers
 
-    def look(self, now: datetime) -> asyncio.Task[Report]:
+    def look(self, now: datetime) -> asyncio.Task[RunReport]:
         """Begins a look, or goes on with the one that has begun."""
         if self._looking is None:
             self._looking = asyncio.create_task(self._look(now))
         return self._looking
 
-    def report(self) -> Report:
+    def report(self) -> RunReport:
         """What the look has shown, if it is done; otherwise nothing."""
         if self._looking is None or not self._looking.done():
-            return Report()
+            return RunReport()
         done, self._looking = self._looking, None
         return done.result()
 
@@ -110,24 +110,26 @@ class Run:
             await asyncio.wait([self._looking])
         self._looking = None
 
-    async def _look(self, now: datetime) -> Report:
+    async def _look(self, now: datetime) -> RunReport:
         if self._workers is None:
             try:
                 self._workers = await self.launcher.start(self.definition, self.iteration)
             except (CrawlError, OSError) as error:
-                return Report(Ended(State.FAILED, brief(error)))
+                return RunReport(Ended(IterationState.FAILED, brief(error)))
         if self.stopping and not self._told_to_stop:
             self._told_to_stop = True
             await self._workers.stop()
         ended = await self._workers.poll(now)
         if ended and self.stopping:
-            ended = Ended(State.STOPPED, self.stopping)
+            ended = Ended(IterationState.STOPPED, self.stopping)
         if ended is None and self._counted is not None and now - self._counted < _COUNT_EVERY:
-            return Report()
+            return RunReport()
         self._counted = now
-        return Report(ended, await self._count(self._workers, now, ended=ended is not None))
+        return RunReport(ended, await self._count(self._workers, now, ended=ended is not None))
 
-    async def _count(self, workers: Workers, now: datetime, *, ended: bool) -> Counts | None:
+    async def _count(
+        self, workers: IterationWorkers, now: datetime, *, ended: bool
+    ) -> IterationCounts | None:
         """The counts, if they can be read now. Ends workers that hang."""
         try:
             async with asyncio.timeout(_COUNT_TIMEOUT):

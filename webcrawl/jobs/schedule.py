@@ -50,8 +50,8 @@ class Schedule:
         # a year of minutes would take seconds
         back = _cronsim().CronSim(self.cron, until.astimezone(self._zone), reverse=True)
         early = next(islice(back, MOST_MISSED + 1, None), after).astimezone(UTC) - timedelta(days=1)
-        found = takewhile(lambda due: due <= until, self._firings(max(after, min(early, until))))
-        return list(found)[-MOST_MISSED:]
+        firings = takewhile(lambda due: due <= until, self._firings(max(after, min(early, until))))
+        return list(firings)[-MOST_MISSED:]
 
     def _firings(self, after: datetime) -> Iterator[datetime]:
         """The firings after a moment, in order."""

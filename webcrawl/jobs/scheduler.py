@@ -13,12 +13,12 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from webcrawl.errors import ClaimLost, StoreError, WrongJob
-from webcrawl.jobs.claims import SILENCE, Claims
+from webcrawl.jobs.claims import SILENCE, IterationClaims
 from webcrawl.jobs.clock import Clock
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.firing import fire
-from webcrawl.jobs.records import Iteration, Job, JobState, State
-from webcrawl.jobs.running import Launcher, Report, Run
+from webcrawl.jobs.records import Iteration, IterationState, Job, JobState
+from webcrawl.jobs.running import IterationRun, Launcher, RunReport
 from webcrawl.jobs.store import JobStore
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Scheduler:
     """One scheduler. `run` works until `stop`; a test calls `step` instead."""
 
     def __init__(
-        self, store: JobStore, claims: Claims, launcher: Launcher, clock: Clock, upkeep: Upkeep
+        self, store: JobStore, claims: IterationClaims, launcher: Launcher, clock: Clock, upkeep: Upkeep
     ) -> None:
         self._store = store
         self._claims = claims
@@ -58,7 +58,7 @@ class Scheduler:
         self._upkeep = upkeep
         self._swept: datetime | None = None
         self._sweep: asyncio.Task[None] | None = None
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, IterationRun] = {}
         self._due: dict[str, _Due] = {}
         self._ending = asyncio.Event()
 
@@ -99,7 +99,7 @@ class Scheduler:
             if self._runs:
                 await asyncio.sleep(0.1)
 
-    def _release(self, run: Run) -> None:
+    def _release(self, run: IterationRun) -> None:
         try:
             self._claims.release(run.iteration)
         except (StoreError, ClaimLost) as error:
@@ -122,8 +122,13 @@ class Scheduler:
         for job in jobs:
             try:
                 if job.state == JobState.ON and self._next(job) <= now:
-                    for one in fire(self._store, job.name, now):
-                        logger.info("Job %s is due: iteration %d is %s", one.job, one.number, _told(one))
+                    for iteration in fire(self._store, job.name, now):
+                        logger.info(
+                            "Job %s is due: iteration %d is %s",
+                            iteration.job,
+                            iteration.number,
+                            _state_of(iteration),
+                        )
             except WrongJob as error:
                 logger.error("Job %s cannot be read: %s", job.name, error)
 
@@ -136,7 +141,7 @@ class Scheduler:
 
     # --- iterations of this scheduler ---
 
-    async def _watch(self, runs: Sequence[Run], now: datetime) -> None:
+    async def _watch(self, runs: Sequence[IterationRun], now: datetime) -> None:
         """Looks at iterations, all at once, and stores what is known of them by then."""
         looks = [run.look(now) for run in runs]
         if waiting := [look for look in looks if not look.done()]:
@@ -153,63 +158,63 @@ class Scheduler:
                     # others may have taken it; nothing is lost by stopping
                     await self._abandon(run)
 
-    def _note(self, run: Run, report: Report, now: datetime) -> None:
+    def _note(self, run: IterationRun, report: RunReport, now: datetime) -> None:
         if report.ended:
-            one = self._claims.end(run.iteration, *report.ended, report.counts, now)
-            del self._runs[one.id]
-            logger.info("Iteration %d of job %s: %s", one.number, one.job, _told(one))
+            iteration = self._claims.end(run.iteration, *report.ended, report.counts, now)
+            del self._runs[iteration.id]
+            logger.info("Iteration %d of job %s: %s", iteration.number, iteration.job, _state_of(iteration))
             # people are told of a failure now, and not in a minute
             self._swept = None
         elif report.counts or now - run.alive >= _BEAT_EVERY:
             run.stopping = self._claims.beat(run.iteration, report.counts)
             run.alive = now
 
-    async def _abandon(self, run: Run) -> None:
+    async def _abandon(self, run: IterationRun) -> None:
         del self._runs[run.iteration.id]
         await run.abandon()
 
-    # --- iterations that wait, and those of schedulers that died ---
+    # --- iterations that wait, and iterations of schedulers that died ---
 
     async def _take(self, now: datetime) -> None:
-        open_ones = self._claims.open(now, self._runs)
-        if not open_ones:
+        open_iterations = self._claims.open(now, self._runs)
+        if not open_iterations:
             return
         jobs = {job.name: job for job in self._store.jobs()}
-        for one in open_ones:
-            job = jobs.get(one.job)
+        for iteration in open_iterations:
+            job = jobs.get(iteration.job)
             if job is None:
-                self._end_deleted(one, now)
+                self._end_deleted(iteration, now)
                 continue
             try:
                 definition = Definition.of(job.definition)
             except WrongJob as error:
-                logger.error("Job %s cannot be read: %s", one.job, error)
+                logger.error("Job %s cannot be read: %s", iteration.job, error)
                 continue
             running = sum(run.local_workers for run in self._runs.values())
             if self._launcher.has_room(definition, running):
-                await self._take_one(definition, one, now)
+                await self._take_iteration(definition, iteration, now)
 
-    def _end_deleted(self, one: Iteration, now: datetime) -> None:
+    def _end_deleted(self, iteration: Iteration, now: datetime) -> None:
         """Ends an iteration whose job was deleted, and whose scheduler has died."""
-        if one.stop and (mine := self._claims.take(one, None, now)):
-            self._claims.end(mine, State.STOPPED, one.stop, None, now)
-            if one.data_dir is None:
-                logger.warning("Workers of %s may still run on their nodes", one.crawl)
+        if iteration.stop and (mine := self._claims.take(iteration, None, now)):
+            self._claims.end(mine, IterationState.STOPPED, iteration.stop, None, now)
+            if iteration.data_dir is None:
+                logger.warning("Workers of %s may still run on their nodes", iteration.crawl)
 
-    async def _take_one(self, definition: Definition, one: Iteration, now: datetime) -> None:
-        folder = self._launcher.folder(definition, one)
-        mine = self._claims.take(one, str(folder) if folder else None, now)
+    async def _take_iteration(self, definition: Definition, iteration: Iteration, now: datetime) -> None:
+        folder = self._launcher.folder(definition, iteration)
+        mine = self._claims.take(iteration, str(folder) if folder else None, now)
         if mine is None:
             return
         if mine.stop and not definition.nodes:
             # its workers have ended with their scheduler
-            self._claims.end(mine, State.STOPPED, mine.stop, None, now)
+            self._claims.end(mine, IterationState.STOPPED, mine.stop, None, now)
             return
-        if one.state == State.RUNNING:
-            logger.warning("Going on with iteration %d of job %s", one.number, one.job)
-        run = self._runs[mine.id] = Run(mine, definition, self._launcher, now, mine.stop)
+        if iteration.state == IterationState.RUNNING:
+            logger.warning("Going on with iteration %d of job %s", iteration.number, iteration.job)
+        run = self._runs[mine.id] = IterationRun(mine, definition, self._launcher, now, mine.stop)
         await self._watch([run], now)
 
 
-def _told(one: Iteration) -> str:
-    return f"{one.state}{f' ({one.reason})' if one.reason else ''}"
+def _state_of(iteration: Iteration) -> str:
+    return f"{iteration.state}{f' ({iteration.reason})' if iteration.reason else ''}"

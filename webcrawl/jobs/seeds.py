@@ -37,7 +37,7 @@ async def seeds_file(seeds: Seeds, folder: Path) -> Path:
     else:
         unfinished.write_bytes(await _fetched(seeds.url) if seeds.url else "\n".join(seeds.urls).encode())
     if next(_seeds_in(unfinished.read_bytes(), seeds), None) is None:
-        raise StoreError(f"there is no seed in {_place(seeds)}")
+        raise StoreError(f"there is no seed in {_source(seeds)}")
     unfinished.replace(path)
     return path
 
@@ -45,22 +45,22 @@ async def seeds_file(seeds: Seeds, folder: Path) -> Path:
 async def seeds_argument(seeds: Seeds) -> str:
     """The seeds as an argument, for spiders on other machines; raises StoreError when they are too many."""
     lines = _seeds_in(await _fetched(seeds.url), seeds) if seeds.url else iter(seeds.urls)
-    found = ",".join(line.replace(",", "%2C") for line in lines)
-    if not found:
-        raise StoreError(f"there is no seed in {_place(seeds)}")
-    if len(found.encode()) > _LONGEST_ARGUMENT:
+    argument = ",".join(line.replace(",", "%2C") for line in lines)
+    if not argument:
+        raise StoreError(f"there is no seed in {_source(seeds)}")
+    if len(argument.encode()) > _LONGEST_ARGUMENT:
         raise StoreError(f"seeds for nodes must be less than {_LONGEST_ARGUMENT:,} bytes in all")
-    return found
+    return argument
 
 
 def _seeds_in(data: bytes, seeds: Seeds) -> Iterator[str]:
     try:
         return seeds_in_lines(data.decode("utf-8-sig").splitlines())
     except UnicodeDecodeError as error:
-        raise StoreError(f"the seeds in {_place(seeds)} are no text in UTF-8") from error
+        raise StoreError(f"the seeds in {_source(seeds)} are no text in UTF-8") from error
 
 
-def _place(seeds: Seeds) -> str:
+def _source(seeds: Seeds) -> str:
     return seeds.file or without_password(seeds.url)
 
 

@@ -41,23 +41,26 @@ def check_start(spider: type[Spider], definition: Definition) -> None:
 
 
 def _check_names(spider: type[Spider], given: dict[str, str], definition: Definition) -> None:
-    """Raises WrongJob for an argument that `__init__` does not take, and for one without default that is not given."""
-    made_by = [vars(one)["from_crawler"] for one in spider.__mro__ if "from_crawler" in vars(one)]
-    if any(_package(one) not in _KNOWN for one in made_by):
-        return  # it may add arguments, or leave some out
+    """Raises WrongJob for an argument that `__init__` does not take, and for a required argument that is missing."""
+    factories = [vars(base)["from_crawler"] for base in spider.__mro__ if "from_crawler" in vars(base)]
+    if any(_package(factory) not in _KNOWN for factory in factories):
+        return  # a factory of the project may add arguments, or leave some out
     parameters = list(inspect.signature(spider.__init__).parameters.values())[1:]
-    by_name = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    for one in by_name:
-        if one.default is one.empty and one.name not in given:
-            raise WrongJob(f"{one.name} is missing: spider {spider.name!r} requires it", "arguments")
-    named = {one.name for one in by_name}
-    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+    named = {
+        parameter.name: parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+    for name, parameter in named.items():
+        if parameter.default is parameter.empty and name not in given:
+            raise WrongJob(f"{name} is missing: spider {spider.name!r} requires it", "arguments")
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return
     for name in given:
         if name not in named:
-            place = ("arguments", name) if name in definition.arguments else ("seeds",)
+            entry = ("arguments", name) if name in definition.arguments else ("seeds",)
             takes = ", ".join(sorted(named)) or "no arguments"
-            raise WrongJob(f"spider {spider.name!r} does not take {name!r}; it takes {takes}", *place)
+            raise WrongJob(f"spider {spider.name!r} does not take {name!r}; it takes {takes}", *entry)
 
 
 def _begins_with_seeds(spider: type[Spider]) -> bool:
@@ -65,7 +68,7 @@ def _begins_with_seeds(spider: type[Spider]) -> bool:
     if not issubclass(spider, BroadSpider):
         return False
     methods = (spider.start, spider._good_seeds, spider.from_crawler)
-    return all(_package(one) == "webcrawl" for one in methods)
+    return all(_package(method) == "webcrawl" for method in methods)
 
 
 def _package(function: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, Row, func, select
 
 from webcrawl.errors import StoreError
-from webcrawl.jobs.records import ACTIVE, Iteration, Job, JobState, State
+from webcrawl.jobs.records import ACTIVE, Iteration, IterationState, Job, JobState
 from webcrawl.jobs.tables import JOBS, iterations, jobs
 from webcrawl.stores.database import Database
 from webcrawl.stores.schema import prepare
@@ -103,9 +103,9 @@ class JobStore:
 
         def work(connection: Connection) -> dict[str, list[str]]:
             changed = _changes(connection, definitions)
-            for one in definitions:
-                if one["name"] in changed:
-                    _store(connection, one, set(changed[one["name"]]), now)
+            for definition in definitions:
+                if definition["name"] in changed:
+                    _store(connection, definition, set(changed[definition["name"]]), now)
             return changed
 
         return self.database.write(work)
@@ -162,7 +162,7 @@ class JobStore:
             job = lock(connection, name)
             if job is None:
                 job = _existing(connection, name)
-            if any(one.state == State.WAITING for one in active(connection, name)):
+            if any(iteration.state == IterationState.WAITING for iteration in active(connection, name)):
                 raise StoreError(
                     f"an iteration of job {name!r} waits already: see scrapy jobs history {name}"
                 )
@@ -207,7 +207,7 @@ def add_iteration(
         .returning(jobs.c.iterations)
     ).scalar_one()
     values = {"job": job, "number": number, "crawl": crawl_id(job, due), "due": due}
-    values |= {"state": State.SKIPPED if skipped else State.WAITING, "reason": skipped}
+    values |= {"state": IterationState.SKIPPED if skipped else IterationState.WAITING, "reason": skipped}
     values |= {"fired": now, "ended": now if skipped else None, "fence": 0, "beat": 0}
     values |= dict.fromkeys(("found", "queued", "crawled", "processed", "stuck"), 0)
     row = connection.execute(iterations.insert().values(values).returning(*iterations.c)).one()
@@ -222,16 +222,18 @@ def crawl_id(job: str, due: datetime) -> str:
 def stop_active(connection: Connection, job: str, reason: str, now: datetime) -> None:
     """Ends the iterations of a job that wait, and has those that run stopped."""
     of_job = iterations.c.job == job
-    ended = {"state": State.STOPPED, "reason": reason, "ended": now}
-    connection.execute(iterations.update().where(of_job, iterations.c.state == State.WAITING).values(ended))
-    running = (of_job, iterations.c.state == State.RUNNING, iterations.c.stop.is_(None))
+    ended = {"state": IterationState.STOPPED, "reason": reason, "ended": now}
+    connection.execute(
+        iterations.update().where(of_job, iterations.c.state == IterationState.WAITING).values(ended)
+    )
+    running = (of_job, iterations.c.state == IterationState.RUNNING, iterations.c.stop.is_(None))
     connection.execute(iterations.update().where(*running).values(stop=reason))
 
 
 def read_iteration(row: Row[Any]) -> Iteration:
     """The iteration of a row of the table."""
     values = dict(row._mapping)
-    return Iteration(**values | {"state": State(values["state"])})
+    return Iteration(**values | {"state": IterationState(values["state"])})
 
 
 def _job(row: Row[Any]) -> Job:
@@ -260,11 +262,11 @@ def _check_idle(connection: Connection, name: str) -> None:
 def _changes(connection: Connection, definitions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     known = {job.name: job.definition for job in map(_job, connection.execute(_JOBS))}
     changed = {}
-    for one in definitions:
-        before = known.get(one["name"], {})
-        keys = [key for key in {**one, **before} if one.get(key) != before.get(key)]
+    for definition in definitions:
+        before = known.get(definition["name"], {})
+        keys = [key for key in {**definition, **before} if definition.get(key) != before.get(key)]
         if keys:
-            changed[str(one["name"])] = keys
+            changed[str(definition["name"])] = keys
     return changed
 
 

@@ -1,28 +1,100 @@
-"""The sweeper: what schedulers do once a minute beside running iterations. Any of them may repeat each part."""
+"""The sweeper: what schedulers do once a minute beside running iterations. Any scheduler may repeat each part.
+
+It copies the frontiers of running iterations on a schedule, and keeps the latest copies:
+
+<to>/<crawl>/20260327T053000Z/     a checkpoint, as `scrapy checkpoint` writes it; `scrapy restore` reads it
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from redis.exceptions import RedisError
 
-from webcrawl.errors import CrawlError
-from webcrawl.jobs.checkpoints import CheckpointKeeper
-from webcrawl.jobs.crawls import Crawls
-from webcrawl.jobs.definition import Definition
+from webcrawl.errors import CrawlError, StoreError
+from webcrawl.frontier.checkpoint.export import Exporter
+from webcrawl.frontier.checkpoint.files import MANIFEST
+from webcrawl.frontier.checkpoint.save import save
+from webcrawl.jobs.crawls import JobCrawls
+from webcrawl.jobs.definition import Checkpoints, Definition
 from webcrawl.jobs.records import Iteration
 from webcrawl.jobs.retention import Retention
 from webcrawl.jobs.telling import Telling
+from webcrawl.stores.objects.registry import location, open_store
+from webcrawl.stores.objects.store import ObjectStore
 
 logger = logging.getLogger(__name__)
+
+_STAMP = "%Y%m%dT%H%M%SZ"
+
+
+class CheckpointKeeper:
+    """Writes and deletes the checkpoints of iterations."""
+
+    def __init__(self, crawls: JobCrawls) -> None:
+        self._crawls = crawls
+        self._next: dict[int, datetime] = {}
+        """Iteration -> when its next checkpoint is due, as far as it is known."""
+
+    async def look_after(self, definition: Definition, iteration: Iteration, now: datetime) -> str | None:
+        """Writes a checkpoint if one is due, and returns its URI; raises StoreError, EngineError."""
+        plan = definition.checkpoints
+        if plan is None or iteration.started is None:
+            return None
+        if now < self._next.get(iteration.id, iteration.started + timedelta(hours=plan.hours)):
+            return None
+        async with self._crawls.opened(definition, iteration) as opened:
+            connection = opened.connection
+            classes = opened.stores.object_stores
+            uri = location(f"{plan.to.rstrip('/')}/{iteration.crawl}")
+            store = open_store(uri, "checkpoints", classes)
+            done = await asyncio.to_thread(complete, store)
+            self._next[iteration.id] = _time(done[-1] if done else None, iteration.started) + timedelta(
+                hours=plan.hours
+            )
+            if now < self._next[iteration.id]:
+                return None
+            await connection.tails.check()
+            target = f"{uri}/{now:{_STAMP}}"
+            exporter = Exporter(connection.engine, connection.keys, connection.worker, connection.tails)
+            await save(exporter, open_store(target, "checkpoints", classes), force=True)
+            self._next[iteration.id] = now + timedelta(hours=plan.hours)
+            await asyncio.to_thread(prune, store, plan)
+            return target
+
+
+def complete(store: ObjectStore) -> list[str]:
+    """The names of the complete checkpoints, the oldest first."""
+    names = [info.name for info in store.objects()]
+    return sorted(name.partition("/")[0] for name in names if name.endswith(f"/{MANIFEST}"))
+
+
+def prune(store: ObjectStore, plan: Checkpoints) -> None:
+    """Deletes all but the latest checkpoints, and what is left of earlier ones that were never completed."""
+    kept = complete(store)[-plan.keep :]
+    begun = {one.name.partition("/")[0] for one in store.objects()}
+    for stamp in sorted(one for one in begun if kept and one < kept[0]):
+        # first what makes it complete: nobody restores half of it
+        store.delete(f"{stamp}/{MANIFEST}")
+        store.delete_folder(stamp)
+
+
+def _time(stamp: str | None, started: datetime) -> datetime:
+    if stamp is None:
+        return started
+    try:
+        return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+    except ValueError as error:
+        raise StoreError(f"{stamp!r} is not the time of a checkpoint") from error
 
 
 class Sweeper:
     """Writes checkpoints of iterations that run, deletes what jobs no longer keep, and tells of failures."""
 
-    def __init__(self, crawls: Crawls, retention: Retention, telling: Telling) -> None:
+    def __init__(self, crawls: JobCrawls, retention: Retention, telling: Telling) -> None:
         self._crawls = crawls
         self._retention = retention
         self._telling = telling
@@ -30,22 +102,22 @@ class Sweeper:
 
     async def sweep(self, running: Sequence[tuple[Definition, Iteration]], now: datetime) -> None:
         """Looks after the iterations that this scheduler runs, and after those that have ended."""
-        for definition, one in running:
-            await self._try(f"checkpoint of {one.crawl}", self._checkpoint(definition, one, now))
+        for definition, iteration in running:
+            await self._try(f"checkpoint of {iteration.crawl}", self._checkpoint(definition, iteration, now))
         await self._try("retention", self._retain(now))
         await self._try("notifications", self._telling.tell(now))
 
-    async def _checkpoint(self, definition: Definition, one: Iteration, now: datetime) -> None:
-        if uri := await self._checkpoints.look_after(definition, one, now):
-            logger.info("Checkpoint of %s in %s", one.crawl, uri)
+    async def _checkpoint(self, definition: Definition, iteration: Iteration, now: datetime) -> None:
+        if uri := await self._checkpoints.look_after(definition, iteration, now):
+            logger.info("Checkpoint of %s in %s", iteration.crawl, uri)
 
     async def _retain(self, now: datetime) -> None:
-        for definition, one in self._retention.due(now):
-            await self._try(f"retention of {one.crawl}", self._delete(definition, one, now))
+        for definition, iteration in self._retention.due(now):
+            await self._try(f"retention of {iteration.crawl}", self._delete(definition, iteration, now))
 
-    async def _delete(self, definition: Definition, one: Iteration, now: datetime) -> None:
-        await self._retention.delete(definition, one, now)
-        logger.info("Deleted iteration %d of job %s", one.number, one.job)
+    async def _delete(self, definition: Definition, iteration: Iteration, now: datetime) -> None:
+        await self._retention.delete(definition, iteration, now)
+        logger.info("Deleted iteration %d of job %s", iteration.number, iteration.job)
 
     async def _try(self, what: str, work: Awaitable[None]) -> None:
         """What fails is tried again by the next sweep, and keeps nothing else from being done."""

@@ -43,7 +43,7 @@ class RecordState(StrEnum):
     """A schema or a reader has refused it, or it is a dead letter."""
 
 
-class Record(NamedTuple):
+class URLRecord(NamedTuple):
     """The record of a URL. Times are UTC.
 
     created   when it was found and queued in its iteration. If that is not known, as of URLs that an older version had
@@ -82,10 +82,10 @@ class Sources:
         if self.reading is None:
             return {}
         workers = Workers(self.reading.engine, self.reading.keys, self.reading.name, 0.0)
-        told = await AllVitals(self.reading.engine, self.reading.keys).of(await workers.alive())
+        vitals_of_workers = await AllVitals(self.reading.engine, self.reading.keys).of(await workers.alive())
         return {
             url: datetime.fromtimestamp(fetched, UTC)
-            for vitals in told.values()
+            for vitals in vitals_of_workers.values()
             for url, fetched in vitals.processing
         }
 
@@ -94,11 +94,11 @@ class Sources:
 
         Where the engine knows the crawl, it knows better which URLs are dead letters: some were queued again.
         """
-        found: dict[str, StuckPage] = {}
+        stuck: dict[str, StuckPage] = {}
         for page in self.stuck.of(self.crawl, urls) if self.stuck else ():
             if page.kind != "DEAD_LETTER" or self.reading is None:
-                found.setdefault(page.url, page)
-        return found
+                stuck.setdefault(page.url, page)
+        return stuck
 
     def letters_of(self, urls: Sequence[str]) -> dict[str, StuckPage]:
         """URL -> its dead letter as it is in the table, which has when it was told."""
@@ -120,7 +120,7 @@ class URLRecords:
     counts: Counter[RecordState] = field(default_factory=Counter)
     _met: Met | None = field(default=None, init=False)
 
-    async def batches(self) -> AsyncIterator[list[Record]]:
+    async def batches(self) -> AsyncIterator[list[URLRecord]]:
         """Yields records, each URL once, in the state in which it was met first; rows are read last.
 
         Raises what EngineURLs.read, StuckPages.pages and Metadata.scan raise.
@@ -129,7 +129,7 @@ class URLRecords:
             self.counts.update(record.state for record in some)
             yield some
 
-    async def _all(self) -> AsyncIterator[list[Record]]:
+    async def _all(self) -> AsyncIterator[list[URLRecord]]:
         with tempfile.TemporaryFile() as file:
             if reading := self.sources.reading:
                 self._met = Met(reading.keys, file)
@@ -146,28 +146,28 @@ class URLRecords:
             for some in self._stored():
                 yield some
 
-    def in_engine(self, found: Sequence[EngineURL], processing: Mapping[str, datetime]) -> list[Record]:
+    def in_engine(self, urls: Sequence[EngineURL], processing: Mapping[str, datetime]) -> list[URLRecord]:
         """The records of URLs in the engine; blocks to read the tables for them."""
         sources = self.sources
-        self.dropped += sum(one.state == "dropped" for one in found)
-        stuck = sources.stuck_of([one.url for one in found])
-        letters = sources.letters_of([one.url for one in found if one.state == "dead"])
+        self.dropped += sum(url.state == "dropped" for url in urls)
+        stuck = sources.stuck_of([url.url for url in urls])
+        letters = sources.letters_of([url.url for url in urls if url.state == "dead"])
         # an entry that was given a date has no time
-        rows = sources.rows_of([one.url for one in found if one.state == "scheduled" or one.queued is None])
+        rows = sources.rows_of([url.url for url in urls if url.state == "scheduled" or url.queued is None])
         records = []
-        for one in found:
-            if one.state == "dead":
-                records.append(_of_letter(one, letters.get(one.url)))
-            elif page := stuck.get(one.url):
+        for url in urls:
+            if url.state == "dead":
+                records.append(_of_letter(url, letters.get(url.url)))
+            elif page := stuck.get(url.url):
                 records.append(record_of_stuck(page))
-            elif one.state == "scheduled" and one.url in rows:
-                records.append(record_of_row(rows[one.url], sources.begun, "scheduled"))
-            elif one.state != "dropped":
-                created = _time(one.queued) or _created(rows.get(one.url), sources.begun)
-                records.append(_open(one.url, one.state, processing, created))
+            elif url.state == "scheduled" and url.url in rows:
+                records.append(record_of_row(rows[url.url], sources.begun, "scheduled"))
+            elif url.state != "dropped":
+                created = _time(url.queued) or _created(rows.get(url.url), sources.begun)
+                records.append(_open(url.url, url.state, processing, created))
         return records
 
-    def _stuck(self) -> Iterator[list[Record]]:
+    def _stuck(self) -> Iterator[list[URLRecord]]:
         """Yields what only the table knows to be stuck."""
         if self.sources.stuck is None:
             return
@@ -183,7 +183,7 @@ class URLRecords:
             yield records
             after = pages[-1]
 
-    def _stored(self) -> Iterator[list[Record]]:
+    def _stored(self) -> Iterator[list[URLRecord]]:
         if self.sources.metadata is None:
             return
         rows = self.sources.metadata.scan(where=[of_crawl(self.sources.crawl)])
@@ -199,7 +199,7 @@ class URLRecords:
         return self._met is not None and url in self._met
 
 
-async def record_of(sources: Sources, url: str) -> tuple[Record | None, bool]:
+async def record_of(sources: Sources, url: str) -> tuple[URLRecord | None, bool]:
     """The record of a URL, and whether all places were read: a long queue is read in part."""
     host, path = split(url)
     reading, state = sources.reading, URLState(None)
@@ -228,18 +228,18 @@ def _time(ms: int | None) -> datetime | None:
     return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
 
 
-def _open(url: str, state: str, processing: Mapping[str, datetime], created: datetime | None) -> Record:
+def _open(url: str, state: str, processing: Mapping[str, datetime], created: datetime | None) -> URLRecord:
     """The record of a URL that is to be fetched, or is being processed."""
     if state == "leased" and (fetched := processing.get(url)):
-        return Record(url, RecordState.CRAWLED, created or fetched, fetched, None, state, None)
-    return Record(url, RecordState.QUEUED, created, None, None, state, None)
+        return URLRecord(url, RecordState.CRAWLED, created or fetched, fetched, None, state, None)
+    return URLRecord(url, RecordState.QUEUED, created, None, None, state, None)
 
 
-def _of_letter(letter: EngineURL, told: StuckPage | None) -> Record:
+def _of_letter(letter: EngineURL, known: StuckPage | None) -> URLRecord:
     """The record of a dead letter of the engine. `told`: the same in the table."""
     then, queued = _time(letter.time), _time(letter.queued)
-    given_up, notified = (told.created, told.notified) if told else (then, None)
-    return Record(
+    given_up, notified = (known.created, known.notified) if known else (then, None)
+    return URLRecord(
         letter.url,
         RecordState.STUCK,
         queued or given_up,
@@ -250,16 +250,18 @@ def _of_letter(letter: EngineURL, told: StuckPage | None) -> Record:
     )
 
 
-def record_of_stuck(page: StuckPage) -> Record:
+def record_of_stuck(page: StuckPage) -> URLRecord:
     """The record of a page in the table."""
     created = page.queued_at or page.created
-    return Record(page.url, RecordState.STUCK, created, page.updated, page.notified, page.kind, page.reason)
+    return URLRecord(
+        page.url, RecordState.STUCK, created, page.updated, page.notified, page.kind, page.reason
+    )
 
 
-def record_of_row(row: Mapping[str, Any], begun: datetime, detail: str | None = None) -> Record:
+def record_of_row(row: Mapping[str, Any], begun: datetime, detail: str | None = None) -> URLRecord:
     updated, created = row["tried_at"] or row["fetched_at"], _created(row, begun)
     detail = detail or row["state"] or "fetched"
-    return Record(row["url"], RecordState.PROCESSED, created, updated, None, detail, row["error"])
+    return URLRecord(row["url"], RecordState.PROCESSED, created, updated, None, detail, row["error"])
 
 
 def _created(row: Mapping[str, Any] | None, begun: datetime) -> datetime | None:
@@ -277,11 +279,11 @@ def _created(row: Mapping[str, Any] | None, begun: datetime) -> datetime | None:
     return row["queued_at"] or next((time for time in times if time >= begun), None)
 
 
-def why_no_records(one: Iteration) -> str | None:
+def why_no_records(iteration: Iteration) -> str | None:
     """Why an iteration has no records: it has not begun, or they were deleted; None if it may have some."""
-    name = f"iteration {one.number} of job {one.job!r}"
-    if one.started is None:
-        return f"{name} has no records: it is {one.state}, and has not begun"
-    if one.deleted is not None:
-        return f"the records of {name} were deleted at {one.deleted:%Y-%m-%d %H:%M} UTC"
+    name = f"iteration {iteration.number} of job {iteration.job!r}"
+    if iteration.started is None:
+        return f"{name} has no records: it is {iteration.state}, and has not begun"
+    if iteration.deleted is not None:
+        return f"the records of {name} were deleted at {iteration.deleted:%Y-%m-%d %H:%M} UTC"
     return None

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from webcrawl.jobs.records import State
+from webcrawl.jobs.records import IterationState
 
 MOST_RESTARTS = 5
 """How often workers of an iteration are started again after they died, by one scheduler."""
@@ -15,11 +15,11 @@ MOST_RESTARTS = 5
 class Ended(NamedTuple):
     """How the crawl of an iteration ended."""
 
-    state: State
+    state: IterationState
     reason: str
 
 
-class Workers(ABC):
+class IterationWorkers(ABC):
     """The workers of one iteration."""
 
     outlive_scheduler = False

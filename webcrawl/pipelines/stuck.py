@@ -13,7 +13,7 @@ from scrapy.exceptions import DropItem
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from webcrawl.alarms.delivery import utc_now
+from webcrawl.alarms.outbox import utc_now
 from webcrawl.alarms.stuck import Kind, StuckPage, StuckPages
 from webcrawl.crawler.errors import SchemaRefused
 from webcrawl.crawler.fetch import fetch_of

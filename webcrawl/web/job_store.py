@@ -11,7 +11,7 @@ from sqlalchemy.engine import make_url
 
 from webcrawl.config import StoreConfig
 from webcrawl.jobs.claims import is_here
-from webcrawl.jobs.records import Iteration, Job, State
+from webcrawl.jobs.records import Iteration, IterationState, Job
 from webcrawl.jobs.store import JobStore
 
 
@@ -49,5 +49,5 @@ def running_here(settings: Settings) -> dict[str, Settings]:
         for job in store.jobs()
         # a job has one crawl at a time, and perhaps one that waits
         for one in store.iterations(job.name, 2)
-        if one.state == State.RUNNING and one.data_dir and is_here(one, machine)
+        if one.state == IterationState.RUNNING and one.data_dir and is_here(one, machine)
     }

@@ -20,14 +20,14 @@ from webcrawl.alarms.judging import (
     Alarm,
     judge,
 )
-from webcrawl.alarms.reading import Reading
-from webcrawl.alarms.state import State
+from webcrawl.alarms.reading import CrawlReading
+from webcrawl.alarms.state import WatcherState
 
 START = 1_000_000.0
 STEP = 5.0
 
 
-def readings(*changes: dict[str, Any], start: float = START) -> list[Reading]:
+def readings(*changes: dict[str, Any], start: float = START) -> list[CrawlReading]:
     """A reading each STEP seconds; each change is kept, and `times` repeats it."""
     found, fields, now = [], dict[str, Any](), start
     for change in changes:
@@ -35,19 +35,19 @@ def readings(*changes: dict[str, Any], start: float = START) -> list[Reading]:
         fields |= change
         for _ in range(times):
             now += STEP
-            found.append(Reading(now=now, engine_now=now + 7, **fields))
+            found.append(CrawlReading(now=now, engine_now=now + 7, **fields))
     return found
 
 
-def told(all_readings: list[Reading]) -> list[Alarm]:
-    state, alarms = State(), []
+def told(all_readings: list[CrawlReading]) -> list[Alarm]:
+    state, alarms = WatcherState(), []
     for reading in all_readings:
         state, more = judge(state, reading)
         alarms += more
     return alarms
 
 
-def kinds(all_readings: list[Reading]) -> list[str]:
+def kinds(all_readings: list[CrawlReading]) -> list[str]:
     return [alarm.kind for alarm in told(all_readings)]
 
 
@@ -101,7 +101,7 @@ def test_a_lost_worker_is_told_within_half_a_minute_of_its_death() -> None:
             replace(one, lost={"w": died} if one.engine_now >= died else {})
             for one in readings({"times": 30})
         ]
-        state = State()
+        state = WatcherState()
         for reading in seen:
             state, alarms = judge(state, reading)
             if alarms:
@@ -151,7 +151,7 @@ def test_stuck_pages_are_told_by_kind() -> None:
 
 @pytest.mark.parametrize("notes", ["", "{", "[]", '{"seen": "x"}', "null", '{"seen":1,"errors":3}'])
 def test_notes_that_cannot_be_read_are_begun_anew(notes: str) -> None:
-    assert State.decoded(notes) == State()
+    assert WatcherState.decoded(notes) == WatcherState()
 
 
 NUMBERS = st.integers(0, 30)
@@ -181,7 +181,7 @@ def test_everything_is_told_once_whoever_watches(changes: list[dict[str, Any]], 
 
     No key is used twice, each lost worker is in one alarm, and all of them are told in the end.
     """
-    state = other = State()
+    state = other = WatcherState()
     now, totals, lost, untold, alarms = START, Counter[str](), dict[str, float](), 0, list[Alarm]()
     for number, change in enumerate([*changes, *({"wait": 5, "dies": 0, "stuck": 0} for _ in range(8))]):
         now += change["wait"]
@@ -189,7 +189,7 @@ def test_everything_is_told_once_whoever_watches(changes: list[dict[str, Any]], 
             totals[name] += change.get(name, 0)
         lost |= {f"w{number}-{one}": now + 7 for one in range(change["dies"])}
         untold += change["stuck"]
-        reading = Reading(
+        reading = CrawlReading(
             now=now,
             engine_now=now + 7,
             open=change.get("open", 0),
@@ -203,7 +203,7 @@ def test_everything_is_told_once_whoever_watches(changes: list[dict[str, Any]], 
         other, same = judge(other, reading)
         assert (state, found) == (other, same)
         if number in replaced:
-            other = State.decoded(other.encoded())
+            other = WatcherState.decoded(other.encoded())
             assert json.loads(other.encoded())
         alarms += found
         for alarm in found:

@@ -7,16 +7,16 @@ import random
 
 from hypothesis import given, settings, strategies as st
 
-from webcrawl.alarms.reading import Reading
+from webcrawl.alarms.reading import CrawlReading
 from webcrawl.alarms.surge import LEARNED, SURGE_SECONDS, WINDOW_SECONDS, Errors, Past, Surge, judge_errors
 
 
 def judged(windows: list[tuple[int, int]], errors: Errors | None = None) -> tuple[Errors, list[Surge | None]]:
     """What is known after windows of (fine, bad) fetches, and the surge that begins in each."""
-    known = errors or judge_errors(Errors(), Reading(now=1000.0))[0]
+    known = errors or judge_errors(Errors(), CrawlReading(now=1000.0))[0]
     found = []
     for fine, bad in windows:
-        reading = Reading(now=known.began + WINDOW_SECONDS, fine=known.fine + fine, bad=known.bad + bad)
+        reading = CrawlReading(now=known.began + WINDOW_SECONDS, fine=known.fine + fine, bad=known.bad + bad)
         known, surge = judge_errors(known, reading)
         found.append(surge)
     return known, found
@@ -43,15 +43,15 @@ def test_nothing_is_judged_before_the_past_is_known() -> None:
 
 def test_few_fetches_and_short_windows_are_not_judged() -> None:
     known, _ = judged([(100, 0)] * 9)
-    few = Reading(now=known.began + 9999, fine=known.fine, bad=known.bad + 49)
+    few = CrawlReading(now=known.began + 9999, fine=known.fine, bad=known.bad + 49)
     assert judge_errors(known, few) == (known, None)
-    soon = Reading(now=known.began + WINDOW_SECONDS - 1, fine=known.fine, bad=known.bad + 500)
+    soon = CrawlReading(now=known.began + WINDOW_SECONDS - 1, fine=known.fine, bad=known.bad + 500)
     assert judge_errors(known, soon) == (known, None)
 
 
 def test_repeated_fetches_count_as_errors() -> None:
     known, _ = judged([(100, 0)] * 9)
-    dead = Reading(
+    dead = CrawlReading(
         now=known.began + WINDOW_SECONDS, fine=known.fine, bad=known.bad, retried=known.retried + 80
     )
     assert judge_errors(known, dead)[1] == Surge(known.began, WINDOW_SECONDS, 80, 80, 0.0)
@@ -59,7 +59,7 @@ def test_repeated_fetches_count_as_errors() -> None:
 
 def test_totals_that_went_back_begin_a_window() -> None:
     known, _ = judged([(100, 0)] * 9)
-    after, surge = judge_errors(known, Reading(now=known.began + 99, fine=1, bad=1))
+    after, surge = judge_errors(known, CrawlReading(now=known.began + 99, fine=1, bad=1))
     assert (surge, after.fine, after.bad, after.past) == (None, 1, 1, known.past)
 
 

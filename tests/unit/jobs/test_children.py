@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from webcrawl.jobs.children import Children, Command
-from webcrawl.jobs.records import State
+from webcrawl.jobs.records import IterationState
 from webcrawl.jobs.workers import MOST_RESTARTS, Ended
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -64,7 +64,7 @@ def all_began(folder: Path, lines: int) -> None:
 
 
 def test_workers_that_end_well_have_finished(start: Callable[..., Children]) -> None:
-    assert until(start("", "")) == (State.FINISHED, "finished")
+    assert until(start("", "")) == (IterationState.FINISHED, "finished")
 
 
 def test_the_reason_is_that_of_the_summary(start: Callable[..., Children], tmp_path: Path) -> None:
@@ -72,14 +72,14 @@ def test_the_reason_is_that_of_the_summary(start: Callable[..., Children], tmp_p
     summary.parent.mkdir()
     summary.write_text(json.dumps({"finish_reason": "of an earlier run"}))
     write = f"open({str(summary)!r}, 'w').write('{{\"finish_reason\": \"max_pages\"}}')"
-    assert until(start(write)) == (State.FINISHED, "max_pages")
+    assert until(start(write)) == (IterationState.FINISHED, "max_pages")
 
 
 def test_a_worker_that_ends_with_an_error_has_failed(start: Callable[..., Children]) -> None:
     ended = until(
         start("", "import sys; print('a'); print('no \\x1b[1mseeds', file=sys.stderr); sys.exit(2)")
     )
-    assert ended == (State.FAILED, "exit status 2: no  [1mseeds")
+    assert ended == (IterationState.FAILED, "exit status 2: no  [1mseeds")
 
 
 def test_a_worker_that_is_killed_starts_again_each_time_later(
@@ -100,7 +100,7 @@ def test_a_worker_that_is_killed_starts_again_each_time_later(
     assert pauses == [1, 2, 4, 8, 16]
     children._processes[1].kill()
     ended = until(children, now)
-    assert ended.state == State.FAILED
+    assert ended.state == IterationState.FAILED
     assert ended.reason == "workers died 6 times; SIGKILL: began"
     assert [process.poll() is None for process in children._processes] == [False, False]
 
@@ -144,7 +144,7 @@ def test_workers_are_stopped_cleanly(start: Callable[..., Children], tmp_path: P
     all_began(tmp_path, 2)
     assert asyncio.run(children.poll(NOW)) is None
     asyncio.run(children.stop())
-    assert until(children) == (State.STOPPED, "shutdown")
+    assert until(children) == (IterationState.STOPPED, "shutdown")
 
 
 def test_workers_that_do_not_stop_are_killed_after_a_minute(
@@ -157,7 +157,7 @@ def test_workers_that_do_not_stop_are_killed_after_a_minute(
     assert asyncio.run(children.poll(NOW)) is None
     assert asyncio.run(children.poll(NOW + timedelta(seconds=59))) is None
     assert children._processes[0].poll() is None
-    assert until(children, NOW + timedelta(seconds=61)) == (State.STOPPED, "shutdown")
+    assert until(children, NOW + timedelta(seconds=61)) == (IterationState.STOPPED, "shutdown")
     assert children._processes[0].returncode == -9
 
 
@@ -168,4 +168,4 @@ def test_workers_see_the_end_of_their_scheduler(start: Callable[..., Children], 
     all_began(tmp_path, 1)
     assert asyncio.run(children.poll(NOW)) is None
     os.close(writing)
-    assert until(children) == (State.FINISHED, "finished")
+    assert until(children) == (IterationState.FINISHED, "finished")

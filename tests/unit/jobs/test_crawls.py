@@ -15,7 +15,7 @@ from scrapy.settings import Settings
 from webcrawl.crawler.private_options import take_private
 from webcrawl.errors import WrongJob
 from webcrawl.jobs.children import Command
-from webcrawl.jobs.crawls import Crawls, as_text
+from webcrawl.jobs.crawls import JobCrawls, as_text
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Iteration
 from webcrawl.jobs.store import JobStore
@@ -24,9 +24,9 @@ NOW = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
 CRAWL = "news-20260301T060000Z"
 
 
-def crawls(folder: Path, *given: str, **settings: Any) -> Crawls:
+def crawls(folder: Path, *given: str, **settings: Any) -> JobCrawls:
     parts = {"SPIDER_MODULES": ["spiders"], "ADDONS": {"webcrawl.addon.WebcrawlAddon": 100}}
-    return Crawls(Settings({**parts, "DATA_DIR": str(folder), **settings}), given)
+    return JobCrawls(Settings({**parts, "DATA_DIR": str(folder), **settings}), given)
 
 
 def job(**more: Any) -> Definition:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
-from webcrawl.jobs.claims import Claims
+from webcrawl.jobs.claims import IterationClaims
 from webcrawl.jobs.firing import fire
-from webcrawl.jobs.records import Iteration, State
+from webcrawl.jobs.records import Iteration, IterationState
 from webcrawl.jobs.store import JobStore
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
@@ -19,7 +19,7 @@ THREADS, ROUNDS = 4, 12
 def test_each_firing_is_made_and_taken_once(uri: str) -> None:
     stores = [JobStore(uri) for _ in range(THREADS)]
     stores[0].apply([{"name": "news", "cron": "0 * * * *", "spider": "s"}], BEGIN)
-    claims = [Claims(store, shared_engine=True, scheduler=str(n)) for n, store in enumerate(stores)]
+    claims = [IterationClaims(store, shared_engine=True, scheduler=str(n)) for n, store in enumerate(stores)]
     barrier = threading.Barrier(THREADS)
 
     def at_once(work: Callable[[int], list[Iteration]]) -> list[Iteration]:
@@ -39,7 +39,7 @@ def test_each_firing_is_made_and_taken_once(uri: str) -> None:
                     one for one in [claims[place].take(made, None, now)] if one is not None
                 ]
             )
-            assert (taken.fence, taken.state) == (1, State.RUNNING)
-            claims[int(taken.holder or "")].end(taken, State.FINISHED, "finished", None, now)
+            assert (taken.fence, taken.state) == (1, IterationState.RUNNING)
+            claims[int(taken.holder or "")].end(taken, IterationState.FINISHED, "finished", None, now)
     for store in stores:
         store.close()

@@ -13,7 +13,7 @@ import pytest
 from tests.web import Hit, LocalWeb, Reply
 from webcrawl.jobs.definition import Node
 from webcrawl.jobs.nodes import NodeJobs, Nodes
-from webcrawl.jobs.records import State
+from webcrawl.jobs.records import IterationState
 from webcrawl.jobs.workers import MOST_RESTARTS, Ended
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -115,7 +115,7 @@ def test_workers_go_to_the_nodes_with_the_fewest_jobs(nodes: list[Scrapyd], craw
         for job in list(node.running):
             node.end(job)
     crawl.reason = "finished"
-    assert poll(jobs) == (State.FINISHED, "finished")
+    assert poll(jobs) == (IterationState.FINISHED, "finished")
 
 
 def test_workers_go_to_the_nodes_with_the_most_free_slots(nodes: list[Scrapyd], crawl: Crawl) -> None:
@@ -165,7 +165,7 @@ def test_a_crawl_that_ends_needs_no_more_workers(nodes: list[Scrapyd], crawl: Cr
     crawl.reason = "finished"
     assert poll(jobs, 10) is None
     nodes[0].end(f"{CRAWL}.0.1")
-    assert poll(jobs, 20) == (State.FINISHED, "finished")
+    assert poll(jobs, 20) == (IterationState.FINISHED, "finished")
 
 
 def test_two_crawls_do_not_take_the_same_slot(nodes: list[Scrapyd], crawl: Crawl) -> None:
@@ -190,7 +190,7 @@ def test_a_worker_that_has_nothing_left_is_not_started_again(nodes: list[Scrapyd
     assert poll(jobs, 60) is None
     assert sum(len(node.forms) for node in nodes) == 2
     nodes[1].end(f"{CRAWL}.1.1")
-    assert poll(jobs, 61) == (State.FINISHED, "max_pages")
+    assert poll(jobs, 61) == (IterationState.FINISHED, "max_pages")
 
 
 def test_a_worker_that_ends_early_starts_again_elsewhere(nodes: list[Scrapyd], crawl: Crawl) -> None:
@@ -225,7 +225,7 @@ def test_workers_that_keep_ending_early_fail(nodes: list[Scrapyd], crawl: Crawl)
                 node.end(job)
         second += 1
         ended = poll(jobs, second)
-    assert ended == (State.FAILED, "workers ended early 6 times: see the logs of the nodes")
+    assert ended == (IterationState.FAILED, "workers ended early 6 times: see the logs of the nodes")
     assert sum(len(node.forms) for node in nodes) == 1 + MOST_RESTARTS
 
 
@@ -245,7 +245,7 @@ def test_nodes_that_take_no_worker_are_named(nodes: list[Scrapyd], crawl: Crawl,
         if problem == "away"
         else f"{nodes[0].address}: project not found"
     )
-    assert ended.state == State.FAILED and f"6 times: {expected}" in ended.reason
+    assert ended.state == IterationState.FAILED and f"6 times: {expected}" in ended.reason
 
 
 def test_another_scheduler_takes_over_the_jobs(nodes: list[Scrapyd], crawl: Crawl) -> None:
@@ -267,5 +267,5 @@ def test_another_scheduler_takes_over_the_jobs(nodes: list[Scrapyd], crawl: Craw
     stopping = workers(nodes, crawl, 2)
     asyncio.run(stopping.stop())
     assert poll(stopping) is None
-    assert poll(stopping) == (State.STOPPED, "shutdown")
+    assert poll(stopping) == (IterationState.STOPPED, "shutdown")
     assert sorted(job for node in nodes for job in node.cancelled) == [f"{CRAWL}.0.1", f"{CRAWL}.1.2"]

@@ -15,7 +15,7 @@ from tests.metadata import NOW, at, row
 from webcrawl.alarms.stuck import StuckPage, StuckPages
 from webcrawl.errors import StoreError
 from webcrawl.jobs.record_pages import SHOWN, RecordPages
-from webcrawl.jobs.url_records import Record, RecordState, Sources
+from webcrawl.jobs.url_records import RecordState, Sources, URLRecord
 from webcrawl.stores.chosen_columns import ChosenColumns
 from webcrawl.stores.metadata import Metadata
 
@@ -34,7 +34,7 @@ class Stored:
     def add(self, *paths: str, crawl: str = CRAWL, **more: Any) -> None:
         self.metadata.upsert([row(f"{SITE}{path}", status=200, **more) | {"crawl": crawl} for path in paths])
 
-    def read(self, state: str = "", prefix: str = "") -> list[list[Record]]:
+    def read(self, state: str = "", prefix: str = "") -> list[list[URLRecord]]:
         """The records of each page."""
         sources = Sources(CRAWL, NOW - timedelta(days=1), 0, None, self.stuck, self.metadata)
         pages = RecordPages(
@@ -123,5 +123,5 @@ def test_rows_of_other_iterations_are_read_past(stored: Stored, monkeypatch: pyt
 def test_a_place_of_no_page_is_refused(stored: Stored, state: str, place: str) -> None:
     sources = Sources(CRAWL, NOW, 0, None, stored.stuck, stored.metadata)
     pages = RecordPages(sources, lambda: ChosenColumns(stored.uri), RecordState(state) if state else None)
-    with pytest.raises(StoreError, match="is no place in these records: begin at their first page"):
+    with pytest.raises(StoreError, match="is no position in these records: begin at their first page"):
         asyncio.run(pages.page(place))

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from tests.unit.jobs.world import MovedClock, World
 from webcrawl.errors import StoreError
 from webcrawl.jobs.claims import SILENCE
-from webcrawl.jobs.records import Counts, JobState, State
+from webcrawl.jobs.records import IterationCounts, IterationState, JobState
 from webcrawl.jobs.store import JobStore
 
 BEGIN = datetime(2026, 3, 1, 5, 59, 30, tzinfo=UTC)
@@ -45,21 +45,32 @@ def test_a_job_runs_when_it_is_due(world: World) -> None:
     world.clock.move(seconds=31)
     world.step()
     (one,) = world.store.iterations()
-    assert (one.number, one.due, one.state, one.holder, one.machine) == (1, DUE, State.RUNNING, "a", "here")
+    assert (one.number, one.due, one.state, one.holder, one.machine) == (
+        1,
+        DUE,
+        IterationState.RUNNING,
+        "a",
+        "here",
+    )
     assert (one.started, one.ended, one.data_dir) == (world.clock.now(), None, f"/crawls/{one.crawl}")
     assert world.running() == [("a", one.crawl)]
     world.step()
     (one,) = world.store.iterations()
-    assert one.counts == Counts(10, 4, 5, 5, 1)
+    assert one.counts == IterationCounts(10, 4, 5, 5, 1)
     ended = world.clock.move(minutes=3)
     world.end(one.crawl, reason="max_pages")
     world.step()
     (one,) = world.store.iterations()
-    assert (one.state, one.reason, one.ended, one.holder) == (State.FINISHED, "max_pages", ended, None)
-    assert one.counts == Counts(10, 0, 5, 5, 1)
+    assert (one.state, one.reason, one.ended, one.holder) == (
+        IterationState.FINISHED,
+        "max_pages",
+        ended,
+        None,
+    )
+    assert one.counts == IterationCounts(10, 0, 5, 5, 1)
     world.clock.move(hours=24)
     world.step()
-    assert world.states() == [State.FINISHED, State.RUNNING]
+    assert world.states() == [IterationState.FINISHED, IterationState.RUNNING]
 
 
 def test_of_two_schedulers_one_runs_a_firing(world: World) -> None:
@@ -103,7 +114,7 @@ def test_the_iteration_of_a_dead_scheduler_goes_on_elsewhere(world: World) -> No
     assert world.running() == [("b", before.crawl)]
     world.end(before.crawl)
     world.step()
-    assert world.states() == [State.FINISHED]
+    assert world.states() == [IterationState.FINISHED]
 
 
 def test_a_scheduler_that_was_stopped_for_a_while_changes_nothing(world: World) -> None:
@@ -118,10 +129,10 @@ def test_a_scheduler_that_was_stopped_for_a_while_changes_nothing(world: World) 
         world.step("b")
     (one,) = world.store.iterations()
     assert sorted(world.running()) == [("a", one.crawl), ("b", one.crawl)]
-    world.started[0][1].end(State.FAILED, "exit status 1")
+    world.started[0][1].end(IterationState.FAILED, "exit status 1")
     world.step("a")
     assert world.running() == [("b", one.crawl)]
-    assert world.states() == [State.RUNNING]
+    assert world.states() == [IterationState.RUNNING]
     world.clock.move(seconds=10)
     world.step("a", "b")
     assert world.store.iterations()[0].holder == "b"
@@ -142,7 +153,7 @@ def test_a_crawl_in_a_folder_goes_on_on_its_machine_alone(lite: World) -> None:
     # but an operator can give it up, and any scheduler ends it
     lite.store.set_state("news", JobState.OFF, lite.clock.now())
     lite.step()
-    assert lite.states() == [State.STOPPED]
+    assert lite.states() == [IterationState.STOPPED]
     lite.store.set_state("news", JobState.ON, lite.clock.now())
     lite.scheduler("b")
     lite.clock.move(days=1)
@@ -156,7 +167,7 @@ def test_a_scheduler_that_ends_gives_its_iterations_up_at_once(lite: World) -> N
     lite.clock.move(seconds=31)
     lite.step()
     asyncio.run(first.close())
-    assert lite.running() == [] and lite.states() == [State.RUNNING]
+    assert lite.running() == [] and lite.states() == [IterationState.RUNNING]
     del lite.schedulers["a"]
     lite.scheduler("b")
     lite.step()
@@ -168,7 +179,7 @@ def test_late_runs_the_latest_of_the_missed_firings(world: World) -> None:
     world.scheduler("a")
     world.clock.move(days=3, hours=2)
     world.step()
-    assert world.states() == [State.SKIPPED] * 3 + [State.RUNNING]
+    assert world.states() == [IterationState.SKIPPED] * 3 + [IterationState.RUNNING]
     late, *missed = world.store.iterations()
     assert (late.due, late.number) == (DUE + timedelta(days=3), 4)
     assert {one.reason for one in missed} == {"missed: a later firing was due as well"}
@@ -180,11 +191,11 @@ def test_skip_runs_none_of_the_missed_firings(lite: World) -> None:
     lite.scheduler("a")
     lite.clock.move(days=1, hours=2)
     lite.step()
-    assert lite.states() == [State.SKIPPED] * 2
+    assert lite.states() == [IterationState.SKIPPED] * 2
     assert lite.store.iterations()[0].reason == "missed: no scheduler ran when it was due"
     lite.clock.move(hours=22, seconds=31)
     lite.step()
-    assert lite.states() == [State.SKIPPED] * 2 + [State.RUNNING]
+    assert lite.states() == [IterationState.SKIPPED] * 2 + [IterationState.RUNNING]
 
 
 def test_a_paused_job_misses_nothing(lite: World) -> None:
@@ -198,7 +209,7 @@ def test_a_paused_job_misses_nothing(lite: World) -> None:
     assert lite.states() == []
     lite.clock.move(seconds=31)
     lite.step()
-    assert lite.states() == [State.RUNNING]
+    assert lite.states() == [IterationState.RUNNING]
 
 
 def test_pausing_lets_what_runs_go_on_and_off_stops_it(world: World) -> None:
@@ -209,13 +220,13 @@ def test_pausing_lets_what_runs_go_on_and_off_stops_it(world: World) -> None:
     world.store.set_state("news", JobState.PAUSED, world.clock.now())
     world.clock.move(seconds=5)
     world.step()
-    assert world.states() == [State.RUNNING]
+    assert world.states() == [IterationState.RUNNING]
     world.store.set_state("news", JobState.OFF, world.clock.now())
     for _ in range(2):
         world.clock.move(seconds=5)
         world.step()
     (one,) = world.store.iterations()
-    assert (one.state, one.reason) == (State.STOPPED, "the job was switched off")
+    assert (one.state, one.reason) == (IterationState.STOPPED, "the job was switched off")
     assert world.running() == []
 
 
@@ -229,11 +240,11 @@ def test_wait_starts_a_firing_after_its_predecessor(world: World) -> None:
         world.clock.move(hours=1)
         world.step()
     # a line of one
-    assert world.states() == [State.RUNNING, State.WAITING, State.SKIPPED]
+    assert world.states() == [IterationState.RUNNING, IterationState.WAITING, IterationState.SKIPPED]
     assert world.store.iterations()[0].reason == "another iteration waited already"
     world.end(first)
     world.step()
-    assert world.states() == [State.FINISHED, State.RUNNING, State.SKIPPED]
+    assert world.states() == [IterationState.FINISHED, IterationState.RUNNING, IterationState.SKIPPED]
 
 
 def test_skip_leaves_out_a_firing_whose_predecessor_runs(lite: World) -> None:
@@ -243,7 +254,7 @@ def test_skip_leaves_out_a_firing_whose_predecessor_runs(lite: World) -> None:
     lite.step()
     lite.clock.move(hours=1)
     lite.step()
-    assert lite.states() == [State.RUNNING, State.SKIPPED]
+    assert lite.states() == [IterationState.RUNNING, IterationState.SKIPPED]
     assert lite.store.iterations()[0].reason == "iteration 1 had not ended"
 
 
@@ -256,7 +267,7 @@ def test_replace_stops_the_predecessor(world: World) -> None:
     for _ in range(3):
         world.clock.move(seconds=5)
         world.step()
-    assert world.states() == [State.STOPPED, State.RUNNING]
+    assert world.states() == [IterationState.STOPPED, IterationState.RUNNING]
     assert world.store.iterations()[1].reason == "replaced by the firing of 2026-03-01 07:00 UTC"
     assert len(world.running()) == 1
 
@@ -281,14 +292,14 @@ def test_iterations_of_a_deleted_job_are_stopped(world: World) -> None:
     world.clock.move(seconds=4)
     world.step()
     world.step()
-    assert world.states() == [State.STOPPED]
+    assert world.states() == [IterationState.STOPPED]
     world.store.delete("other", world.clock.now())
     world.kill("a")
     world.scheduler("b")
     world.step()
     world.clock.move(seconds=31)
     world.step()
-    assert world.states("other") == [State.STOPPED]
+    assert world.states("other") == [IterationState.STOPPED]
     assert world.store.iterations("other")[0].reason == "the job was deleted"
 
 
@@ -299,7 +310,7 @@ def test_a_crawl_that_cannot_start_has_failed(lite: World) -> None:
     lite.clock.move(seconds=31)
     lite.step()
     (one,) = lite.store.iterations()
-    assert (one.state, one.reason) == (State.FAILED, "there is no seed in seeds.txt")
+    assert (one.state, one.reason) == (IterationState.FAILED, "there is no seed in seeds.txt")
 
 
 def test_a_database_that_is_away_is_asked_again(lite: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -325,7 +336,7 @@ def test_a_database_that_is_away_is_asked_again(lite: World, caplog: pytest.LogC
     for _ in range(3):
         lite.clock.move(seconds=LONG)
         lite.step()
-    assert lite.states() == [State.RUNNING] and lite.running()
+    assert lite.states() == [IterationState.RUNNING] and lite.running()
 
 
 def test_a_definition_that_cannot_be_read_stops_no_other_job(
@@ -339,7 +350,7 @@ def test_a_definition_that_cannot_be_read_stops_no_other_job(
     lite.clock.move(seconds=31)
     lite.step()
     assert "Job bad cannot be read: later: there is no such key" in caplog.text
-    assert lite.states() == [State.RUNNING]
+    assert lite.states() == [IterationState.RUNNING]
 
 
 def test_workers_of_which_the_engine_hears_nothing_are_killed(lite: World) -> None:

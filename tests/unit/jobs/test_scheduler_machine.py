@@ -12,7 +12,7 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.unit.jobs.world import MovedClock, World
-from webcrawl.jobs.records import ACTIVE, JobState, State
+from webcrawl.jobs.records import ACTIVE, IterationState, JobState
 from webcrawl.jobs.schedule import Schedule
 from webcrawl.jobs.store import JobStore
 
@@ -78,8 +78,8 @@ class Schedulers(RuleBasedStateMachine):
     def wait(self, seconds: int) -> None:
         self.world.clock.move(seconds=seconds)
 
-    @rule(place=st.integers(0, 5), state=st.sampled_from([State.FINISHED, State.FAILED]))
-    def end(self, place: int, state: State) -> None:
+    @rule(place=st.integers(0, 5), state=st.sampled_from([IterationState.FINISHED, IterationState.FAILED]))
+    def end(self, place: int, state: IterationState) -> None:
         if running := self.world.running():
             self.world.end(running[place % len(running)][1], state, "so")
 
@@ -106,21 +106,21 @@ class Schedulers(RuleBasedStateMachine):
     @invariant()
     def a_job_runs_once_at_a_time(self) -> None:
         iterations = self.world.store.iterations("news", 10_000)
-        assert sum(one.state == State.RUNNING for one in iterations) <= 1
-        assert sum(one.state == State.WAITING for one in iterations) <= 1
+        assert sum(one.state == IterationState.RUNNING for one in iterations) <= 1
+        assert sum(one.state == IterationState.WAITING for one in iterations) <= 1
         active = sum(one.state in ACTIVE for one in iterations)
         assert active <= (1 if self.overlap == "skip" else 2)
         for one in iterations:
             assert one.fence >= self.fences.get(one.id, 0)
             self.fences[one.id] = one.fence
             assert (one.ended is None) == (one.state in ACTIVE)
-            if one.state == State.SKIPPED:
+            if one.state == IterationState.SKIPPED:
                 assert one.started is None and one.reason
 
     @invariant()
     def the_holder_has_workers(self) -> None:
         for one in self.world.store.iterations("news", 10_000):
-            if one.state == State.RUNNING and one.holder in self.world.schedulers:
+            if one.state == IterationState.RUNNING and one.holder in self.world.schedulers:
                 assert any(workers.crawl == one.crawl for _, workers in self.world.started)
 
 

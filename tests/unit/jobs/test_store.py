@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Connection, inspect
 
 from webcrawl.errors import StoreError
-from webcrawl.jobs.records import Counts, JobState, State
+from webcrawl.jobs.records import IterationCounts, IterationState, JobState
 from webcrawl.jobs.store import JobStore, add_iteration
 from webcrawl.jobs.tables import iterations
 from webcrawl.stores.metadata import Metadata
@@ -81,11 +81,11 @@ def test_a_run_by_hand_is_an_iteration(store: JobStore) -> None:
     assert (made.job, made.number, made.state, made.due) == (
         "news",
         1,
-        State.WAITING,
+        IterationState.WAITING,
         NOW.replace(microsecond=0),
     )
     assert made.crawl == "news-20260301T060005Z"
-    assert (made.counts, made.started, made.ended, made.holder) == (Counts(), None, None, None)
+    assert (made.counts, made.started, made.ended, made.holder) == (IterationCounts(), None, None, None)
     assert store.iterations() == store.iterations("news") == [made] == [store.iteration(made.id)]
     with pytest.raises(StoreError, match="an iteration of job 'news' waits already"):
         store.run("news", LATER)
@@ -99,7 +99,7 @@ def test_off_ends_what_waits(store: JobStore) -> None:
     (after,) = store.iterations()
     assert (after.id, after.state, after.reason, after.ended) == (
         made.id,
-        State.STOPPED,
+        IterationState.STOPPED,
         "the job was switched off",
         LATER,
     )
@@ -115,13 +115,13 @@ def test_the_latest_iteration_is_the_latest_that_has_begun(store: JobStore) -> N
     assert store.numbered("news", None) == first
 
     def begin_and_fire(connection: Connection) -> None:
-        begun = {"started": NOW, "state": State.RUNNING}
+        begun = {"started": NOW, "state": IterationState.RUNNING}
         connection.execute(iterations.update().values(begun).where(iterations.c.id == first.id))
         add_iteration(connection, "news", LATER, LATER, skipped="another one runs")
 
     store.database.write(begin_and_fire)
     assert store.numbered("news", None).id == first.id
-    assert store.numbered("news", 2).state == State.SKIPPED
+    assert store.numbered("news", 2).state == IterationState.SKIPPED
     assert [one.id for one in store.active("news")] == [first.id]
 
 
@@ -131,7 +131,7 @@ def test_a_deleted_job_leaves_its_history_and_may_come_back(store: JobStore) -> 
     assert store.delete("news", LATER).name == "news"
     assert store.jobs() == []
     (after,) = store.iterations("news")
-    assert (after.id, after.state, after.reason) == (made.id, State.STOPPED, "the job was deleted")
+    assert (after.id, after.state, after.reason) == (made.id, IterationState.STOPPED, "the job was deleted")
     store.apply([news()], LATER)
     again = store.run("news", NOW)
     assert (again.number, again.due - made.due) == (2, timedelta(seconds=1))

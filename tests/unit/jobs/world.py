@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from webcrawl.errors import CrawlError
-from webcrawl.jobs.claims import Claims
+from webcrawl.jobs.claims import IterationClaims
 from webcrawl.jobs.clock import Clock
 from webcrawl.jobs.definition import Definition
-from webcrawl.jobs.records import Counts, Iteration, Look, State
+from webcrawl.jobs.records import Iteration, IterationCounts, IterationState, IterationStatus
 from webcrawl.jobs.scheduler import Scheduler
 from webcrawl.jobs.store import JobStore
-from webcrawl.jobs.workers import Ended, Workers
+from webcrawl.jobs.workers import Ended, IterationWorkers
 
 
 class MovedClock(Clock):
@@ -37,7 +37,7 @@ class MovedClock(Clock):
 
 
 @dataclass
-class WorldWorkers(Workers):
+class WorldWorkers(IterationWorkers):
     """Workers of an iteration that run until the test or the scheduler ends them."""
 
     crawl: str
@@ -49,15 +49,15 @@ class WorldWorkers(Workers):
         return self.ended
 
     async def stop(self) -> None:
-        self.end(State.STOPPED, "shutdown")
+        self.end(IterationState.STOPPED, "shutdown")
 
     async def kill(self) -> None:
         self.killed += 1
 
     async def abandon(self) -> None:
-        self.end(State.STOPPED, "shutdown")
+        self.end(IterationState.STOPPED, "shutdown")
 
-    def end(self, state: State = State.FINISHED, reason: str = "finished") -> None:
+    def end(self, state: IterationState = IterationState.FINISHED, reason: str = "finished") -> None:
         self.alive = False
         self.ended = self.ended or Ended(state, reason)
 
@@ -87,7 +87,7 @@ class World:
 
     def scheduler(self, name: str, **more: Any) -> Scheduler:
         """A new scheduler, which steps with the others."""
-        claims = Claims(self.store, self.shared_engine, name, **{"machine": "here", **more})
+        claims = IterationClaims(self.store, self.shared_engine, name, **{"machine": "here", **more})
         self.schedulers[name] = Scheduler(
             self.store, claims, WorldLauncher(self, name), self.clock, NoUpkeep()
         )
@@ -109,13 +109,15 @@ class World:
         """Scheduler and crawl of all workers that are alive."""
         return [(owner, workers.crawl) for owner, workers in self.started if workers.alive]
 
-    def end(self, crawl: str, state: State = State.FINISHED, reason: str = "finished") -> None:
+    def end(
+        self, crawl: str, state: IterationState = IterationState.FINISHED, reason: str = "finished"
+    ) -> None:
         """The workers of a crawl end."""
         for _, workers in self.started:
             if workers.crawl == crawl and workers.alive:
                 workers.end(state, reason)
 
-    def states(self, job: str = "news") -> list[State]:
+    def states(self, job: str = "news") -> list[IterationState]:
         """The states of the iterations, the oldest first."""
         return [one.state for one in reversed(self.store.iterations(job, 1000))]
 
@@ -133,12 +135,12 @@ class WorldLauncher:
     def has_room(self, definition: Definition, running: int) -> bool:
         return running + definition.workers <= self.world.room
 
-    async def start(self, definition: Definition, one: Iteration) -> Workers:
+    async def start(self, definition: Definition, one: Iteration) -> IterationWorkers:
         if self.world.refused:
             raise CrawlError(self.world.refused)
         self.world.started.append((self.name, WorldWorkers(one.crawl)))
         return self.world.started[-1][1]
 
-    async def look(self, definition: Definition, one: Iteration, *, ended: bool) -> Look:
-        counts = Counts(found=10, queued=0 if ended else 4, crawled=5, processed=5, stuck=1)
-        return Look(counts, 0 if self.world.hanging else 1)
+    async def look(self, definition: Definition, one: Iteration, *, ended: bool) -> IterationStatus:
+        counts = IterationCounts(found=10, queued=0 if ended else 4, crawled=5, processed=5, stuck=1)
+        return IterationStatus(counts, 0 if self.world.hanging else 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from webcrawl.jobs.records import State
+from webcrawl.jobs.records import IterationState
 from webcrawl.jobs.store import JobStore, add_iteration
 from webcrawl.jobs.tables import iterations
 from webcrawl.web.pages.jobs import shown_jobs
@@ -22,7 +22,7 @@ def test_the_running_iteration_is_shown_behind_many_later_firings(tmp_path: Path
         first = store.run("news", NOW)
 
         def begin_and_fire(connection: Connection) -> None:
-            begun = {"started": NOW, "state": State.RUNNING}
+            begun = {"started": NOW, "state": IterationState.RUNNING}
             connection.execute(iterations.update().values(begun).where(iterations.c.id == first.id))
             for minute in range(1, 40):
                 due = NOW + timedelta(minutes=minute)
@@ -33,4 +33,4 @@ def test_the_running_iteration_is_shown_behind_many_later_firings(tmp_path: Path
     (shown,) = shown_jobs(uri)
     assert shown.current is not None and shown.current.id == first.id
     assert [one.number for one in shown.waiting] == [41]
-    assert {one.state for one in shown.past} == {State.SKIPPED}
+    assert {one.state for one in shown.past} == {IterationState.SKIPPED}

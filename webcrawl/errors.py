@@ -86,12 +86,12 @@ class WrongEntry(ConfigurationError):
 
 
 class WrongJob(ConfigurationError):
-    """The definition of a job is wrong; `place` has the keys and indexes of the entry, () for the job itself."""
+    """The definition of a job is wrong; `entry` has the keys and indexes of that entry, () for the job itself."""
 
-    def __init__(self, reason: str, *place: str | int) -> None:
-        super().__init__(f"{'.'.join(map(str, place))}: {reason}" if place else reason)
+    def __init__(self, reason: str, *entry: str | int) -> None:
+        super().__init__(f"{'.'.join(map(str, entry))}: {reason}" if entry else reason)
         self.reason = reason
-        self.place = place
+        self.entry = entry
 
 
 class InvalidURL(CrawlError, ValueError):

@@ -44,7 +44,7 @@ class StuckPage:
 
 @dataclass(frozen=True, slots=True)
 class RawPage:
-    """The place of a page in the archive: a gzip member of a WARC file."""
+    """Where the archive has a page: a gzip member of a WARC file."""
 
     warc_file: str
     warc_offset: int
@@ -104,8 +104,8 @@ class StuckPages:
 
         `prefix`: only those whose URL begins with it.
         """
-        place = [] if after is None else [tuple_(stuck.c.url, stuck.c.kind) > (after.url, after.kind)]
-        wanted = [stuck.c.crawl == crawl, *begins_with(stuck.c.url, prefix), *place]
+        following = [] if after is None else [tuple_(stuck.c.url, stuck.c.kind) > (after.url, after.kind)]
+        wanted = [stuck.c.crawl == crawl, *begins_with(stuck.c.url, prefix), *following]
         return self._read(select(stuck).where(*wanted).order_by(stuck.c.url, stuck.c.kind), limit)
 
     def of(self, crawl: str, urls: Sequence[str]) -> list[StuckPage]:

@@ -145,12 +145,12 @@ def _warnings() -> Iterator[list[str]]:
 class _Collector(logging.Handler):
     def __init__(self, messages: list[str]) -> None:
         super().__init__(logging.WARNING)
-        self._found = messages
+        self._messages = messages
         self._thread = threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.thread == self._thread:
-            self._found.append(record.getMessage())
+            self._messages.append(record.getMessage())
 
 
 def deliver(

@@ -121,7 +121,7 @@ class Command(OpenedCrawlCommand):
             try:
                 crawls.check(one.definition)
             except WrongJob as error:
-                raise one.wrong(error.reason, *error.place) from error
+                raise one.wrong(error.reason, *error.entry) from error
         return found
 
     async def _records(self, store: JobStore, name: str, opts: argparse.Namespace) -> None:

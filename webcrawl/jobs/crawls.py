@@ -158,8 +158,8 @@ class JobCrawls:
             await opened.connection.connect()
             yield opened
 
-    def told(self, definition: Definition) -> list[str]:
-        """The Apprise URLs of the people that are told of a job; raises ConfigurationError."""
+    def notified_urls(self, definition: Definition) -> list[str]:
+        """The Apprise URLs to which notifications about a job are sent; raises ConfigurationError."""
         return list(definition.notify) or list(read(self.settings(definition), "NOTIFY"))
 
     def page_of(self, definition: Definition) -> str:

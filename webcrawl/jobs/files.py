@@ -172,7 +172,7 @@ def _complete(values: dict[str, Any], path: Path) -> None:
 
 def _wrong(path: Path, lines: Mapping[EntryPath, int], error: WrongJob) -> ConfigurationError:
     """The error with file and line: of the entry, or of the nearest one around it."""
-    entry: EntryPath = error.place
+    entry: EntryPath = error.entry
     while entry and entry not in lines:
         entry = entry[:-1]
     return ConfigurationError(f"{path}:{lines.get(entry, 1)}: {error}")

@@ -47,7 +47,7 @@ def _left_out(records: URLRecords) -> list[str]:
         lines.append(f"Without a record: {counted(records.dropped, 'URL')} that an operator has dropped.")
     if lost:
         lines.append(f"Left out: {counted(lost, 'URL')} in damaged or missing segments.")
-    rest = sources.found - records.counts.total() - records.dropped - lost
+    rest = sources.seen_urls - records.counts.total() - records.dropped - lost
     if rest > 0:
         lines.append(
             f"Without a record: {counted(rest, 'URL')} that left the queue without a row of this crawl."

@@ -58,7 +58,7 @@ async def _read_engine(opened: OpenedCrawl, sources: Sources) -> None:
     if await connection.crawl.restoring():
         raise StoreError(f"crawl {sources.crawl!r} is not completely restored: run scrapy restore again")
     await connection.tails.check()
-    sources.found = (await figures(connection.frontier, connection.crawl)).seen_urls
+    sources.seen_urls = (await figures(connection.frontier, connection.crawl)).seen_urls
     sources.reading = EngineURLs(
         connection.engine, connection.keys, connection.tails, connection.worker, waiting=_tell_holder
     )

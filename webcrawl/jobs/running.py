@@ -33,16 +33,16 @@ _NOT_NOW = (EngineError, StoreError, RedisError, OSError)
 class Launcher(Protocol):
     """Starts the workers of iterations; `webcrawl.jobs.launching.Starting` in production."""
 
-    def folder(self, definition: Definition, one: Iteration) -> Path | None:
+    def folder(self, definition: Definition, iteration: Iteration) -> Path | None:
         """The folder of an iteration that starts here; None if it is not on this machine."""
 
     def has_room(self, definition: Definition, running: int) -> bool:
         """Whether workers of a job may start beside those of the scheduler that run."""
 
-    async def start(self, definition: Definition, one: Iteration) -> IterationWorkers:
+    async def start(self, definition: Definition, iteration: Iteration) -> IterationWorkers:
         """Starts the workers; raises CrawlError when they cannot run."""
 
-    async def look(self, definition: Definition, one: Iteration, *, ended: bool) -> IterationStatus:
+    async def look(self, definition: Definition, iteration: Iteration, *, ended: bool) -> IterationStatus:
         """The counts of an iteration, and its workers; raises StoreError or EngineError."""
 
 
@@ -66,7 +66,7 @@ class IterationRun:
     """Why it is to be stopped."""
     _workers: IterationWorkers | None = field(default=None, init=False)
     """None: they have not started."""
-    _told_to_stop: bool = field(default=False, init=False)
+    _asked_to_stop: bool = field(default=False, init=False)
     _counted: datetime | None = field(default=None, init=False)
     _heard: datetime = field(init=False)
     """When the engine had heard of a worker."""
@@ -116,8 +116,8 @@ class IterationRun:
                 self._workers = await self.launcher.start(self.definition, self.iteration)
             except (CrawlError, OSError) as error:
                 return RunReport(Ended(IterationState.FAILED, brief(error)))
-        if self.stopping and not self._told_to_stop:
-            self._told_to_stop = True
+        if self.stopping and not self._asked_to_stop:
+            self._asked_to_stop = True
             await self._workers.stop()
         ended = await self._workers.poll(now)
         if ended and self.stopping:

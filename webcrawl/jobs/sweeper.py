@@ -75,9 +75,9 @@ def complete(store: ObjectStore) -> list[str]:
 def prune(store: ObjectStore, plan: Checkpoints) -> None:
     """Deletes all but the latest checkpoints, and what is left of earlier ones that were never completed."""
     kept = complete(store)[-plan.keep :]
-    begun = {one.name.partition("/")[0] for one in store.objects()}
-    for stamp in sorted(one for one in begun if kept and one < kept[0]):
-        # first what makes it complete: nobody restores half of it
+    begun = {info.name.partition("/")[0] for info in store.objects()}
+    for stamp in sorted(stamp for stamp in begun if kept and stamp < kept[0]):
+        # the manifest first: without it, nobody restores half of a checkpoint
         store.delete(f"{stamp}/{MANIFEST}")
         store.delete_folder(stamp)
 

@@ -54,7 +54,7 @@ class Telling:
         for job in self._store.jobs():
             try:
                 definition = Definition.of(job.definition)
-                if urls := self._crawls.told(definition):
+                if urls := self._crawls.notified_urls(definition):
                     self._tell_of(definition, Targets(urls), now)
             except CrawlError as error:
                 logger.warning("Cannot tell the people of job %s: %s", job.name, error)

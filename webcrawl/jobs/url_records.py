@@ -65,14 +65,14 @@ class URLRecord(NamedTuple):
 
 @dataclass(slots=True)
 class Sources:
-    """Where the records of a crawl are, which has `begun` and `found` so many URLs.
+    """Where the records of a crawl are. It has begun at `begun` and found `seen_urls` URLs.
 
     `reading` is None if its engine does not know it, and the others if nothing is stored.
     """
 
     crawl: str
     begun: datetime
-    found: int
+    seen_urls: int
     reading: EngineURLs | None
     stuck: StuckPages | None
     metadata: Metadata | None

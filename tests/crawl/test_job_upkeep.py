@@ -159,8 +159,8 @@ def test_dead_letters_are_stuck_until_they_are_queued_again(upkeep: Upkeep) -> N
     host = URL[:-1]
 
     async def change(*, requeue: bool) -> None:
-        async with upkeep.crawls.session(definition, one) as session:
-            frontier = session.connection.frontier
+        async with upkeep.crawls.opened(definition, one) as opened:
+            frontier = opened.connection.frontier
             if requeue:
                 assert await frontier.requeue({(host, URL)}, "") == 1
             else:

@@ -27,18 +27,32 @@ OUTSIDE = {
 """Page in the checkout -> page of the site."""
 
 API = {
-    "Pages": ["webcrawl.page"],
-    "Errors": ["webcrawl.errors", "webcrawl.crawler.errors"],
-    "URLs": ["webcrawl.urls.canonical", "webcrawl.urls.filters", "webcrawl.urls.scope"],
-    "Documents": ["webcrawl.documents.document", "webcrawl.documents.simhash"],
-    "MIME pipelines": ["webcrawl.crawler.pages.mime_pipeline"],
-    "Protocols": ["webcrawl.crawler.download.protocol"],
-    "Object stores": ["webcrawl.stores.objects.store"],
-    "Frontier": ["webcrawl.frontier.frontier", "webcrawl.frontier.bloom"],
-    "Scheduler and dupefilter": ["webcrawl.scheduler", "webcrawl.dupefilter"],
-    "Settings": ["webcrawl.config.setting", "webcrawl.config.kinds"],
+    "Spiders and pages": ["BroadSpider", "Page", "Reads"],
+    "Documents": ["Document", "MimePipeline", "Facts", "Link", "Zipped", "visible_text"],
+    "URLs and priorities": ["URLFilter", "Term", "Prospect"],
+    "Fetching": ["Protocol", "Answer", "PolitenessMiddleware", "Outcome", "Throttled"],
+    "Storage": ["ObjectStore", "StoredObject"],
+    "A crawl from outside": [
+        "OpenedCrawlCommand",
+        "OpenedCrawl",
+        "host_named",
+        "Frontier",
+        "Call",
+        "crawl_exposition",
+    ],
+    "Projects": ["WebcrawlAddon"],
+    "Errors": [
+        "CrawlError",
+        "ConfigurationError",
+        "InvalidURL",
+        "StoreError",
+        "StoreUnavailable",
+        "NoSuchObject",
+        "UnreadableDocument",
+        "BrokenTransfer",
+    ],
 }
-"""Heading of the API reference -> modules."""
+"""Heading of the API reference -> the public names of `webcrawl`, each once."""
 
 COMPONENTS = ("spiders", "middlewares", "pipelines")
 
@@ -170,12 +184,14 @@ def _api() -> str:
     """Returns the API reference: directives of mkdocstrings, which reads the docstrings."""
     parts = [
         "# API",
-        "Public classes and functions, from their docstrings. Names that begin with `_` may change.",
+        "Import these names from `webcrawl`. [Stability](stability.md) says what they promise.",
     ]
-    rooms = {**API, **{name.capitalize(): _modules(name) for name in COMPONENTS}}
-    for heading, modules in rooms.items():
+    names = {heading: [f"webcrawl.{name}" for name in names] for heading, names in API.items()}
+    for heading, targets in {**names, **{name.capitalize(): _modules(name) for name in COMPONENTS}}.items():
         parts.append(f"## {heading}")
-        parts += [f"::: {module}\n    options: {{heading_level: 3}}" for module in modules]
+        if heading.lower() in COMPONENTS:
+            parts.append("Settings name these classes by their dotted paths.")
+        parts += [f"::: {target}\n    options: {{heading_level: 3}}" for target in targets]
     return "\n\n".join(parts) + "\n"
 
 

@@ -21,7 +21,7 @@ from selectolax.lexbor import LexborHTMLParser
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.main_text import main_part, main_text
 from webcrawl.documents.html.markdown import markdown
-from webcrawl.documents.html.text_lines import visible_text
+from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.mime.charset import charset_of
 
 Extract = Callable[[bytes], str]
@@ -114,7 +114,7 @@ def markdown_cost(pages: list[AnnotatedPage]) -> float:
         tree = _tree(page.body)
         part = main_part(tree)
         begun = time.process_time()
-        markdown(tree, part.text if part else None, page.url, part.element if part else None)
+        markdown(tree, part, page.url)
         seconds += time.process_time() - begun
     return seconds / len(pages) * 1e3
 

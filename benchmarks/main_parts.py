@@ -18,7 +18,7 @@ from benchmarks.changed_texts import links, some_words
 from benchmarks.sites import available
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
-from webcrawl.documents.html.text_lines import visible_text
+from webcrawl.documents.html.text import visible_text
 
 PAGES_OF_A_SITE = 60
 LEAST_WORDS = 50

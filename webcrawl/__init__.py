@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from webcrawl.crawler.download.protocol import Answer, Protocol
     from webcrawl.crawler.pages.mime_pipeline import MimePipeline
     from webcrawl.documents.document import Document
-    from webcrawl.documents.html.text_lines import visible_text
+    from webcrawl.documents.html.text import visible_text
     from webcrawl.documents.mime.facts import Facts, Link
     from webcrawl.documents.mime.zipped import Zipped
     from webcrawl.engine.scripts import Call
@@ -48,7 +48,7 @@ _HOMES = {
     "crawler.download.protocol": ("Answer", "Protocol"),
     "crawler.pages.mime_pipeline": ("MimePipeline",),
     "documents.document": ("Document",),
-    "documents.html.text_lines": ("visible_text",),
+    "documents.html.text": ("visible_text",),
     "documents.mime.facts": ("Facts", "Link"),
     "documents.mime.zipped": ("Zipped",),
     "engine.scripts": ("Call",),

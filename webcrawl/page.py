@@ -11,7 +11,7 @@ from typing import Any
 from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.html.outline import Outline
-from webcrawl.documents.html.text_lines import lines_of
+from webcrawl.documents.html.text import lines_of
 from webcrawl.documents.mime.facts import Link
 from webcrawl.documents.values import plain
 

@@ -9,7 +9,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 from webcrawl.documents.document import Document
-from webcrawl.documents.html.text_lines import visible_text
+from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.mime.facts import Facts, Link, absolute, language
 from webcrawl.documents.mime.sitemap import w3c_time
 from webcrawl.documents.mime.zipped import Zipped, first_texts, local

@@ -26,7 +26,7 @@ _THREE = np.array(
 
 
 def lines_of_many(texts: Sequence[str]) -> list[bytes]:
-    """Returns the lines of each text (`webcrawl.documents.html.text_lines.lines_of`), joined, in UTF-8.
+    """Returns the lines of each text (`webcrawl.documents.html.text.lines_of`), joined, in UTF-8.
 
     A lone surrogate becomes "?".
     """

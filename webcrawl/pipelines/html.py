@@ -10,7 +10,7 @@ from webcrawl.crawler.components import Reads
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe, is_html
-from webcrawl.documents.html.text_lines import visible_text
+from webcrawl.documents.html.text import visible_text
 from webcrawl.errors import UnreadableDocument
 from webcrawl.page import Page
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from webcrawl.documents.html.text_lines import lines_of
+from webcrawl.documents.html.text import lines_of
 from webcrawl.documents.many_lines import lines_of_many
 
 # every character that is white space to Python, and those that only look or are encoded like it

@@ -15,7 +15,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html import large_outline
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.outline import unpack
-from webcrawl.documents.html.text_lines import lines_of
+from webcrawl.documents.html.text import lines_of
 from webcrawl.errors import StoreError, StoreUnavailable, UnreadableDocument
 from webcrawl.stores.archive import archive_to_read
 from webcrawl.stores.bodies import Bodies

@@ -17,7 +17,7 @@ from webcrawl.documents.html.elements import PageElements, search
 from webcrawl.documents.html.linked_data import Thing, cleaned, first_text, things
 from webcrawl.documents.html.main_text import main_part
 from webcrawl.documents.html.markdown import markdown
-from webcrawl.documents.html.text_lines import visible_text
+from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.link_elements import Attributes
 from webcrawl.documents.mime.dates import date_in_path, read_date
 from webcrawl.documents.mime.facts import MAX_TEXT, trimmed
@@ -105,7 +105,7 @@ def describe(document: Document, *, with_markdown: bool = False) -> HTMLFacts:
         published_at=_published_at(named, schema, found, document.url),
         image_url=_image_url(named, schema, found.microdata, base),
         main_text=text,
-        markdown=markdown(tree, text, base, part and part.element) if with_markdown else None,
+        markdown=markdown(tree, part if text else None, base) if with_markdown else None,
         details=trimmed(_details(named, schema, found, robots_metas(metas)) | _simplified(document)),
         document=document,
     )

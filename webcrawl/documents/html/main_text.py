@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from heapq import nlargest
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.html.names import BESIDE, COMMENTS, is_article_body, kind_of, names_main_part
-from webcrawl.documents.html.sections import ARTICLE, ASIDE, MAIN, PageText, Section, read_sections
-from webcrawl.documents.html.text import BLOCK, clean, walk
+from webcrawl.documents.html.sections import ARTICLE, ASIDE, MAIN, MATH, PageText, Section, read_sections
+from webcrawl.documents.html.text import BLOCK, TEXT_NODE, clean, walk
 
 MIN_WORDS = 20
 """The fewest words of a main part, unless the page marks it: `main`, or its single `article`."""
@@ -47,10 +48,25 @@ _MAX_IDEOGRAPHS = 200
 
 
 class MainPart(NamedTuple):
-    """The text of the main part with its white space, and an element that contains all of it."""
+    """The main part of a page.
+
+    text        with its white space
+    element     contains all of the main part
+    blocks      the first node with text of each block of text
+    articles    elements that belong to the main part as a whole, without what is beside the text
+    """
 
     text: str
     element: LexborNode
+    blocks: Sequence[LexborNode] = ()
+    articles: Sequence[LexborNode] = ()
+
+    def text_nodes(self) -> set[int]:
+        """Returns the `mem_id` of the nodes with text: at least the first node of each block."""
+        nodes = {node.mem_id for node in self.blocks}
+        for article in self.articles:
+            nodes |= _text_nodes(article)
+        return nodes
 
 
 def main_text(tree: LexborHTMLParser) -> str | None:
@@ -68,17 +84,20 @@ def main_part(tree: LexborHTMLParser) -> MainPart | None:
     whole = page.sections[-1]
     root = _marked_part(page, whole) or whole
     if root is not whole and _is_list_of_links(page, root):
-        return MainPart(clean("".join(walk(root.node, ASIDE))), root.node)
+        return MainPart(clean("".join(walk(root.node, ASIDE))), root.node, articles=[root.node])
     text = _Text(page, root)
-    part = _main_section(root, text.sections())
-    start, lead = text.lead(part)
-    found = text.between(part.start, text.end(part))
-    found = clean(lead + (_without_last_lines(found) if part is whole else found))
-    if word_count(found, MIN_WORDS) >= MIN_WORDS:
-        return MainPart(found, page.around(start, part.end).node)
-    found = clean(text.between(root.start, root.end))
-    if root is not whole or word_count(found, MIN_WORDS) >= MIN_WORDS:
-        return MainPart(found, root.node)
+    section = _main_section(root, text.sections())
+    start, lead, lead_blocks = text.lead(section)
+    end = text.end(section)
+    content, blocks = text.between(section.start, end), text.blocks(section.start, end)
+    if section is whole:
+        content, blocks = _without_last_lines(content, blocks)
+    content = clean(lead + content)
+    if word_count(content, MIN_WORDS) >= MIN_WORDS:
+        return MainPart(content, page.around(start, section.end).node, lead_blocks + blocks)
+    content = clean(text.between(root.start, root.end))
+    if root is not whole or word_count(content, MIN_WORDS) >= MIN_WORDS:
+        return MainPart(content, root.node, text.blocks(root.start, root.end))
     return _articles(body)
 
 
@@ -87,8 +106,24 @@ def _articles(body: LexborNode) -> MainPart | None:
     articles = [node for node in body.css("article")[:_MOST_ARTICLES] if not _is_beside(node)]
     text = clean(BLOCK.join(["".join(walk(node, ASIDE)) for node in articles]))
     if len(articles) == 1 and text.strip():
-        return MainPart(text, articles[0])
-    return MainPart(text, body) if word_count(text, MIN_WORDS) >= MIN_WORDS else None
+        return MainPart(text, articles[0], articles=articles)
+    return MainPart(text, body, articles=articles) if word_count(text, MIN_WORDS) >= MIN_WORDS else None
+
+
+def _text_nodes(root: LexborNode) -> set[int]:
+    """Returns the `mem_id` of each text and formula under an element that is not in a part beside the text."""
+    nodes = set[int]()
+    elements = [root]
+    for element in elements:
+        node = element.first_child
+        while node is not None:
+            tag = node.tag_id
+            if tag in (TEXT_NODE, MATH):
+                nodes.add(node.mem_id)
+            elif tag not in ASIDE:
+                elements.append(node)
+            node = node.next
+    return nodes
 
 
 def _is_beside(node: LexborNode) -> bool:
@@ -166,12 +201,14 @@ def _smallest(sections: list[Section], prose: float) -> Section:
     return min([one for one in sections if one.prose >= prose], key=lambda one: one.end - one.start)
 
 
-def _without_last_lines(text: str) -> str:
-    """Returns a text without short blocks at its end, which follow the text of a page that has no sections."""
+def _without_last_lines(text: str, nodes: list[LexborNode]) -> tuple[str, list[LexborNode]]:
+    """Removes short blocks at the end, which follow the text of a page that has no sections, with their nodes."""
     blocks = text.split(BLOCK)
-    while blocks and len(blocks[-1].strip()) < _SHORT:
+    removed = 0
+    while blocks and len(last := blocks[-1].strip()) < _SHORT:
         blocks.pop()
-    return BLOCK.join(blocks)
+        removed += last != ""
+    return BLOCK.join(blocks), nodes[: len(nodes) - removed]
 
 
 class _Text:
@@ -214,25 +251,45 @@ class _Text:
         ]
 
     def between(self, start: int, end: int) -> str:
-        """Returns the text between two places that are not in parts beside the text."""
-        found: list[str] = []
-        for place in range(bisect_left(self._cut_starts, start), len(self._cuts)):
-            cut = self._cuts[place]
+        """Returns the text from one piece to before another, without parts beside the text."""
+        pieces: list[str] = []
+        for first, last in self._kept(start, end):
+            pieces += self._page.pieces[first:last]
+        return "".join(pieces)
+
+    def blocks(self, start: int, end: int) -> list[LexborNode]:
+        """Returns the first node with text of each block from one piece to before another."""
+        blocks = self._page.blocks
+        nodes: list[LexborNode] = []
+        for first, last in self._kept(start, end):
+            from_block, to_block = (bisect_left(blocks, piece, key=itemgetter(0)) for piece in (first, last))
+            nodes += [node for _, node in blocks[from_block:to_block]]
+        return nodes
+
+    def _kept(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yields the ranges of pieces between two that are not in parts beside the text."""
+        for number in range(bisect_left(self._cut_starts, start), len(self._cuts)):
+            cut = self._cuts[number]
             if cut.end > end:
                 break
-            found += self._page.pieces[start : cut.start]
+            yield start, cut.start
             start = cut.end
-        return "".join(found + self._page.pieces[start:end])
+        yield start, end
 
-    def lead(self, part: Section) -> tuple[int, str]:
-        """Returns the prose between the headline and a section, which leads to it, and where that starts."""
+    def lead(self, section: Section) -> tuple[int, str, list[LexborNode]]:
+        """Returns the prose between the headline and a section: where it starts, its text, and the nodes of its blocks.
+
+        Without such prose, it starts with the section.
+        """
         for headings in (self._page.titles, self._page.headings):
             for start, end in reversed(headings):
-                if end <= part.start and not self._is_cut(start):
-                    blocks = self.between(end, part.start).split(BLOCK)
-                    found = [one for one in blocks if len(one.strip()) >= _LEAD]
-                    return (end if found else part.start), BLOCK.join(found) + BLOCK
-        return part.start, ""
+                if end <= section.start and not self._is_cut(start):
+                    texts = [text for text in self.between(end, section.start).split(BLOCK) if text.strip()]
+                    blocks = zip(texts, self.blocks(end, section.start), strict=False)
+                    lead = [(text, node) for text, node in blocks if len(text.strip()) >= _LEAD]
+                    text = BLOCK.join([text for text, _ in lead]) + BLOCK
+                    return end if lead else section.start, text, [node for _, node in lead]
+        return section.start, "", []
 
     def end(self, part: Section) -> int:
         """Returns where a section ends, without headings that nothing follows."""

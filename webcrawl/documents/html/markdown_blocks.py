@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from webcrawl.documents.html.markdown_containers import Container, separation
 from webcrawl.documents.html.markdown_inline import Mark, escaped, is_special, marked
 from webcrawl.documents.html.markdown_tables import Cell, Table
-from webcrawl.documents.html.text import clean
-from webcrawl.documents.html.text_lines import collapsed
+from webcrawl.documents.html.text import clean, collapsed
 from webcrawl.documents.mime.facts import MAX_TEXT
 
 PARAGRAPH, CODE, IMAGE = 0, 7, 8
@@ -40,7 +39,6 @@ class Block:
     glue       how it follows the block before it
     language   of code
     is_kept    it is in the main part
-    lines      those of the text, while they are compared with the main part
     """
 
     text: str
@@ -52,7 +50,6 @@ class Block:
     glue: str = NO_GLUE
     language: str = ""
     is_kept: bool = True
-    lines: tuple[str, ...] = ()
 
 
 def escaped_start(text: str) -> str:

@@ -75,14 +75,13 @@ MEANINGFUL = frozenset(
 """The elements that change the Markdown of what is in them."""
 
 
-def only_text(node: LexborNode) -> str | None:
-    """Returns the text in an element whose first child is `node`; None if there is anything else in it."""
+def only_text_node(node: LexborNode) -> LexborNode | None:
+    """Returns the text node in an element whose first child is `node`; None if there is anything else in it."""
     while node.next is None:
-        text = node.text_content
-        if text is not None or IN_PAGE.get(node.tag_id) != IS_NEUTRAL:
-            return text
+        if node.text_content is not None:
+            return node
         child = node.first_child
-        if child is None:
+        if child is None or IN_PAGE.get(node.tag_id) != IS_NEUTRAL:
             return None
         node = child
     return None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from selectolax.lexbor import LexborNode
 
-from webcrawl.documents.html.markdown_elements import only_text
+from webcrawl.documents.html.markdown_elements import only_text_node
 from webcrawl.documents.html.markdown_inline import (
     AROUND,
     BEGINS,
@@ -23,11 +25,14 @@ class Inline:
 
     pieces   the text
     marks    what is around its pieces
+    is_kept  whether a piece is the text of a node in `text_nodes`, or these are None
     """
 
-    __slots__ = ("_destinations", "_open", "marks", "pieces")
+    __slots__ = ("_destinations", "_open", "_text_nodes", "is_kept", "marks", "pieces")
 
-    def __init__(self, destinations: Destinations) -> None:
+    def __init__(self, destinations: Destinations, text_nodes: Collection[int] | None) -> None:
+        self._text_nodes = text_nodes
+        self.is_kept = text_nodes is None
         self.pieces: list[str] = []
         self.marks: list[Mark] = []
         self._open: list[tuple[str, str]] = []
@@ -41,9 +46,11 @@ class Inline:
         Returns None if it is added, or else its kind, which is empty for one that does not count. Within a <pre>, which
         `code` is not None for, none counts. `heading`: the level of the one around it, or 0.
         """
+        text_node: LexborNode | None = child
         text = child.text_content
         if text is None or child.next is not None:
-            text = only_text(child)
+            text_node = only_text_node(child)
+            text = None if text_node is None else text_node.text_content
         if code is not None:
             address = None
         elif self._open or kind == LINK_MARK:
@@ -58,6 +65,8 @@ class Inline:
         if len(text) == 1 and kind == LINK_MARK and is_permalink(node, text):
             return None
         pieces = self.pieces
+        if text_node is not None and not self.is_kept:
+            self.look_at(text_node)
         if pieces or not text.isspace() or code is not None:
             if address is not None:
                 if self._open and self._open[-1][0] == CODE_MARK:  # then it is a link
@@ -68,6 +77,10 @@ class Inline:
                 self.marks.append((len(pieces), AROUND, kind, address))
             pieces.append(text)
         return None
+
+    def look_at(self, node: LexborNode) -> None:
+        """Keeps the block if a node is one of `text_nodes`."""
+        self.is_kept = self._text_nodes is None or node.mem_id in self._text_nodes
 
     def end(self, kind: str) -> None:
         """Ends the last element of a kind that has begun."""
@@ -81,6 +94,7 @@ class Inline:
     def clear(self) -> None:
         """Begins a new block, in the same inline elements."""
         self.pieces.clear()
+        self.is_kept = self._text_nodes is None
         if self.marks:
             self.marks[:] = [(0, BEGINS, kind, address) for kind, address in self._open]
 

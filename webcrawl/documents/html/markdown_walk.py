@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from selectolax.lexbor import LexborNode
@@ -49,6 +50,7 @@ from webcrawl.documents.html.markdown_inline import (
 from webcrawl.documents.html.markdown_marks import Inline
 from webcrawl.documents.html.markdown_tables import Cell, Table
 from webcrawl.documents.html.text import INLINE, clean, formula
+from webcrawl.documents.mime.facts import MAX_TEXT
 
 _INSIDE_CODE = f":not({','.join(sorted(INLINE))})"
 """What has to be looked at in a <pre>; of all other elements, only the text counts."""
@@ -58,10 +60,14 @@ _MAX_START = 999_999
 class Walk:
     """Collects the blocks of a page while its elements begin and end."""
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, text_nodes: Collection[int] | None = None) -> None:
+        self._text_left = MAX_TEXT if text_nodes is not None else sys.maxsize
+        """How many characters of the main part may follow: its text is cut there too."""
+        self._is_last_kept = text_nodes is None
+        """The last block of text is kept, so that images after it are."""
         self._blocks: list[Block] = []
         self._destinations = Destinations(base)
-        self._inline = Inline(self._destinations)
+        self._inline = Inline(self._destinations, text_nodes)
         self._pieces, self._marks = self._inline.pieces, self._inline.marks
         self._glue = NO_GLUE
         self._heading = 0
@@ -80,7 +86,7 @@ class Walk:
         return self._blocks
 
     def _walk(self, root: LexborNode, treatment_of: Callable[[int, int], int]) -> None:
-        pieces, add_marked, node = self._pieces, self._inline.add, root.first_child
+        pieces, inline, node = self._pieces, self._inline, root.first_child
         open_elements: list[tuple[LexborNode, int, Any]] = []
         while node is not None or open_elements:
             if node is None:
@@ -88,6 +94,8 @@ class Walk:
             elif (text := node.text_content) is not None:
                 if pieces or not text.isspace() or self._code is not None:
                     pieces.append(text)
+                    if not inline.is_kept:
+                        inline.look_at(node)
                 node = node.next
                 continue
             else:
@@ -98,7 +106,7 @@ class Walk:
                     if treatment == IS_CODE and self._add_code(node):
                         child = None
                 elif treatment == IS_MARK and child is not None:
-                    before = add_marked(MARKS[tag], node, child, self._code, self._heading)
+                    before = inline.add(MARKS[tag], node, child, self._code, self._heading)
                     if before is None:
                         child = None
                 elif treatment > IS_HIDDEN:
@@ -107,6 +115,8 @@ class Walk:
                 if child is not None and (text := child.text_content) is not None:  # as in most elements
                     if pieces or not text.isspace() or self._code is not None:
                         pieces.append(text)
+                        if not inline.is_kept:
+                            inline.look_at(child)
                     child = child.next
                 if child is not None:
                     open_elements.append((node, treatment, before))
@@ -115,7 +125,7 @@ class Walk:
             if treatment >= IS_BLOCK:
                 self._end(treatment, before)
             elif before:
-                self._inline.end(before)
+                inline.end(before)
             node = node.next
 
     def _add_code(self, node: LexborNode) -> bool:
@@ -123,6 +133,10 @@ class Walk:
         if node.css_first(_INSIDE_CODE) is not None:
             return False
         self._pieces.append(node.text_lexbor() or "")
+        for child in node.traverse(include_text=True):
+            if self._inline.is_kept:
+                break
+            self._inline.look_at(child)
         return True
 
     def _begin(self, treatment: int, tag: int, node: LexborNode) -> Any:
@@ -192,6 +206,8 @@ class Walk:
         """Adds a line break, an image, or a formula."""
         if treatment == IS_MATH:
             self._pieces.append(formula(node))
+            if not self._inline.is_kept:
+                self._inline.look_at(node)
             return
         self._flush(BREAK if treatment == IS_BREAK else SPACE)
         if treatment == IS_IMAGE:
@@ -222,12 +238,18 @@ class Walk:
             pieces, marks = self._pieces.copy(), self._inline.ended()
         elif kind != IMAGE and is_special(text):  # most blocks have neither marks nor signs
             pieces = self._pieces.copy()
+        if kind != IMAGE:
+            self._is_last_kept = self._inline.is_kept and self._text_left > 0
+            if self._is_last_kept:
+                self._text_left -= len(text)
         self._inline.clear()
         self._has_heading = True
         cell = self._cells[-1] if self._cells else None
         if cell is not None and kind not in (PARAGRAPH, IMAGE):
             cell.table.is_layout = True
-        block = Block(text, kind, pieces, marks, self._container, cell, self._glue, code or "")
+        block = Block(
+            text, kind, pieces, marks, self._container, cell, self._glue, code or "", self._is_last_kept
+        )
         self._blocks.append(block)
         self._glue = glue
 

@@ -55,7 +55,7 @@ _TREATMENT = (
     | dict.fromkeys(ASIDE | tag_ids("audio object svg video"), _IS_ASIDE)
     | dict.fromkeys(HIDDEN, _IS_HIDDEN)
 )
-(MAIN,), (ARTICLE,), (_HEADER,), (_MATH,) = map(tag_ids, ("main", "article", "header", "math"))
+(MAIN,), (ARTICLE,), (_HEADER,), (MATH,) = map(tag_ids, ("main", "article", "header", "math"))
 
 # A block of so many characters that are not links is prose.
 _PROSE = 40
@@ -104,6 +104,7 @@ class PageText:
     """The text of a page and its sections, inner ones before outer ones.
 
     pieces      pieces of text, with BLOCK where an element begins or ends that is not inline
+    blocks      for each block with text: the index of its last piece, and the first node with text in it
     sections    all that was not left out; the last one is all of the text
     beside      those of `sections` whose names say that they are beside the text
     headings    start and end of the headings h2 to h6 that were not left out, in order
@@ -112,6 +113,7 @@ class PageText:
     """
 
     pieces: list[str] = field(default_factory=list)
+    blocks: list[tuple[int, LexborNode]] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
     beside: list[Section] = field(default_factory=list)
     headings: list[tuple[int, int]] = field(default_factory=list)
@@ -121,6 +123,8 @@ class PageText:
     def cut(self, start: int) -> int:
         """Forgets everything from a piece on; returns the size of the sections of links that were left out there."""
         del self.pieces[start:]
+        while self.blocks and self.blocks[-1][0] >= start:
+            self.blocks.pop()
         while self.sections and self.sections[-1].start >= start:
             self.sections.pop()
         while self.beside and self.beside[-1].start >= start:
@@ -178,6 +182,7 @@ class _Reader:
 
     def walk(self, root: LexborNode) -> Counts:
         pieces, add, treatment = self.page.pieces, self.page.pieces.append, _TREATMENT.get
+        end_block, first = self.page.blocks.append, root
         size = linked = prose = block_size = block_linked = links = 0
         node, open_elements = root.first_child, list[tuple[LexborNode, int, int, Counts, int]]()
         while node is not None or open_elements:
@@ -187,12 +192,16 @@ class _Reader:
                     size, linked, prose = before
                     pieces.pop()
                 elif kind >= _IS_BLOCK:
-                    prose += _prose(size - block_size, linked - block_linked)
+                    if size != block_size:
+                        prose += _prose(size - block_size, linked - block_linked)
+                        end_block((len(pieces) - 1, first))
                     add(BLOCK)
                     if kind >= _IS_PARAGRAPH and size != before[0]:
                         size, linked, prose = self._end(node, kind, start, before, (size, linked, prose))
                     block_size, block_linked = size, linked
-            elif (tag := node.tag_id) == TEXT_NODE or tag == _MATH:
+            elif (tag := node.tag_id) == TEXT_NODE or tag == MATH:
+                if size == block_size:
+                    first = node
                 add(text := node.text_content or formula(node))
                 size += (length := len(text.strip()))
                 linked += length if links else 0
@@ -201,10 +210,13 @@ class _Reader:
                 if _IS_BLOCK <= kind < _IS_HIDDEN:
                     if size != block_size:  # a block of text ends here
                         prose += _prose(size - block_size, linked - block_linked)
+                        end_block((len(pieces) - 1, first))
                         block_size, block_linked = size, linked
                     add(BLOCK)
                 if kind < _IS_ASIDE and (child := node.first_child) is not None:
                     if kind == _IS_INLINE and (inner := child.text_content) is not None:  # as most have
+                        if size == block_size:
+                            first = child
                         add(inner)
                         size += (length := len(inner.strip()))
                         linked += length if links else 0
@@ -215,6 +227,8 @@ class _Reader:
                         node = child
                         continue
             node = node.next
+        if size != block_size:
+            end_block((len(pieces) - 1, first))
         return size, linked, prose
 
     def _end(self, node: LexborNode, kind: int, start: int, before: Counts, now: Counts) -> Counts:

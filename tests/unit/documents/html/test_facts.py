@@ -13,7 +13,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html.elements import MAX_HEADING, MAX_HEADINGS
 from webcrawl.documents.html.facts import MAX_OPEN_GRAPH, MAX_TITLE, HTMLFacts, describe, robots_metas
 from webcrawl.documents.html.linked_data import KEPT
-from webcrawl.documents.html.text_lines import lines_of
+from webcrawl.documents.html.text import lines_of
 from webcrawl.documents.mime.facts import MAX_DETAILS
 
 URL = "https://example.org/folder/page"

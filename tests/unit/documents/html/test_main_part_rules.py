@@ -6,7 +6,7 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.documents.html.main_text import main_text
-from webcrawl.documents.html.text_lines import visible_text
+from webcrawl.documents.html.text import visible_text
 
 STORY = "".join(
     f"<p>{text}</p>"

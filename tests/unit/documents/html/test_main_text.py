@@ -13,7 +13,7 @@ from selectolax.lexbor import LexborHTMLParser
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.main_text import main_text
-from webcrawl.documents.html.text_lines import visible_text
+from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.simhash import distance, simhash64
 
 WORDS = re.findall(

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from webcrawl.documents.html.text import BLOCK
-from webcrawl.documents.html.text_lines import lines_of, visible_text
+from webcrawl.documents.html.text import BLOCK, lines_of, visible_text
 
 TEXTS = st.text("ab \t\n\r\x0b\x1c\x1f\x85\xa0\u2003\u2028\u3000\u200bé") | st.text()
 

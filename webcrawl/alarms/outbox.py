@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from sqlalchemy import Connection, Select, delete, select, update
 
-from webcrawl.alarms.tables import notices, open_database
+from webcrawl.alarms.tables import ALARMS, notices
 from webcrawl.stores.columns import in_utc
-from webcrawl.stores.database import insert_into
+from webcrawl.stores.database import insert_into, is_read_only
+from webcrawl.stores.schema import SchemaTables
 
 MOST_ATTEMPTS = 100
 """After this many failures a notice is kept, and no longer sent: after almost four days."""
@@ -69,7 +69,7 @@ def pause(attempts: int) -> timedelta:
     return timedelta(seconds=min(_FIRST_PAUSE * 2 ** min(attempts - 1, 20), _LONGEST_PAUSE))
 
 
-class Outbox:
+class Outbox(SchemaTables):
     """The outbox in the metadata database at a URI. Methods may be called from any thread.
 
     Any number of processes may put notices and send them. They raise StoreError with the name of the database,
@@ -77,17 +77,9 @@ class Outbox:
     """
 
     def __init__(self, uri: str) -> None:
-        self._database = open_database(uri)
-        insert = insert_into(self._database.dialect, notices)
+        super().__init__(uri, ALARMS, read_only=is_read_only(uri))
+        insert = insert_into(self.database.dialect, notices)
         self._insert = insert.on_conflict_do_nothing(index_elements=[notices.c.key]).returning(notices.c.id)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def put(self, notice: Notice, targets: Collection[str] | None = None) -> bool:
         """Stores a notice to be sent to `targets` (IDs); False if its key is known.
@@ -101,7 +93,7 @@ class Outbox:
             "due": notice.created,
             "attempts": 0,
         }
-        return self._database.write(
+        return self.database.write(
             lambda connection: connection.execute(self._insert, values).first() is not None
         )
 
@@ -111,7 +103,7 @@ class Outbox:
         For CLAIM_SECONDS no other process gets them. Those without targets get these.
         """
         # most looks find none, and do not lock the database
-        with self._database.reading(at_leisure=False) as connection:
+        with self.database.reading(at_leisure=False) as connection:
             if connection.execute(_oldest_first().where(notices.c.due <= now).limit(1)).first() is None:
                 return []
 
@@ -131,7 +123,7 @@ class Outbox:
                 connection.execute(update(notices).where(notices.c.id == stored.id).values(values))
             return [_stored(row) for row in _rows(connection, [stored.id for stored in mine])]
 
-        return self._database.write(work)
+        return self.database.write(work)
 
     def sent(self, number: int, target: str, now: datetime) -> None:
         """Records that a target got a notice."""
@@ -144,7 +136,7 @@ class Outbox:
                     values |= {"sent": now, "due": None, "error": None}
                 connection.execute(update(notices).where(notices.c.id == number).values(values))
 
-        self._database.write(work)
+        self.database.write(work)
 
     def failed(self, number: int, error: str, now: datetime) -> None:
         """Records that some targets did not get a notice, which is due again after a pause that grows."""
@@ -156,7 +148,7 @@ class Outbox:
                 values = {"attempts": attempts, "error": error, "due": again}
                 connection.execute(update(notices).where(notices.c.id == number).values(values))
 
-        self._database.write(work)
+        self.database.write(work)
 
     def notices(self, limit: int = 100, *, crawl: str | None = None, unsent: bool = False) -> list[Stored]:
         """Returns notices, the newest first, optionally only those of a crawl, or those that were not sent."""
@@ -165,22 +157,18 @@ class Outbox:
             query = query.where(notices.c.crawl == crawl)
         if unsent:
             query = query.where(notices.c.sent.is_(None))
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return [_stored(row) for row in connection.execute(query).mappings()]
 
     def retry(self, now: datetime) -> int:
         """Makes all notices that were not sent due now, also those whose attempts are used up; returns how many."""
         unsent = update(notices).where(notices.c.sent.is_(None)).values(due=now, attempts=0)
-        return self._database.write(lambda connection: connection.execute(unsent).rowcount)
+        return self.database.write(lambda connection: connection.execute(unsent).rowcount)
 
     def forget(self, before: datetime) -> int:
         """Deletes the notices that were sent before a time; returns how many."""
         old = delete(notices).where(notices.c.sent < before)
-        return self._database.write(lambda connection: connection.execute(old).rowcount)
-
-    def close(self) -> None:
-        """Closes the connections; a later call opens new ones."""
-        self._database.close()
+        return self.database.write(lambda connection: connection.execute(old).rowcount)
 
 
 def _oldest_first() -> Select[Any]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from sqlalchemy import Select, and_, delete, func, select, tuple_, update
 
-from webcrawl.alarms.tables import open_database, stuck
+from webcrawl.alarms.tables import ALARMS, stuck
 from webcrawl.documents.values import clean
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.columns import pages as page_rows
-from webcrawl.stores.database import insert_into
+from webcrawl.stores.database import insert_into, is_read_only
+from webcrawl.stores.schema import SchemaTables
 from webcrawl.stores.selection import begins_with
 
 Kind = Literal["SCHEMA", "DOCUMENT", "DEAD_LETTER"]
@@ -51,15 +51,15 @@ class RawPage:
     warc_length: int
 
 
-class StuckPages:
+class StuckPages(SchemaTables):
     """The stuck pages in the metadata database at a URI. Methods may be called from any thread.
 
     They raise StoreError with the name of the database, StoreUnavailable when retrying may succeed.
     """
 
     def __init__(self, uri: str) -> None:
-        self._database = open_database(uri)
-        insert = insert_into(self._database.dialect, stuck)
+        super().__init__(uri, ALARMS, read_only=is_read_only(uri))
+        insert = insert_into(self.database.dialect, stuck)
         self._upsert = insert.on_conflict_do_update(
             index_elements=[stuck.c.crawl, stuck.c.url, stuck.c.kind],
             set_={
@@ -68,21 +68,13 @@ class StuckPages:
             },
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def add(self, pages: Sequence[StuckPage]) -> None:
         """Stores pages in one transaction. A page that is stuck already gets the new reason and `updated`."""
         rows = {(page.crawl, clean(page.url), page.kind): page for page in pages}
         if rows:
             # sorted, so that two writers cannot deadlock
             values = [_values(rows[key]) for key in sorted(rows)]
-            self._database.write(lambda connection: connection.execute(self._upsert, values))
+            self.database.write(lambda connection: connection.execute(self._upsert, values))
 
     def add_accepted(self, pages: Sequence[StuckPage]) -> list[tuple[StuckPage, StoreError]]:
         """Stores pages; returns those that the database refuses, with its errors. Raises StoreUnavailable."""
@@ -115,7 +107,7 @@ class StuckPages:
     def count_urls(self, crawl: str) -> int:
         """Returns how many URLs of a crawl are stuck, each once, for whatever reasons."""
         query = select(func.count(stuck.c.url.distinct())).where(stuck.c.crawl == crawl)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return int(connection.execute(query).scalar_one())
 
     def count(self, crawl: str) -> dict[Kind, int]:
@@ -125,7 +117,7 @@ class StuckPages:
             .where(stuck.c.crawl == crawl)
             .group_by(stuck.c.kind)
         )
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return {row.kind: row.number for row in connection.execute(query)}
 
     def count_untold(self, crawl: str) -> dict[Kind, int]:
@@ -133,7 +125,7 @@ class StuckPages:
         query = (
             select(stuck.c.kind, func.count().label("number")).where(_untold(crawl)).group_by(stuck.c.kind)
         )
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return {row.kind: row.number for row in connection.execute(query)}
 
     def untold(self, crawl: str, kind: Kind, limit: int = 10) -> list[StuckPage]:
@@ -147,14 +139,14 @@ class StuckPages:
         """
         created = [] if until is None else [stuck.c.created <= until]
         statement = update(stuck).where(_untold(crawl), stuck.c.kind == kind, *created).values(notified=now)
-        return self._database.write(lambda connection: connection.execute(statement).rowcount)
+        return self.database.write(lambda connection: connection.execute(statement).rowcount)
 
     def remove(self, crawl: str, kind: Kind | None = None, url: str | None = None) -> int:
         """Forgets stuck pages of a crawl, optionally only those of a kind or a URL; returns how many."""
         wanted = [stuck.c.crawl == crawl]
         wanted += [] if kind is None else [stuck.c.kind == kind]
         wanted += [] if url is None else [stuck.c.url == url]
-        return self._database.write(
+        return self.database.write(
             lambda connection: connection.execute(delete(stuck).where(and_(*wanted))).rowcount
         )
 
@@ -162,15 +154,11 @@ class StuckPages:
         """Returns URL -> where the archive has its latest response, for at most some hundred URLs."""
         columns = (page_rows.c.warc_file, page_rows.c.warc_offset, page_rows.c.warc_length)
         query = select(page_rows.c.url, *columns).where(page_rows.c.url.in_(urls), columns[0].is_not(None))
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return {url: RawPage(*location) for url, *location in connection.execute(query)}
 
-    def close(self) -> None:
-        """Closes the connections; a later call opens new ones."""
-        self._database.close()
-
     def _read(self, query: Select[Any], limit: int | None) -> list[StuckPage]:
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return [StuckPage(**row) for row in connection.execute(query.limit(limit)).mappings()]
 
 

@@ -1,6 +1,6 @@
 """The tables `stuck` and `notices`, in the metadata database.
 
-To change them, append a step to the schema below; see webcrawl.stores.schema.
+A change of them raises the version of the schema below.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from sqlalchemy import Column, Index, Integer, MetaData, Table, Text
 
 from webcrawl.stores.columns import Address, CleanText, Structure, UtcTime
-from webcrawl.stores.database import Database, is_read_only
-from webcrawl.stores.schema import Schema, Step, check, prepare
+from webcrawl.stores.schema import Schema
 
 _tables = MetaData()
 
@@ -50,23 +49,4 @@ notices = Table(
 )
 """Notifications, and those that are still to be sent; see webcrawl.alarms.outbox."""
 
-_ALARMS = Schema(
-    Table("alarms_version", _tables, Column("version", Integer, primary_key=True)),
-    (stuck, notices),
-    # to 2: when the crawl had queued the URL first
-    (Step(("ALTER TABLE stuck ADD COLUMN queued_at {time}",)),),
-)
-
-
-def open_database(uri: str) -> Database:
-    """Returns the metadata database at a URI, with these tables; raises StoreError and ConfigurationError.
-
-    A file that this process may not write is opened to be read, as it is; StoreError if it is of another version.
-    """
-    database = Database(uri, read_only=is_read_only(uri))
-    if is_read_only(uri):
-        with database.reading() as connection:
-            check(connection, database.name, _ALARMS)
-    else:
-        database.write(lambda connection: prepare(connection, database.name, _ALARMS), at_leisure=True)
-    return database
+ALARMS = Schema("alarms_version", 2, stuck, notices)

@@ -4,43 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
 from webcrawl.errors import StoreError
 from webcrawl.jobs.records import ACTIVE, Iteration, IterationState, Job, JobState
 from webcrawl.jobs.tables import JOBS, iterations, jobs
-from webcrawl.stores.database import Database
-from webcrawl.stores.schema import prepare
+from webcrawl.stores.schema import SchemaTables
 
 _OFF = "the job was switched off"
 _DELETED = "the job was deleted"
 
 
-class JobStore:
-    """The tables at a database URI. The first process that opens it creates them.
+class JobStore(SchemaTables):
+    """The tables of jobs in the database at a URI.
 
     Methods may be called from any thread; they raise StoreError, and StoreUnavailable when retrying may succeed.
     """
 
     def __init__(self, uri: str) -> None:
-        self.database = Database(uri)
-        self.name = self.database.name
-        self.database.write(lambda connection: prepare(connection, self.name, JOBS), at_leisure=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections; a later call opens new ones."""
-        self.database.close()
+        super().__init__(uri, JOBS)
 
     def jobs(self) -> list[Job]:
         """All jobs, by name."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, Table, Text, UniqueConstraint
 
 from webcrawl.stores.columns import CleanText, Structure, UtcTime
-from webcrawl.stores.schema import Schema, Step
+from webcrawl.stores.schema import Schema
 
 _tables = MetaData()
 
@@ -63,8 +63,4 @@ iterations = Table(
     Index("iterations_of_state", "state"),
 )
 
-JOBS = Schema(
-    Table("jobs_version", _tables, Column("version", Integer, primary_key=True)),
-    (jobs, iterations),
-    (Step(("ALTER TABLE iterations ADD COLUMN fired {time}",)),),
-)
+JOBS = Schema("jobs_version", 2, jobs, iterations)

@@ -2,7 +2,7 @@
 
 `simhash` is unsigned in Python and stored in two's complement, so SQL shows a value of 2**63 or more minus 2**64.
 Times are UTC: `TIMESTAMP WITH TIME ZONE` in PostgreSQL, ISO 8601 text in SQLite. Lists and dicts are JSON: `JSONB` in
-PostgreSQL, text in SQLite. A change here needs a migration in schema.py.
+PostgreSQL, text in SQLite. A change here raises the version in schema.py.
 """
 
 from __future__ import annotations
@@ -131,11 +131,11 @@ class Structure(TypeDecorator[Any]):
         return json.loads(value) if isinstance(value, str) and dialect.name == "sqlite" else value
 
 
-tables = MetaData()
+_tables = MetaData()
 
 pages = Table(
     "pages",
-    tables,
+    _tables,
     Column("url", Address, primary_key=True),
     Column("final_url", CleanText, nullable=False),
     Column("host", CleanText, nullable=False),
@@ -184,7 +184,7 @@ pages = Table(
 
 fetches = Table(
     "fetches",
-    tables,
+    _tables,
     Column("url", Address, primary_key=True),
     Column("fetched_at", UtcTime, primary_key=True),
     Column("status", Integer),
@@ -199,5 +199,3 @@ fetches = Table(
     sqlite_with_rowid=False,
 )
 """All fetches except those in the rows of `pages`: a URL that was fetched once has no row here."""
-
-schema_version = Table("schema_version", tables, Column("version", Integer, primary_key=True))

@@ -11,7 +11,6 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, select
@@ -20,10 +19,10 @@ from sqlalchemy.sql import bindparam
 from webcrawl.documents.values import clean, memory_bytes
 from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.compiled import Writing
-from webcrawl.stores.database import Database, is_read_only
+from webcrawl.stores.database import is_read_only
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow
 from webcrawl.stores.page_statements import page_statements
-from webcrawl.stores.schema import check, prepare
+from webcrawl.stores.schema import PAGES, SchemaTables
 
 SCAN_BATCH = 1_000
 SCAN_BYTES = 16_000_000
@@ -45,37 +44,22 @@ class Fetch(NamedTuple):
     warc_length: int | None
 
 
-class Metadata:
-    """The tables at a database URI: "sqlite:///path" or "postgresql://user@server/name".
+class Metadata(SchemaTables):
+    """The tables of pages in the database at a URI.
 
-    The first process that opens it creates the tables, or migrates those of an older version. `history` is the number
-    of earlier fetches that are kept for a URL. Methods may be called from any thread. They raise StoreError with the
-    name of the database, StoreUnavailable when retrying may succeed.
+    `history` is the number of earlier fetches that are kept for a URL. Methods may be called from any thread. They
+    raise StoreError with the name of the database, StoreUnavailable when retrying may succeed.
     """
 
     def __init__(self, uri: str, *, history: int = 30, read_only: bool = False) -> None:
-        self._database = database = Database(uri, read_only=read_only)
-        self.name = database.name
+        super().__init__(uri, PAGES, read_only=read_only)
         self._history = history
-        self._statements = page_statements(database.dialect)
-        if read_only:
-            with database.reading() as connection:
-                check(connection, self.name)
-        else:
-            database.write(lambda connection: prepare(connection, self.name), at_leisure=True)
+        self._statements = page_statements(self.database.dialect)
 
     @classmethod
     def to_read(cls, uri: str, *, history: int = 30) -> Self:
         """The tables for reading alone, also in a SQLite file that this process may not write."""
         return cls(uri, history=history, read_only=is_read_only(uri))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def upsert(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Store rows of pages (`Page.row()`) in one transaction. Replaces the row of a known URL, and counts the fetch.
@@ -84,17 +68,17 @@ class Metadata:
         validators. A fetch that is stored again counts once.
         """
         if rows:
-            self._database.write(lambda connection: self._store(connection, rows))
+            self.database.write(lambda connection: self._store(connection, rows))
 
     def get(self, url: str) -> dict[str, Any] | None:
         """The row of a URL, or None."""
         statement = self._statements.get
-        row = self._database.first(statement.text, {"key": url})
+        row = self.database.first(statement.text, {"key": url})
         return None if row is None else statement.row(row)
 
     def get_many(self, urls: Sequence[str]) -> dict[str, dict[str, Any]]:
         """URL -> row, for at most some thousand URLs; URLs without a row are left out."""
-        with self._database.reading(at_leisure=False) as connection:
+        with self.database.reading(at_leisure=False) as connection:
             found = connection.execute(select(pages).where(pages.c.url.in_(urls))).mappings().all()
         return {row["url"]: dict(row) for row in found}
 
@@ -115,11 +99,11 @@ class Metadata:
                 connection.execute(pages.update().where(pages.c.url == url).values(changes))
             return {**row, **changes}
 
-        return self._database.write(work)
+        return self.database.write(work)
 
     def history(self, url: str) -> list[Fetch]:
         """The known fetches of a URL, the oldest first."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             earlier = select(fetches).where(fetches.c.url == url)
             rows = [dict(row) for row in connection.execute(earlier).mappings()]
             own = connection.execute(select(*PAST_COLUMNS).where(pages.c.url == url)).mappings().first()
@@ -130,13 +114,13 @@ class Metadata:
 
     def count(self) -> int:
         """The number of URLs stored."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return int(connection.execute(select(func.count()).select_from(pages)).scalar_one())
 
     def crawls(self) -> list[str]:
         """The names of the crawls that fetched a page last."""
         query = select(pages.c.crawl).where(pages.c.crawl.is_not(None)).distinct().order_by(pages.c.crawl)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return list(connection.execute(query).scalars())
 
     def scan(
@@ -159,7 +143,7 @@ class Metadata:
     def _batch(self, query: Select[Any]) -> tuple[list[dict[str, Any]], bool]:
         """The first rows of a query, and whether there may be more."""
         rows, size = [], 0
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             # stream from a server: large rows end the batch early
             stream = connection.execution_options(stream_results=True, max_row_buffer=_ROWS_AT_ONCE)
             for found in stream.execute(query).mappings():
@@ -167,10 +151,6 @@ class Metadata:
                 if (size := size + memory_bytes(row)) >= SCAN_BYTES:
                     return rows, True
         return rows, len(rows) == SCAN_BATCH
-
-    def close(self) -> None:
-        """Close the connections; a later call opens new ones."""
-        self._database.close()
 
     def _store(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         while rows:

@@ -61,35 +61,18 @@ def test_page_that_is_stuck_again_keeps_when_it_was_queued_first(stuck: StuckPag
     assert (found.queued_at, found.created, found.updated) == (at(1), at(5), at(8))
 
 
-def test_tables_of_an_older_version_get_the_new_column(uri: str) -> None:
-    StuckPages(uri).close()
-    database = Database(uri)
-    for words in (
-        "ALTER TABLE stuck DROP COLUMN queued_at",
-        "DELETE FROM alarms_version",
-        "INSERT INTO alarms_version VALUES (1)",
-        "INSERT INTO stuck (crawl, url, kind, reason, created, updated) VALUES "
-        f"('news', 'https://a.example/', 'SCHEMA', 'old', '{NOW.isoformat()}', '{NOW.isoformat()}')",
-    ):
-        database.write(lambda connection, words=words: connection.exec_driver_sql(words))
-    database.close()
-    with StuckPages(uri) as stuck:
-        stuck.add([replace(a_page(1), queued_at=at(1))])
-        assert [page.queued_at for page in stuck.pages("news")] == [None, at(1)]
-
-
 def test_an_older_file_that_may_only_be_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = f"sqlite:///{tmp_path}/metadata.db"
     StuckPages(uri).close()
-    monkeypatch.setattr("webcrawl.alarms.tables.is_read_only", lambda _: True)
+    monkeypatch.setattr("webcrawl.alarms.stuck.is_read_only", lambda _: True)
     StuckPages(uri).close()
     database = Database(uri)
     database.write(lambda connection: connection.exec_driver_sql("UPDATE alarms_version SET version = 1"))
     database.close()
     with pytest.raises(
-        StoreError, match=r"written by an older webcrawl \(schema 1, now 2\) and is read-only"
+        StoreError, match="written by an older webcrawl: its schema is 1, this version supports 2"
     ):
         StuckPages(uri)
 

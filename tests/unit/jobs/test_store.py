@@ -142,24 +142,6 @@ def test_a_deleted_job_leaves_its_history_and_may_come_back(store: JobStore) -> 
     assert store.iterations("news") == []
 
 
-def test_iterations_of_the_first_version_have_no_time_of_firing(uri: str) -> None:
-    with JobStore(uri) as first:
-        first.apply([news()], NOW)
-        first.run("news", NOW)
-
-        def back(connection: Connection) -> None:
-            connection.exec_driver_sql("ALTER TABLE iterations DROP COLUMN fired")
-            connection.exec_driver_sql("DELETE FROM jobs_version WHERE version = 2")
-            connection.exec_driver_sql("INSERT INTO jobs_version VALUES (1)")
-
-        first.database.write(back)
-    with JobStore(uri) as store:
-        assert [one.fired for one in store.iterations()] == [None]
-        store.set_state("news", JobState.OFF, LATER)
-        store.run("news", LATER)
-        assert [one.fired for one in store.iterations()] == [LATER, None]
-
-
 def test_an_unknown_job_is_named_with_the_others(store: JobStore) -> None:
     with pytest.raises(StoreError, match="there is no job 'x'; none was applied"):
         store.run("x", NOW)

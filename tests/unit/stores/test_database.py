@@ -19,7 +19,7 @@ from webcrawl.stores import answering, database as database_module
 from webcrawl.stores.columns import LONGEST_KEY
 from webcrawl.stores.database import Database
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.schema import SCHEMA_VERSION
+from webcrawl.stores.schema import PAGES
 
 
 def _count(uri: str, start: Any) -> None:
@@ -94,7 +94,7 @@ def test_newer_schema_is_rejected(in_sqlite: Metadata, path: Path) -> None:
     in_sqlite.close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE schema_version SET version = version + 1")
-    with pytest.raises(StoreError, match=rf"metadata\.db.*newer.*{SCHEMA_VERSION + 1}"):
+    with pytest.raises(StoreError, match=rf"metadata\.db.*newer.*{PAGES.version + 1}"):
         Metadata(f"sqlite:///{path}")
 
 

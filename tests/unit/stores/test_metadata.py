@@ -146,7 +146,7 @@ def test_a_row_that_two_workers_add_at_once_keeps_the_first_time(uri: str) -> No
         ):
             given = row(status=200) | {"crawl": crawl, "queued_at": None if queued is None else at(queued)}
             kept = follow(given, None).kept
-            one._database.write(
+            one.database.write(
                 lambda connection, values=given | kept: connection.exec_driver_sql(
                     statement.text, statement.parameters([values])
                 )

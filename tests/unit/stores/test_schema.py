@@ -1,4 +1,4 @@
-"""Schema upgrades, from databases created with the SQL of older versions."""
+"""The tables of the metadata database: who may open them, and of which version."""
 
 from __future__ import annotations
 
@@ -11,26 +11,9 @@ import pytest
 from sqlalchemy import create_engine, inspect, text
 
 from tests.postgres import PostgresServer
-from tests.together import together
 from webcrawl.errors import StoreError
 from webcrawl.page import Page
-from webcrawl.stores import schema
-from webcrawl.stores.database import Database
 from webcrawl.stores.metadata import Metadata
-
-THEN = "2026-01-02T03:04:05.000006+00:00"
-SCHEMA_1 = """
-CREATE TABLE schema_version (version {serial} NOT NULL, PRIMARY KEY (version));
-CREATE TABLE pages (url TEXT NOT NULL, final_url TEXT NOT NULL, host TEXT NOT NULL, status INTEGER,
-  fetched_at {time} NOT NULL, first_fetched_at {time} NOT NULL, fetches INTEGER NOT NULL, depth INTEGER NOT NULL,
-  referrer TEXT, mime_type TEXT, charset TEXT, length BIGINT, digest TEXT, simhash BIGINT, duplicate_of TEXT,
-  duplicate_kind TEXT, title TEXT, description TEXT, language TEXT, canonical_url TEXT, etag TEXT, last_modified TEXT,
-  error TEXT, warc_file TEXT, warc_offset BIGINT, warc_length BIGINT, attempts INTEGER NOT NULL, PRIMARY KEY (url));
-INSERT INTO schema_version VALUES (1);
-INSERT INTO pages (url, final_url, host, status, fetched_at, first_fetched_at, fetches, depth, digest, simhash, title,
-  attempts) VALUES ('http://a.example/', 'http://a.example/', 'http://a.example', 200, '{then}', '{then}', 3, 0,
-  'sha1:A', -1, 'old', 1);
-"""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -42,19 +25,6 @@ def new_uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable
     else:
         server: PostgresServer = request.getfixturevalue("postgres")
         yield server.new_database
-
-
-def make_old(uri: str, version: str = SCHEMA_1) -> str:
-    """Creates a database with the schema of an older version and one row."""
-    engine = create_engine(uri)
-    in_sqlite = uri.startswith("sqlite")
-    time, serial = ("TEXT", "INTEGER") if in_sqlite else ("TIMESTAMP WITH TIME ZONE", "SERIAL")
-    with engine.begin() as connection:
-        for statement in version.format(time=time, serial=serial, then=THEN).split(";\n"):
-            if statement.strip():
-                connection.execute(text(statement))
-    engine.dispose()
-    return uri
 
 
 def tables_of(uri: str) -> dict[str, Any]:
@@ -72,59 +42,6 @@ def tables_of(uri: str) -> dict[str, Any]:
     }
     engine.dispose()
     return found
-
-
-def test_upgraded_schema_equals_a_new_one(new_uri: Callable[[], str]) -> None:
-    old, new = make_old(new_uri()), new_uri()
-    for uri in (old, new):
-        Metadata(uri).close()
-    assert tables_of(old) == tables_of(new)
-
-
-def test_upgrade_keeps_rows_that_can_then_be_updated(new_uri: Callable[[], str]) -> None:
-    then = datetime.fromisoformat(THEN)
-    with Metadata(make_old(new_uri())) as metadata:
-        row = metadata.get("http://a.example/")
-        assert row is not None
-        assert (row["title"], row["simhash"], row["fetches"], row["fetched_at"]) == (
-            "old",
-            2**64 - 1,
-            3,
-            then,
-        )
-        assert (row["state"], row["tried_at"], row["details"]) == (None, None, None)
-        now = datetime(2026, 2, 1, tzinfo=UTC)
-        page = Page(
-            url="http://a.example/", host="http://a.example", fetched_at=now, status=200, digest="sha1:B"
-        )
-        metadata.upsert([page.row()])
-        row = metadata.get("http://a.example/")
-        assert row is not None
-        assert (row["title"], row["fetches"], row["first_fetched_at"], row["state"]) == (
-            None,
-            4,
-            then,
-            "fetched",
-        )
-        history = metadata.history("http://a.example/")
-        assert [(fetch.fetched_at, fetch.digest, fetch.changed) for fetch in history] == [
-            (then, "sha1:A", False),
-            (now, "sha1:B", True),
-        ]
-
-
-def test_failed_step_leaves_the_database_unchanged(new_uri: Callable[[], str]) -> None:
-    uri = make_old(new_uri())
-    before = tables_of(uri)
-    broken = schema.Step((*schema.STEPS[-1].statements, "ALTER TABLE pages ADD COLUMN title TEXT"))
-    changed = schema.PAGES._replace(steps=(*schema.STEPS[:-1], broken))
-    database = Database(uri)
-    with pytest.raises(StoreError, match=r"(crawl\d|\.db).*(duplicate column|already exists)"):
-        database.write(lambda connection: schema.prepare(connection, database.name, changed))
-    database.close()
-    assert tables_of(uri) == before
-    with Metadata(uri) as metadata:
-        assert metadata.count() == 1
 
 
 READS = "GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}"
@@ -160,7 +77,7 @@ def test_role_without_permissions_is_rejected(postgres: PostgresServer) -> None:
     postgres.execute(uri, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
     with pytest.raises(StoreError, match="permission denied for schema public"):
         Metadata(outsider)
-    Metadata(make_old(uri)).close()
+    Metadata(uri).close()
     with pytest.raises(StoreError, match="permission denied for table schema_version"):
         Metadata(outsider)
 
@@ -177,40 +94,16 @@ def test_dropped_tables_are_recreated(new_uri: Callable[[], str]) -> None:
     assert tables_of(uri) == tables_of(whole)
 
 
-def _upgrade(uris: list[str], start: Any) -> None:
-    for uri in uris:
-        start.wait(30)
-        with Metadata(uri) as metadata:
-            assert metadata.count() == 1
-
-
-def test_concurrent_processes_can_upgrade_one_database(new_uri: Callable[[], str]) -> None:
-    uris = [make_old(new_uri()) for _ in range(4)]
-    together(2, _upgrade, uris)
-
-
-def test_worker_of_an_older_version_can_write_after_the_upgrade(new_uri: Callable[[], str]) -> None:
-    """A running crawl keeps writing while another process upgrades its database."""
-    uri = make_old(new_uri())
+@pytest.mark.parametrize("read_only", [False, True])
+def test_tables_of_an_older_version_are_refused(new_uri: Callable[[], str], read_only: bool) -> None:
+    uri = new_uri()
+    Metadata(uri).close()
     engine = create_engine(uri)
-    insert = text(
-        "INSERT INTO pages (url, final_url, host, fetched_at, first_fetched_at, fetches, depth, attempts) VALUES"
-        f" ('http://b.example/', '', '', '{THEN}', '{THEN}', 1, 0, 1)"
-    )
-    with engine.connect() as old_worker:
-        assert old_worker.execute(text("SELECT count(*) FROM pages")).scalar() == 1
-        old_worker.rollback()
-        Metadata(uri).close()
-        old_worker.execute(insert)
-        old_worker.commit()
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE schema_version SET version = 3"))
     engine.dispose()
-    with Metadata(uri) as metadata:
-        assert metadata.count() == 2
-
-
-def test_an_older_file_that_may_only_be_read_is_refused(tmp_path: Path) -> None:
-    uri = make_old(f"sqlite:///{tmp_path}/old.db")
-    with pytest.raises(
-        StoreError, match=r"old\.db was written by an older webcrawl \(schema 1, .* may write to it"
-    ):
-        Metadata(uri, read_only=True)
+    before = tables_of(uri)
+    refusal = r"(crawl\d|\.db).* was written by an older webcrawl: its schema is 3, .* supports 7\. Set METADATA_URI"
+    with pytest.raises(StoreError, match=refusal):
+        Metadata(uri, read_only=read_only and uri.startswith("sqlite"))
+    assert tables_of(uri) == before

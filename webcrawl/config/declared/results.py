@@ -97,7 +97,7 @@ GROUP = Group(
             Text(),
             "The database of table `pages`, as an SQLAlchemy URL; `None` means `DATA_DIR/metadata.db`. "
             'PostgreSQL needs `pip install "scrapy-webcrawl[postgresql]"` and [few '
-            "rights](exports.md#the-database-itself); tables are created and migrated automatically.",
+            "rights](exports.md#the-database-itself); tables are created automatically.",
             example="postgresql+psycopg://crawler@db.example.com/crawl",
         ),
         Setting(

@@ -80,7 +80,7 @@ async def test_a_redirect_follows_a_scope_that_another_worker_widened(
     crawler_of: Crawlers, target: str, goes_on: bool
 ) -> None:
     crawler: Any = await crawler_with_outdated_scope(crawler_of)
-    tasks = SimpleNamespace(worker=SimpleNamespace(importance=None))
+    tasks = SimpleNamespace(worker=SimpleNamespace(intake=SimpleNamespace(credit=None)))
     crawler.engine = SimpleNamespace(scheduler=SimpleNamespace(tasks=tasks))
     middleware = RedirectMiddleware.from_crawler(crawler)
     request = Request(f"{NEW}first", meta={"depth": 1})

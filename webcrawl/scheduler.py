@@ -26,7 +26,7 @@ from webcrawl.crawler.components import FailureJudge, Pacer, enabled_pipelines
 from webcrawl.crawler.pages.hung_pages import HungPages
 from webcrawl.crawler.scheduling.meta import KeyWarnings
 from webcrawl.crawler.scheduling.requests import level_of, to_candidate, to_request
-from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
+from webcrawl.crawler.scheduling.start_urls import StartURLFeeding, is_fed
 from webcrawl.crawler.scheduling.tasks import Tasks
 from webcrawl.crawler.scheduling.timer import EarliestTimer
 from webcrawl.crawler.scheduling.unserializable import LOST, HeldRequests, ticket_of
@@ -80,7 +80,7 @@ class FrontierScheduler(RedisScheduler):
         self._key_warnings = KeyWarnings()
         self._timer = EarliestTimer(self._wake_engine)
         self._ending = False
-        self._feeding: Feeding | None = None
+        self._feeding: StartURLFeeding | None = None
         self._hung: HungPages | None = None
 
     @classmethod
@@ -192,9 +192,9 @@ class FrontierScheduler(RedisScheduler):
         if is_fed(self.spider):
             self._feeding = self._feed(worker)
 
-    def _feed(self, worker: Worker) -> Feeding | None:
+    def _feed(self, worker: Worker) -> StartURLFeeding | None:
         """Begin to read the start URLs of a fed spider."""
-        return Feeding(self.crawler, self.session, worker)
+        return StartURLFeeding(self.crawler, self.session, worker)
 
     def _make_worker(self) -> Worker:
         session, connection = self.session, self.session.connection

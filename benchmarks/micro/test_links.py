@@ -16,7 +16,7 @@ from webcrawl.crawler.chains import chain_classes
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_texts import link_texts
 from webcrawl.documents.html.links import page_links
-from webcrawl.policies.learned_value import BITS, LearnedValue as Model
+from webcrawl.policies.learned_value import BITS, ValueModel as Model
 from webcrawl.policies.mined import Mined
 from webcrawl.policies.mined_terms import LearnedValue
 from webcrawl.policies.priorities import Prioritizer, Prospect, Term

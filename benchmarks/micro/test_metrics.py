@@ -15,7 +15,7 @@ from webcrawl.crawler.download.wire import Sending
 from webcrawl.crawler.worker_metrics import STAGE, STORE
 from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.metrics.exposition import exposition
-from webcrawl.metrics.families import WORKER, Sample
+from webcrawl.metrics.families import WORKER, MetricSample
 from webcrawl.metrics.observations import BOUNDS, STAGES, STORES, Observations
 from webcrawl.metrics.totals import samples_of
 from webcrawl.metrics.traces import Traces
@@ -84,8 +84,8 @@ def test_metrics_of_a_worker(benchmark: BenchmarkFixture) -> None:
 
     def scrape() -> bytes:
         samples = [*samples_of(WORKER, totals)]
-        samples += [Sample(STAGE, observed.stages[name], (name,)) for name in STAGES]
-        samples += [Sample(STORE, observed.stores[name], (name,)) for name in STORES]
+        samples += [MetricSample(STAGE, observed.stages[name], (name,)) for name in STAGES]
+        samples += [MetricSample(STORE, observed.stores[name], (name,)) for name in STORES]
         return exposition({"crawl": samples}).text
 
     assert b"webcrawl_worker_pages_total" in benchmark(scrape)

@@ -16,7 +16,7 @@ from tests.web import Hit, LocalWeb, Reply
 from webcrawl.config import StoreConfig
 from webcrawl.mining.tables import TABLES
 from webcrawl.mining.weights_file import NAME, WeightsFile
-from webcrawl.policies.learned_value import BITS, LearnedValue, bucket
+from webcrawl.policies.learned_value import BITS, ValueModel, bucket
 from webcrawl.policies.mined import Mined, mark
 from webcrawl.stores.metadata import Metadata
 
@@ -110,7 +110,7 @@ def preferring(kind: str) -> Mined:
     for feature, weight in ((f"word {kind}", 0.75), ("word hub", 1.5)):
         place, sign = bucket(feature)
         table[place] = sign * weight
-    return Mined(kind, LearnedValue("text", -0.5, table))
+    return Mined(kind, ValueModel("text", -0.5, table))
 
 
 def test_boilerplate_gets_less_credit(

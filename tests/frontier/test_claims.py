@@ -8,7 +8,7 @@ import pytest
 from redis import Redis
 from redis.crc import key_slot
 
-from webcrawl.crawler.scheduling.start_url_claims import Claims, Kind
+from webcrawl.crawler.scheduling.start_url_claims import Kind, StartURLClaims
 
 KEY = "fed:start_urls"
 ENTRIES = [b"http://a.test/1", b'{"url": "http://a.test/2 3", "meta": {}}', b"http://a.test/4"]
@@ -33,7 +33,7 @@ def content(valkey: Redis, kind: Kind) -> Any:
 def test_claims_are_settled_or_given_back(valkey: Redis, kind: Kind) -> None:
     fill(valkey, kind)
     before = content(valkey, kind)
-    one, other = (Claims(valkey, KEY, kind, "crawl", name) for name in ("one", "other"))
+    one, other = (StartURLClaims(valkey, KEY, kind, "crawl", name) for name in ("one", "other"))
     taken = one.take(KEY, 2)
     assert {*taken} < {*ENTRIES} and len(taken) == 2
     assert kind == "set" or taken == ENTRIES[:2]
@@ -59,8 +59,8 @@ def test_claims_are_settled_or_given_back(valkey: Redis, kind: Kind) -> None:
 
 def test_a_claim_with_a_lost_reply_is_returned_again(valkey: Redis) -> None:
     fill(valkey, "list")
-    lost = Claims(valkey, KEY, "list", "crawl", "one").take(KEY, 1)
-    claims = Claims(valkey, KEY, "list", "crawl", "one")
+    lost = StartURLClaims(valkey, KEY, "list", "crawl", "one").take(KEY, 1)
+    claims = StartURLClaims(valkey, KEY, "list", "crawl", "one")
     assert claims.take(KEY, 1) == lost == ENTRIES[:1]
     claims.settle()
     assert claims.take(KEY, 1) == ENTRIES[1:2]
@@ -68,11 +68,11 @@ def test_a_claim_with_a_lost_reply_is_returned_again(valkey: Redis) -> None:
 
 def test_crawls_have_separate_claims(valkey: Redis) -> None:
     fill(valkey, "list")
-    Claims(valkey, KEY, "list", "first", "one").take(KEY, 1)
-    assert Claims(valkey, KEY, "list", "second", "two").owners() == []
+    StartURLClaims(valkey, KEY, "list", "first", "one").take(KEY, 1)
+    assert StartURLClaims(valkey, KEY, "list", "second", "two").owners() == []
 
 
 @pytest.mark.parametrize("key", [KEY, "{fed}:start_urls", "a}{b}c", "x{y"])
 def test_all_keys_are_in_the_slot_of_the_list(key: str) -> None:
-    _, *keys = Claims(None, key, "list", "crawl", "host:1:abc")._keys("other:2:def")
+    _, *keys = StartURLClaims(None, key, "list", "crawl", "host:1:abc")._keys("other:2:def")
     assert len({key_slot(one.encode()) for one in keys}) == 1

@@ -19,7 +19,7 @@ from scrapy_redis.spiders import RedisSpider
 from tests.crawls import NO_NAMES
 from webcrawl.crawler.crawl_settings import completed
 from webcrawl.crawler.errors import RequestRefused
-from webcrawl.crawler.scheduling.start_urls import Feeding
+from webcrawl.crawler.scheduling.start_urls import StartURLFeeding
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.middlewares.dns import DnsMiddleware
@@ -59,7 +59,7 @@ class Reading:
         crawler.spider = cast(Spider, Fed.from_crawler(crawler))
         crawler.engine = cast(Any, SimpleNamespace(crawl=lambda request: self.urls.put_nowait(request.url)))
         worker = SimpleNamespace(is_registered=True, intake=Discovered())
-        self.feeding = Feeding(crawler, Session.of(crawler), cast(Worker, worker))
+        self.feeding = StartURLFeeding(crawler, Session.of(crawler), cast(Worker, worker))
 
 
 class Discovered:

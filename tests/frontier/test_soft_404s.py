@@ -14,7 +14,7 @@ from tests.frontier.copying import Frontiers
 from webcrawl.frontier import Frontier
 from webcrawl.frontier.unknown_paths import UnknownPaths
 from webcrawl.page import Page
-from webcrawl.policies.soft_404 import LEAST_PAGES, Answer, Print
+from webcrawl.policies.soft_404 import LEAST_PAGES, Print, UnknownPathAnswer
 from webcrawl.worker.soft_404s import Soft404s
 
 HOST = "http://a.test"
@@ -32,10 +32,10 @@ def page(path: str, status: int = 200, final: str = "") -> Page:
 class Asked:
     """A host that answers one question after another, each after other tasks have run."""
 
-    answer: Answer | None
+    answer: UnknownPathAnswer | None
     times: int = 0
 
-    async def __call__(self, _: Page) -> Answer | None:
+    async def __call__(self, _: Page) -> UnknownPathAnswer | None:
         self.times += 1
         await asyncio.sleep(0.01)
         return self.answer
@@ -56,7 +56,7 @@ async def show(hosts: Soft404s, ask: Asked, pages: int = LEAST_PAGES, first: int
 
 
 async def test_pages_wait_while_their_host_is_asked(frontier_of: Frontiers) -> None:
-    hosts, ask = of_worker(frontier_of()), Asked(Answer(200, SAME))
+    hosts, ask = of_worker(frontier_of()), Asked(UnknownPathAnswer(200, SAME))
     assert not hosts.is_awaited(page("/x"))
     assert not any(await show(hosts, ask))
     assert (ask.times, hosts.is_awaited(page("/x")), hosts.is_awaited(page("/"))) == (0, True, False)
@@ -68,7 +68,7 @@ async def test_pages_wait_while_their_host_is_asked(frontier_of: Frontiers) -> N
 
 async def test_a_worker_that_may_not_ask_looks_again_later(frontier_of: Frontiers) -> None:
     frontier = frontier_of()
-    one, other, ask = of_worker(frontier), of_worker(frontier, "w2"), Asked(Answer(200, SAME))
+    one, other, ask = of_worker(frontier), of_worker(frontier, "w2"), Asked(UnknownPathAnswer(200, SAME))
     paths = UnknownPaths(frontier.engine, frontier.keys, "w1")
     assert await paths.claim(HOST)
     await show(other, ask, LEAST_PAGES + 1)
@@ -82,7 +82,7 @@ async def test_a_worker_that_may_not_ask_looks_again_later(frontier_of: Frontier
 
 
 async def test_a_crawl_that_ends_leaves_the_question_to_the_next_run(frontier_of: Frontiers) -> None:
-    frontier, ends, ask = frontier_of(), Asked(None), Asked(Answer(404))
+    frontier, ends, ask = frontier_of(), Asked(None), Asked(UnknownPathAnswer(404))
     await show(of_worker(frontier), ends, LEAST_PAGES + 1)
     await show(of_worker(frontier, "w2", older=True), ask, LEAST_PAGES + 1)
     assert (ends.times, ask.times) == (1, 1)
@@ -90,7 +90,7 @@ async def test_a_crawl_that_ends_leaves_the_question_to_the_next_run(frontier_of
 
 @pytest.mark.parametrize("alike", [LEAST_PAGES // 2, LEAST_PAGES // 2 + 1])
 async def test_a_shell_is_known_by_most_pages(frontier_of: Frontiers, alike: int) -> None:
-    hosts, ask = of_worker(frontier_of()), Asked(Answer(200, SAME))
+    hosts, ask = of_worker(frontier_of()), Asked(UnknownPathAnswer(200, SAME))
     for number in range(LEAST_PAGES):
         await hosts.judge(page(f"/{number}"), SAME if number < alike else Print(number + 1), ask)
     assert await hosts.judge(page("/x"), SAME, ask) == (alike <= LEAST_PAGES // 2)
@@ -98,7 +98,7 @@ async def test_a_shell_is_known_by_most_pages(frontier_of: Frontiers, alike: int
 
 
 async def test_copies_of_an_error_page_are_errors(frontier_of: Frontiers) -> None:
-    hosts, ask = of_worker(frontier_of()), Asked(Answer(200, Print(2**63, simhash=0b1000)))
+    hosts, ask = of_worker(frontier_of()), Asked(UnknownPathAnswer(200, Print(2**63, simhash=0b1000)))
     await show(hosts, ask)
     assert await hosts.judge(page("/x"), Print(77, simhash=0b1111), ask)
     assert await hosts.judge(page("/y"), Print(77), ask), "it was not read again"
@@ -106,7 +106,11 @@ async def test_copies_of_an_error_page_are_errors(frontier_of: Frontiers) -> Non
 
 
 async def test_only_redirects_to_the_same_place_are_errors(frontier_of: Frontiers) -> None:
-    hosts, ask, target = of_worker(frontier_of()), Asked(Answer(302, target=f"{HOST}/sorry")), f"{HOST}/sorry"
+    hosts, ask, target = (
+        of_worker(frontier_of()),
+        Asked(UnknownPathAnswer(302, target=f"{HOST}/sorry")),
+        f"{HOST}/sorry",
+    )
     assert not await hosts.is_error_redirect(page("/a", 302, target)), "the host was not asked"
     await show(hosts, ask)
     asking = asyncio.ensure_future(hosts.judge(page("/x"), SAME, ask))

@@ -7,10 +7,10 @@ from dataclasses import replace
 from tests.frontier.copying import Frontiers, copied
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier.unknown_paths import UnknownPaths
-from webcrawl.policies.soft_404 import Answer, Print
+from webcrawl.policies.soft_404 import Print, UnknownPathAnswer
 
 HOST = "http://a.test"
-ANSWER = Answer(200, Print(1, 2, 2**64 - 1))
+ANSWER = UnknownPathAnswer(200, Print(1, 2, 2**64 - 1))
 
 
 async def test_one_worker_asks_a_host_and_all_know_the_answer(frontier_of: Frontiers) -> None:
@@ -34,7 +34,9 @@ async def test_answers_are_part_of_a_checkpoint(frontier_of: Frontiers) -> None:
     crawl, copy = replace(one, keys=Keys("crawl", 2)), replace(one, keys=Keys("copy", 3))
     paths = UnknownPaths(crawl.engine, crawl.keys, "w1")
     for number in range(9):
-        await paths.keep(f"{HOST}:{number}", Answer(404 if number else 200, target=f"{HOST}/{number}"))
+        await paths.keep(
+            f"{HOST}:{number}", UnknownPathAnswer(404 if number else 200, target=f"{HOST}/{number}")
+        )
     await copied(crawl, copy)
     restored = UnknownPaths(copy.engine, copy.keys, "w1")
     for number in range(9):

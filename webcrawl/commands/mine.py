@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from webcrawl.mining.weights_file import WeightsFile
     from webcrawl.mining.workspace import Workspace
     from webcrawl.opened import OpenedCrawl
-    from webcrawl.policies.learned_value import LearnedValue
+    from webcrawl.policies.learned_value import ValueModel
     from webcrawl.stores.objects.store import ObjectStore
 
 
@@ -103,7 +103,7 @@ def _load(opened: OpenedCrawl, workspace: Workspace, target: Target, crawl: str 
     return bool(files.openers)
 
 
-def _learned(workspace: Workspace, target: Target, before: WeightsFile | None) -> LearnedValue | None:
+def _learned(workspace: Workspace, target: Target, before: WeightsFile | None) -> ValueModel | None:
     """Returns what was learned; if nothing could be, what the file `before` has, if there is one."""
     from webcrawl.mining.training import learn
 

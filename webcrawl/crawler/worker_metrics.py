@@ -11,7 +11,7 @@ from webcrawl.crawler.session import Session
 from webcrawl.documents.disk import occupied
 from webcrawl.frontier import SAMPLE
 from webcrawl.metrics.crawl import lease_ages
-from webcrawl.metrics.families import WORKER, Family, Sample, gauges, samples
+from webcrawl.metrics.families import WORKER, Family, MetricSample, gauges, samples
 from webcrawl.metrics.observations import STAGES, STORES, Observations
 from webcrawl.metrics.processes import child_memory
 from webcrawl.metrics.totals import samples_of
@@ -72,7 +72,7 @@ ROBOTS = Family(
 )
 
 
-def worker_samples(session: Session, tasks: Tasks) -> list[Sample]:
+def worker_samples(session: Session, tasks: Tasks) -> list[MetricSample]:
     """The metrics of a worker with METRICS_PORT, besides those of its disk."""
     worker, observed = tasks.worker, session.observed
     assert observed is not None
@@ -96,7 +96,7 @@ def worker_samples(session: Session, tasks: Tasks) -> list[Sample]:
     ]
 
 
-def disk_samples(stores: StoreConfig) -> list[Sample]:
+def disk_samples(stores: StoreConfig) -> list[MetricSample]:
     """The metrics of the disk and of child processes; reading them may block."""
     spool, disk = stores.data_dir / "spool", os.statvfs(stores.data_dir)
     values = {
@@ -109,26 +109,26 @@ def disk_samples(stores: StoreConfig) -> list[Sample]:
     return samples(GAUGES, [*values.items(), *([] if memory is None else [("child_memory_bytes", memory)])])
 
 
-def _of_leases(leases: LeaseFigures) -> Iterator[Sample]:
+def _of_leases(leases: LeaseFigures) -> Iterator[MetricSample]:
     for state in ("busy", "ready", "waiting", "leaving"):
-        yield Sample(GAUGES["hosts"], leases.hosts[state], (state,))
+        yield MetricSample(GAUGES["hosts"], leases.hosts[state], (state,))
     yield from lease_ages(GAUGES["lease_age_seconds"], leases.ages)
 
 
-def _of_requests(tasks: Tasks, waiting: int) -> Iterator[Sample]:
+def _of_requests(tasks: Tasks, waiting: int) -> Iterator[MetricSample]:
     # those of robots.txt wait too, and have no task
     processing = len(tasks.processing)
     fetched = max(0, len(tasks) - processing - waiting)
     for state, number in {"waiting": waiting, "fetching": fetched, "processing": processing}.items():
-        yield Sample(GAUGES["requests"], number, (state,))
+        yield MetricSample(GAUGES["requests"], number, (state,))
 
 
-def _observed(observed: Observations) -> Iterator[Sample]:
+def _observed(observed: Observations) -> Iterator[MetricSample]:
     robots = {"cached": observed.robots_in_memory, "asked": observed.stages["robots"].count}
     for result, number in robots.items():
-        yield Sample(ROBOTS, number, (result,))
-    yield Sample(QUEUED, observed.queued)
+        yield MetricSample(ROBOTS, number, (result,))
+    yield MetricSample(QUEUED, observed.queued)
     for stage in STAGES:
-        yield Sample(STAGE, observed.stages[stage], (stage,))
+        yield MetricSample(STAGE, observed.stages[stage], (stage,))
     for store in STORES:
-        yield Sample(STORE, observed.stores[store], (store,))
+        yield MetricSample(STORE, observed.stores[store], (store,))

@@ -12,7 +12,7 @@ from webcrawl.engine.keys import Keys, failures_field, host_of
 from webcrawl.engine.scripts import Call
 from webcrawl.frontier.entry import queued_at_of
 from webcrawl.frontier.records import DeadLetter, HostLimits, HostQueue, HostState
-from webcrawl.policies.soft_404 import Answer
+from webcrawl.policies.soft_404 import UnknownPathAnswer
 
 BATCH = 1000
 """The most URLs in one script call; a longer call would block the server for other clients."""
@@ -86,7 +86,7 @@ class Operations:
             queued=(await self.queue_lengths([host]))[host],
             leased=bool(await client.exists(f"{prefix}lease:{host}")),
             parked=parked.decode() if parked else None,
-            unknown_paths=Answer.decoded(unknown.decode()).about() if unknown else None,
+            unknown_paths=UnknownPathAnswer.decoded(unknown.decode()).about() if unknown else None,
             pages=pages,
             bytes=size,
             limits=HostLimits.decoded(limits.decode()) if limits else HostLimits(),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import EngineFull
-from webcrawl.policies.soft_404 import Answer
+from webcrawl.policies.soft_404 import UnknownPathAnswer
 
 _ASKING_SECONDS = 600
 """How long a worker may take to ask a host; if it dies meanwhile, another one asks later."""
@@ -22,10 +22,10 @@ class UnknownPaths:
     keys: Keys
     worker: str
 
-    async def of(self, host: str) -> Answer | None:
+    async def of(self, host: str) -> UnknownPathAnswer | None:
         """Returns the answer of a host; None if it was not asked, or has not answered yet."""
         known = await self.engine.client.hget(self._prefix(host) + "unknown", host)
-        return None if known is None else Answer.decoded(known.decode())
+        return None if known is None else UnknownPathAnswer.decoded(known.decode())
 
     async def claim(self, host: str) -> bool:
         """Whether this worker is to ask the host; no other one is for ten minutes. False in a full engine."""
@@ -41,7 +41,7 @@ class UnknownPaths:
         """Lets another worker ask the host, because this one did not."""
         await self.engine.change(f"{self._prefix(host)}asking:{host}", "DEL")
 
-    async def keep(self, host: str, answer: Answer) -> None:
+    async def keep(self, host: str, answer: UnknownPathAnswer) -> None:
         """Stores the answer of a host. A full engine does not, so other workers do not know it."""
         with suppress(EngineFull):
             await self.engine.change(f"{self._prefix(host)}unknown", "HSET", host, answer.encoded())

@@ -1,4 +1,4 @@
-"""The metrics of a whole crawl, as its engine tells them: counters and bounded samples, for a crawl of any size."""
+"""The metrics of a whole crawl from its engine: counters and bounded samples, which cost the same for any crawl."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.memory import Memory, memory
 from webcrawl.frontier import Counts, Crawl, Frontier
 from webcrawl.frontier.gauges import Gauges, gauges as read_gauges
-from webcrawl.metrics.families import CRAWL, Family, Sample, gauges, samples
+from webcrawl.metrics.families import CRAWL, Family, MetricSample, gauges, samples
 from webcrawl.metrics.totals import samples_of
 
 GAUGES = gauges(
@@ -52,15 +52,15 @@ GAUGES = gauges(
 )
 
 
-async def crawl_samples(frontier: Frontier, crawl: Crawl) -> list[Sample]:
-    """Returns all metrics of a crawl. While the engine does not answer, it is only said that it does not."""
+async def crawl_samples(frontier: Frontier, crawl: Crawl) -> list[MetricSample]:
+    """Returns all metrics of a crawl; only `engine_up` while the engine does not answer."""
     try:
-        return [Sample(GAUGES["engine_up"], 1), *await _answered(frontier, crawl)]
+        return [MetricSample(GAUGES["engine_up"], 1), *await _answered(frontier, crawl)]
     except UNAVAILABLE:
-        return [Sample(GAUGES["engine_up"], 0)]
+        return [MetricSample(GAUGES["engine_up"], 0)]
 
 
-async def _answered(frontier: Frontier, crawl: Crawl) -> list[Sample]:
+async def _answered(frontier: Frontier, crawl: Crawl) -> list[MetricSample]:
     counts, totals, now, servers = await asyncio.gather(
         frontier.counts(), crawl.totals(), read_gauges(frontier), memory(frontier.engine)
     )
@@ -80,13 +80,13 @@ async def _answered(frontier: Frontier, crawl: Crawl) -> list[Sample]:
     ]
 
 
-def _of_engine(servers: Memory) -> list[Sample]:
+def _of_engine(servers: Memory) -> list[MetricSample]:
     return samples(
         GAUGES, [("engine_memory_bytes", servers.used), ("engine_memory_limit_bytes", servers.limit)]
     )
 
 
-def _of_urls(counts: Counts, bloom_seen: int) -> Iterator[Sample]:
+def _of_urls(counts: Counts, bloom_seen: int) -> Iterator[MetricSample]:
     states = {
         "queued": max(0, counts.queued - counts.overtaken - counts.parked),
         "leased": counts.leased,
@@ -95,7 +95,7 @@ def _of_urls(counts: Counts, bloom_seen: int) -> Iterator[Sample]:
         "parked": counts.parked,
     }
     for state, number in states.items():
-        yield Sample(GAUGES["urls"], number, (state,))
+        yield MetricSample(GAUGES["urls"], number, (state,))
     yield from samples(
         GAUGES,
         [
@@ -107,20 +107,20 @@ def _of_urls(counts: Counts, bloom_seen: int) -> Iterator[Sample]:
     )
 
 
-def _of_gauges(now: Gauges, queued: int) -> Iterator[Sample]:
+def _of_gauges(now: Gauges, queued: int) -> Iterator[MetricSample]:
     states = {"ready": now.ready, "leased": now.leased, "waiting": now.waiting, "blocked": now.blocked}
     for state, number in states.items():
-        yield Sample(GAUGES["hosts"], number, (state,))
+        yield MetricSample(GAUGES["hosts"], number, (state,))
     for level, number in enumerate(now.hosts_by_level):
-        yield Sample(GAUGES["queue_hosts"], number, (str(level),))
+        yield MetricSample(GAUGES["queue_hosts"], number, (str(level),))
     for level, share in enumerate(now.share_by_level):
         name = str(level) if level < len(now.hosts_by_level) else "other"
-        yield Sample(GAUGES["queue_urls"], round(share * queued), (name,))
+        yield MetricSample(GAUGES["queue_urls"], round(share * queued), (name,))
     yield from lease_ages(GAUGES["lease_age_seconds"], now.lease_ages)
 
 
-def lease_ages(family: Family, ages: Sequence[float]) -> Iterator[Sample]:
+def lease_ages(family: Family, ages: Sequence[float]) -> Iterator[MetricSample]:
     """Yields the median and the oldest of sorted ages; 0 without any."""
     median, oldest = (ages[len(ages) // 2], ages[-1]) if ages else (0.0, 0.0)
-    yield Sample(family, median, ("median",))
-    yield Sample(family, oldest, ("oldest",))
+    yield MetricSample(family, median, ("median",))
+    yield MetricSample(family, oldest, ("oldest",))

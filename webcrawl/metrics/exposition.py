@@ -1,4 +1,4 @@
-"""The text that Prometheus reads, by prometheus_client."""
+"""The text that Prometheus reads, made by prometheus_client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.metrics.crawl import crawl_samples
-from webcrawl.metrics.families import Family, Sample
+from webcrawl.metrics.families import Family, MetricSample
 from webcrawl.metrics.observations import Histogram
 
 
@@ -25,6 +25,8 @@ class Exposition(NamedTuple):
 
 
 class _Given(Collector):
+    """Collects metrics that were made before."""
+
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics
 
@@ -33,7 +35,7 @@ class _Given(Collector):
 
 
 def exposition(
-    samples: Mapping[str, Iterable[Sample]], more: Iterable[Metric] = (), accept: str = ""
+    samples: Mapping[str, Iterable[MetricSample]], more: Iterable[Metric] = (), accept: str = ""
 ) -> Exposition:
     """Returns the samples of each crawl, and metrics of other kinds, in the format of an `Accept` header."""
     registry = CollectorRegistry(auto_describe=False)
@@ -54,7 +56,7 @@ async def crawl_exposition(frontier: Frontier, crawl: Crawl, accept: str = "") -
 async def crawls_exposition(
     frontier: Frontier, crawl: Crawl, names: Sequence[str], accept: str = ""
 ) -> Exposition:
-    """Returns the metrics of several crawls of the engine, which these are connected to; one crawl after another."""
+    """Returns the metrics of crawls with these names in the engine of `frontier` and `crawl`, one after another."""
     samples = {}
     for name in names:
         keys = replace(frontier.keys, crawl=name)
@@ -62,16 +64,16 @@ async def crawls_exposition(
     return exposition(samples, accept=accept)
 
 
-def _metrics(samples: Mapping[str, Iterable[Sample]]) -> Iterator[Metric]:
-    by_family: dict[Family, list[tuple[str, Sample]]] = {}
-    for crawl, group in samples.items():
-        for sample in group:
+def _metrics(samples: Mapping[str, Iterable[MetricSample]]) -> Iterator[Metric]:
+    by_family: dict[Family, list[tuple[str, MetricSample]]] = {}
+    for crawl, of_crawl in samples.items():
+        for sample in of_crawl:
             by_family.setdefault(sample.family, []).append((crawl, sample))
-    for family, all_of_it in by_family.items():
-        yield _histogram(family, all_of_it) if family.kind == "histogram" else _plain(family, all_of_it)
+    for family, group in by_family.items():
+        yield _histogram(family, group) if family.kind == "histogram" else _plain(family, group)
 
 
-def _plain(family: Family, samples: list[tuple[str, Sample]]) -> Metric:
+def _plain(family: Family, samples: list[tuple[str, MetricSample]]) -> Metric:
     metric = Metric(family.name.removesuffix("_total"), family.about, family.kind)
     for crawl, sample in samples:
         assert not isinstance(sample.value, Histogram)
@@ -80,7 +82,7 @@ def _plain(family: Family, samples: list[tuple[str, Sample]]) -> Metric:
     return metric
 
 
-def _histogram(family: Family, samples: list[tuple[str, Sample]]) -> Metric:
+def _histogram(family: Family, samples: list[tuple[str, MetricSample]]) -> Metric:
     metric = HistogramMetricFamily(family.name, family.about, labels=("crawl", *family.labels))
     for crawl, sample in samples:
         assert isinstance(sample.value, Histogram)

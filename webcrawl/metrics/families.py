@@ -32,7 +32,7 @@ class Family:
         return f"{self.scope}_{self.base}{'_total' * (self.kind == 'counter')}"
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """A value, or the durations of a histogram, with the values of its family's labels."""
 
     family: Family
@@ -45,6 +45,6 @@ def gauges(scope: str, *rows: tuple[str, str] | tuple[str, str, str]) -> dict[st
     return {base: Family(scope, base, "gauge", about, tuple(labels)) for base, about, *labels in rows}
 
 
-def samples(families: dict[str, Family], values: Iterable[tuple[str, float]]) -> list[Sample]:
+def samples(families: dict[str, Family], values: Iterable[tuple[str, float]]) -> list[MetricSample]:
     """Samples without labels: (base, value)."""
-    return [Sample(families[base], value) for base, value in values]
+    return [MetricSample(families[base], value) for base, value in values]

@@ -1,7 +1,7 @@
-"""What one worker has observed since its start, in plain numbers: they become metrics when somebody asks.
+"""What one worker has observed since its start, in plain numbers, which become metrics when they are read.
 
-Objects of prometheus_client would take a lock for each observation, and several times as long. The same times become
-the spans of traces, for the pages that are traced.
+Objects of prometheus_client would take a lock for each observation, and several times as long. For traced pages, the
+same times become the spans of the traces.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STAGES = {
     "pipelines": "in all item pipelines, with the stores",
     "acknowledgement": "from the end of all work until the engine has acknowledged it, after the links of the page",
 }
-"""Where the time of a page goes, in the order of its way -> what the seconds of a stage are."""
+"""The stages of a page in their order -> where the seconds of the stage go."""
 STORES = ("archive", "texts", "links", "metadata")
 
 
@@ -56,7 +56,7 @@ class Histogram:
         """Sum of all durations in seconds."""
 
     def observe(self, seconds: float) -> None:
-        """Counts a duration. Less than none, by a clock that was set back, is none."""
+        """Counts a duration. A negative one, from a clock that was set back, adds nothing to the total."""
         self._counts[bisect_left(self.bounds, seconds)] += 1
         if seconds > 0:
             self.total += seconds
@@ -78,7 +78,7 @@ class Observations:
 
     def __init__(self) -> None:
         self.traces: Traces | None = None
-        """The ways of the pages that are traced; None without TRACES."""
+        """The pages that are traced; None without TRACES."""
         self.queued = Histogram(LONG_BOUNDS)
         """How long the URLs of the sample were queued, from webcrawl.frontier.entry."""
         self.stages = {name: Histogram() for name in STAGES}

@@ -55,5 +55,5 @@ class MetricsServer:
         self._listening.close()
 
     async def _answer(self, request: web.Request) -> web.Response:
-        told = await self._metrics(request.headers.get("Accept", ""))
-        return web.Response(body=told.text, headers={"Content-Type": told.content_type})
+        metrics = await self._metrics(request.headers.get("Accept", ""))
+        return web.Response(body=metrics.text, headers={"Content-Type": metrics.content_type})

@@ -1,4 +1,4 @@
-"""The counters of a crawl, and of each worker: the totals that workers count anyway, as metrics."""
+"""The counters of a crawl and of each worker: the totals of the crawl, as metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from webcrawl.metrics.families import CRAWL, WORKER, Family, Sample
+from webcrawl.metrics.families import CRAWL, WORKER, Family, MetricSample
 
 DEAD = "dead."
 """Begins the totals that count dead letters by cause."""
@@ -54,7 +54,7 @@ class Counted:
         return Family(scope, self.base, "counter", self.about, (self.label,) if self.label else ())
 
     def values(self, totals: Mapping[str, int]) -> Iterator[tuple[str, float]]:
-        """Yields the values of the label with their numbers, those that occur; 0 for a counter without label."""
+        """Yields each value of the label that occurs, with its number; a counter without label has the value ""."""
         numbers: Counter[str] = Counter()
         for name, value in self.totals.items():
             numbers[value] += totals.get(name, 0)
@@ -70,13 +70,14 @@ class Counted:
             yield _OTHER, rest * self.factor
 
 
-def _one(base: str, about: str, total: str = "") -> Counted:
+def _total(base: str, about: str, total: str = "") -> Counted:
+    """Returns the counter of one total, which has the name of the counter by default."""
     return Counted(base, about, {total or base: ""})
 
 
 COUNTED = (
-    _one("pages", "pages that were fetched with a status of 2xx and processed"),
-    _one("resources", "what pages load, fetched because of `PAGE_RESOURCES`"),
+    _total("pages", "pages that were fetched with a status of 2xx and processed"),
+    _total("resources", "what pages load, fetched because of `PAGE_RESOURCES`"),
     Counted(
         "responses",
         "responses, with redirects and retries; without robots.txt",
@@ -100,10 +101,10 @@ COUNTED = (
     Counted("document_bytes", "their decoded bytes", label="type", prefix="type_bytes."),
     Counted("unreadable_documents", "those that could not be read", label="type", prefix="type_errors."),
     Counted("items", "items that are no pages, by their class", label="item", prefix="items."),
-    _one("archived", "exchanges that were written to the archive"),
-    _one("stored_rows", "rows that were written to the metadata database", "stored"),
-    _one("failed_fetches", "URLs whose last attempt failed without a response", "failed"),
-    _one("retries", "attempts that are repeated later", "retried"),
+    _total("archived", "exchanges that were written to the archive"),
+    _total("stored_rows", "rows that were written to the metadata database", "stored"),
+    _total("failed_fetches", "URLs whose last attempt failed without a response", "failed"),
+    _total("retries", "attempts that are repeated later", "retried"),
     Counted(
         "dead_letters",
         "URLs that were given up, by cause",
@@ -117,34 +118,34 @@ COUNTED = (
         {"exact_duplicates": "exact", "near_duplicates": "near"},
         "kind",
     ),
-    _one("soft_404_pages", "error pages that answered with 200", "soft_404"),
-    _one("unchanged_pages", "pages that had not changed since an earlier fetch (`REVISIT`)", "unchanged"),
-    _one("truncated_bodies", "bodies that were cut off at the limit of their type", "truncated"),
-    _one("robots_denied", "URLs that robots.txt disallows"),
-    _one("addresses_refused", "URLs that the address guard refused"),
-    _one("names_not_resolved", "URLs whose host name could not be resolved"),
-    _one("rewritten_urls", "URLs that a DUST rule made simpler", "rewritten"),
+    _total("soft_404_pages", "error pages that answered with 200", "soft_404"),
+    _total("unchanged_pages", "pages that had not changed since an earlier fetch (`REVISIT`)", "unchanged"),
+    _total("truncated_bodies", "bodies that were cut off at the limit of their type", "truncated"),
+    _total("robots_denied", "URLs that robots.txt disallows"),
+    _total("addresses_refused", "URLs that the address guard refused"),
+    _total("names_not_resolved", "URLs whose host name could not be resolved"),
+    _total("rewritten_urls", "URLs that a DUST rule made simpler", "rewritten"),
     Counted(
         "url_lookups",
         "found URLs by what was known of them: `cached` in the worker, `known` to the engine, or `new`",
         {"cache_hits": "cached", "known": "known", "discovered": "new"},
         "result",
     ),
-    _one("lost_leases", "hosts whose lease was lost"),
+    _total("lost_leases", "hosts whose lease was lost"),
 )
 """In the order of the documentation."""
 _ACTIVE = Counted(
     "active_seconds", "time in which at least one worker was alive", {"active_ms": ""}, factor=0.001
 )
 FAMILIES = {
-    CRAWL: [one.family(CRAWL) for one in (*COUNTED, _ACTIVE)],
-    WORKER: [one.family(WORKER) for one in COUNTED],
+    CRAWL: [counted.family(CRAWL) for counted in (*COUNTED, _ACTIVE)],
+    WORKER: [counted.family(WORKER) for counted in COUNTED],
 }
 """The counters of each scope."""
 
 
-def samples_of(scope: str, totals: Mapping[str, int]) -> Iterator[Sample]:
+def samples_of(scope: str, totals: Mapping[str, int]) -> Iterator[MetricSample]:
     """Yields the counters of a scope from totals: name -> number."""
     for counted, family in zip((*COUNTED, _ACTIVE), FAMILIES[scope], strict=False):
         for value, number in counted.values(totals):
-            yield Sample(family, number, (value,) if counted.label else ())
+            yield MetricSample(family, number, (value,) if counted.label else ())

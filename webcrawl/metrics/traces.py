@@ -1,6 +1,6 @@
-"""The ways of single pages through a worker, as traces of OpenTelemetry: one trace a page, one span a stage.
+"""The way of a page through a worker as a trace of OpenTelemetry, with one span for each stage.
 
-The times are those of the histograms. A page that the sampler leaves out costs no more than the question.
+The times are those of the histograms. For a page that is not sampled, only the sampler is asked.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Traces:
 
     def _export(self, way: _Way) -> None:
         spans = {"": way.span}
-        # those of a whole before those of its parts, which ended earlier
+        # stages before their parts, although the parts ended earlier
         for stage in sorted(way.stages, key=lambda stage: bool(stage.inside)):
             parent = spans.get(stage.inside, way.span)
             context = set_span_in_context(parent, _NO_PARENT)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.mining.libraries import linear_models
 from webcrawl.mining.workspace import Workspace
-from webcrawl.policies.learned_value import BITS, LearnedValue, bucket, even, features
+from webcrawl.policies.learned_value import BITS, ValueModel, bucket, even, features
 from webcrawl.urls.canonical import normalize, split
 
 MOST_PAGES = 1_000_000
@@ -43,7 +43,7 @@ class Lesson:
     explained  the part of the variance of the value (R2) that a model predicts for pages that it has not learned from
     """
 
-    value: LearnedValue
+    value: ValueModel
     pages: int
     explained: float
 
@@ -52,8 +52,8 @@ def learn(workspace: Workspace, target: str) -> Lesson:
     """Learns from the pages of the workspace; raises StoreError if they are too few or all worth the same."""
     examples = Examples()
     for batch in workspace.rows(_EXAMPLES, [MOST_PAGES]):
-        for url, depth, found_on, text, value in batch:
-            examples.add(url, depth, found_on, text, value)
+        for url, depth, source, text, value in batch:
+            examples.add(url, depth, source, text, value)
     values, number = np.array(examples.values), len(examples.values)
     if number < LEAST_PAGES:
         raise StoreError(
@@ -69,7 +69,7 @@ def learn(workspace: Workspace, target: str) -> Lesson:
     explained = 1 - float(errors.var() + errors.mean() ** 2) / max(float(scores[held].var()), 1e-9)
     model = _fitted(matrix, scores)
     table = array("f", model.coef_.astype("f4").tobytes())
-    return Lesson(LearnedValue(target, float(model.intercept_[0]), table), number, explained)
+    return Lesson(ValueModel(target, float(model.intercept_[0]), table), number, explained)
 
 
 class Examples:
@@ -79,11 +79,11 @@ class Examples:
         self.values = array("d")
         self._places, self._signs, self._ends = array("i"), array("b"), array("q", [0])
 
-    def add(self, url: str, depth: int, found_on: str, text: str, value: float) -> None:
+    def add(self, url: str, depth: int, source: str, text: str, value: float) -> None:
         """Adds a page; leaves it out if its URL is none, which a database may have."""
         try:
             host, path = split(normalize(url))
-            found = features(host, path, depth, normalize(found_on) if found_on else "", text)
+            found = features(host, path, depth, normalize(source) if source else "", text)
         except InvalidURL:
             return
         for place, sign in map(bucket, found):

@@ -24,7 +24,7 @@ from webcrawl.documents.html.facts import is_html
 from webcrawl.errors import EngineUnavailable, InvalidURL, StoreUnavailable
 from webcrawl.page import Page
 from webcrawl.pipelines.html import HtmlPipeline
-from webcrawl.policies.soft_404 import Answer, Print, impossible, may_be_error, text_print
+from webcrawl.policies.soft_404 import Print, UnknownPathAnswer, impossible, may_be_error, text_print
 from webcrawl.urls.canonical import normalize, without_fragment
 from webcrawl.worker.soft_404s import payload_print
 
@@ -82,7 +82,7 @@ class Soft404Pipeline:
             tasks_of(self._crawler).count("soft_404")
         return page
 
-    async def _ask(self, page: Page) -> Answer | None:
+    async def _ask(self, page: Page) -> UnknownPathAnswer | None:
         """Asks the host of a page for a path that cannot exist; None if the crawl ends before."""
         word = "".join(secrets.choice(string.ascii_lowercase) for _ in range(_LETTERS))
         url = impossible(page.final_url, word)
@@ -92,9 +92,11 @@ class Soft404Pipeline:
             return None
         except Exception as error:  # robots.txt disallows it, or the host does not answer
             logger.info("%s, which should not exist: %s", url, error)
-            return Answer()
+            return UnknownPathAnswer()
         target = _target(response)
-        answer = Answer(response.status, await self._shown(response), "" if word in target else target)
+        answer = UnknownPathAnswer(
+            response.status, await self._shown(response), "" if word in target else target
+        )
         logger.info("%s, which should not exist: %s", url, answer.about())
         return answer
 

@@ -2,8 +2,8 @@
 
 Fetched pages whose URLs differ by one rule (`webcrawl.policies.url_variants`) are compared as they come, by a bounded
 table of what the last URLs showed. A rule is used after LEAST_PAIRS equal pairs with LEAST_TEXTS different texts,
-unless more than one in ONE_IN pairs differs. So pages that are all alike teach nothing, such as a form to log in or
-those beyond the end of a list, and a list with different pages keeps its parameter. One in TRIALS pages is that of a
+unless more than one in ONE_IN pairs differs. So pages that are all alike teach nothing, such as a login form or the
+pages beyond the end of a list, and a list with different pages keeps its parameter. One in TRIALS pages is fetched by a
 URL that the rules would change, so a rule that has become wrong is lost.
 
 The idea and the validation by fetching a few pages are from Bar-Yossef, Keidar, Schonfeld, "Do Not Crawl in the DUST:
@@ -40,7 +40,7 @@ MOST_RULES = 64
 MOST_SKETCHES = 256
 """URLs of a site whose pages are remembered; a page takes one, and one more for each of its parameters."""
 PACKED_SKETCHES = 64
-"""Those of them, the last ones, that `pack` includes; each takes 40 to 70 bytes."""
+"""The last URLs of these, which `pack` includes; each takes 40 to 70 bytes."""
 TRIALS = 64
 """One in so many pages of a site with rules may be that of a URL that a rule would change."""
 _WORTH_KEEPING = 2
@@ -49,7 +49,7 @@ _SEEN = struct.Struct("<IBBIQQI")
 
 @dataclass(slots=True)
 class SiteDust:
-    """What one worker knows of the hosts of a site, which differ by "www." and http only.
+    """The DUST rules of a site, whose hosts differ by "www." and http only, and what one worker knows of its pages.
 
     `evidence`: rule -> what speaks for and against it. `off`: rules that an operator has switched off.
     """
@@ -59,7 +59,7 @@ class SiteDust:
     pages: int = 0
     trials: int = 0
     _sketches: dict[int, bytes] = field(default_factory=dict)
-    """Hash of a path -> what was seen; and hash of what a rule made of a path, with another one."""
+    """Hash of a path -> what was seen there; hash of a path that a rule made -> what was seen at the longer path."""
     _rules: RuleSet | None = None
 
     @property
@@ -70,7 +70,7 @@ class SiteDust:
         return self._rules
 
     def switch_off(self, rules: Collection[str]) -> bool:
-        """Does without these rules, and only these; returns whether that changes something."""
+        """Switches off these rules, and no others; returns whether that changes something."""
         changed = self.off != frozenset(rules)
         self.off = frozenset(rules)
         self._rules = None if changed else self._rules
@@ -79,23 +79,23 @@ class SiteDust:
     def rewrite(self, host: str, path: str, *, may_try: bool = False) -> tuple[Reduced, bool] | None:
         """Returns what the rules make of a URL, and whether it is a trial; None if they change nothing.
 
-        A trial, in which one rule is left out, is given if `may_try`, for one in TRIALS pages.
+        In a trial, one rule is left out. With `may_try`, there is one trial for TRIALS pages.
         """
         probe = zlib.crc32(f"{host}{path}".encode(errors="replace")) % PROBES == 0
-        found = self.rules.apply(host, path, probe=probe)
-        if not found.rules:
+        reduced = self.rules.apply(host, path, probe=probe)
+        if not reduced.rules:
             return None
         due = self.pages // TRIALS
         if not may_try or self.trials >= due:
-            return found, False
+            return reduced, False
         self.trials = due
-        left_out = found.rules[due % len(found.rules)]
+        left_out = reduced.rules[due % len(reduced.rules)]
         return self.rules.apply(host, path, probe=probe, skip=left_out), True
 
     def add(self, host: str, path: str, sketch: Sketch, distance: int) -> bool:
         """Compares a page with those of similar URLs; returns whether other rules are used now.
 
-        `distance`: in so many bits the SimHashes of texts may differ that count as the same.
+        `distance`: the number of bits in which SimHashes of texts may differ that count as the same.
         """
         self.pages += 1
         reduced = self.rules.apply(host, path)
@@ -103,21 +103,21 @@ class SiteDust:
         if not reduced.rules:
             self._add_simple(path, mine, distance)
             if sketch != ERROR:  # its parameters may be why
-                for one in variants(path):
-                    self._compare(one, mine, distance)
+                for variant in variants(path):
+                    self._compare(variant, mine, distance)
         elif len(reduced.rules) == 1 and sketch != ERROR:
             mine = mine._replace(kind=kind_of(reduced.host))
             self._compare(Variant(reduced.rules[0], reduced.path), mine, distance)
         return self._rules is None
 
     def add_redirect(self, path: str, target: str) -> bool:
-        """Takes a redirect within a host for a sign that a simpler URL works; returns whether rules are used otherwise.
+        """Takes a redirect within a host for a sign that a simpler URL works; returns whether other rules are used now.
 
-        A host that insists on a session adds one.
+        For example, a host that insists on a session redirects to a URL with a session.
         """
-        for one in variants(target):
-            known = self.evidence.get(one.rule)
-            if one.path == path and known is not None:
+        for variant in variants(target):
+            known = self.evidence.get(variant.rule)
+            if variant.path == path and known is not None:
                 before = known.judgement
                 known.plain = min(known.plain + 1, LEAST_PLAIN)
                 if known.judgement != before:
@@ -125,26 +125,26 @@ class SiteDust:
         return self._rules is None
 
     def _add_simple(self, path: str, mine: _Seen, distance: int) -> None:
-        """Compares a page with one that a rule takes to its URL, and with that of another host; remembers it."""
-        place = _hash("", path)
-        longer = self._seen(place)
+        """Compares a page with the page of a longer URL, and with the page of another host; remembers it."""
+        longer_key = _hash("", path)
+        longer = self._seen(longer_key)
         if longer is not None and longer.kind == mine.kind:
             self._judge(
                 longer.rule, mine.sketch, longer.sketch, distance, plain=True, values=1 << longer.value
             )
-            del self._sketches[place]
+            del self._sketches[longer_key]
         key = _hash(path)
         seen = self._seen(key)
         if seen is not None and seen.kind != mine.kind:
             rule = {1: WWW, 2: HTTP}.get(seen.kind ^ mine.kind)
-            plain, other = sorted((seen, mine), key=lambda one: one.kind)
+            plain, other = sorted((seen, mine), key=lambda page: page.kind)
             if rule is not None and other.sketch != ERROR:
                 self._judge(rule, plain.sketch, other.sketch, distance, plain=True)
             mine = plain
         self._remember(key, mine)
 
     def _compare(self, variant: Variant, mine: _Seen, distance: int) -> None:
-        """Compares a page with that of the URL that a rule makes of its own, or another one that becomes the same."""
+        """Compares a page with that of the simpler URL that a rule makes, or of another URL that becomes the same."""
         value = value_number(variant.value)
         plain = self._seen(_hash(variant.path))
         if plain is not None and plain.kind == mine.kind:
@@ -158,14 +158,15 @@ class SiteDust:
         self._remember(key, mine._replace(value=value, rule=variant.rule))
 
     def _judge(
-        self, rule: str, one: Sketch, other: Sketch, distance: int, *, plain: bool = False, values: int = 0
+        self, rule: str, sketch: Sketch, other: Sketch, distance: int, *, plain: bool = False, values: int = 0
     ) -> None:
         """Counts a pair of pages for or against a rule."""
         known = self.evidence.get(rule)
         if known is None:
             known = self._add_rule(rule)
         before = known.judgement
-        known.add(same=one.is_like(other, distance), text=other.text or one.text, plain=plain, values=values)
+        same = sketch.is_like(other, distance)
+        known.add(same=same, text=other.text or sketch.text, plain=plain, values=values)
         if known.judgement != before:
             self._rules = None
 
@@ -180,14 +181,14 @@ class SiteDust:
         return known.holds, known.same + known.other
 
     def _seen(self, key: int) -> _Seen | None:
-        found = self._sketches.pop(key, None)
-        if found is None:
+        packed = self._sketches.pop(key, None)
+        if packed is None:
             return None
-        self._sketches[key] = found  # as the last one
-        return _Seen.unpack(found)
+        self._sketches[key] = packed  # now the last
+        return _Seen.unpack(packed)
 
     def _remember(self, key: int, seen: _Seen) -> None:
-        """Remembers what a URL showed, and forgets what was compared the longest time ago."""
+        """Remembers what a URL showed, and forgets the URL that was compared longest ago."""
         sketches = self._sketches
         sketches.pop(key, None)
         if len(sketches) >= MOST_SKETCHES:
@@ -202,15 +203,15 @@ class SiteDust:
     def pack(self) -> bytes:
         """Returns the evidence, some 70 bytes for each rule, and what the last URLs showed."""
         rows = [
-            [rule, one.same, one.other, one.plain, one.values, one.texts]
-            for rule, one in self.evidence.items()
+            [rule, known.same, known.other, known.plain, known.values, known.texts]
+            for rule, known in self.evidence.items()
         ]
         sketches = list(self._sketches.items())[-PACKED_SKETCHES:]
         return bytes(msgpack.packb([self.pages, self.trials, rows, sketches]))
 
     @classmethod
     def unpack(cls, packed: bytes) -> SiteDust:
-        """Returns what was packed; nothing known for nothing."""
+        """Reverses `pack`; an empty text gives rules without evidence."""
         if not packed:
             return cls()
         pages, trials, rows, sketches = msgpack.unpackb(packed)
@@ -229,25 +230,25 @@ class SiteDust:
         self._rules = None
 
     def states(self) -> dict[str, State]:
-        """Returns how each rule is used, also those for all paths."""
+        """Returns how each rule is used, the rules for all paths included."""
         rules = RuleSet.of(self.evidence)
-        found: dict[str, State] = dict.fromkeys(self.evidence, "not used")
-        found |= dict.fromkeys(rules.others, "used")
+        states: dict[str, State] = dict.fromkeys(self.evidence, "not used")
+        states |= dict.fromkeys(rules.others, "used")
         for name, drops in rules.parameters.items():
             patterns = [rule.partition("?")[0] for rule in self.evidence if rule.endswith(f"?{name}")]
             everywhere = drops.get(ANYWHERE)
             for pattern in dict.fromkeys([*patterns, *drops]):
                 if drop := drops.get(pattern, everywhere):
-                    found[parameter_rule(pattern, name)] = "used" if drop.works else "tried"
-        return found | dict.fromkeys(self.off, "off")
+                    states[parameter_rule(pattern, name)] = "used" if drop.works else "tried"
+        return states | dict.fromkeys(self.off, "off")
 
 
 class _Seen(NamedTuple):
     """A URL that was fetched, and what it showed.
 
-    variant      32 bits of its hash
-    kind         which host of its site it has
-    value, rule  if it is remembered by a URL that this rule makes of it: the number of the value that is dropped
+    variant      32 bits of the hash of the URL
+    kind         the number of its host, by `kind_of`
+    rule, value  the rule by whose simpler URL it is remembered, and the number of the value that the rule drops
     """
 
     variant: int

@@ -25,9 +25,10 @@ from webcrawl.policies.url_variants import (
 )
 
 LEAST_PAIRS, LEAST_TEXTS = 8, 5
-"""A rule needs so many pairs of URLs that showed the same page, and so many different texts among them."""
+"""Number of pairs of URLs that showed the same page, and of different texts among them, that a rule needs."""
 LEAST_PLAIN = 3
-"""Pairs in which one URL was the simpler one. Until then only one in PROBES URLs is rewritten: it may not work."""
+"""Number of pairs with the simpler URL itself that a rule needs. Before, the simpler URL may not work, and only one in
+PROBES URLs is rewritten."""
 PROBES = 8
 ONE_IN = 50
 """At most one in so many pairs may differ: pages change between two fetches."""
@@ -50,10 +51,10 @@ State = Literal["used", "tried", "off", "not used"]
 class Evidence:
     """What pairs of pages say for and against a rule.
 
-    same, other   pairs of URLs that differ by the rule, with the same page and with different ones
-    plain         those with the same page of which one URL was the simpler one, or redirects of it, up to LEAST_PLAIN
-    values        a bitmap of the values of the parameter in pairs with the same page
-    texts         SimHashes of pages in them that are far apart, up to LEAST_TEXTS
+    same, other   numbers of pairs of URLs that differ by the rule, with the same page and with different pages
+    plain         number of pairs in `same` with the simpler URL itself, and of redirects from it, up to LEAST_PLAIN
+    values        a bitmap of the values of the parameter in the pairs in `same`
+    texts         SimHashes of pages in the pairs in `same`, far apart from each other, up to LEAST_TEXTS
     """
 
     same: int = 0
@@ -63,7 +64,7 @@ class Evidence:
     texts: list[int] = field(default_factory=list)
 
     def add(self, *, same: bool, text: int = 0, plain: bool = False, values: int = 0) -> None:
-        """Counts a pair; `text` is the SimHash of its page, 0 if it is not known."""
+        """Counts a pair; `text` is the SimHash of its page, 0 if unknown."""
         if not same:
             self.other += 1
         else:
@@ -93,7 +94,7 @@ class Evidence:
 
     @property
     def judgement(self) -> tuple[bool, bool, int, int, int]:
-        """All that the use of the rule follows from."""
+        """All that decides how the rule is used."""
         few = self.values if self.values.bit_count() < MANY_VALUES else -1
         return self.is_likely, self.opposes, len(self.texts), self.plain, few
 
@@ -109,11 +110,11 @@ class Evidence:
 
 def is_far(text: int, others: Iterable[int]) -> bool:
     """Whether a text is different from all others, by their SimHashes."""
-    return all((text ^ one).bit_count() > _FAR for one in others)
+    return all((text ^ other).bit_count() > _FAR for other in others)
 
 
 def value_number(value: str) -> int:
-    """Returns the place of a value in a bitmap."""
+    """Returns the bit of a value in a bitmap."""
     return zlib.crc32(value.encode(errors="replace")) % _VALUE_BITS
 
 
@@ -133,7 +134,7 @@ class Drop(NamedTuple):
 class RuleSet:
     """The rules of a site that are used.
 
-    parameters   name -> pattern or ANYWHERE -> how it is dropped; None where it is not although it is elsewhere
+    parameters   name -> pattern or ANYWHERE -> how it is dropped; None where a rule for all paths does not apply
     others       the other rules
     """
 
@@ -142,7 +143,7 @@ class RuleSet:
 
     @classmethod
     def of(cls, evidence: Mapping[str, Evidence], off: Collection[str] = ()) -> RuleSet:
-        """Returns the rules for which there is enough evidence, without those that are switched off."""
+        """Returns the rules for which there is enough evidence, without the rules that are switched off."""
         others: set[str] = set()
         by_name: dict[str, dict[str, Evidence]] = {}
         for rule, known in evidence.items():
@@ -158,7 +159,7 @@ class RuleSet:
         return bool(self.parameters or self.others)
 
     def apply(self, host: str, path: str, *, probe: bool = False, skip: str = "") -> Reduced:
-        """Returns what the rules make of a URL, all but `skip`. `probe`: also those that may not work."""
+        """Returns what the rules make of a URL, all but `skip`. `probe`: also rules whose URLs may not work."""
         rules: list[str] = []
         if self.parameters and "?" in path:
             path = self._without_parameters(path, rules, probe, skip)
@@ -210,11 +211,11 @@ def _drops(name: str, patterns: Mapping[str, Evidence], off: Collection[str]) ->
 def _is_general(patterns: Iterable[Evidence]) -> bool:
     """Whether a parameter changes nothing in MANY_PATTERNS patterns with texts of their own, and in none something."""
     texts: list[int] = []
-    found = 0
+    likely = 0
     for known in patterns:
         if known.opposes:
             return False
         own = [text for text in known.texts if is_far(text, texts)]
-        found += bool(own) and known.is_likely
+        likely += bool(own) and known.is_likely
         texts += own
-    return found >= MANY_PATTERNS
+    return likely >= MANY_PATTERNS

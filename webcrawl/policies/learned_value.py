@@ -1,9 +1,9 @@
 """What a URL that was not fetched yet is worth: a linear model of features of the URL and of the link to it.
 
-The features are texts, such as the pattern of the URL or a word of the link. Each has a place in a table of weights by
-its hash, with a sign (Weinberger, Dasgupta, Langford, Smola, Attenberg, "Feature Hashing for Large Scale Multitask
-Learning", ICML 2009), so the table has one size, whatever the web is like. `scrapy mine` learns the weights; workers
-only add them up. Both use the functions of this module.
+The features are texts, such as the pattern of the URL or a word of the link. The hash of a feature gives its index in a
+table of weights, and a sign (Weinberger, Dasgupta, Langford, Smola, Attenberg, "Feature Hashing for Large Scale
+Multitask Learning", ICML 2009). So the size of the table does not depend on the web. `scrapy mine` learns the weights;
+workers only add them up. Both use the functions of this module.
 """
 
 from __future__ import annotations
@@ -39,39 +39,39 @@ _MASK = (1 << BITS) - 1
 _CACHED = 1 << 14
 
 
-def features(host: str, path: str, depth: int, found_on: str, text: str) -> list[str]:
+def features(host: str, path: str, depth: int, source: str, text: str) -> list[str]:
     """Returns the features of a URL: of its pattern, the words in it, its link, the page with the link, and its depth.
 
-    `host` is scheme, name and port, `path` has the query, `depth` is the number of links from a seed, `found_on` the
-    page with the link, `text` that of the link; the last two may be empty.
+    `host` is scheme, name and port, `path` has the query, `depth` is the number of links from a seed, `source` the page
+    with the link, `text` the text of the link. The last two may be empty.
     """
     pattern = url_pattern(path)
-    parent_host, parent = _place(found_on)
+    parent_host, parent = _host_and_pattern(source)
     near = parent if parent_host == host else "elsewhere" if parent else ""
-    found = [
+    names = [
         *_of_pattern(host, pattern),
         f"depth {depth if depth < _DEEPEST else _DEEPEST}",
         f"parent {parent_host}{parent}",
         f"step {near} {pattern}",
     ]
-    found += [f"word {word}" for word in _WORD.findall(path.lower())[:_MOST_WORDS]]
+    names += [f"word {word}" for word in _WORD.findall(path.lower())[:_MOST_WORDS]]
     if text:
-        found += [f"text {word}" for word in _WORD.findall(text.lower())[:_MOST_LINK_WORDS]]
-    return found
+        names += [f"text {word}" for word in _WORD.findall(text.lower())[:_MOST_LINK_WORDS]]
+    return names
 
 
 def bucket(feature: str) -> tuple[int, int]:
-    """Returns the place of a feature in the table, and its sign: 1 or -1."""
+    """Returns the index of a feature in the table, and its sign: 1 or -1."""
     digest = xxh3_64_intdigest(feature.encode(errors="replace"))
     return digest & _MASK, 1 if digest >> 63 else -1
 
 
 def even(value: float) -> float:
-    """Returns a value as it is learned: its logarithm, because lengths and numbers of links have a few huge values."""
+    """Returns the logarithm of a value, with its sign: lengths and numbers of links have a few huge values."""
     return math.copysign(math.log1p(abs(value)), value)
 
 
-class LearnedValue:
+class ValueModel:
     """The learned model. Its predictions are standard scores: 0 is the mean of the pages that were learned from.
 
     target     what it predicts
@@ -85,49 +85,49 @@ class LearnedValue:
         # most links of a crawl share most of their features
         self._weight = lru_cache(_CACHED)(self._weight_of)
 
-    def score(self, found: Iterable[str]) -> float:
+    def score(self, names: Iterable[str]) -> float:
         """Returns the score of a URL with these features."""
-        return self._intercept + sum(map(self._weight, found))
+        return self._intercept + sum(map(self._weight, names))
 
-    def levels(self, found: Iterable[str]) -> float:
-        """Returns by how many levels a URL is better than the mean, as a multiple of 1/16."""
-        levels = self.score(found) * _LEVELS
+    def levels(self, names: Iterable[str]) -> float:
+        """Returns by how many levels a URL with these features is better than the mean, as a multiple of 1/16."""
+        levels = self.score(names) * _LEVELS
         return round(min(max(levels, -MOST_LEVELS), MOST_LEVELS) * 16) / 16
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values, with the weights that are not 0."""
-        places = array("I", [place for place, weight in enumerate(self._table) if weight])
-        weights = array("f", [self._table[place] for place in places])
+        indices = array("I", [index for index, weight in enumerate(self._table) if weight])
+        weights = array("f", [self._table[index] for index in indices])
         return {
             "target": self.target,
             "intercept": self._intercept,
             "bits": BITS,
-            "places": _little_endian(places).tobytes(),
+            "places": _little_endian(indices).tobytes(),
             "weights": _little_endian(weights).tobytes(),
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Reverses `as_dict`; raises ValueError, KeyError or TypeError for anything else."""
-        places = _little_endian(array("I", values["places"]))
+        indices = _little_endian(array("I", values["places"]))
         weights = _little_endian(array("f", values["weights"]))
         intercept = float(values["intercept"])
-        if values["bits"] != BITS or len(places) != len(weights) or max(places, default=0) > _MASK:
+        if values["bits"] != BITS or len(indices) != len(weights) or max(indices, default=0) > _MASK:
             raise ValueError("the table of weights has another size")
         if not (math.isfinite(intercept) and all(map(math.isfinite, weights))):
             raise ValueError("a weight is not a number")
         table = array("f", bytes(4 << BITS))
-        for place, weight in zip(places, weights, strict=True):
-            table[place] = weight
+        for index, weight in zip(indices, weights, strict=True):
+            table[index] = weight
         return cls(str(values["target"]), intercept, table)
 
     def _weight_of(self, feature: str) -> float:
-        place, sign = bucket(feature)
-        return sign * self._table[place]
+        index, sign = bucket(feature)
+        return sign * self._table[index]
 
 
 def _little_endian(values: array[_Number]) -> array[_Number]:
-    """Changes values between the order of bytes in the file and that of this machine; returns them."""
+    """Converts values between the byte order of the file and that of this machine; returns them."""
     if sys.byteorder == "big":
         values.byteswap()
     return values
@@ -138,17 +138,17 @@ def _of_pattern(host: str, pattern: str) -> tuple[str, ...]:
     """Returns the features of a pattern: host, pattern, folders of the path, extension, names of parameters."""
     path, _, query = pattern.partition("?")
     segments = path[1:].split("/")
-    found = [f"host {host}", f"pattern {host}{pattern}", f"shape {pattern}"]
-    found += [
+    names = [f"host {host}", f"pattern {host}{pattern}", f"shape {pattern}"]
+    names += [
         f"folder {host}/{'/'.join(segments[:number])}" for number in range(1, min(_SEGMENTS, len(segments)))
     ]
     extension = segments[-1].rpartition(".")
-    found.append(f"extension {extension[2] if extension[1] else ''}")
-    return (*found, *[f"parameter {name}" for name in query.split("&") if name])
+    names.append(f"extension {extension[2] if extension[1] else ''}")
+    return (*names, *[f"parameter {name}" for name in query.split("&") if name])
 
 
 @lru_cache(maxsize=_CACHED)
-def _place(page: str) -> tuple[str, str]:
+def _host_and_pattern(page: str) -> tuple[str, str]:
     """Returns the host and the pattern of a page; both are empty without one."""
     if not page:
         return "", ""

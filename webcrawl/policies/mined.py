@@ -1,4 +1,4 @@
-"""What `scrapy mine` has learned and workers apply, and the file that carries it from one to the others.
+"""What `scrapy mine` has learned and workers apply, and the format of the file between them.
 
 The file is a line with the format and its version, the 16 bytes of an XXH3 checksum, and the rest: MessagePack,
 compressed by zlib.
@@ -15,7 +15,7 @@ from typing import Any, Self
 import msgpack
 from xxhash import xxh3_64_digest, xxh3_64_intdigest, xxh3_128_digest
 
-from webcrawl.policies.learned_value import LearnedValue
+from webcrawl.policies.learned_value import ValueModel
 from webcrawl.policies.url_patterns import url_pattern
 from webcrawl.urls.canonical import split
 
@@ -40,7 +40,7 @@ class Mined:
     """
 
     made: str
-    value: LearnedValue | None = None
+    value: ValueModel | None = None
     patterns: Mapping[str, float] = field(default_factory=dict)
     marks: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class Mined:
             "made": self.made,
             "value": self.value and self.value.as_dict(),
             "patterns": dict(self.patterns),
-            "marks": {place: b"".join(sorted(marks)) for place, marks in self.marks.items()},
+            "marks": {pattern: b"".join(sorted(marks)) for pattern, marks in self.marks.items()},
         }
         body = zlib.compress(msgpack.packb(record))
         return _HEAD + xxh3_128_digest(body) + body
@@ -86,9 +86,9 @@ class Mined:
             unzip = zlib.decompressobj()
             record = msgpack.unpackb(unzip.decompress(body, _MOST_BYTES))
             value = record["value"]
-            patterns = {place: _level(weight) for place, weight in record["patterns"].items()}
-            marks = {place: _marks(packed) for place, packed in record["marks"].items()}
-            return cls(str(record["made"]), value and LearnedValue.from_dict(value), patterns, marks)
+            patterns = {pattern: _level(weight) for pattern, weight in record["patterns"].items()}
+            marks = {pattern: _marks(packed) for pattern, packed in record["marks"].items()}
+            return cls(str(record["made"]), value and ValueModel.from_dict(value), patterns, marks)
         except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"it cannot be read: {error}") from error
 

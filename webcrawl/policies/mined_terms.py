@@ -38,7 +38,7 @@ class LearnedValue(MinedTerm):
             return 0.0
         path = prospect.path
         host = prospect.url.removesuffix(path)
-        return value.levels(features(host, path, prospect.depth, prospect.found_on, prospect.text))
+        return value.levels(features(host, path, prospect.depth, prospect.source, prospect.text))
 
 
 class Uniqueness(MinedTerm):

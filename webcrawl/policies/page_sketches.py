@@ -14,9 +14,9 @@ class Sketch(NamedTuple):
     """What a page looks like.
 
     payload   32 bits of the hash of its bytes; 0 for an error page
-    text      the SimHash of its text, or 64 bits of its hash if it is short; 0 if it is not known
+    text      the SimHash of its text, or 64 bits of the hash of a short text; 0 if unknown
     links     the result of `links_sketch`
-    facts     32 bits of the hash of what names it, such as its title
+    facts     32 bits of the hash of what names the page, such as its title
     """
 
     payload: int
@@ -27,7 +27,7 @@ class Sketch(NamedTuple):
     def is_like(self, other: Sketch, distance: int) -> bool:
         """Whether two pages are the same: the same bytes; or the same facts, near texts, and most links in common.
 
-        Texts are near whose SimHashes differ in at most `distance` bits.
+        Texts are near if their SimHashes differ in at most `distance` bits.
         """
         if self.payload == other.payload:
             return True
@@ -53,10 +53,10 @@ def links_sketch(links: Iterable[str]) -> int:
 
     The sketch of Broder, "On the resemblance and containment of documents" (SEQUENCES 1997).
     """
-    found = 0
+    sketch = 0
     for number in sorted(map(_hash, set(links)))[:_LINKS]:
-        found = found << 16 | (number & 0xFFFF or 1)
-    return found
+        sketch = sketch << 16 | (number & 0xFFFF or 1)
+    return sketch
 
 
 def _hash(text: str) -> int:

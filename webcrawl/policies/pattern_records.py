@@ -2,9 +2,10 @@
 
 Traps are patterns: the days of a calendar, sessions in paths and queries, the filters of a shop. A pattern sinks if few
 of its last pages had a text that was new. Nothing is dropped, as in IRLbot (Lee, Leonard, Wang, Loguinov, "IRLbot:
-Scaling to 6 Billion Pages and Beyond", WWW 2008): URLs that sink wait behind others. One in TRIALS keeps its level,
-and so a pattern that changes recovers. But a trap would live on the trials that its own pages link to, so those of a
-pattern at the lowest level have none: it recovers by the pages that are fetched there.
+Scaling to 6 Billion Pages and Beyond", WWW 2008): URLs that sink wait behind others. One URL in TRIALS keeps its level,
+so that a pattern recovers when its pages change. But a trap would live on the trials that its own pages link to.
+Therefore links on pages of a pattern at the lowest level are never trials; such a pattern recovers by the pages that
+are fetched at that level.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ TRIALS = 32
 LEAST = 16
 """A pattern is judged by its own record from so many pages on, before by that of its family."""
 WINDOW = 64
-"""After so many pages what is remembered of them is halved, so that a judgement follows from the last ones."""
+"""After so many pages the recent numbers are halved, so that the last pages decide."""
 POOR, SINKS_BY = 4, 2
 """If fewer than one in POOR pages were new, URLs sink by SINKS_BY levels."""
 BARREN, LOWEST_OF_ALL = 16, 8
@@ -35,15 +36,15 @@ Outcome = Literal["new", "copy", "error", "empty"]
 
 
 @dataclass(slots=True)
-class PatternRecord:
-    """What the pages of one pattern were. All are numbers of pages, but `links`.
+class PatternCounts:
+    """Numbers of the pages of one pattern; `links` is a number of URLs.
 
-    fetched          all
-    new              those with a text that no page before had
-    copies           those with the bytes or nearly the text of an earlier page
-    errors           those that the server refused, such as status 404
+    fetched          all pages
+    new              pages with a text that no page before had
+    copies           pages with the bytes or nearly the text of an earlier page
+    errors           pages that the server refused, such as status 404
     empty            HTML without text
-    links            URLs that were first found on them
+    links            URLs that these pages were the first to link to
     recent, recent_new   `fetched` and `new`, but halved whenever `recent` reaches WINDOW
     """
 
@@ -72,9 +73,9 @@ class PatternRecord:
         if self.recent >= WINDOW:
             self.recent, self.recent_new = self.recent // 2, self.recent_new // 2
 
-    def merge(self, other: PatternRecord) -> None:
+    def merge(self, other: PatternCounts) -> None:
         """Adds another record."""
-        for name in PatternRecord.__slots__:
+        for name in PatternCounts.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         while self.recent >= WINDOW:
             self.recent, self.recent_new = self.recent // 2, self.recent_new // 2
@@ -88,7 +89,7 @@ class PatternRecord:
 
 
 def sinks_by(recent: int, new: int) -> int:
-    """Returns by how many levels URLs sink of whose last `recent` pages `new` were new."""
+    """Returns by how many levels the URLs of a pattern sink if `new` of its last `recent` pages were new."""
     if recent < LEAST or new * POOR >= recent:
         return 0
     return SINKS_BY if new * BARREN >= recent else LOWEST_OF_ALL
@@ -103,7 +104,7 @@ def is_trial(path: str) -> bool:
 class HostPatterns:
     """The records of one host, at most MOST_PATTERNS and the rest."""
 
-    records: dict[str, PatternRecord] = field(default_factory=dict)
+    records: dict[str, PatternCounts] = field(default_factory=dict)
     _sunk: dict[str, int] | None = None
     """Pattern or family -> levels; None: to be computed."""
 
@@ -113,13 +114,13 @@ class HostPatterns:
         record = self._record(url_pattern(path))
         record.add(outcome)
         if not before and (outcome == "new" or record.recent_new * POOR >= record.recent):
-            # nothing sinks, and of a family too few are poor unless one of its patterns is
+            # nothing sinks; and a family does not begin to sink unless one of its patterns is poor
             return False
         self._sunk = None
         return self.sunk != before
 
     def add_links(self, path: str, links: int) -> None:
-        """Counts URLs that were first found on a page."""
+        """Counts the links of a page to URLs that were new."""
         self._record(url_pattern(path)).links += links
 
     def levels(self, path: str, *, tries: bool = True) -> int:
@@ -154,8 +155,11 @@ class HostPatterns:
         return self._sunk
 
     def pack(self) -> bytes:
-        """Returns the records in a few dozen bytes each."""
-        rows = [[name, *(getattr(one, part) for part in one.__slots__)] for name, one in self.records.items()]
+        """Returns the records, a few dozen bytes each."""
+        rows = [
+            [name, *(getattr(record, column) for column in record.__slots__)]
+            for name, record in self.records.items()
+        ]
         return bytes(msgpack.packb(rows))
 
     @classmethod
@@ -163,7 +167,7 @@ class HostPatterns:
         """Returns what was packed; no records for nothing."""
         if not packed:
             return cls()
-        return cls({name: PatternRecord(*numbers) for name, *numbers in msgpack.unpackb(packed)})
+        return cls({name: PatternCounts(*numbers) for name, *numbers in msgpack.unpackb(packed)})
 
     def _judged(self) -> Iterator[tuple[str, int]]:
         families: dict[str, list[int]] = {}
@@ -179,7 +183,7 @@ class HostPatterns:
             if levels := sinks_by(recent, new):
                 yield name, levels
 
-    def _record(self, pattern: str) -> PatternRecord:
+    def _record(self, pattern: str) -> PatternCounts:
         """Returns the record of a pattern, of its family or of the rest."""
         records = self.records
         for name in (pattern, family(pattern)):
@@ -190,9 +194,9 @@ class HostPatterns:
             return self._record(pattern) if family(pattern) in records else self._add(pattern)
         return self._add(pattern)
 
-    def _add(self, pattern: str) -> PatternRecord:
+    def _add(self, pattern: str) -> PatternCounts:
         name = pattern if len(self.records) < MOST_PATTERNS else REST
-        return self.records.setdefault(name, PatternRecord())
+        return self.records.setdefault(name, PatternCounts())
 
     def _make_room(self) -> None:
         """Merges the family with most patterns, or else the pattern with fewest pages into the rest."""
@@ -211,7 +215,7 @@ class HostPatterns:
                 names = sorted((n for n in self.records if n != REST), key=lambda n: self.records[n].fetched)[
                     :2
                 ]
-        merged = self.records.setdefault(wider, PatternRecord())
+        merged = self.records.setdefault(wider, PatternCounts())
         for name in names:
             merged.merge(self.records.pop(name))
         self._sunk = None

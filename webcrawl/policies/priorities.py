@@ -27,25 +27,25 @@ _BOUNDS = tuple(USUAL - 0.5 - level for level in reversed(range(LOWEST)))
 
 @dataclass(slots=True)
 class Prospect:
-    """What is known about a URL that was found. One record serves all links of a page in turn: do not keep it.
+    """What is known about a discovered URL. One record serves all links of a page in turn: do not keep it.
 
     url        normalised
     path       its path and query
     depth      the number of links between a seed and it; 0 if it is a seed
-    found_on   the normalised URL of the page that links to it; empty if there is none
+    source     the normalised URL of the page that links to it; empty if there is none
     now        the current time, like all times here in seconds since 1970
     text       the text of the link, on one line; empty unless a term of the chain `needs_text`
     modified   the time of its last change, by a sitemap or feed, or None
     period     the seconds between two of its changes, by the `changefreq` of a sitemap, or None
     rank       the `priority` of a sitemap, from 0 to 1, or None
-    worth      of the credit that has reached it (webcrawl.policies.importance), or None
-    sunk       by how many levels the record of its pattern lets it sink (webcrawl.policies.pattern_records)
+    worth      the worth of the credit that has reached it (webcrawl.policies.importance), or None
+    sunk       the number of levels by which it sinks with its pattern (webcrawl.policies.pattern_records)
     """
 
     url: str
     path: str
     depth: int = 1
-    found_on: str = ""
+    source: str = ""
     now: float = 0.0
     text: str = ""
     modified: float | None = None
@@ -78,7 +78,7 @@ class Term(ABC):
         return cls()
 
 
-class Part(NamedTuple):
+class WeighedTerm(NamedTuple):
     """One term of a weight."""
 
     name: str
@@ -90,7 +90,7 @@ class Part(NamedTuple):
 class Weighed:
     """The weight of a URL with its terms, and its level. `matched`: the expressions of URL_LEVELS that it matches."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[WeighedTerm, ...]
     weight: float
     level: int
     matched: tuple[str, ...] = ()
@@ -128,7 +128,9 @@ class Prioritizer:
 
     def weighed(self, prospect: Prospect) -> Weighed:
         """Returns the level of a link, and what it is made of."""
-        parts = tuple(Part(type(term).__name__, term.weight(prospect), term.why) for term in self.terms)
+        parts = tuple(
+            WeighedTerm(type(term).__name__, term.weight(prospect), term.why) for term in self.terms
+        )
         weight = sum(part.weight for part in parts)
         matched = () if self.levels is None else self.levels.matching(prospect.url)
         return Weighed(parts, weight, self.level(prospect), matched)

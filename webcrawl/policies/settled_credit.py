@@ -14,18 +14,18 @@ import numpy.typing as npt
 
 from webcrawl.policies.importance import LAMBDA_PART
 
-Places: TypeAlias = npt.NDArray[np.integer[Any]]
+Indices: TypeAlias = npt.NDArray[np.integer[Any]]
 Reals: TypeAlias = npt.NDArray[np.float64]
 
 _TOLERANCE = 1e-4
 """The part of all credit that may still move in a round."""
 _MOST_ROUNDS = 100
-"""So many leave less than that part unsettled, because a tenth of it goes to Lambda in each round."""
+"""After so many rounds, less than that part is unsettled, because a tenth of it goes to Lambda in each round."""
 _BLOCK = 1 << 20
 """Links that are followed at once; each takes some 30 bytes."""
 
 
-def settled(first: Places, targets: Places) -> Reals:
+def settled(first: Indices, targets: Indices) -> Reals:
     """Returns what links bring to each page in the settled state, as a multiple of the mean credit of a page.
 
     Page p links to the pages `targets[first[p]:first[p + 1]]`, each once. Pages without links give all to Lambda, and
@@ -49,7 +49,7 @@ def settled(first: Places, targets: Places) -> Reals:
     return brought
 
 
-def _blocks(first: Places) -> list[tuple[int, int]]:
+def _blocks(first: Indices) -> list[tuple[int, int]]:
     """Divides the pages into ranges with about _BLOCK links each."""
     pages, blocks, start = len(first) - 1, list[tuple[int, int]](), 0
     while start < pages:

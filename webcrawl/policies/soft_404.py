@@ -40,7 +40,7 @@ class Print(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class UnknownPathAnswer:
     """What a host answered to a path that cannot exist.
 
     status   of the response, or NO_ANSWER

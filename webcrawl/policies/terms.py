@@ -104,7 +104,7 @@ class DateInUrl(Term):
 
 @lru_cache(maxsize=1024)
 def _weight_of_date(year: str, _: str, month: str, day: str | None, today: int) -> float:
-    """Returns the weight of a date that was found in a URL; `today`: days since 1970."""
+    """Returns the weight of a date in a URL; `today`: days since 1970."""
     try:
         first = date(int(year), int(month), int(day or 1)).toordinal() - _EPOCH
     except ValueError:  # 31 April
@@ -116,7 +116,7 @@ def _weight_of_date(year: str, _: str, month: str, day: str | None, today: int) 
 
 
 class AnchorWords(Term):
-    """The sum of the weights of all expressions of ANCHOR_WORDS that are found in the text of the link."""
+    """The sum of the weights of all expressions of ANCHOR_WORDS that match the text of the link."""
 
     why = "The operator knows which words lead to good pages: ANCHOR_WORDS."
     needs_text = True
@@ -134,8 +134,8 @@ class AnchorWords(Term):
         text = prospect.text
         if not text:
             return 0.0
-        found = sum(weight for word, weight in self._words if word.search(text))
-        return min(max(found, -_MOST_WORDS), _MOST_WORDS)
+        total = sum(weight for word, weight in self._words if word.search(text))
+        return min(max(total, -_MOST_WORDS), _MOST_WORDS)
 
 
 class Freshness(Term):

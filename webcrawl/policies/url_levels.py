@@ -32,13 +32,13 @@ class UrlLevels:
 
     def change(self, url: str, level: int) -> int:
         """Returns the level of a URL that would have this one without the rules."""
-        found = self._patterns.found(url)
-        if not found:
+        matching = self._patterns.found(url)
+        if not matching:
             return level
         base: int | None = None
         shift = 0
-        for place in found:
-            change = self._rules[place].level
+        for number in matching:
+            change = self._rules[number].level
             if isinstance(change, str):
                 shift += int(change)
             elif base is None:
@@ -47,4 +47,4 @@ class UrlLevels:
 
     def matching(self, url: str) -> tuple[str, ...]:
         """Returns the rules that match a URL, as they are written in settings."""
-        return tuple(str(self._rules[place]) for place in self._patterns.found(url))
+        return tuple(str(self._rules[number]) for number in self._patterns.found(url))

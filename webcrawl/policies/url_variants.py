@@ -33,7 +33,7 @@ _LONGEST_NAME = 64
 
 
 class Variant(NamedTuple):
-    """What one rule makes of a path and query; `value` is that of the parameter it drops."""
+    """What one rule makes of a path and query; `value` is the value of the parameter that it drops."""
 
     rule: str
     path: str
@@ -83,7 +83,7 @@ def without_parameters(path: str, names: set[str]) -> str:
 
 
 def without_ending(rule: str, path: str) -> str | None:
-    """Returns a path without query that does not name the index page, or has no slash at its end; None if it is so."""
+    """Returns a path without the name of the index page, or without the slash at its end; None if it has none."""
     if rule == INDEX:
         match = _INDEX_PAGE.search(path)
         return path[: match.start()] if match else None
@@ -91,7 +91,7 @@ def without_ending(rule: str, path: str) -> str | None:
 
 
 def simpler_host(rule: str, host: str) -> str | None:
-    """Returns a host without "www.", or with https unless it has a port; None if it is so."""
+    """Returns a host without "www.", or with https unless it has a port; None if that changes nothing."""
     scheme, mark, name = host.partition("://")
     if rule == WWW:
         return f"{scheme}{mark}{name.removeprefix(WWW)}" if name.startswith(WWW) else None
@@ -100,7 +100,10 @@ def simpler_host(rule: str, host: str) -> str | None:
 
 @lru_cache(maxsize=1 << 12)
 def site_of(host: str) -> str:
-    """Returns what hosts have in common that differ by host rules only: the name, or scheme, name and port."""
+    """Returns the site of a host, which hosts share that differ by host rules only.
+
+    It is a name, or scheme, name and port.
+    """
     scheme, mark, name = host.partition("://")
     name = name.removeprefix(WWW)
     return f"{scheme}{mark}{name}" if ":" in name or scheme not in ("http", "https") else name
@@ -110,7 +113,7 @@ def hosts_of(site: str) -> list[str]:
     """Returns the hosts of a site, the simplest first; reverses `site_of`."""
     scheme, mark, name = site.rpartition("://")
     schemes = [scheme] if mark else ["https", "http"]
-    return [f"{one}://{prefix}{name}" for one in schemes for prefix in ("", WWW)]
+    return [f"{scheme}://{prefix}{name}" for scheme in schemes for prefix in ("", WWW)]
 
 
 def kind_of(host: str) -> int:

@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from webcrawl.crawler.errors import RequestRefused
-from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
+from webcrawl.crawler.scheduling.start_urls import StartURLFeeding, is_fed
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.summary import Summary
 from webcrawl.documents.values import printable
@@ -93,7 +93,7 @@ class TemporaryScheduler(FrontierScheduler):
         if self._tasks is None:
             TemporaryScheduler.unanswered += 1
 
-    def _feed(self, worker: Worker) -> Feeding | None:
+    def _feed(self, worker: Worker) -> StartURLFeeding | None:
         return None
 
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import xxhash
+from cachetools import FIFOCache
 
 from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier.unknown_paths import UnknownPaths
 from webcrawl.page import Page
-from webcrawl.policies.soft_404 import LEAST_PAGES, Answer, Print, is_shell, may_be_error
+from webcrawl.policies.soft_404 import LEAST_PAGES, Print, UnknownPathAnswer, is_shell, may_be_error
 
 _MOST_HOSTS = 10_000
 _MOST_COPIES = 64
 
-Ask = Callable[[Page], Awaitable[Answer | None]]
+Ask = Callable[[Page], Awaitable[UnknownPathAnswer | None]]
 """Asks the host of a page for a path that cannot exist; returns None if the crawl ends before."""
 
 Retry = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
@@ -32,12 +32,13 @@ class _Host:
     """What this worker knows of a host.
 
     prints   three numbers for each page, until `answer` is known
-    copies   payloads of error pages; copies of them are not read again
+    copies   payloads of error pages; copies of these pages are not read again
     looked   the engine was asked for an answer that another worker may have got
+    turn     held while the host is asked
     """
 
     prints: array[int] = field(default_factory=lambda: array("Q"))
-    answer: Answer | None = None
+    answer: UnknownPathAnswer | None = None
     copies: set[int] = field(default_factory=set)
     looked: bool = False
     turn: asyncio.Lock | None = None
@@ -50,8 +51,8 @@ class _Host:
 class Soft404s:
     """Judges the pages of hosts.
 
-    It remembers up to 20 pages of each host, as 24 bytes each, and asks at the next one. Of the hosts that were seen
-    longest ago it forgets the pages and begins again; their answers are in the engine.
+    It remembers up to 20 pages of each host, as 24 bytes each, and asks the host at the next page. It forgets the pages
+    of the hosts that were seen longest ago, and begins again with them; their answers are in the engine.
 
     distance          of SimHashes that count as near
     until_available   how calls of the engine are repeated
@@ -63,7 +64,7 @@ class Soft404s:
         self._distance = distance
         self._until_available = until_available
         self._older = older
-        self._hosts: OrderedDict[str, _Host] = OrderedDict()
+        self._hosts = FIFOCache[str, _Host](_MOST_HOSTS)
 
     def is_awaited(self, page: Page) -> bool:
         """Whether the links of a page wait until it is judged: its host may have asked for a path, or will now."""
@@ -89,13 +90,13 @@ class Soft404s:
             await self._learn(host, page, look, ask)
         if host.answer is None or not host.answer.is_page or not may_be_error(page.final_url):
             return False
-        found = look.payload in host.copies or host.answer.is_error(look, self._distance)
-        if found and len(host.copies) < _MOST_COPIES:
+        is_error = look.payload in host.copies or host.answer.is_error(look, self._distance)
+        if is_error and len(host.copies) < _MOST_COPIES:
             host.copies.add(look.payload)
-        return found
+        return is_error
 
     async def is_error_redirect(self, page: Page) -> bool:
-        """Whether a redirect leads to the place to which its host redirects paths that cannot exist."""
+        """Whether a redirect has the target to which its host redirects paths that cannot exist."""
         if (host := self._hosts.get(page.host)) is None:
             return False
         if host.answer is None and host.turn is not None:
@@ -107,13 +108,7 @@ class Soft404s:
         return answer is not None and answer.target == page.final_url != "" and may_be_error(page.url)
 
     def _host(self, name: str) -> _Host:
-        host = self._hosts.get(name)
-        if host is None:
-            host = self._hosts[name] = _Host()
-            if len(self._hosts) > _MOST_HOSTS:
-                self._hosts.popitem(last=False)
-        else:
-            self._hosts.move_to_end(name)
+        host = self._hosts[name] = self._hosts.get(name) or _Host()  # now the newest
         return host
 
     async def _learn(self, host: _Host, page: Page, look: Print, ask: Ask | None) -> None:
@@ -133,7 +128,7 @@ class Soft404s:
                 host.answer = await self._known(page.host) or await self._asked(host, page, ask)
             host.prints = array("Q")
 
-    async def _asked(self, host: _Host, page: Page, ask: Ask) -> Answer | None:
+    async def _asked(self, host: _Host, page: Page, ask: Ask) -> UnknownPathAnswer | None:
         if not await self._until_available(lambda: self._paths.claim(page.host)):
             return None
         answer = await ask(page)
@@ -144,13 +139,13 @@ class Soft404s:
         numbers = host.prints
         pages = [Print(*numbers[start : start + 3]) for start in range(0, len(numbers), 3)]
         if answer.page is not None and is_shell(pages, answer.page, self._distance):
-            answer = Answer(answer.status, shell=True)
+            answer = UnknownPathAnswer(answer.status, shell=True)
         await self._until_available(lambda: self._paths.keep(page.host, answer))
         return answer
 
-    async def _known(self, host: str) -> Answer | None:
-        found: Answer | None = await self._until_available(lambda: self._paths.of(host))
-        return found
+    async def _known(self, host: str) -> UnknownPathAnswer | None:
+        answer: UnknownPathAnswer | None = await self._until_available(lambda: self._paths.of(host))
+        return answer
 
 
 def payload_print(digest: str | None) -> int:

@@ -11,7 +11,7 @@ from tests.scraped import Scraped, check_by_promtool
 from webcrawl.crawler import worker_metrics
 from webcrawl.metrics.crawl import GAUGES
 from webcrawl.metrics.exposition import exposition
-from webcrawl.metrics.families import CRAWL, WORKER, Family, Sample
+from webcrawl.metrics.families import CRAWL, WORKER, Family, MetricSample
 from webcrawl.metrics.observations import Histogram
 from webcrawl.metrics.processes import child_memory
 from webcrawl.metrics.totals import CAUSES, DEAD, FAMILIES, MOST_VALUES, samples_of
@@ -32,9 +32,9 @@ def counters(totals: dict[str, int]) -> Scraped:
     return Scraped(exposition({"docs": samples_of(CRAWL, totals)}).text.decode())
 
 
-def one_of(family: Family) -> Sample:
+def one_of(family: Family) -> MetricSample:
     value = Histogram() if family.kind == "histogram" else 1.0
-    return Sample(family, value, tuple(f"any {label}" for label in family.labels))
+    return MetricSample(family, value, tuple(f"any {label}" for label in family.labels))
 
 
 def test_names_and_kinds_follow_the_conventions() -> None:

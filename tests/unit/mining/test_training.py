@@ -18,7 +18,7 @@ from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
 from webcrawl.mining.training import Examples, learn
 from webcrawl.mining.workspace import Workspace
-from webcrawl.policies.learned_value import BITS, LearnedValue, features
+from webcrawl.policies.learned_value import BITS, ValueModel, features
 
 HOST = "http://a.example"
 PAGES = [("url", pyarrow.string()), ("depth", pyarrow.int32()), ("referrer", pyarrow.string())]
@@ -39,7 +39,7 @@ def add(workspace: Workspace, values: dict[str, float | None], referrer: str | N
     )
 
 
-def level(value: LearnedValue, path: str, text: str = "") -> float:
+def level(value: ValueModel, path: str, text: str = "") -> float:
     return value.levels(features(HOST, path, 2, "", text))
 
 
@@ -105,7 +105,7 @@ def test_workers_compute_what_was_learned() -> None:
     for path, depth, text in urls:
         examples.add(HOST + path, depth, f"{HOST}/from", text, 1.0)
     learned = examples.matrix() @ np.array(table) + 0.5
-    value = LearnedValue("text", 0.5, table)
+    value = ValueModel("text", 0.5, table)
     found = [value.score(features(HOST, path, depth, f"{HOST}/from", text)) for path, depth, text in urls]
     assert found == pytest.approx(list(learned), abs=1e-4)
 

@@ -12,12 +12,12 @@ import pytest
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.mining.weights_file import NAME, WeightsFile
-from webcrawl.policies.learned_value import BITS, LearnedValue
+from webcrawl.policies.learned_value import BITS, ValueModel
 from webcrawl.policies.mined import Mined
 from webcrawl.worker import changed_files as module
 from webcrawl.worker.changed_files import MinedChanges
 
-FIRST, SECOND = Mined("1"), Mined("2", LearnedValue("text", 0.5, array("f", bytes(4 << BITS))))
+FIRST, SECOND = Mined("1"), Mined("2", ValueModel("text", 0.5, array("f", bytes(4 << BITS))))
 
 
 def file_in(folder: Path) -> WeightsFile:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as some
 
-from webcrawl.policies.learned_value import BITS, MOST_LEVELS, LearnedValue, bucket, even, features
+from webcrawl.policies.learned_value import BITS, MOST_LEVELS, ValueModel, bucket, even, features
 from webcrawl.policies.mined import Mined
 from webcrawl.policies.mined_terms import LearnedValue as Term
 from webcrawl.policies.priorities import Prospect
@@ -24,10 +24,10 @@ HOST, PATH, PAGE = (
 
 
 @cache
-def model() -> LearnedValue:
+def model() -> ValueModel:
     dice = random.Random(1)
     weights = [dice.gauss(0, 0.1) if dice.random() < 0.2 else 0.0 for _ in range(1 << BITS)]
-    return LearnedValue("text", 0.25, array("f", weights))
+    return ValueModel("text", 0.25, array("f", weights))
 
 
 @cache
@@ -128,7 +128,7 @@ def test_an_incomplete_file_is_found(length: int) -> None:
     ],
 )
 def test_weights_that_cannot_be_used_are_refused(change: dict[str, Any]) -> None:
-    class Wrong(LearnedValue):
+    class Wrong(ValueModel):
         def as_dict(self) -> dict[str, Any]:
             return super().as_dict() | change
 

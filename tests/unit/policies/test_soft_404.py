@@ -7,24 +7,33 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given, strategies as st
 
-from webcrawl.policies.soft_404 import Answer, Print, impossible, is_shell, may_be_error, text_print
+from webcrawl.policies.soft_404 import (
+    Print,
+    UnknownPathAnswer,
+    impossible,
+    is_shell,
+    may_be_error,
+    text_print,
+)
 
 WORD = "q" * 24
 numbers = st.integers(0, 2**64 - 1)
 prints = st.builds(Print, numbers, numbers, numbers)
 answers = st.one_of(
-    st.builds(Answer, st.integers(0, 599)),
-    st.builds(Answer, st.just(200), prints),
+    st.builds(UnknownPathAnswer, st.integers(0, 599)),
+    st.builds(UnknownPathAnswer, st.just(200), prints),
     st.builds(
-        Answer, st.integers(300, 308), target=st.sampled_from(["http://a.test/", "http://a.test/x?y=1"])
+        UnknownPathAnswer,
+        st.integers(300, 308),
+        target=st.sampled_from(["http://a.test/", "http://a.test/x?y=1"]),
     ),
-    st.builds(Answer, st.just(200), shell=st.just(True)),
+    st.builds(UnknownPathAnswer, st.just(200), shell=st.just(True)),
 )
 
 
 @given(answers)
-def test_an_answer_is_read_as_it_was_written(answer: Answer) -> None:
-    assert Answer.decoded(answer.encoded()) == answer
+def test_an_answer_is_read_as_it_was_written(answer: UnknownPathAnswer) -> None:
+    assert UnknownPathAnswer.decoded(answer.encoded()) == answer
     assert answer.about()
 
 
@@ -48,7 +57,7 @@ def test_unknown_parts_are_like_nothing() -> None:
 
 
 @given(answers, prints)
-def test_only_an_answer_with_a_page_makes_errors(answer: Answer, page: Print) -> None:
+def test_only_an_answer_with_a_page_makes_errors(answer: UnknownPathAnswer, page: Print) -> None:
     assert answer.is_page or not answer.is_error(page, 64)
     if answer.page is not None:
         assert answer.is_error(answer.page, 0) == any(answer.page)

@@ -99,7 +99,7 @@ def _has_constructor_of_its_own(kind: type) -> bool:
 
 def _loaded(module: str, name: str) -> type | None:
     """A class by its names, if its module is loaded; looks only into dicts, because a module's getattr may import."""
-    found: Any = sys.modules.get(module)
+    owner: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = None if found is None else vars(found).get(part)
-    return found if isinstance(found, type) else None
+        owner = None if owner is None else vars(owner).get(part)
+    return owner if isinstance(owner, type) else None

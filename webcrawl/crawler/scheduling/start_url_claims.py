@@ -55,7 +55,7 @@ return #claims
 """
 
 
-class Claims:
+class StartURLClaims:
     """The claims of one worker on one list. `server` is a blocking client: call all methods in a thread."""
 
     def __init__(self, server: Any, key: str, kind: Kind, crawl: str, worker: str) -> None:
@@ -68,7 +68,7 @@ class Claims:
         """Whether there are claims that are not settled."""
 
     @classmethod
-    def of(cls, spider: Any, crawl: str, worker: str) -> Claims | None:
+    def of(cls, spider: Any, crawl: str, worker: str) -> StartURLClaims | None:
         """The claims for a RedisSpider; None if it overrides how its list is read."""
         server, fetch = getattr(spider, "server", None), getattr(spider, "fetch_data", None)
         ways: dict[Kind, Any] = {

@@ -10,7 +10,7 @@ from typing import Any, cast
 from scrapy import Request
 from scrapy.crawler import Crawler
 
-from webcrawl.crawler.scheduling.start_url_claims import Claims
+from webcrawl.crawler.scheduling.start_url_claims import StartURLClaims
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import InvalidURL
@@ -33,7 +33,7 @@ def is_fed(spider: Any) -> bool:
     return hasattr(spider, "redis_key") and hasattr(spider, "next_requests")
 
 
-class Feeding:
+class StartURLFeeding:
     """Crawls the URLs that are pushed to the spider's list, which it reads twice a second until `end`.
 
     An entry is removed from the server when the frontier has it. Entries that a dead worker read are put back.
@@ -45,9 +45,11 @@ class Feeding:
         self._worker = worker
         self._spider = cast(Any, crawler.spider)
         self._ending = asyncio.Event()
-        self._found: int | None = None
+        self._discovered: int | None = None
         """The worker's number of discovered URLs after the last batch was added."""
-        self._claims = Claims.of(self._spider, session.connection.keys.crawl, session.connection.worker)
+        self._claims = StartURLClaims.of(
+            self._spider, session.connection.keys.crawl, session.connection.worker
+        )
         if self._claims:
             self._spider.fetch_data = self._claims.take
         else:
@@ -73,10 +75,10 @@ class Feeding:
         """Drop the claims once the frontier has their URLs."""
         claims = self._claims
         if claims and claims.outstanding and not self._is_between:
-            self._found = self._worker.intake.total if self._found is None else self._found
-            if self._worker.intake.sent >= self._found:
+            self._discovered = self._worker.intake.total if self._discovered is None else self._discovered
+            if self._worker.intake.sent >= self._discovered:
                 await asyncio.to_thread(claims.settle)
-                self._found = None
+                self._discovered = None
 
     async def _run(self) -> None:
         turn = 0
@@ -103,7 +105,9 @@ class Feeding:
             requests = await asyncio.to_thread(lambda: list(self._read()))
             try:
                 # before the frontier has the URLs, because any worker may lease them then
-                await self._session.scope.admit_seeds(filter(_is_valid, (one.url for one in requests)))
+                await self._session.scope.admit_seeds(
+                    filter(_is_valid, (request.url for request in requests))
+                )
             finally:
                 for request in requests:
                     self._crawler.engine.crawl(request)

@@ -30,7 +30,7 @@ _TICKET = "local"
 """Key of an `extra` that marks a placeholder."""
 
 _MOST_REASONS = 100
-"""Of further reasons why requests cannot be stored, none is logged."""
+"""Reasons why requests cannot be stored that are logged at most."""
 
 
 class Ticket(NamedTuple):
@@ -59,7 +59,7 @@ class HeldRequests:
         self._worker = worker
         self._want = want
         self._requests: dict[str, _Held] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
 
     def hold(
         self,
@@ -84,7 +84,7 @@ class HeldRequests:
         candidate = to_candidate(stand_in, spider, canonicalizer, level)
         number, callback, reason = uuid.uuid4().hex, _callback_of(request), str(error or "")
         if error is not None:
-            self._tell(callback, reason)
+            self._warn(callback, reason)
         self._requests[number] = _Held(request, candidate.host, callback)
         self._want(candidate.host, 1)
         placeholder = {_TICKET: number, "worker": self._worker, "callback": callback, "reason": reason}
@@ -107,9 +107,9 @@ class HeldRequests:
         """The number of held requests of each callback, most first."""
         return Counter(dict(Counter(held.callback for held in self._requests.values()).most_common()))
 
-    def _tell(self, callback: str, reason: str) -> None:
-        if (callback, reason) not in self._told and len(self._told) < _MOST_REASONS:
-            self._told.add((callback, reason))
+    def _warn(self, callback: str, reason: str) -> None:
+        if (callback, reason) not in self._logged and len(self._logged) < _MOST_REASONS:
+            self._logged.add((callback, reason))
             logger.warning(
                 "Requests for %s stay in this process and are lost if it ends: %s", callback, reason
             )

@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 
-from webcrawl.crawler.scheduling.start_urls import Feeding
+from webcrawl.crawler.scheduling.start_urls import StartURLFeeding
 from webcrawl.crawler.session import Session
 from webcrawl.worker.worker import Worker
 
@@ -50,7 +50,7 @@ class Backlog:
         return self._backlog
 
 
-def feeding_of(spider: Listed, crawled: list[str], *, backlog: int = 0) -> Feeding:
+def feeding_of(spider: Listed, crawled: list[str], *, backlog: int = 0) -> StartURLFeeding:
     engine = SimpleNamespace(crawl=lambda request: crawled.append(request.url))
     crawler = cast("Crawler", SimpleNamespace(spider=spider, engine=engine))
     keys = SimpleNamespace(crawl="listed")
@@ -58,7 +58,7 @@ def feeding_of(spider: Listed, crawled: list[str], *, backlog: int = 0) -> Feedi
     scope = SimpleNamespace(admit_seeds=AsyncMock())
     session = cast("Session", SimpleNamespace(connection=connection, scope=scope))
     worker = cast("Worker", SimpleNamespace(is_registered=True, intake=Backlog(backlog)))
-    return Feeding(crawler, session, worker)
+    return StartURLFeeding(crawler, session, worker)
 
 
 def test_batch_being_read_is_crawled_when_the_spider_ends() -> None:

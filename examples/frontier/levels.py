@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import OpenedCrawlCommand
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.frontier import priority_of_level
 from webcrawl.opened import host_named
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 async def levels(frontier: Frontier, host: str) -> dict[int, int]:
     """The number of queued URLs of a host at each priority, the highest priority first."""
     keys = frontier.keys.queue(frontier.keys.shard(host))
-    flat = await frontier.engine.run(Call("levels", keys, (host,)))
-    return {priority_of_level(level): urls for level, urls in zip(flat[::2], flat[1::2], strict=True)}
+    rows = await frontier.engine.run(script_call("levels", keys, host=host))
+    return {priority_of_level(row.level): row.urls for row in rows}
 
 
 class Command(OpenedCrawlCommand):

@@ -15,7 +15,7 @@ from tests.frontier.contents import Contents, Row
 from tests.frontier.draws import BLAMES, BRIEF, HOSTS, HOUR, SIBLINGS, jumps
 from tests.model import Entry, Hosts, ModelFrontier
 from webcrawl.engine.keys import Keys, failures_field
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.tails import Tails
 
@@ -142,7 +142,7 @@ class Machine(RuleBasedStateMachine):
 
     def times_now(self) -> dict[str, int]:
         """The time as the scripts see it."""
-        calls = [Call("time", [prefix], ()) for prefix in self.prefixes]
+        calls = [script_call("time", [prefix]) for prefix in self.prefixes]
         return dict(zip(self.prefixes, self.run(self.engine.run_all(calls)), strict=True))
 
     @invariant()

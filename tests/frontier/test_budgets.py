@@ -92,7 +92,7 @@ async def test_the_hosts_of_a_domain_that_sank_take_turns(frontier: Frontier) ->
 async def test_workers_count_the_hosts_of_all_shards(
     frontier_of: Callable[..., Frontier], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webcrawl.frontier.ledger._TELL_SECONDS", 0.0)
+    monkeypatch.setattr("webcrawl.frontier.ledger._SHARE_SECONDS", 0.0)
     frontier = frontier_of(shards=4)
     await sink(frontier, TRAP, HONEST)
     await leased(frontier)

@@ -28,7 +28,7 @@ from tests.frontier.turns import use_turns_and_budgets
 from webcrawl.dupefilter import CompactDupeFilter
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call, script_source
+from webcrawl.engine.scripts import script_call, script_source
 from webcrawl.errors import EngineError, EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, Lease, Settlement
 from webcrawl.frontier.ends import last_end, note_end
@@ -107,7 +107,14 @@ async def use_the_crawl_and_its_indexes(crawl: Crawl) -> None:
     assert await Publisher(crawl.engine, crawl.keys, 10).publish({"url": "u1"})
     assert (
         await crawl.engine.run(
-            Call("keep_cookies", [crawl.keys.cookies("a.test")], ("jar", b"cookies", 10, 99))
+            script_call(
+                "keep_cookies",
+                [crawl.keys.cookies("a.test")],
+                field="jar",
+                cookies=b"cookies",
+                most_jars=10,
+                most_bytes=99,
+            )
         )
         == 1
     )
@@ -129,7 +136,8 @@ async def use_leases(frontier: Frontier) -> list[Lease]:
     assert await frontier.reap(everything=True) == (30, 0)
     await use_turns_and_budgets(frontier)
     for shard in range(frontier.keys.shards):
-        assert await frontier.engine.run(Call("regain", frontier.keys.queue(shard), ("other", 1, 1000))) == []
+        call = script_call("regain", frontier.keys.queue(shard), caller="other", number=1, lease_ms=1000)
+        assert await frontier.engine.run(call) == []
     return leases
 
 

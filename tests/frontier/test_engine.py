@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.frontier.powercut import PowerCut
 from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.connections import Words
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call, script_source
+from webcrawl.engine.scripts import script_call, script_source
 from webcrawl.errors import ConfigurationError, EngineError, EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier
 
@@ -134,7 +133,13 @@ async def test_replies_of_a_pipeline_keep_the_order_of_the_calls(
         valkey.hset(frontier.keys.dead(shard), "url", "x")
         valkey.script_flush()
         calls.append(
-            Call("claim_payload", [f"{frontier.keys.queue(shard)[0]}sum:0"], ("sum", f"1.0 {shard}", 1))
+            script_call(
+                "claim_payload",
+                [f"{frontier.keys.queue(shard)[0]}sum:0"],
+                checksum="sum",
+                page=f"1.0 {shard}",
+                seconds=1,
+            )
         )
     assert await frontier.engine.run_all(calls) == [f"?1.0 {shard}".encode() for shard in range(8)]
 
@@ -236,17 +241,6 @@ async def test_calls_are_retried_until_the_crawl_ends(
     ending.set()
     with pytest.raises(EngineUnavailable):
         await asyncio.wait_for(waiting, 20)
-
-
-def test_scripts_begin_with_their_keys_arguments_and_reply() -> None:
-    folder = Path(__file__).parent.parent.parent / "webcrawl" / "engine" / "lua"
-    scripts = sorted(folder.glob("*.lua"))
-    assert scripts
-    for script in scripts:
-        head = script.read_text().split("\n\n")[0]
-        assert "-- KEYS[1]" in head and "-- ARGV" in head and "-- reply" in head, script.name
-        own = re.sub(r"\A#!lua flags=.*\n", "", script.read_text())
-        assert script_source(script.stem)[1].endswith(own)
 
 
 def test_keys_of_a_shard_share_a_hash_tag() -> None:

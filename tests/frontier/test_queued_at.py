@@ -17,7 +17,7 @@ from tests.frontier.copying import copied
 from tests.frontier.listed import change, set_urls
 from tests.frontier.pages import all_done, page, tree
 from tests.frontier.spilling import numbered, serve, spilling
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.frontier import SAMPLE, Candidate, Crawl, Frontier, LeasedURL, Settlement
 from webcrawl.frontier.credit import number_of, queue_again
 from webcrawl.frontier.entry import queued_at_of, without_time
@@ -102,9 +102,11 @@ async def test_a_worker_observes_the_waits_of_the_sample(frontier_of: Frontiers)
 async def test_a_wait_lasts_from_when_the_url_was_queued_until_it_is_handed_out(frontier: Frontier) -> None:
     """These were queued an hour ago, as their entries say."""
     began, urls = time.time(), [page(url) for url in numbered(40)]
-    entries = [part for one in urls for part in ("", one.entry(began - 3600))]
-    call = Call(
-        "add", frontier.keys.queue(frontier.keys.shard(urls[0].host)), (urls[0].host, 40, "", "", *entries)
+    call = script_call(
+        "add",
+        frontier.keys.queue(frontier.keys.shard(urls[0].host)),
+        host={"host": [urls[0].host], "urls": [40], "rise": [""], "over": [""]},
+        url={"mark": [""] * 40, "entry": [url.entry(began - 3600) for url in urls]},
     )
     await frontier.engine.run(call)
     observed = Observations()
@@ -176,9 +178,24 @@ async def test_a_url_that_importance_moves_up_has_waited_since_it_was_found(
         replaced(fingerprint, 5, 3).entry(found, timed=True),
     )
     mark = frontier.keys.mark(HOST, fingerprint)
-    await frontier.engine.run(Call("add", queue, (HOST, 1, 0, "", mark, entry)))
+    add = script_call(
+        "add",
+        queue,
+        host={"host": [HOST], "urls": [1], "rise": [0], "over": [""]},
+        url={"mark": [mark], "entry": [entry]},
+    )
+    await frontier.engine.run(add)
     number = number_of(f"{HOST}/")
-    assert await frontier.engine.run(Call("receive", [queue[0]], ("p", 1, 0, 0, number, 2**30))) is not None
+    receive = script_call(
+        "receive",
+        [queue[0]],
+        purse="p",
+        number=1,
+        others=0,
+        pool=0,
+        url={"number": [number], "credit": [2**30]},
+    )
+    assert await frontier.engine.run(receive) is not None
     assert await queue_again(*call, [replaced(fingerprint, 4, 9, rise=1)]) == 1
     assert await queue_again(*call, [replaced(fingerprint, 1, 9, rise=4)]) == 1
     url = await leased(frontier)

@@ -19,7 +19,7 @@ from scrapy.http import Response
 from scrapy.http.cookies import CookieJar
 
 from webcrawl.crawler.scheduling.values import pack, unpack
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.errors import StoreError, Unserializable
 from webcrawl.opened import Connection
 from webcrawl.urls.canonical import hostname, is_public_suffix, normalize, registered_domain
@@ -202,9 +202,15 @@ class Jars:
         if field is None:
             return
         shards, key = connection.keys.shards, connection.keys.cookies(part.site)
-        most = max(1, _MOST_SHARED // shards), max(1, _MOST_SHARED_BYTES // shards)
         async with part.lock:
-            call = Call("keep_cookies", [key], (field, part.dump(), *most))
+            call = script_call(
+                "keep_cookies",
+                [key],
+                field=field,
+                cookies=part.dump(),
+                most_jars=max(1, _MOST_SHARED // shards),
+                most_bytes=max(1, _MOST_SHARED_BYTES // shards),
+            )
             kept = await connection.retry_until_available(lambda: connection.engine.run(call))
         if not kept and not self._is_full:
             self._is_full = True

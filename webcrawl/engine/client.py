@@ -32,7 +32,7 @@ from webcrawl.engine.backoff import SHUTDOWN_SECONDS, Backoff
 from webcrawl.engine.cluster import Cluster
 from webcrawl.engine.connections import ConnectionPool
 from webcrawl.engine.replication import Command
-from webcrawl.engine.scripts import Call, script_source
+from webcrawl.engine.scripts import Call, script_header, script_source
 from webcrawl.engine.sentinel import SentinelPrimary
 from webcrawl.engine.server_url import ServerURL
 from webcrawl.errors import ConfigurationError, EngineError, EngineFull, EngineUnavailable
@@ -87,12 +87,12 @@ class Engine:
     async def check(self) -> None:
         """Raises EngineUnavailable or EngineError unless a supported server answers; any of several is enough."""
         failures = []
-        for place in range(max(1, len(self._servers.addresses)) if self._group is None else 1):
+        for number in range(max(1, len(self._servers.addresses)) if self._group is None else 1):
             try:
-                if place:
+                if number:
                     await self.client.aclose()
-                    self.client = self._connect(place)
-                return await self._check_server(place)
+                    self.client = self._connect(number)
+                return await self._check_server(number)
             except UNAVAILABLE as error:
                 failures.append(error)
         raise EngineUnavailable(
@@ -100,7 +100,7 @@ class Engine:
             f"{'; '.join(map(str, failures))}. Start it, or leave REDIS_URL empty to use the embedded server."
         ) from failures[-1]
 
-    async def _check_server(self, place: int) -> None:
+    async def _check_server(self, number: int) -> None:
         try:
             info = await self.client.info("server")
             if isinstance(self._group, SentinelPrimary):
@@ -108,8 +108,8 @@ class Engine:
             elif self._group is None:
                 if (await self.client.info("cluster")).get("cluster_enabled"):
                     await self._join_cluster()
-                elif not self._servers.names_one_server:
-                    host, port = self._servers.addresses[place]
+                elif not self._servers.is_single:
+                    host, port = self._servers.addresses[number]
                     raise ConfigurationError(
                         f"REDIS_URL {without_password(self.url)!r} names several servers, but {host}:{port} belongs to "
                         "no cluster: name one server, or sentinels (redis+sentinel://host,host/primary)"
@@ -133,29 +133,36 @@ class Engine:
         return script_source(name)
 
     async def run(self, call: Call) -> Any:
-        """Runs one script and returns its reply."""
+        """Runs one script and returns its reply, with the names of its fields; see webcrawl.engine.scripts."""
         return (await self.run_all([call]))[0]
 
     async def run_all(self, calls: Sequence[Call], *, some: bool = False) -> list[Any]:
         """Runs scripts, those on one server in one round trip; returns replies in the order of the calls.
 
-        With `some`, an exception of UNAVAILABLE is returned in the place of the missing reply instead of raised.
+        With `some`, an exception of UNAVAILABLE is returned instead of a missing reply, and not raised.
         """
         replies = await self._send(
-            [Command(one.keys[0], ("EVALSHA", self.script(one.script)[0], *_counted(one))) for one in calls]
+            [
+                Command(call.keys[0], ("EVALSHA", self.script(call.script)[0], *_counted(call)))
+                for call in calls
+            ]
         )
-        new = [place for place, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+        new = [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
         if new:  # the first run of a script on a server sends its text, which the server keeps
             texts = [
                 Command(
-                    calls[place].keys[0],
-                    ("EVAL", self.script(calls[place].script)[1], *_counted(calls[place])),
+                    calls[index].keys[0],
+                    ("EVAL", self.script(calls[index].script)[1], *_counted(calls[index])),
                 )
-                for place in new
+                for index in new
             ]
-            for place, reply in zip(new, await self._send(texts), strict=True):
-                replies[place] = reply
-        return _replies([call.script for call in calls], replies, some)
+            for index, reply in zip(new, await self._send(texts), strict=True):
+                replies[index] = reply
+        replies = _replies([call.script for call in calls], replies, some)
+        return [
+            reply if isinstance(reply, Exception) else script_header(call.script).unpacked(reply)
+            for call, reply in zip(calls, replies, strict=True)
+        ]
 
     async def change(self, key: str, command: str, *arguments: str | bytes | int) -> Any:
         """Runs one command that writes to `key`, as safely as a script."""
@@ -163,7 +170,7 @@ class Engine:
 
     async def change_all(self, commands: Sequence[Command]) -> list[Any]:
         """Runs several commands that write, those on one server in one round trip."""
-        return _replies([str(one.words[0]) for one in commands], await self._send(commands))
+        return _replies([str(command.words[0]) for command in commands], await self._send(commands))
 
     @property
     def is_cluster(self) -> bool:
@@ -189,11 +196,12 @@ class Engine:
         return max(0.0, float((await self.client.info("server"))["uptime_in_seconds"]) - 1.0)
 
     async def _send(self, commands: Sequence[Command]) -> list[Any]:
-        """Returns replies in order, with an exception in the place of each that failed."""
+        """Returns replies in order, with an exception for each command that failed."""
         try:
             if self._group is not None:
                 return await self._group.send(commands)
-            replies: list[Any] = await self.client.connection_pool.exchange([one.words for one in commands])
+            words = [command.words for command in commands]
+            replies: list[Any] = await self.client.connection_pool.exchange(words)
         except UNAVAILABLE as error:
             return [error] * len(commands)
         return [
@@ -210,7 +218,7 @@ class Engine:
 
     async def _join_cluster(self) -> None:
         """Continues with the cluster that the server belongs to."""
-        one = self.client
+        server = self.client
         nodes = [ClusterNode(host, port) for host, port in self._servers.addresses]
         options = {**self._options, **self._servers.options, "ssl": self._servers.tls}
         try:
@@ -218,10 +226,10 @@ class Engine:
         except (ValueError, TypeError, RedisClusterException) as error:
             raise self._wrong(error) from error
         self._group = Cluster(self.client)
-        await one.aclose()
+        await server.aclose()
 
-    def _connect(self, place: int) -> Any:
-        """Returns a client of the sentinels' primary, or of the server that is named at this place."""
+    def _connect(self, number: int) -> Any:
+        """Returns a client of the sentinels' primary, or of the server whose address has this number."""
         servers = self._servers
         options = {"max_connections": _MOST_CONNECTIONS, **self._options}
         try:
@@ -230,7 +238,7 @@ class Engine:
                 return self._group.client
             options |= servers.options
             if servers.addresses:
-                options["host"], options["port"] = servers.addresses[place]
+                options["host"], options["port"] = servers.addresses[number]
                 options["connection_class"] = SSLConnection if servers.tls else Connection
             else:
                 options["connection_class"] = UnixDomainSocketConnection
@@ -275,12 +283,12 @@ def _counted(call: Call) -> Sequence[str | bytes | int | float]:
 
 def _replies(names: Sequence[str], replies: list[Any], some: bool = False) -> list[Any]:
     """Raises the first exception among replies to these commands; with `some`, keeps those of UNAVAILABLE."""
-    for place, reply in enumerate(replies):
+    for index, reply in enumerate(replies):
         if isinstance(reply, Exception):
-            error = _engine_error(names[place], reply) if isinstance(reply, ResponseError) else reply
+            error = _engine_error(names[index], reply) if isinstance(reply, ResponseError) else reply
             if not (some and isinstance(error, UNAVAILABLE)):
                 raise error
-            replies[place] = error
+            replies[index] = error
     return replies
 
 

@@ -27,7 +27,7 @@ class Cluster:
         """A command failed, so other servers may have the slots now."""
 
     async def send(self, commands: Sequence[Command]) -> list[Any]:
-        """Returns replies in order, with an exception in the place of each that failed.
+        """Returns replies in order, with an exception for each command that failed.
 
         Raises an error of webcrawl.engine.client.UNAVAILABLE if no server answers. A command that failed with one may
         still have been executed.
@@ -36,19 +36,20 @@ class Cluster:
         todo: Iterable[int] = range(len(commands))
         for _ in range(_MOVES):
             await self._find_servers()
-            places: dict[ClusterNode, list[int]] = {}
-            for place in todo:
-                slot = self._client.keyslot(commands[place].key)
-                places.setdefault(self._client.nodes_manager.get_node_from_slot(slot), []).append(place)
+            by_server: dict[ClusterNode, list[int]] = {}
+            for index in todo:
+                slot = self._client.keyslot(commands[index].key)
+                by_server.setdefault(self._client.nodes_manager.get_node_from_slot(slot), []).append(index)
             asked = (
-                self._ask(server, [commands[place] for place in mine]) for server, mine in places.items()
+                self._ask(server, [commands[index] for index in indexes])
+                for server, indexes in by_server.items()
             )
-            for mine, answers in zip(places.values(), await asyncio.gather(*asked), strict=True):
-                for place, answer in zip(mine, answers, strict=True):
-                    replies[place] = answer
-            todo = [place for place, reply in enumerate(replies) if isinstance(reply, MovedError)]
-            for place in todo:
-                await self._client.nodes_manager.move_slot(replies[place])
+            for indexes, answers in zip(by_server.values(), await asyncio.gather(*asked), strict=True):
+                for index, answer in zip(indexes, answers, strict=True):
+                    replies[index] = answer
+            todo = [index for index, reply in enumerate(replies) if isinstance(reply, MovedError)]
+            for index in todo:
+                await self._client.nodes_manager.move_slot(replies[index])
             if not todo:
                 break
         self._astray = any(isinstance(reply, Exception) for reply in replies)
@@ -70,7 +71,7 @@ class Cluster:
             self._astray = False
 
     async def _ask(self, server: ClusterNode, commands: Sequence[Command]) -> list[Any]:
-        """Makes one round trip to one server; an exception takes the place of each reply that it prevented."""
+        """Makes one round trip to one server; an exception stands for each reply that it prevented."""
         replication = self._replications.get(server.name)
         if replication is None:
             replication = Replication(replicated=bool(self._client.get_replicas()))

@@ -18,7 +18,7 @@ class Memory(NamedTuple):
 async def memory(engine: Engine) -> Memory:
     """Asks all primaries; raises an error of webcrawl.engine.client.UNAVAILABLE."""
     client = engine.client
-    told = await client.info("memory", **({"target_nodes": client.PRIMARIES} if engine.is_cluster else {}))
-    infos = [told] if "used_memory" in told else list(told.values())
-    limits = [int(one["maxmemory"]) for one in infos]
-    return Memory(sum(int(one["used_memory"]) for one in infos), sum(limits) if all(limits) else 0)
+    info = await client.info("memory", **({"target_nodes": client.PRIMARIES} if engine.is_cluster else {}))
+    servers = [info] if "used_memory" in info else list(info.values())
+    limits = [int(server["maxmemory"]) for server in servers]
+    return Memory(sum(int(server["used_memory"]) for server in servers), sum(limits) if all(limits) else 0)

@@ -1,26 +1,52 @@
 """The Lua scripts in `webcrawl/engine/lua`: one file for each atomic step on the engine.
 
-A step is added as one file there, and run with `Call(<its name>, keys, arguments)`. A script includes only those
-functions of `lua/common` that it uses, because each one costs time whenever the script runs.
+The header of a script names its keys, its arguments and the fields of its reply, and both sides use these names:
+
+    header                     what the script finds before its first line
+
+    -- KEYS
+    --   P  the crawl's prefix
+    --   H  that of hosts      local P, H = KEYS[1], KEYS[2]
+    -- ARGV
+    --   host
+    --   #lease_ms             local host, lease_ms = ARGV[1], tonumber(ARGV[2])
+    -- each url                local n_url, and local function url_at(i), which returns the columns of a row:
+    --   index                 local index, verdict = url_at(i)
+    --   verdict
+    -- list entries            local entries = {...}
+    -- reply                   the script returns {level, lengths}
+    --   level
+    --   lengths
+
+In Python, arguments are packed by their names, and the fields of the reply are attributes:
+
+    call = script_call("name", keys, host=host, lease_ms=ms, url={"index": indexes, "verdict": verdicts}, entries=[])
+    (await engine.run(call)).level
+
+A reply that is an empty table is None. "reply each lease" declares a list of replies with these fields. A reply that
+declares no fields is returned as it is.
+
+A script includes only those functions of `lua/common` that it uses, because each one costs time whenever it runs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
-from functools import cache
+from collections import namedtuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib import resources
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+Argument: TypeAlias = str | bytes | int | float
+Columns: TypeAlias = Mapping[str, Sequence[Argument]]
+"""The rows of a group, as the values of each column."""
 
 
-class Call(NamedTuple):
-    """One run of a script: its file name in `lua` without ".lua", its keys and its arguments."""
-
-    script: str
-    keys: Sequence[str]
-    arguments: Sequence[str | bytes | int | float]
-
+_SECTION = re.compile(r"-- (KEYS|ARGV|each \w+|list \w+|reply each|reply)\b")
+_FIELDS = re.compile(r"--   (#?\w+(?:\.\.\.)?(?:, #?\w+)*)(?:  |$)")
 
 _COMMON = (
     "entries",
@@ -40,20 +66,196 @@ _COMMON = (
 """The files of `lua/common`; each uses only those before it."""
 
 
+class Call(NamedTuple):
+    """One run of a script: its file name in `lua` without ".lua", its keys, and its arguments in order."""
+
+    script: str
+    keys: Sequence[str]
+    arguments: Sequence[Argument]
+
+
+def script_call(
+    script: str, keys: Sequence[str], /, **arguments: Argument | Sequence[Argument] | Columns
+) -> Call:
+    """Returns the call of a script with these arguments; raises TypeError unless they are those of its header."""
+    return Call(script, keys, script_header(script).packed(keys, arguments))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Arguments that repeat: rows with columns ("each"), or values without ("list")."""
+
+    name: str
+    fields: tuple[str, ...]
+    """The columns of a row; a "#" marks a number."""
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(map(_name, self.fields))
+
+    @property
+    def width(self) -> int:
+        """How many arguments a row or a value is."""
+        return len(self.fields) or 1
+
+    def flat(self, rows: Any) -> list[Argument]:
+        """Returns the rows one after another; raises TypeError for unknown columns, ValueError for unequal ones."""
+        if not self.fields:
+            return list(rows)
+        if rows.keys() != set(self.columns):
+            raise TypeError(
+                f"the columns of {self.name} are {', '.join(self.columns)}, not {', '.join(rows)}"
+            )
+        flat: list[Argument] = [""] * (self.width * len(rows[self.columns[0]]))
+        for offset, column in enumerate(self.columns):
+            flat[offset :: self.width] = rows[column]
+        return flat
+
+    def prelude(self, before: str, end: str) -> Iterator[str]:
+        """Yields the Lua for the rows behind the argument number `before`, up to the argument number `end`."""
+        if not self.fields:
+            yield f"local {self.name} = {{unpack(ARGV, {before} + 1, {end})}}"
+            return
+        values = ", ".join(_value(field, f"at + {n}") for n, field in enumerate(self.fields, start=1))
+        yield f"local n_{self.name} = ({end} - {before}) / {self.width}"
+        yield f"local function {self.name}_at(i) local at = {before} + {self.width} * (i - 1) return {values} end"
+
+
+@dataclass(frozen=True)
+class Header:
+    """The names in the header of a script."""
+
+    script: str
+    keys: tuple[str, ...]
+    """One name that ends in "..." stands for any number of keys."""
+    fields: tuple[str, ...]
+    """The arguments in front of the groups; a "#" marks a number."""
+    groups: tuple[Group, ...]
+    """The first of two is preceded by the number of its rows."""
+    reply: tuple[str, ...]
+    is_list: bool
+    """Whether the reply is a list whose elements have the fields of `reply`."""
+
+    @classmethod
+    def parse(cls, script: str, text: str) -> Header:
+        """Reads the comment at the head of a script; raises ValueError if a section is missing."""
+        sections: dict[str, list[str]] = {}
+        fields: list[str] = []
+        for line in text.splitlines():
+            if not line.startswith(("--", "#!")):
+                break
+            if section := _SECTION.match(line):
+                fields = sections.setdefault(section[1], [])
+            elif names := _FIELDS.match(line):
+                fields += names[1].split(", ")
+        is_list = "reply each" in sections
+        reply = sections.pop("reply each" if is_list else "reply", None)
+        if reply is None or not sections.keys() >= {"KEYS", "ARGV"}:
+            raise ValueError(f"the header of {script}.lua must name KEYS, ARGV and reply")
+        keys, arguments = tuple(sections.pop("KEYS")), tuple(sections.pop("ARGV"))
+        groups = tuple(Group(name.partition(" ")[2], tuple(columns)) for name, columns in sections.items())
+        return cls(script, keys, arguments, groups, tuple(reply), is_list)
+
+    @cached_property
+    def single(self) -> tuple[str, ...]:
+        """The names of the arguments in front of the groups."""
+        return tuple(map(_name, self.fields))
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of all arguments and groups."""
+        return (*self.single, *(group.name for group in self.groups))
+
+    def packed(self, keys: Sequence[str], arguments: Mapping[str, Any]) -> list[Argument]:
+        """Returns the arguments in the order of the header; raises TypeError if the names differ."""
+        if not self._has(keys) or len(arguments) != len(self.fields) + len(self.groups):
+            raise self._mismatch(keys, arguments)
+        try:
+            packed: list[Argument] = [arguments[name] for name in self.single]
+            rows = [group.flat(arguments[group.name]) for group in self.groups]
+        except KeyError as error:
+            raise self._mismatch(keys, arguments) from error
+        for group, flat in zip(self.groups, rows, strict=True):
+            if group is not self.groups[-1]:
+                packed.append(len(flat) // group.width)
+            packed += flat
+        return packed
+
+    def unpacked(self, reply: Any) -> Any:
+        """Returns a reply with the names of its fields; None for an empty one."""
+        if not self.reply:
+            return reply
+        if self.is_list:
+            return [self._record(*fields) for fields in reply]
+        return self._record(*reply) if reply else None
+
+    def prelude(self) -> str:
+        """Returns the Lua that gives keys and arguments their names."""
+        values = ", ".join(f"KEYS[{n}]" for n, _ in enumerate(self.keys, start=1))
+        lines = [f"local {', '.join(self.keys)} = {values}"]
+        if self._many:
+            lines = [f"local {self.keys[0].removesuffix('...')} = KEYS"]
+        if self.fields:
+            values = ", ".join(_value(field, str(n)) for n, field in enumerate(self.fields, start=1))
+            lines.append(f"local {', '.join(self.single)} = {values}")
+        before, end = str(len(self.fields)), "#ARGV"
+        for group in self.groups:
+            if group is not self.groups[-1]:
+                before = f"{len(self.fields) + 1}"
+                end = f"end_{group.name}"
+                lines.append(f"local {end} = {before} + {group.width} * ARGV[{before}]")
+            lines += group.prelude(before, end)
+            before, end = end, "#ARGV"
+        return "\n".join(lines)
+
+    @property
+    def _many(self) -> bool:
+        return self.keys[0].endswith("...")
+
+    def _has(self, keys: Sequence[str]) -> bool:
+        return self._many or len(keys) == len(self.keys)
+
+    @cached_property
+    def _record(self) -> Any:
+        return namedtuple(f"{self.script}_reply", self.reply)
+
+    def _mismatch(self, keys: Sequence[str], arguments: Mapping[str, Any]) -> TypeError:
+        return TypeError(
+            f"{self.script}.lua has {len(self.keys)} keys and the arguments {', '.join(self.arguments)}; it was called "
+            f"with {len(keys)} keys and {', '.join(arguments)}"
+        )
+
+
+def _name(field: str) -> str:
+    return field.removeprefix("#")
+
+
+def _value(field: str, at: str) -> str:
+    return f"tonumber(ARGV[{at}])" if field.startswith("#") else f"ARGV[{at}]"
+
+
+@cache
+def script_header(name: str) -> Header:
+    """Returns the header of a script."""
+    return Header.parse(name, _read(name))
+
+
 @cache
 def script_source(name: str) -> tuple[str, str]:
-    """Returns (SHA-1, text) of a script, read by importlib because a deployed egg is imported zipped.
+    """Returns (SHA-1, text) of a script as the server gets it.
 
     A script that begins with `#!lua flags=allow-oom` frees memory or needs little, so a full server runs it too.
     """
-    folder = resources.files("webcrawl.engine") / "lua"
-    common = "\n\n".join((folder / "common" / f"{part}.lua").read_text() for part in _COMMON)
-    first, end, rest = (folder / f"{name}.lua").read_text().partition("\n")
-    if first.startswith("#!"):
-        text = f"{first}{end}{_with_dependencies(rest, common)}"
-    else:
-        text = _with_dependencies(f"{first}{end}{rest}", common)
+    common = "\n\n".join(_read(f"common/{part}") for part in _COMMON)
+    first, end, rest = _read(name).partition("\n")
+    flags, own = (first + end, rest) if first.startswith("#!") else ("", first + end + rest)
+    text = flags + _with_dependencies(f"{script_header(name).prelude()}\n{own}", common)
     return hashlib.sha1(text.encode()).hexdigest(), text
+
+
+def _read(name: str) -> str:
+    # by importlib, because a deployed egg is imported zipped
+    return (resources.files("webcrawl.engine") / "lua" / f"{name}.lua").read_text()
 
 
 def _with_dependencies(script: str, common: str) -> str:

@@ -60,14 +60,14 @@ class Sentinels:
         failures = []
         for client in list(self._clients):
             try:
-                found = await client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._primary)
+                address = await client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._primary)
             except (RedisError, OSError) as error:
                 failures.append(f"sentinel {self._names[client]}: {error}")
                 continue
-            if found:
+            if address:
                 self._clients.remove(client)
                 self._clients.insert(0, client)
-                host, port = found
+                host, port = address
                 return host.decode(), int(port)
             failures.append(f"sentinel {self._names[client]} watches no primary {self._primary!r}")
         raise RedisConnectionError("; ".join(failures))
@@ -115,7 +115,7 @@ class SentinelPrimary:
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     async def send(self, commands: Sequence[Command]) -> list[Any]:
-        """Returns replies in order, with an exception in the place of each that failed.
+        """Returns replies in order, with an exception for each command that failed.
 
         Raises an error of webcrawl.engine.client.UNAVAILABLE if the primary does not answer, or may have been replaced.
         A command that failed with one may still have been executed.

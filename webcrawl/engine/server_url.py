@@ -52,7 +52,7 @@ class ServerURL:
     """User and password of the sentinels, if they have any."""
 
     @property
-    def names_one_server(self) -> bool:
+    def is_single(self) -> bool:
         return self.primary is None and len(self.addresses) <= 1
 
     @classmethod
@@ -64,8 +64,8 @@ class ServerURL:
             authority, *rest = re.split("[/?#]", url.partition("://")[2], maxsplit=1)
             # otherwise the message would quote what looks like a port or a database
             is_cut = "@" in "".join(rest) and "@" not in authority
-            told = _UNESCAPED if is_cut else error
-            raise ConfigurationError(f"REDIS_URL {without_password(url)!r}: {told}") from None
+            problem = _UNESCAPED if is_cut else error
+            raise ConfigurationError(f"REDIS_URL {without_password(url)!r}: {problem}") from None
 
     @classmethod
     def _parse(cls, url: str) -> Self:
@@ -76,8 +76,8 @@ class ServerURL:
             return cls((), options)
         match = _URL.fullmatch(url)
         if scheme not in _SCHEMES or match is None:
-            found = f", not {scheme!r}" if "@" not in scheme else ""
-            raise ValueError(f"the scheme must be one of unix, {', '.join(_SCHEMES)}{found}")
+            given = f", not {scheme!r}" if "@" not in scheme else ""
+            raise ValueError(f"the scheme must be one of unix, {', '.join(_SCHEMES)}{given}")
         _, user, hosts, path, query = match.groups()
         if user and re.search("@.*,|,.*@", user):
             raise ValueError(
@@ -85,7 +85,7 @@ class ServerURL:
             )
         to_sentinels = "sentinel" in scheme
         addresses = tuple(
-            _address(one, _SENTINEL_PORT if to_sentinels else _PORT) for one in hosts.split(",")
+            _address(host, _SENTINEL_PORT if to_sentinels else _PORT) for host in hosts.split(",")
         )
         names = [unquote(name) for name in (path or "").removesuffix("/").split("/")]
         primary = names.pop(0) if to_sentinels else None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from webcrawl.engine.job_crawls import job_of
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import Call, script_call
 from webcrawl.frontier.entry import Candidate
 from webcrawl.frontier.operations import BATCH
 
@@ -18,33 +18,33 @@ _Group = tuple[str, int | None]
 def add_calls(
     keys: Keys, candidates: Sequence[Candidate], over: Callable[[str], str]
 ) -> Iterator[tuple[Call, list[int]]]:
-    """Yields calls with at most BATCH URLs, each with the places of its URLs among the candidates.
+    """Yields calls with at most BATCH URLs, each with the indexes of its URLs among the candidates.
 
-    `over` returns who is over its budget for a host, and its penalty; empty if nobody is.
+    `over` returns the owner of a budget that is over it for a host, and its penalty; empty if nobody is.
     """
+    now, timed = time.time(), bool(job_of(keys.crawl))
     by_shard: dict[int, dict[_Group, list[int]]] = {}
-    for place, candidate in enumerate(candidates):
+    for index, candidate in enumerate(candidates):
         group = candidate.host, candidate.rise
-        by_shard.setdefault(keys.shard(candidate.host), {}).setdefault(group, []).append(place)
+        by_shard.setdefault(keys.shard(candidate.host), {}).setdefault(group, []).append(index)
     for shard, hosts in by_shard.items():
         for batch in _batches(hosts):
-            call = Call("add", keys.queue(shard), _arguments(keys, candidates, batch, over))
-            yield call, [place for _, places in batch for place in places]
-
-
-def _arguments(
-    keys: Keys,
-    candidates: Sequence[Candidate],
-    batch: list[tuple[_Group, list[int]]],
-    over: Callable[[str], str],
-) -> list[str | bytes | int]:
-    arguments: list[str | bytes | int] = []
-    now, timed = time.time(), bool(job_of(keys.crawl))
-    for (host, rise), places in batch:
-        arguments += [host, len(places), "" if rise is None else rise, over(host)]
-        for place in places:
-            arguments += [_mark(keys, candidates[place]), candidates[place].entry(now, timed=timed)]
-    return arguments
+            indexes = [index for _, group in batch for index in group]
+            call = script_call(
+                "add",
+                keys.queue(shard),
+                host={
+                    "host": [host for (host, _), _ in batch],
+                    "urls": [len(group) for _, group in batch],
+                    "rise": ["" if rise is None else rise for (_, rise), _ in batch],
+                    "over": [over(host) for (host, _), _ in batch],
+                },
+                url={
+                    "mark": [_mark(keys, candidates[index]) for index in indexes],
+                    "entry": [candidates[index].entry(now, timed=timed) for index in indexes],
+                },
+            )
+            yield call, indexes
 
 
 def _mark(keys: Keys, candidate: Candidate) -> str | int:
@@ -56,16 +56,16 @@ def _mark(keys: Keys, candidate: Candidate) -> str | int:
 
 
 def _batches(groups: dict[_Group, list[int]]) -> Iterable[list[tuple[_Group, list[int]]]]:
-    """Cuts the places of one shard, grouped, into batches of at most BATCH."""
+    """Cuts the indexes of one shard, grouped, into batches of at most BATCH."""
     batch: list[tuple[_Group, list[int]]] = []
     room = BATCH
-    for alike, places in groups.items():
-        for start in range(0, len(places), BATCH):
-            group = places[start : start + BATCH]
-            if len(group) > room:
+    for group, indexes in groups.items():
+        for start in range(0, len(indexes), BATCH):
+            some = indexes[start : start + BATCH]
+            if len(some) > room:
                 yield batch
                 batch, room = [], BATCH
-            batch.append((alike, group))
-            room -= len(group)
+            batch.append((group, some))
+            room -= len(some)
     if batch:
         yield batch

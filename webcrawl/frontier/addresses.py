@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from webcrawl.config import AddressConfig
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import Call, script_call
 from webcrawl.frontier.operations import milliseconds
 from webcrawl.hosts.address_turn import Ask, Grant
 
@@ -57,7 +58,7 @@ class Addresses:
         calls = [self._call(ask) for ask, _ in batch]
         asked = 0.0
 
-        async def run() -> list[list[int | bytes]]:
+        async def run() -> list[Any]:
             nonlocal asked
             asked = time.monotonic()
             return await self.engine.run_all(calls)
@@ -69,16 +70,23 @@ class Addresses:
                 if not answer.done():
                     answer.set_exception(error)
             return
-        for (_, answer), (wait, length, ends, held) in zip(batch, replies, strict=True):
+        for (_, answer), reply in zip(batch, replies, strict=True):
             if not answer.done():
-                assert isinstance(ends, bytes)
-                grant = Grant(int(wait) / 1000, int(length) / 1000, ends.decode(), int(held))
+                grant = Grant(reply.wait_ms / 1000, reply.length_ms / 1000, reply.ends.decode(), reply.held)
                 answer.set_result((grant, asked))
 
     def _call(self, ask: Ask) -> Call:
-        arguments: list[str | int] = [self.worker, milliseconds(self.config.delay)]
-        arguments.append(-1 if ask.length is None else milliseconds(ask.length))
-        # rounded down: the last request was not later than that
-        arguments += [milliseconds(ask.at_once), ask.last, int(ask.idle * 1000)]
-        arguments += [self.config.connections, ask.connections, ask.in_use, milliseconds(self.held_seconds)]
-        return Call("address", [self.keys.address(ask.address)], arguments)
+        return script_call(
+            "address",
+            [self.keys.address(ask.address)],
+            worker=self.worker,
+            delay_ms=milliseconds(self.config.delay),
+            length_ms=-1 if ask.length is None else milliseconds(ask.length),
+            at_once_ms=milliseconds(ask.at_once),
+            last=ask.last,
+            idle_ms=int(ask.idle * 1000),  # rounded down: the last request was not later than that
+            limit=self.config.connections,
+            connections=ask.connections,
+            in_use=ask.in_use,
+            held_ms=milliseconds(self.held_seconds),
+        )

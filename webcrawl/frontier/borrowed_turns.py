@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.operations import milliseconds
 
 _KEPT_SECONDS = 3600.0
@@ -36,12 +36,21 @@ class BorrowedTurns:
 
     async def borrow(self, host: str, name: str, seconds: float) -> Borrowed:
         """Takes the turn of a host for at most so many seconds, if it is free."""
-        state, wait, gap = await self._run("borrow", host, name, milliseconds(seconds))
-        return Borrowed(state.decode(), wait / 1000, gap / 1000)
+        call = script_call("borrow", self._keys(host), host=host, request=name, hold_ms=milliseconds(seconds))
+        reply = await self.engine.run(call)
+        return Borrowed(reply.state.decode(), reply.wait_ms / 1000, reply.gap / 1000)
 
     async def repay(self, host: str, name: str, pause: float) -> None:
         """Returns the turn, after which no one may ask the host for `pause` seconds."""
-        await self._run("repay", host, name, milliseconds(pause), milliseconds(_KEPT_SECONDS))
+        call = script_call(
+            "repay",
+            self._keys(host),
+            host=host,
+            request=name,
+            pause_ms=milliseconds(pause),
+            quiet_ms=milliseconds(_KEPT_SECONDS),
+        )
+        await self.engine.run(call)
 
-    async def _run(self, script: str, host: str, *arguments: str | int) -> Any:
-        return await self.engine.run(Call(script, self.keys.queue(self.keys.shard(host)), (host, *arguments)))
+    def _keys(self, host: str) -> tuple[str, str]:
+        return self.keys.queue(self.keys.shard(host))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import CRAWLS, FORMAT, READABLE_FORMATS, Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier.host_costs import HostCosts
 from webcrawl.frontier.operations import BATCH
@@ -47,12 +47,12 @@ class Crawl:
             # before the crawl is listed, so that a listed crawl always has its format
             about = ("format", FORMAT, *(("restoring", restoring) if restoring else ()))
             await self.engine.change(self.keys.own("info"), "HSET", *about)
-        call = Call("register_crawl", [CRAWLS], (self.keys.crawl, self.keys.layout))
-        crawl, layout, new = await self.engine.run(call)
-        _check_layout(self.keys, crawl.decode(), self.keys.with_layout(layout))
+        call = script_call("register_crawl", [CRAWLS], crawl=self.keys.crawl, layout=self.keys.layout)
+        reply = await self.engine.run(call)
+        _check_layout(self.keys, reply.crawl.decode(), self.keys.with_layout(reply.layout))
         if known is not None and known != FORMAT:
             await _continue_old(self.engine, self.keys)
-        return not new
+        return not reply.new
 
     async def _check_info(self) -> int:
         """Returns the format of the crawl's data; raises ConfigurationError."""
@@ -136,7 +136,7 @@ class Crawl:
         for name, hosts in (("hosts", list(answered)), ("unreachable", list(unreachable))):
             for start in range(0, len(hosts), BATCH):
                 await self.engine.run(
-                    Call("count_hosts", [self.keys.own(name)], hosts[start : start + BATCH])
+                    script_call("count_hosts", [self.keys.own(name)], hosts=hosts[start : start + BATCH])
                 )
 
     async def host_count(self) -> int:

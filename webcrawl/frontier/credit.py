@@ -22,14 +22,14 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.job_crawls import job_of
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import Call, script_call
 from webcrawl.frontier.entry import Candidate
-from webcrawl.frontier.operations import BATCH, milliseconds
+from webcrawl.frontier.operations import batches, milliseconds
 from webcrawl.policies.importance import LAMBDA_PART, TOTAL, UNIT, first_pool
 from webcrawl.urls.canonical import split
 
@@ -133,7 +133,7 @@ class Purse:
             if not reply:
                 self._begin()
                 return []
-            payment.moved = int(reply[2])
+            payment.moved = int(reply.taken)
         better = await self._deliver(ledgers)
         self._payments, self._deliveries = [], []
         return better
@@ -141,31 +141,34 @@ class Purse:
     async def ledgers(self) -> Ledgers:
         """Returns how many URLs wait, and Lambda's credit, in all shards."""
         shards = self._keys.shards
-        found = await self._engine.hashes(f"{self._keys.queue(shard)[0]}credit" for shard in range(shards))
+        ledgers = await self._engine.hashes(f"{self._prefix(shard)}credit" for shard in range(shards))
         return Ledgers(
-            [int(one.get(b"waiting", 0)) for one in found],
-            [int(one.get(b"pool", first_pool(shard, shards))) for shard, one in enumerate(found)],
+            [int(ledger.get(b"waiting", 0)) for ledger in ledgers],
+            [int(ledger.get(b"pool", first_pool(shard, shards))) for shard, ledger in enumerate(ledgers)],
         )
 
     async def collect(self, shards: Iterable[int], idle_seconds: float) -> int:
         """Gives Lambda what is in purses of these shards that were idle for so long; returns how many there were."""
         served = list(shards)
-        closed = await self._engine.run_all(
-            [self._call("close_purse", shard, milliseconds(idle_seconds), "") for shard in served]
-        )
+        idle_ms = milliseconds(idle_seconds)
+        calls = [
+            script_call("close_purse", [self._prefix(shard)], idle_ms=idle_ms, name="") for shard in served
+        ]
         emptied = 0
-        for shard, reply in zip(served, closed, strict=True):
-            for name, transit in zip(reply[::3], reply[2::3], strict=True):
-                lost = await self._not_arrived(name.decode(), transit.decode())
-                emptied += await self._engine.run(self._call("empty_purse", shard, name, lost))
+        for shard, closed in zip(served, await self._engine.run_all(calls), strict=True):
+            for row in closed:
+                lost = await self._not_arrived(row.purse.decode(), row.transit.decode())
+                call = script_call("empty_purse", [self._prefix(shard)], purse=row.purse, lost=lost)
+                emptied += await self._engine.run(call)
         return emptied
 
     async def _not_arrived(self, name: str, transit: str) -> int:
         """Closes a purse wherever it has something in transit; returns the credit that had not arrived."""
         parts = [tuple(map(int, line.split())) for line in transit.splitlines()]
         shards = sorted({shard for shard, _, _ in parts})
-        replies = await self._engine.run_all([self._call("close_purse", shard, "", name) for shard in shards])
-        got = {shard: int(reply[1]) for shard, reply in zip(shards, replies, strict=True)}
+        calls = [script_call("close_purse", [self._prefix(shard)], idle_ms="", name=name) for shard in shards]
+        replies = await self._engine.run_all(calls)
+        got = {shard: int(closed.got) for shard, [closed] in zip(shards, replies, strict=True)}
         return sum(credit for shard, number, credit in parts if number > got[shard])
 
     def _prepare(self, ledgers: Ledgers, shards: Sequence[int]) -> None:
@@ -215,52 +218,76 @@ class Purse:
     async def _deliver(self, ledgers: Ledgers) -> list[Better]:
         """Sends the deliveries; those to one shard one after another, because the numbers must grow."""
         for delivery in self._deliveries:
-            place = delivery.shard, delivery.number
-            delivery.pool = sum(payment.moved for payment in self._payments if payment.to == place)
+            to = delivery.shard, delivery.number
+            delivery.pool = sum(payment.moved for payment in self._payments if payment.to == to)
         left, better, waiting = list(self._deliveries), [], sum(ledgers.waiting)
         while left:
             first = {delivery.shard: delivery for delivery in reversed(left)}
             left = [delivery for delivery in left if first[delivery.shard] is not delivery]
-            calls = [self._receive(one, waiting - ledgers.waiting[one.shard]) for one in first.values()]
+            calls = [
+                self._receive(delivery, waiting - ledgers.waiting[shard]) for shard, delivery in first.items()
+            ]
             for delivery, reply in zip(first.values(), await self._engine.run_all(calls), strict=True):
                 if not reply:
                     self._begin()
                     return []
                 better += [
-                    Better(delivery.urls[at], worth)
-                    for at, worth in zip(reply[2::2], reply[3::2], strict=True)
+                    Better(delivery.urls[index], worth)
+                    for index, worth in zip(reply.better[::2], reply.better[1::2], strict=True)
                 ]
         return better
 
     def _spend(self, payment: _Payment, others: int) -> Call:
-        parts = [
-            value for (shard, number), credit in payment.parts.items() for value in (shard, number, credit)
-        ]
-        return self._call(
-            "spend", payment.shard, self.name, self._number, others, payment.moved, *payment.to, *parts
+        to_shard, to_number = payment.to
+        return script_call(
+            "spend",
+            [self._prefix(payment.shard)],
+            purse=self.name,
+            number=self._number,
+            others=others,
+            wanted=payment.moved,
+            to_shard=to_shard,
+            to_number=to_number,
+            part={
+                "shard": [shard for shard, _ in payment.parts],
+                "delivery": [number for _, number in payment.parts],
+                "credit": list(payment.parts.values()),
+            },
         )
 
     def _receive(self, delivery: _Delivery, others: int) -> Call:
-        pairs = [value for pair in delivery.credit.items() for value in pair]
-        return self._call(
-            "receive", delivery.shard, self.name, delivery.number, others, delivery.pool, *pairs
+        return script_call(
+            "receive",
+            [self._prefix(delivery.shard)],
+            purse=self.name,
+            number=delivery.number,
+            others=others,
+            pool=delivery.pool,
+            url={"number": list(delivery.credit), "credit": list(delivery.credit.values())},
         )
 
-    def _call(self, script: str, shard: int, *arguments: Any) -> Call:
-        return Call(script, [self._keys.queue(shard)[0]], arguments)
+    def _prefix(self, shard: int) -> str:
+        return self._keys.queue(shard)[0]
 
 
 async def queue_again(engine: Engine, keys: Keys, candidates: Sequence[Candidate]) -> int:
     """Queues URLs at better levels, if they wait at worse ones; returns how many."""
-    by_shard: dict[int, list[str | int | bytes]] = {}
+    by_shard: dict[int, list[Candidate]] = {}
+    for candidate in candidates:
+        by_shard.setdefault(keys.shard(candidate.host), []).append(candidate)
     now, timed = time.time(), bool(job_of(keys.crawl))
-    for one in candidates:
-        arguments = by_shard.setdefault(keys.shard(one.host), [])
-        arguments += (one.host, one.rise or 0, one.entry(now, timed=timed))
     calls = [
-        Call("queue_again", keys.queue(shard), arguments[start : start + 3 * BATCH])
-        for shard, arguments in by_shard.items()
-        for start in range(0, len(arguments), 3 * BATCH)
+        script_call(
+            "queue_again",
+            keys.queue(shard),
+            url={
+                "host": [candidate.host for candidate in some],
+                "rise": [candidate.rise or 0 for candidate in some],
+                "entry": [candidate.entry(now, timed=timed) for candidate in some],
+            },
+        )
+        for shard, group in by_shard.items()
+        for some in batches(group)
     ]
     return int(sum(await engine.run_all(calls)))
 
@@ -268,22 +295,18 @@ async def queue_again(engine: Engine, keys: Keys, candidates: Sequence[Candidate
 async def worths(engine: Engine, keys: Keys, urls: Sequence[str]) -> list[int | None]:
     """Returns what URLs are worth now; None for those whose credit is not known."""
     by_shard: dict[int, list[int]] = {}
-    for place, url in enumerate(urls):
-        by_shard.setdefault(keys.shard(split(url)[0]), []).append(place)
-    found: list[int | None] = [None] * len(urls)
-    groups = [
-        (shard, places[start : start + BATCH])
-        for shard, places in by_shard.items()
-        for start in range(0, len(places), BATCH)
-    ]
+    for index, url in enumerate(urls):
+        by_shard.setdefault(keys.shard(split(url)[0]), []).append(index)
+    groups = [(shard, some) for shard, indexes in by_shard.items() for some in batches(indexes)]
     calls = [
-        Call("worths", [keys.queue(shard)[0]], [number_of(urls[place]) for place in places])
-        for shard, places in groups
+        script_call("worths", [keys.queue(shard)[0]], urls=[number_of(urls[index]) for index in indexes])
+        for shard, indexes in groups
     ]
-    for (_, places), reply in zip(groups, await engine.run_all(calls), strict=True):
-        for place, worth in zip(places, reply, strict=True):
-            found[place] = None if worth < 0 else int(worth)
-    return found
+    worths: list[int | None] = [None] * len(urls)
+    for (_, indexes), reply in zip(groups, await engine.run_all(calls), strict=True):
+        for index, worth in zip(indexes, reply, strict=True):
+            worths[index] = None if worth < 0 else int(worth)
+    return worths
 
 
 def share_of_link(worth: int, links: int) -> int:

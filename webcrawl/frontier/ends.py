@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.crawl import Crawl
 
 
 async def note_end(crawl: Crawl, reason: str) -> None:
     """Stores why a run of a worker ended, as in summary.json; also if the engine is full."""
-    await crawl.engine.run(Call("note_end", [crawl.keys.own("info")], [reason]))
+    await crawl.engine.run(script_call("note_end", [crawl.keys.own("info")], reason=reason))
 
 
 async def last_end(crawl: Crawl) -> str | None:

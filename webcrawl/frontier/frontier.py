@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import Call, script_call
 from webcrawl.frontier.adding import add_calls
 from webcrawl.frontier.entry import Candidate, LeasedURL, decode_urls
 from webcrawl.frontier.leasing import Leasing
-from webcrawl.frontier.operations import BATCH, Operations, milliseconds
+from webcrawl.frontier.operations import BATCH, Operations, batches, milliseconds
 from webcrawl.frontier.records import Counts, HostLimits, Lease, Report, Settlement, decode_delay
 
-_COUNTERS = tuple(one.name for one in fields(Counts))
+_COUNTERS = tuple(counter.name for counter in fields(Counts))
 _LOST = -2
 
 
@@ -60,11 +60,11 @@ class Frontier(Operations):
     async def add(self, candidates: Sequence[Candidate]) -> list[bool]:
         """Queues the URLs that were never seen; returns True for each one queued. Any number, in any order."""
         verdicts = [False] * len(candidates)
-        batches = list(add_calls(self.keys, candidates, self.over))
-        replies = await self.engine.run_all([call for call, _ in batches])
-        for (_, places), reply in zip(batches, replies, strict=True):
-            for place, verdict in zip(places, reply.decode(), strict=True):
-                verdicts[place] = verdict == "1"
+        calls = list(add_calls(self.keys, candidates, self.over))
+        replies = await self.engine.run_all([call for call, _ in calls])
+        for (_, indexes), reply in zip(calls, replies, strict=True):
+            for index, verdict in zip(indexes, reply.decode(), strict=True):
+                verdicts[index] = verdict == "1"
         return verdicts
 
     async def lease(
@@ -124,7 +124,7 @@ class Frontier(Operations):
         replies = await self.engine.run_all([self._report_call(report) for report in reports], some=True)
         for report, reply in zip(reports, replies, strict=True):
             if not isinstance(reply, Exception):
-                settled(report, _urls_of_reply(report.lease, reply), reply[0] if reply else ())
+                settled(report, _urls_of_reply(report.lease, reply), reply.credits if reply else ())
         for reply in replies:
             if isinstance(reply, Exception):
                 raise reply
@@ -134,15 +134,21 @@ class Frontier(Operations):
 
         A URL with a date gets the new one.
         """
-        by_shard: dict[int, list[str | bytes]] = {}
-        for one in candidates:
-            by_shard.setdefault(self.keys.shard(one.host), []).extend((one.host, one.entry()))
+        by_shard: dict[int, list[Candidate]] = {}
+        for candidate in candidates:
+            by_shard.setdefault(self.keys.shard(candidate.host), []).append(candidate)
         calls = [
-            Call(
-                "schedule", self.keys.queue(shard), (milliseconds(seconds), *pairs[start : start + 2 * BATCH])
+            script_call(
+                "schedule",
+                self.keys.queue(shard),
+                ms=milliseconds(seconds),
+                url={
+                    "host": [candidate.host for candidate in some],
+                    "entry": [candidate.entry() for candidate in some],
+                },
             )
-            for shard, pairs in by_shard.items()
-            for start in range(0, len(pairs), 2 * BATCH)
+            for shard, group in by_shard.items()
+            for some in batches(group)
         ]
         return int(sum(await self.engine.run_all(calls)))
 
@@ -154,12 +160,15 @@ class Frontier(Operations):
         by_shard: dict[int, list[Lease]] = {}
         for lease in leases:
             by_shard.setdefault(self.keys.shard(lease.host), []).append(lease)
-        lasting = milliseconds(self.lease_seconds)
         calls = [
-            Call(
+            script_call(
                 "extend",
                 self.keys.queue(shard),
-                [lasting, *(part for lease in group for part in (lease.host, lease.token))],
+                lease_ms=milliseconds(self.lease_seconds),
+                lease={
+                    "host": [lease.host for lease in group],
+                    "token": [lease.token for lease in group],
+                },
             )
             for shard, group in by_shard.items()
         ]
@@ -182,19 +191,24 @@ class Frontier(Operations):
         """
         hosts = buried = 0
         shards = list(range(self.keys.shards))
-        arguments = (
-            "all" if everything else "expired",
-            self.max_attempts,
-            self.started_together,
-            BATCH,
-            milliseconds(delay),
-            milliseconds(answer),
-        )
         while shards:
-            replies = await self.engine.run_all([Call("reap", self.keys.queue(s), arguments) for s in shards])
-            hosts += sum(reply[0] for reply in replies)
-            buried += sum(reply[1] for reply in replies)
-            shards = [shard for shard, reply in zip(shards, replies, strict=True) if reply[0] >= BATCH]
+            calls = [
+                script_call(
+                    "reap",
+                    self.keys.queue(shard),
+                    which="all" if everything else "expired",
+                    most_blames=self.max_attempts,
+                    started=self.started_together,
+                    most=BATCH,
+                    delay_ms=milliseconds(delay),
+                    answer_ms=milliseconds(answer),
+                )
+                for shard in shards
+            ]
+            replies = await self.engine.run_all(calls)
+            hosts += sum(reply.taken for reply in replies)
+            buried += sum(reply.buried for reply in replies)
+            shards = [shard for shard, reply in zip(shards, replies, strict=True) if reply.taken >= BATCH]
         return hosts, buried
 
     async def condemn(self, host: str, reason: str) -> int:
@@ -204,8 +218,10 @@ class Frontier(Operations):
         """
         total, more = 0, True
         while more:
-            call = Call("condemn", self.keys.queue(self.keys.shard(host)), (host, reason, BATCH))
-            buried, more = await self.engine.run(call)
+            keys = self.keys.queue(self.keys.shard(host))
+            buried, more = await self.engine.run(
+                script_call("condemn", keys, host=host, reason=reason, batch=BATCH)
+            )
             total += buried
         return total
 
@@ -232,28 +248,45 @@ class Frontier(Operations):
                 await self.engine.client.unlink(key)
 
     def _report_call(self, report: Report) -> Call:
-        lease = report.lease
-        arguments: list[str | bytes | int] = [
-            lease.host,
-            lease.token,
-            milliseconds(self.lease_seconds),
-            report.more,
-        ]
-        arguments += [-1 if report.pause < 0 else milliseconds(report.pause), lease.failures]
-        arguments += [milliseconds(report.quiet), milliseconds(lease.gap)]
-        arguments += [self.host_limits.encoded(), "" if report.better_than is None else report.better_than]
-        arguments += [int(lease.answered), self.purse]
-        for known in (report.patterns, report.dust, report.over):
-            arguments.append("" if known is None else known or "-")
-        arguments.append(int(report.asked))
-        for one in report.settled:
-            arguments += [one.index, one.verdict, milliseconds(one.delay), one.reason, one.pages, one.bytes]
-            arguments.append(bool(one.links) + 2 * one.failed)
-        return Call("acknowledge", self.keys.queue(self.keys.shard(lease.host)), arguments)
+        lease, settled = report.lease, report.settled
+        return script_call(
+            "acknowledge",
+            self.keys.queue(self.keys.shard(lease.host)),
+            host=lease.host,
+            token=lease.token,
+            lease_ms=milliseconds(self.lease_seconds),
+            more=report.more,
+            pause_ms=-1 if report.pause < 0 else milliseconds(report.pause),
+            failures=lease.failures,
+            quiet_ms=milliseconds(report.quiet),
+            gap_ms=milliseconds(lease.gap),
+            limits=self.host_limits.encoded(),
+            better_than="" if report.better_than is None else report.better_than,
+            answered=int(lease.answered),
+            purse=self.purse,
+            patterns=_changed(report.patterns),
+            dust=_changed(report.dust),
+            over=_changed(report.over),
+            asked=int(report.asked),
+            url={
+                "index": [url.index for url in settled],
+                "verdict": [url.verdict for url in settled],
+                "delay_ms": [milliseconds(url.delay) for url in settled],
+                "reason": [url.reason for url in settled],
+                "pages": [url.pages for url in settled],
+                "bytes": [url.bytes for url in settled],
+                "flags": [bool(url.links) + 2 * url.failed for url in settled],
+            },
+        )
 
     def _low_thousandths(self) -> int:
         return max(round(self.low_share * 1000), int(self.low_share > 0))
 
 
-def _urls_of_reply(lease: Lease, reply: list[Any] | None) -> list[LeasedURL] | None:
-    return decode_urls(lease.host, reply[2:], reply[1]) if reply else None
+def _urls_of_reply(lease: Lease, reply: Any) -> list[LeasedURL] | None:
+    return decode_urls(lease.host, reply.urls, reply.worths) if reply else None
+
+
+def _changed(report: str | bytes | None) -> str | bytes:
+    """Returns what acknowledge.lua is told: "" if nothing has changed, "-" if there is nothing any more."""
+    return "" if report is None else report or "-"

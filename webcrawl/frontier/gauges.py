@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.entry import LEVELS
 from webcrawl.frontier.frontier import Frontier
 
@@ -39,21 +39,21 @@ async def gauges(frontier: Frontier) -> Gauges:
     keys = frontier.keys
     most = max(_LEAST_SAMPLED, SAMPLED // keys.shards)
     replies = await frontier.engine.run_all(
-        [Call("gauges", keys.queue(shard), (most,)) for shard in range(keys.shards)]
+        [script_call("gauges", keys.queue(shard), most=most) for shard in range(keys.shards)]
     )
-    urls = _summed([reply[2] for reply in replies], LEVELS + 1)
+    urls = _summed([reply.urls for reply in replies], LEVELS + 1)
     total = sum(urls)
-    ready, waiting, leased, blocked = _summed([reply[0] for reply in replies], 4)
+    ready, waiting, leased, blocked = _summed([reply.hosts for reply in replies], 4)
     return Gauges(
         ready,
         waiting,
         leased,
         blocked,
-        hosts_by_level=_summed([reply[1] for reply in replies], LEVELS),
+        hosts_by_level=_summed([reply.by_level for reply in replies], LEVELS),
         share_by_level=[number / total if total else 0.0 for number in urls],
-        lease_ages=sorted(ms / 1000 for reply in replies for ms in reply[3]),
+        lease_ages=sorted(ms / 1000 for reply in replies for ms in reply.ages),
     )
 
 
 def _summed(rows: Sequence[Sequence[int]], length: int) -> list[int]:
-    return [sum(row[place] for row in rows) for place in range(length)]
+    return [sum(row[column] for row in rows) for column in range(length)]

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.figures import Figures
 
 SAMPLE_SECONDS = 10.0
@@ -62,8 +62,14 @@ class History:
         """Adds a sample, with the engine's time; returns False if the last one is recent."""
         _, *figures = astuple(Sample.of(now, 0.0))
         text = " ".join(str(figure) for figure in figures)
-        arguments = (text, int(SAMPLE_SECONDS * 1000), MOST_SAMPLES)
-        return bool(await self.engine.run(Call("sample", [self.keys.own()], arguments)))
+        call = script_call(
+            "sample",
+            [self.keys.own()],
+            figures=text,
+            gap_ms=int(SAMPLE_SECONDS * 1000),
+            most=MOST_SAMPLES,
+        )
+        return bool(await self.engine.run(call))
 
     async def hour(self) -> list[Sample]:
         """Returns the samples of the last hour of work, the oldest first."""

@@ -11,7 +11,7 @@ import msgpack
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import Call, script_call
 from webcrawl.hosts.costs import Cost, Load
 
 MOST_NAMES = 4_000
@@ -48,8 +48,8 @@ class HostCosts:
         """Returns the costs of hosts or domains; nothing for those that are not among the costliest."""
         if not names:
             return []
-        found = await self.engine.client.hmget(self.keys.own("costs"), *names)
-        return [_cost(text) for text in found]
+        texts = await self.engine.client.hmget(self.keys.own("costs"), *names)
+        return [_cost(text) for text in texts]
 
     async def costliest(self, most: int) -> dict[str, Cost]:
         """Returns the hosts that have cost most, among the costliest hosts and domains, the costliest first."""
@@ -59,30 +59,42 @@ class HostCosts:
 
     async def show(self, loads: Mapping[str, Load]) -> None:
         """Stores what hosts and domains use of this worker now: those that wait for their share, then the busiest."""
-        busiest = sorted(loads.items(), key=lambda one: (-one[1].waits, -one[1].connections - one[1].places))
+        busiest = sorted(
+            loads.items(), key=lambda item: (-item[1].waits, -item[1].connections - item[1].places)
+        )
         packed = {name: (load.connections, load.places, load.waits) for name, load in busiest[:_MOST_LOADS]}
         seconds = max(1, int(self.worker_seconds * 1000))
         await self.engine.change(self._key(self.worker), "SET", msgpack.packb(packed), "PX", seconds)
 
     async def loads(self, workers: Sequence[str]) -> dict[str, Load]:
         """Returns what hosts and domains use of these workers now."""
-        found: dict[str, Load] = {}
+        loads: dict[str, Load] = {}
         raw = await self.engine.client.mget([self._key(worker) for worker in workers]) if workers else []
         for packed in filter(None, raw):
             for name, figures in msgpack.unpackb(packed).items():
-                found.setdefault(name, Load()).add(Load(*figures))
-        return found
+                loads.setdefault(name, Load()).add(Load(*figures))
+        return loads
 
     def _key(self, worker: str) -> str:
         return self.keys.own(f"load:{worker}")
 
     def _call(self, costs: Sequence[tuple[str, Cost]]) -> Call:
         self._number += 1
-        arguments: list[str | int] = [self.worker, self._number, MOST_NAMES]
-        for name, cost in costs:
-            microseconds = round(cost.seconds * 1e6)
-            arguments += [name, cost.weight, microseconds, cost.bytes, cost.questions, cost.waits]
-        return Call("charge", [self.keys.own()], arguments)
+        return script_call(
+            "charge",
+            [self.keys.own()],
+            worker=self.worker,
+            number=self._number,
+            most=MOST_NAMES,
+            cost={
+                "name": [name for name, _ in costs],
+                "weight": [cost.weight for _, cost in costs],
+                "cpu": [round(cost.seconds * 1e6) for _, cost in costs],
+                "bytes": [cost.bytes for _, cost in costs],
+                "questions": [cost.questions for _, cost in costs],
+                "waits": [cost.waits for _, cost in costs],
+            },
+        )
 
 
 def _cost(text: bytes | None) -> Cost:

@@ -12,7 +12,7 @@ from heapq import nlargest
 from typing import Any
 
 from webcrawl.engine.keys import failures_field, host_of
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.errors import StoreError
 from webcrawl.frontier.crawl import Crawl
 from webcrawl.frontier.entry import LEVELS
@@ -182,7 +182,7 @@ class HostTable:
         """Returns the hosts with queued URLs and without a lease that wait longest, in order over the whole crawl."""
         client, keys = self.crawl.engine.client, self.crawl.keys
         prefixes = [keys.queue(shard)[0] for shard in range(keys.shards)]
-        times = await self.crawl.engine.run_all([Call("time", [prefix], ()) for prefix in prefixes])
+        times = await self.crawl.engine.run_all([script_call("time", [prefix]) for prefix in prefixes])
         pipe = client.pipeline(transaction=False)
         for prefix, now in zip(prefixes, times, strict=True):
             for level in range(LEVELS):
@@ -194,7 +194,7 @@ class HostTable:
         engine, keys = self.crawl.engine, self.crawl.keys
         prefix = keys.queue(shard)[0]
         lengths, now = await engine.run_all(
-            [Call("lengths", keys.queue(shard), hosts), Call("time", [prefix], ())]
+            [script_call("lengths", keys.queue(shard), hosts=hosts), script_call("time", [prefix])]
         )
         leases = await engine.client.zmscore(prefix + "leases", hosts)
         spent, held, errors = [

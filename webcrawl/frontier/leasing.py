@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import Call, script_call
 from webcrawl.frontier.records import Lease
 
 
@@ -78,14 +78,14 @@ class Leasing:
         while order and (left := wanted.without(leases)).any:
             parts = dict(zip(order, left.split(len(order)), strict=True))
             calls = {shard: self._lease_call(shard, part, urls) for shard, part in parts.items() if part.any}
-            found, error = await self._run(calls)
-            leases, failure = (
-                leases + [lease for group in found.values() for lease in group],
-                failure or error,
-            )
+            by_shard, error = await self._run(calls)
+            leases += [lease for group in by_shard.values() for lease in group]
+            failure = failure or error
             # a shard that gave as many as it was asked for may have more
             order = [
-                shard for shard, part in parts.items() if not part.any or part.is_met_by(found.get(shard, ()))
+                shard
+                for shard, part in parts.items()
+                if not part.any or part.is_met_by(by_shard.get(shard, ()))
             ]
         if failure and not leases:  # raising it would lose the leases of other shards
             raise failure
@@ -100,13 +100,17 @@ class Leasing:
 
     async def _regain(self) -> tuple[list[Lease], Exception | None]:
         calls = {
-            shard: Call(
-                "regain", self.keys.queue(shard), (self._caller, self._answered[shard] + 1, self.lease_ms)
+            shard: script_call(
+                "regain",
+                self.keys.queue(shard),
+                caller=self._caller,
+                number=self._answered[shard] + 1,
+                lease_ms=self.lease_ms,
             )
             for shard in self._unanswered
         }
-        found, failure = await self._run(calls)
-        leases = [lease for group in found.values() for lease in group]
+        by_shard, failure = await self._run(calls)
+        leases = [lease for group in by_shard.values() for lease in group]
         for lease in leases:
             lease.urls.sort(key=lambda url: (url.level, url.index))
         return leases, failure
@@ -114,7 +118,7 @@ class Leasing:
     async def _run(self, calls: Mapping[int, Call]) -> tuple[dict[int, list[Lease]], Exception | None]:
         """Returns the leases by shard, and the error of a shard without a reply, if any."""
         self._unanswered.update(calls)
-        found: dict[int, list[Lease]] = {}
+        leases: dict[int, list[Lease]] = {}
         failure = None
         replies = await self.engine.run_all(list(calls.values()), some=True)
         for shard, reply in zip(calls, replies, strict=True):
@@ -123,11 +127,21 @@ class Leasing:
                 continue
             self._unanswered.discard(shard)
             self._answered[shard] += 1
-            found[shard] = [Lease.decode(raw) for raw in reply]
-        return found, failure
+            leases[shard] = [Lease.decode(row) for row in reply]
+        return leases, failure
 
     def _lease_call(self, shard: int, wanted: Wanted, urls: int) -> Call:
-        hosts = (wanted.hosts, -1 if wanted.new is None else wanted.new)
-        about = (urls, self.lease_ms, self.low_thousandths, self.limits, self.weight)
-        number = self._answered[shard] + 1
-        return Call("lease", self.keys.queue(shard), (self.worker, *hosts, *about, self._caller, number))
+        return script_call(
+            "lease",
+            self.keys.queue(shard),
+            worker=self.worker,
+            hosts=wanted.hosts,
+            new=-1 if wanted.new is None else wanted.new,
+            urls=urls,
+            lease_ms=self.lease_ms,
+            share=self.low_thousandths,
+            limits=self.limits,
+            weight=self.weight,
+            caller=self._caller,
+            number=self._answered[shard] + 1,
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -13,7 +13,7 @@ import xxhash
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys, name_of
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.operations import BATCH, milliseconds
 from webcrawl.policies.budgets import LONGEST, MOST_DOMAINS, Slowdown, Spending
 from webcrawl.urls.canonical import hostname, registered_domain
@@ -21,11 +21,15 @@ from webcrawl.urls.canonical import hostname, registered_domain
 _SOON_SECONDS = 10.0
 """A host counts as one that could be asked if it may be asked within this time, or within _SOON_GAPS usual gaps."""
 _SOON_GAPS = 10
-_TELL_SECONDS = 2.0
-"""Workers tell each other what they count in their shards so often."""
-_TOLD_SECONDS = 60.0
+_SHARE_SECONDS = 2.0
+"""How often workers share what they count in their shards."""
+_KEPT_SECONDS = 60.0
+"""How long the engine keeps what workers count."""
 _MOST_READ = 5_000
 """Names and domains over their budgets that are read of each shard to tell of them."""
+
+_Counts = tuple[int, int, int]
+"""What slow.lua counts in a shard: better, sunk, wide."""
 
 
 @dataclass(slots=True)
@@ -63,9 +67,9 @@ class Ledger:
 
     engine: Engine
     keys: Keys
-    _others: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False)
-    """Shard -> what its worker has counted last; see `slow_down`."""
-    _tell_at: float = field(default=0.0, init=False)
+    _others: dict[int, _Counts] = field(default_factory=dict, init=False)
+    """Shard -> what its worker has counted last."""
+    _share_at: float = field(default=0.0, init=False)
 
     async def add(self, entries: Mapping[str, Entry]) -> dict[str, Spending]:
         """Adds entries; returns what each owner has now. An empty entry only asks.
@@ -81,13 +85,23 @@ class Ledger:
             for start in range(0, len(owners), BATCH)
         ]
         calls = [
-            Call("budgets", self.keys.queue(shard)[:1], self._arguments(owners, entries))
+            script_call(
+                "budgets",
+                self.keys.queue(shard)[:1],
+                most=MOST_DOMAINS,
+                budget={
+                    "owner": owners,
+                    "spent": [entries[owner].spent for owner in owners],
+                    "domains": [_hashes(entries[owner].domains) for owner in owners],
+                },
+            )
             for shard, owners in batches
         ]
-        found: dict[str, Spending] = {}
+        spendings: dict[str, Spending] = {}
         for (_, owners), reply in zip(batches, await self.engine.run_all(calls), strict=True):
-            found |= zip(owners, (Spending(*one) for one in reply), strict=True)
-        return found
+            rows = (Spending(row.spent, row.domains) for row in reply)
+            spendings |= zip(owners, rows, strict=True)
+        return spendings
 
     async def slow_down(
         self, shards: Sequence[int], slowdown: Slowdown, delay: float
@@ -97,27 +111,46 @@ class Ledger:
         `delay`: the usual seconds between two requests. Returns the arguments of webcrawl.policies.budgets.slowdown for
         the whole crawl: of other shards, as their workers have counted last.
         """
-        soon = milliseconds(max(_SOON_SECONDS, _SOON_GAPS * delay))
-        factors = [f"{one:.4f}" for one in slowdown]
-        arguments: list[str | int] = [*factors, milliseconds(delay), self.keys.shards, LONGEST, soon]
-        calls = [Call("slow", self.keys.queue(shard), arguments) for shard in shards]
+        factor, at_once = (f"{number:.4f}" for number in slowdown)
+        calls = [
+            script_call(
+                "slow",
+                self.keys.queue(shard),
+                factor=factor,
+                at_once=at_once,
+                gap_ms=milliseconds(delay),
+                shards=self.keys.shards,
+                longest=LONGEST,
+                soon_ms=milliseconds(max(_SOON_SECONDS, _SOON_GAPS * delay)),
+            )
+            for shard in shards
+        ]
         replies = await self.engine.run_all(calls)
-        counted = {shard: (*reply,) for shard, reply in zip(shards, replies, strict=True)}
-        if len(counted) < self.keys.shards:
-            counted = await self._of_others(counted) | counted
-        better, sunk, wide = (sum(one[place] for one in counted.values()) for place in range(3))
+        counts = {
+            shard: (reply.better, reply.sunk, reply.wide)
+            for shard, reply in zip(shards, replies, strict=True)
+        }
+        if len(counts) < self.keys.shards:
+            counts = await self._of_others(counts) | counts
+        better, sunk, wide = map(sum, zip(*counts.values(), strict=True))
         return better, sunk, wide / self.keys.shards
 
-    async def _of_others(self, counted: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, ...]]:
-        """Tells the other workers what was counted in some shards; returns what they have told, now and then anew."""
-        if (now := time.monotonic()) >= self._tell_at:
-            self._tell_at = now + _TELL_SECONDS
-            told = [text for shard, row in counted.items() for text in (shard, " ".join(map(str, row)))]
-            call = Call("standings", [self.keys.own()], (milliseconds(_TOLD_SECONDS), *told))
-            found = await self.engine.run(call)
+    async def _of_others(self, counts: Mapping[int, _Counts]) -> dict[int, _Counts]:
+        """Shares the counts of some shards with the other workers; returns the counts of all, read now and then."""
+        if (now := time.monotonic()) >= self._share_at:
+            self._share_at = now + _SHARE_SECONDS
+            call = script_call(
+                "standings",
+                [self.keys.own()],
+                kept_ms=milliseconds(_KEPT_SECONDS),
+                shard={
+                    "shard": list(counts),
+                    "counts": [f"{better} {sunk} {wide}" for better, sunk, wide in counts.values()],
+                },
+            )
+            flat = await self.engine.run(call)
             self._others = {
-                int(shard): (*map(int, row.split()),)
-                for shard, row in zip(found[::2], found[1::2], strict=True)
+                int(shard): _counts(text) for shard, text in zip(flat[::2], flat[1::2], strict=True)
             }
         return self._others
 
@@ -137,14 +170,14 @@ class Ledger:
         rows = [Over(owner, hosts[owner], spendings[owner]) for owner in worst]
         return OverBudget(len(hosts), sum(hosts.values()), rows)
 
-    def _arguments(self, owners: Sequence[str], entries: Mapping[str, Entry]) -> list[str | bytes | int]:
-        arguments: list[str | bytes | int] = [MOST_DOMAINS]
-        for owner in owners:
-            domains = b"".join(
-                xxhash.xxh32_digest(domain.encode()) for domain in sorted(entries[owner].domains)
-            )
-            arguments += [owner, entries[owner].spent, domains]
-        return arguments
+
+def _counts(text: bytes) -> _Counts:
+    better, sunk, wide = map(int, text.split())
+    return better, sunk, wide
+
+
+def _hashes(domains: Iterable[str]) -> bytes:
+    return b"".join(xxhash.xxh32_digest(domain.encode()) for domain in sorted(domains))
 
 
 @lru_cache(maxsize=1 << 14)

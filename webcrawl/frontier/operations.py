@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgpack
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys, failures_field, host_of
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.entry import queued_at_of
 from webcrawl.frontier.records import DeadLetter, HostLimits, HostQueue, HostState
 from webcrawl.policies.soft_404 import UnknownPathAnswer
 
 BATCH = 1000
 """The most URLs in one script call; a longer call would block the server for other clients."""
+
+T = TypeVar("T")
 
 _SCANNED_HOSTS = 20_000
 _HOSTS_AT_ONCE = 200
@@ -48,25 +51,25 @@ class Operations:
         A worker that has leased it loses the lease and notices with its next heartbeat. No worker of any crawl gets the
         host, even after `unblock`, until that lease would have expired or the worker releases the host.
         """
-        await self._call("park", host, "block")
+        await self.engine.run(script_call("park", self._queue(host), host=host, action="block"))
 
     async def unblock(self, host: str) -> None:
-        await self._call("park", host, "unblock")
+        await self.engine.run(script_call("park", self._queue(host), host=host, action="unblock"))
 
     async def limit(self, host: str, limits: HostLimits) -> None:
         """Sets this crawl's limits for the host, which replace those for all hosts; that of its rule stays."""
-        await self._call("limit", host, f"{limits.encoded()} =")
+        await self._limit(host, f"{limits.encoded()} =")
 
     async def rule_limit(self, host: str, pages: int | None) -> None:
         """Sets the pages that a rule in the settings allows; None removes it. A limit by `limit` comes before it."""
-        await self._call("limit", host, f"= = = {'-' if pages is None else pages}")
+        await self._limit(host, f"= = = {'-' if pages is None else pages}")
 
     async def review(self) -> None:
         """Checks all hosts with spent budgets again, after the limits for all hosts have changed."""
         for shard in range(self.keys.shards):
             cursor = b"0"
             while True:
-                cursor = await self.engine.run(Call("review", self.keys.queue(shard), (cursor,)))
+                cursor = await self.engine.run(script_call("review", self.keys.queue(shard), cursor=cursor))
                 if cursor == b"0":
                     break
 
@@ -75,7 +78,7 @@ class Operations:
         shard = self.keys.shard(host)
         prefix = self.keys.queue(shard)[0]
         client = self.engine.client
-        now = await self.engine.run(Call("time", [prefix], ()))
+        now = await self.engine.run(script_call("time", [prefix]))
         record = {key.decode(): value for key, value in (await client.hgetall(self.keys.host(host))).items()}
         limits, spent, parked, unknown = [
             await client.hget(prefix + name, host) for name in ("limits", "spent", "parked", "unknown")
@@ -101,7 +104,9 @@ class Operations:
         by_shard: dict[int, list[str]] = {}
         for host in hosts:
             by_shard.setdefault(self.keys.shard(host), []).append(host)
-        calls = [Call("lengths", self.keys.queue(shard), some) for shard, some in by_shard.items()]
+        calls = [
+            script_call("lengths", self.keys.queue(shard), hosts=some) for shard, some in by_shard.items()
+        ]
         replies = await self.engine.run_all(calls)
         return {
             host: int(length)
@@ -116,18 +121,18 @@ class Operations:
 
     async def is_seen(self, host: str, fingerprint: int) -> bool:
         """Whether a URL of the host is in the exact seen set: it was queued once."""
-        prefix = self.keys.queue(self.keys.shard(host))[0]
-        return bool(await self.engine.run(Call("is_seen", [prefix], [self.keys.mark(host, fingerprint)])))
+        call = script_call("is_seen", self._queue(host)[:1], mark=self.keys.mark(host, fingerprint))
+        return bool(await self.engine.run(call))
 
     async def hosts(self, most: int = 10) -> list[HostQueue]:
         """Returns the hosts with the most URLs, among the first 20,000 with URLs.
 
         Of URLs that wait for another attempt, the first 20,000 in time are counted.
         """
-        found: list[HostQueue] = []
+        queues: list[HostQueue] = []
         for shard in range(self.keys.shards):
-            found += await self._hosts_of(shard, _SCANNED_HOSTS - len(found))
-        return sorted(found, key=lambda queue: (-queue.queued - queue.waiting, queue.host))[:most]
+            queues += await self._hosts_of(shard, _SCANNED_HOSTS - len(queues))
+        return sorted(queues, key=lambda queue: (-queue.queued - queue.waiting, queue.host))[:most]
 
     async def dead_letters(self, host: str | None = None, reason: str = "") -> AsyncIterator[DeadLetter]:
         """Yields dead letters of one host or of all, whose reason contains a text, in no particular order.
@@ -151,18 +156,30 @@ class Operations:
 
     async def requeue(self, letters: Iterable[tuple[str, str]], reason: str = "") -> int:
         """Queues dead letters (host, URL) again if their reason contains a text; returns how many were queued."""
-        by_shard: dict[int, list[str]] = {}
-        for host, url in letters:
-            by_shard.setdefault(self.keys.shard(host), []).extend((host, url))
+        by_shard: dict[int, list[tuple[str, str]]] = {}
+        for letter in letters:
+            by_shard.setdefault(self.keys.shard(letter[0]), []).append(letter)
         calls = [
-            Call("requeue", self.keys.queue(shard), (reason, *arguments[start : start + 2 * BATCH]))
-            for shard, arguments in by_shard.items()
-            for start in range(0, len(arguments), 2 * BATCH)
+            script_call(
+                "requeue",
+                self.keys.queue(shard),
+                reason=reason,
+                url={"host": [host for host, _ in some], "url": [url for _, url in some]},
+            )
+            for shard, group in by_shard.items()
+            for some in batches(group)
         ]
         return int(sum(await self.engine.run_all(calls)))
 
     async def _set_host(self, host: str, field: str, seconds: float) -> None:
-        await self._call("host", host, field, milliseconds(seconds))
+        call = script_call("host", self._queue(host), host=host, field=field, value=milliseconds(seconds))
+        await self.engine.run(call)
+
+    async def _limit(self, host: str, limits: str) -> None:
+        await self.engine.run(script_call("limit", self._queue(host), host=host, limits=limits))
+
+    def _queue(self, host: str) -> tuple[str, str]:
+        return self.keys.queue(self.keys.shard(host))
 
     async def _hosts_of(self, shard: int, most: int) -> list[HostQueue]:
         prefix = self.keys.queue(shard)[0]
@@ -173,41 +190,38 @@ class Operations:
             hosts.append(host_of(name).decode())
         retries = await self._retries(shard)
         hosts += sorted(retries.keys() - set(hosts))[: max(0, most - len(hosts))]
-        found: list[HostQueue] = []
+        queues: list[HostQueue] = []
         for start in range(0, len(hosts), _HOSTS_AT_ONCE):
             some = hosts[start : start + _HOSTS_AT_ONCE]
             pipe = self.engine.client.pipeline(transaction=False)
             for host in some:
                 pipe.exists(f"{prefix}lease:{host}")
             queued = await self.queue_lengths(some)
-            found += [
+            queues += [
                 HostQueue(host, queued[host], bool(leased), *retries.get(host, (0, None)))
                 for host, leased in zip(some, await pipe.execute(), strict=True)
                 if queued[host] or host in retries
             ]
-        return found
+        return queues
 
     async def _retries(self, shard: int) -> dict[str, tuple[int, float]]:
         """Returns the URLs of a shard that wait for another attempt: host -> their number, seconds until the first."""
         prefix = self.keys.queue(shard)[0]
-        found: dict[str, tuple[int, float]] = {}
+        retries: dict[str, tuple[int, float]] = {}
         if not await self.engine.client.exists(f"{prefix}later"):
-            return found
-        now = await self.engine.run(Call("time", [prefix], ()))
+            return retries
+        now = await self.engine.run(script_call("time", [prefix]))
         for start in range(0, _SCANNED_HOSTS, BATCH):
             rows = await self.engine.client.zrange(
                 f"{prefix}later", start, start + BATCH - 1, withscores=True
             )
             for member, due in rows:
                 host = member.partition(b"\n")[0].partition(b" ")[2].decode()
-                number, first = found.get(host, (0, max(0, int(due) - now) / 1000))
-                found[host] = number + 1, first
+                number, first = retries.get(host, (0, max(0, int(due) - now) / 1000))
+                retries[host] = number + 1, first
             if len(rows) < BATCH:
                 break
-        return found
-
-    async def _call(self, script: str, *arguments: str | int) -> None:
-        await self.engine.run(Call(script, self.keys.queue(self.keys.shard(str(arguments[0]))), arguments))
+        return retries
 
 
 def unpacked_letters(
@@ -220,6 +234,12 @@ def unpacked_letters(
         if reason.encode() in why:
             text = why.decode(errors="replace")
             yield DeadLetter(url.decode(), text, time / 1000, entry[1], queued_at_of(entry))
+
+
+def batches(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Cuts the rows of script calls into pieces of at most BATCH."""
+    for start in range(0, len(rows), BATCH):
+        yield rows[start : start + BATCH]
 
 
 def milliseconds(seconds: float) -> int:

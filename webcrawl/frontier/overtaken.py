@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.operations import BATCH
 
 
@@ -21,11 +21,11 @@ class Sifted(NamedTuple):
 async def sift(engine: Engine, keys: Keys, shard: int, host: bytes, entries: Sequence[bytes]) -> Sifted:
     """Sifts entries of a host. Those that are passed over of URLs that were fetched are left out."""
     calls = [
-        Call("overtaken", [keys.queue(shard)[0]], [host, *entries[start : start + BATCH]])
+        script_call("overtaken", [keys.queue(shard)[0]], host=host, entries=entries[start : start + BATCH])
         for start in range(0, len(entries), BATCH)
     ]
     verdicts = b"".join(await engine.run_all(calls)).decode()
     if not verdicts:
         return Sifted(list(entries), [])
-    told = list(zip(entries, verdicts, strict=True))
-    return Sifted(*([entry for entry, verdict in told if verdict == one] for one in "01"))
+    pairs = list(zip(entries, verdicts, strict=True))
+    return Sifted(*([entry for entry, verdict in pairs if verdict == wanted] for wanted in "01"))

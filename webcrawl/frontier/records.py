@@ -37,14 +37,23 @@ class Lease:
     """Who is over its budget, as the engine knows: the host's name or registered domain, and its penalty."""
 
     @classmethod
-    def decode(cls, raw: list[Any]) -> Lease:
-        """Decodes a lease from a script's reply."""
-        host = raw[0].decode()
-        urls = decode_urls(host, raw[4], raw[6])
-        delay, ruled = decode_delay(raw[3]), None if raw[7] < 0 else raw[7]
-        dust, off = raw[10]
-        known = (dust or b"", rules_off(off), raw[11].decode())
-        return cls(host, int(raw[1]), raw[2], delay, urls, bool(raw[5]), raw[8], raw[9] / 1000, ruled, *known)
+    def decode(cls, reply: Any) -> Lease:
+        """Decodes a lease in the reply of lease.lua or regain.lua."""
+        host = reply.host.decode()
+        return cls(
+            host,
+            int(reply.token),
+            reply.failures,
+            decode_delay(reply.delay_ms),
+            decode_urls(host, reply.urls, reply.worths),
+            bool(reply.answered),
+            reply.patterns,
+            reply.gap_ms / 1000,
+            None if reply.ruled_pages < 0 else reply.ruled_pages,
+            reply.dust or b"",
+            rules_off(reply.dust_off),
+            reply.over.decode(),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +149,12 @@ class HostLimits:
     ruled: int | None = None
 
     def encoded(self) -> str:
-        return " ".join("-" if one is None else str(one) for one in (self.pages, self.bytes, self.depth))
+        limits = self.pages, self.bytes, self.depth
+        return " ".join("-" if limit is None else str(limit) for limit in limits)
 
     @classmethod
     def decoded(cls, text: str) -> HostLimits:
-        return cls(*(None if one == "-" else int(one) for one in text.split()))
+        return cls(*(None if word == "-" else int(word) for word in text.split()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 from webcrawl.config import OBJECT_STORES
 from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.errors import ConfigurationError, PartLost, StoreError
 from webcrawl.frontier.crawl import Crawl
 from webcrawl.frontier.segments import Part, pack, read_part
@@ -117,53 +117,66 @@ class Tails:
 
     async def read(self, shard: int, descriptor: bytes) -> list[bytes]:
         """Returns the entries of a part; raises PartLost if it is damaged or missing."""
-        return await self._part(f"{await self._folder()}/{shard:04}", descriptor)
+        return await self._part(await self._shard_folder(shard), descriptor)
 
     async def write(self, shard: int, entries: Sequence[bytes]) -> bytes:
         """Writes entries as a part of a segment of their own; returns its descriptor.
 
         The segment is unused, and so deleted after a while, until a script puts the part into a queue.
         """
-        store, place = await self._store(), f"{await self._folder()}/{shard:04}"
-        await self._check_folder(store, place)
+        store, folder = await self._store(), await self._shard_folder(shard)
+        await self._check_folder(store, folder)
         prefix, name = self._keys.queue(shard)[0], uuid.uuid4().hex[:16]
-        now = await self._engine.run(Call("time", [prefix], ()))
+        now = await self._engine.run(script_call("time", [prefix]))
         await self._engine.change(f"{prefix}unused", "ZADD", now, name)
         data, [part] = pack(name, [entries])
-        await asyncio.to_thread(store.put, f"{place}/{name}", data)
+        await asyncio.to_thread(store.put, f"{folder}/{name}", data)
         return part.descriptor()
 
     async def bury(self, shard: int, letter: bytes, descriptor: bytes) -> list[bytes]:
         """Makes dead letters of a part in the engine; returns its entries, [] if the part is lost."""
-        place = f"{await self._folder()}/{shard:04}"
-        found, *entries = await self._read(place, descriptor, b"a host that was given up")
-        await self._engine.run(Call("bury_part", self._keys.queue(shard), (letter, found, *entries)))
-        return entries
+        folder = await self._shard_folder(shard)
+        entries = await self._read(folder, descriptor, b"a host that was given up")
+        call = script_call(
+            "bury_part",
+            self._keys.queue(shard),
+            letter=letter,
+            state="lost" if entries is None else "found",
+            entries=entries or [],
+        )
+        await self._engine.run(call)
+        return entries or []
 
     async def plan(self, shards: Sequence[int]) -> list[Plan]:
         """Returns the spill work of these shards."""
         names = [uuid.uuid4().hex[:16] for _ in shards]
         calls = [
-            Call("plan_spill", self._keys.queue(shard), (name, _SEGMENT_URLS, _READS_AT_ONCE, self._kept_ms))
+            script_call(
+                "plan_spill",
+                self._keys.queue(shard),
+                name=name,
+                most_urls=_SEGMENT_URLS,
+                most_parts=_READS_AT_ONCE,
+                kept_ms=self._kept_ms,
+            )
             for shard, name in zip(shards, names, strict=True)
         ]
         replies = await self._engine.run_all(calls)
         return [
-            Plan(shard, name, _pairs(reply[0]), _pairs(reply[1]), _pairs(reply[2]), reply[3])
+            Plan(shard, name, _pairs(reply.writes), _pairs(reply.reads), _pairs(reply.burials), reply.unused)
             for shard, name, reply in zip(shards, names, replies, strict=True)
         ]
 
     async def carry_out(self, plan: Plan) -> None:
         """Reads parts that hosts wait for, writes outboxes, and deletes unused segments."""
-        folder = await self._folder()
-        place = f"{folder}/{plan.shard:04}"
-        await _all(self._refill(plan.shard, place, *one) for one in plan.reads)
-        await _all(self.bury(plan.shard, *one) for one in plan.burials)
+        folder = await self._shard_folder(plan.shard)
+        await _all(self._refill(plan.shard, folder, queue, descriptor) for queue, descriptor in plan.reads)
+        await _all(self.bury(plan.shard, letter, descriptor) for letter, descriptor in plan.burials)
         if plan.writes:
-            await self._write(plan, place)
+            await self._write(plan, folder)
         if plan.unused:
             store = await self._store()
-            await _all(asyncio.to_thread(store.delete, f"{place}/{name.decode()}") for name in plan.unused)
+            await _all(asyncio.to_thread(store.delete, f"{folder}/{name.decode()}") for name in plan.unused)
             await self._engine.change(f"{self._keys.queue(plan.shard)[0]}unused", "ZREM", *plan.unused)
 
     def start(self, shards: Callable[[], Sequence[int]]) -> None:
@@ -204,48 +217,68 @@ class Tails:
                 logger.exception("Serving the tails of queues failed; trying again.")
                 await asyncio.sleep(_LONGEST_HOLD)
 
-    async def _write(self, plan: Plan, place: str) -> None:
+    async def _write(self, plan: Plan, folder: str) -> None:
         store = await self._store()
-        await self._check_folder(store, place)
+        await self._check_folder(store, folder)
         data, parts = pack(plan.segment, [entries for _, entries in plan.writes])
-        await asyncio.to_thread(store.put, f"{place}/{plan.segment}", data)
-        arguments: list[str | bytes | int] = [plan.segment]
-        for (queue, _), part in zip(plan.writes, parts, strict=True):
-            arguments += [queue, part.offset, part.length, part.urls, part.checksum]
-        await self._engine.run(Call("confirm_segment", self._keys.queue(plan.shard), arguments))
-
-    async def _refill(self, shard: int, place: str, queue: bytes, descriptor: bytes) -> None:
-        host, _, level = queue.rpartition(b" ")
-        found = await self._read(place, descriptor, host)
-        call = Call("refill", self._keys.queue(shard), (host, level, descriptor, *found))
+        await asyncio.to_thread(store.put, f"{folder}/{plan.segment}", data)
+        call = script_call(
+            "confirm_segment",
+            self._keys.queue(plan.shard),
+            name=plan.segment,
+            part={
+                "queue": [queue for queue, _ in plan.writes],
+                "offset": [part.offset for part in parts],
+                "length": [part.length for part in parts],
+                "urls": [part.urls for part in parts],
+                "sum": [part.checksum for part in parts],
+            },
+        )
         await self._engine.run(call)
 
-    async def _read(self, place: str, descriptor: bytes, owner: bytes) -> list[bytes]:
-        """Returns the arguments of refill.lua and bury_part.lua: "found" and the entries, or "lost"."""
+    async def _refill(self, shard: int, folder: str, queue: bytes, descriptor: bytes) -> None:
+        host, _, level = queue.rpartition(b" ")
+        entries = await self._read(folder, descriptor, host)
+        call = script_call(
+            "refill",
+            self._keys.queue(shard),
+            host=host,
+            level=level,
+            descriptor=descriptor,
+            state="lost" if entries is None else "found",
+            entries=entries or [],
+        )
+        await self._engine.run(call)
+
+    async def _read(self, folder: str, descriptor: bytes, owner: bytes) -> list[bytes] | None:
+        """Returns the entries of a part; None if it is lost, which is logged."""
         try:
-            return [b"found", *await self._part(place, descriptor)]
+            return await self._part(folder, descriptor)
         except PartLost as error:
             part, store = Part.parse(descriptor), await self._store()
             logger.error(
                 "%d URLs of %s are lost: segment %s at byte %d: %s",
-                *(part.urls, owner.decode(), store.uri(f"{place}/{part.segment}"), part.offset, error),
+                *(part.urls, owner.decode(), store.uri(f"{folder}/{part.segment}"), part.offset, error),
             )
-            return [b"lost"]
+            return None
 
-    async def _part(self, place: str, descriptor: bytes) -> list[bytes]:
+    async def _part(self, folder: str, descriptor: bytes) -> list[bytes]:
         store, part = await self._store(), Part.parse(descriptor)
         try:
-            return await asyncio.to_thread(read_part, store, f"{place}/{part.segment}", part)
+            return await asyncio.to_thread(read_part, store, f"{folder}/{part.segment}", part)
         except PartLost:
-            await self._check_folder(store, place)
+            await self._check_folder(store, folder)
             raise
 
     @staticmethod
-    async def _check_folder(store: ObjectStore, place: str) -> None:
+    async def _check_folder(store: ObjectStore, shard_folder: str) -> None:
         """Raises StoreError if the crawl's folder is missing: on an unmounted disk nothing is lost."""
-        folder = place.partition("/")[0]
+        folder = shard_folder.partition("/")[0]
         if await asyncio.to_thread(store.size, f"{folder}/{_MARKER}") is None:
             raise StoreError(f"{store.uri(folder)} does not exist")
+
+    async def _shard_folder(self, shard: int) -> str:
+        return f"{await self._folder()}/{shard:04}"
 
     async def _folder(self) -> str:
         """Returns the crawl's folder in the store. Its name is unique, because two engines may share the store."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgpack
 
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.entry import LeasedURL
 from webcrawl.frontier.operations import BATCH, Operations
 
@@ -45,16 +45,17 @@ async def url_state(operations: Operations, host: str, path: str) -> URLState:
     """Returns where a URL is; of several requests for it, the one that is found first."""
     shard = operations.keys.shard(host)
     prefix, url = operations.keys.queue(shard)[0], host + path
-    if (found := await _leased(operations, prefix, host, path)) is not None:
-        return found
+    if (state := await _leased(operations, prefix, host, path)) is not None:
+        return state
     client = operations.engine.client
-    entry, complete = await operations.engine.run(Call("find_url", [prefix], (host, path, _MOST_QUEUED)))
+    call = script_call("find_url", [prefix], host=host, path=path, most=_MOST_QUEUED)
+    entry, complete = await operations.engine.run(call)
     if entry is not None:
         return _of_entry("queued", host, entry)
-    for name, state in (("later", "waiting"), ("scheduled", "scheduled")):
-        found, is_all = await _delayed(operations, prefix + name, state, host, path)
-        if found is not None:
-            return found
+    for key, name in (("later", "waiting"), ("scheduled", "scheduled")):
+        state, is_all = await _delayed(operations, prefix + key, name, host, path)
+        if state is not None:
+            return state
         complete = complete and is_all
     if dead := await client.hget(prefix + "dead", url):
         reason, time, entry = msgpack.unpackb(dead, raw=True)[-1]
@@ -98,6 +99,6 @@ async def _ahead(operations: Operations, host: str) -> int:
 
 
 def _of_entry(state: str, host: str, entry: bytes, **more: Any) -> URLState:
-    one = LeasedURL.decode(0, host, entry)
-    about = one.level, one.depth, one.referrer, one.attempts
-    return URLState(state, True, *about, queued=one.queued_at, **more)
+    url = LeasedURL.decode(0, host, entry)
+    about = url.level, url.depth, url.referrer, url.attempts
+    return URLState(state, True, *about, queued=url.queued_at, **more)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.entry import LeasedURL
 from webcrawl.frontier.frontier import Frontier
 
@@ -30,13 +30,13 @@ class NextHost:
 async def next_waits(frontier: Frontier) -> tuple[NextRetry | None, NextHost | None]:
     """Reads the next of each over all shards, in a few lookups for each shard."""
     keys = frontier.keys
-    calls = [Call("waits", keys.queue(shard), ()) for shard in range(keys.shards)]
+    calls = [script_call("waits", keys.queue(shard)) for shard in range(keys.shards)]
     retries, hosts = [], []
-    for retry, retry_ms, host, host_ms, failures in await frontier.engine.run_all(calls):
-        if retry:
-            retries.append((int(retry_ms), retry))
-        if host:
-            hosts.append((int(host_ms), host, int(failures)))
+    for reply in await frontier.engine.run_all(calls):
+        if reply.retry:
+            retries.append((int(reply.retry_ms), reply.retry))
+        if reply.host:
+            hosts.append((int(reply.host_ms), reply.host, int(reply.failures)))
     return _retry(*min(retries)) if retries else None, _host(*min(hosts)) if hosts else None
 
 

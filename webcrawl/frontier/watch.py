@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 
 WATCHER_SECONDS = 15.0
 """After this time without a sign of the watcher, another process may watch."""
@@ -32,6 +32,6 @@ class Watch:
         await self._run(0, notes)
 
     async def _run(self, milliseconds: int, notes: str) -> str | None:
-        call = Call("watch", [self.keys.own()], (self.process, milliseconds, notes))
-        watches, stored = await self.engine.run(call)
-        return str(stored.decode()) if watches else None
+        call = script_call("watch", [self.keys.own()], process=self.process, ms=milliseconds, notes=notes)
+        reply = await self.engine.run(call)
+        return str(reply.stored.decode()) if reply.watches else None

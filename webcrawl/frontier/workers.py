@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import Call, script_call
 
 _WORKED_GAP_SECONDS = 10.0
 """A longer silence of all workers does not count as working time."""
@@ -55,11 +55,12 @@ class Workers:
 
         The increments count exactly once, also when this raises: the next heartbeat sends them again.
         """
-        return await self._send(self.tally(counted or {}, permits=permits, seeding=seeding))
+        tally = self.tally(counted or {}, permits=permits, seeding=seeding)
+        return await self._send(tally, counts=bool(counted or permits))
 
     async def leave(self, counted: Mapping[str, int] | None = None) -> None:
         """Signs this worker off, with its last increments."""
-        await self._send(self._tally(0.0, "working", counted or {}, 0))
+        await self._send(self._tally(0.0, "working", counted or {}, 0), counts=bool(counted))
         self._reserved = 0
 
     def tally(self, counted: Mapping[str, int], *, permits: int = 0, seeding: bool = False) -> Call:
@@ -69,7 +70,14 @@ class Workers:
     async def reserve_pages(self, wanted: int, limit: int) -> int:
         """Reserves up to `wanted` pages of the crawl's page limit; returns how many were granted."""
         await self._send_unconfirmed()
-        call = Call("permit", [self.keys.own()], (self.worker, wanted, limit, self._reserved))
+        call = script_call(
+            "permit",
+            [self.keys.own()],
+            worker=self.worker,
+            wanted=wanted,
+            limit=limit,
+            reserved=self._reserved,
+        )
         granted = int(await self.engine.run(call))
         self._reserved += granted
         return granted
@@ -80,7 +88,7 @@ class Workers:
 
     async def alive(self) -> list[str]:
         """Returns the workers that are alive by the engine's clock."""
-        now = await self.engine.run(Call("time", [self.keys.own()], ()))
+        now = await self.engine.run(script_call("time", [self.keys.own()]))
         names = await self.engine.client.zrangebyscore(self.keys.own("workers"), now, "+inf")
         return sorted(name.decode() for name in names)
 
@@ -121,7 +129,7 @@ class Workers:
         # in this order, because a heartbeat moves dead workers from one to the other
         expired = await client.zrange(own("workers"), "-inf", "+inf", byscore=True, withscores=True)
         lost = await client.hgetall(own("lost"))
-        now = int(await self.engine.run(Call("time", [own()], ()))) / 1000
+        now = int(await self.engine.run(script_call("time", [own()]))) / 1000
         dead = {name.decode(): float(when) / 1000 for name, when in [*expired, *lost.items()]}
         return now, {name: when for name, when in dead.items() if when <= now}
 
@@ -150,20 +158,19 @@ class Workers:
         raw = await self.engine.client.hgetall(self.keys.own("holding"))
         return {worker.decode(): reason.decode() for worker, reason in raw.items()}
 
-    async def _send(self, tally: Call) -> Beat:
+    async def _send(self, tally: Call, *, counts: bool) -> Beat:
+        """Sends a tally; if it counts something, and its reply is lost, it is sent again with the next one."""
         self._unconfirmed.append(tally)
         try:
-            seeding, paused, stops = await self._send_unconfirmed()
+            reply = await self._send_unconfirmed()
         finally:
-            # a tally that counts nothing need not be repeated
-            self._unconfirmed = [
-                call for call in self._unconfirmed if call.arguments[3] or len(call.arguments) > 6
-            ]
-        return Beat(int(seeding), bool(paused), int(stops))
+            if not counts:
+                self._unconfirmed = [call for call in self._unconfirmed if call is not tally]
+        return Beat(int(reply.seeding), bool(reply.paused), int(reply.stops))
 
-    async def _send_unconfirmed(self) -> list[int]:
+    async def _send_unconfirmed(self) -> Any:
         """Sends the tallies without a reply; returns the last reply."""
-        reply: list[int] = []
+        reply = None
         while self._unconfirmed:
             reply = await self.engine.run(self._unconfirmed[0])
             del self._unconfirmed[0]
@@ -172,14 +179,14 @@ class Workers:
     def _tally(self, ttl: float, state: str, counted: Mapping[str, int], permits: int) -> Call:
         self._number += 1
         self._reserved -= permits
-        arguments: list[str | int] = [
-            self.worker,
-            int(ttl * 1000),
-            state,
-            permits,
-            int(_WORKED_GAP_SECONDS * 1000),
-            self._number,
-        ]
-        for name, amount in counted.items():
-            arguments += [name, amount]
-        return Call("heartbeat", [self.keys.own()], arguments)
+        return script_call(
+            "heartbeat",
+            [self.keys.own()],
+            worker=self.worker,
+            ttl_ms=int(ttl * 1000),
+            state=state,
+            permits=permits,
+            most_gap=int(_WORKED_GAP_SECONDS * 1000),
+            number=self._number,
+            total={"name": list(counted), "increment": list(counted.values())},
+        )

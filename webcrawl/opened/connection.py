@@ -51,7 +51,7 @@ class Server:
     @property
     def suits_scrapy_redis(self) -> bool:
         """Whether scrapy-redis can connect to the server of REDIS_URL."""
-        return bool(self._url and self._url.names_one_server) or "redis_cls" in self.config.parameters
+        return bool(self._url and self._url.is_single) or "redis_cls" in self.config.parameters
 
     @property
     def is_exclusive(self) -> bool:

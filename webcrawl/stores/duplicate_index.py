@@ -14,7 +14,7 @@ from webcrawl.documents.simhash import blocks
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.replication import Command
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import Call, script_call
 from webcrawl.errors import EngineFull
 from webcrawl.stores.group_commit import GroupCommit
 
@@ -58,7 +58,8 @@ class DuplicateIndex:
         """The earlier page with this digest; None if `url` is the first."""
         key, mine = self._keys.checksum(digest), _first_entry(url, fetched_at, reading)
         try:
-            [first] = await self._calls.put([Call("claim_payload", [key], (digest, mine, _STORED_WITHIN))])
+            call = script_call("claim_payload", [key], checksum=digest, page=mine, seconds=_STORED_WITHIN)
+            [first] = await self._calls.put([call])
         except EngineFull:
             first = await self._engine.client.hget(key, digest) or mine.encode()
         seconds, other, *readings = first.decode().split(" ")
@@ -70,7 +71,8 @@ class DuplicateIndex:
     async def kept(self, digest: bytes, url: str, fetched_at: datetime, reading: str = "") -> None:
         """Note that this page is stored: if it is the first, its copies may refer to it."""
         mine = _first_entry(url, fetched_at, reading)
-        await self._calls.put([Call("confirm_payload", [self._keys.checksum(digest)], (digest, mine))])
+        call = script_call("confirm_payload", [self._keys.checksum(digest)], checksum=digest, page=mine)
+        await self._calls.put([call])
 
     async def forget_payload(self, digest: bytes, url: str) -> None:
         """Forget `url` as the first with this digest, because it is not archived: the next page becomes the first."""
@@ -90,8 +92,16 @@ class DuplicateIndex:
         try:
             *held, before = await self._calls.put(
                 [
-                    *self._of_blocks("index_text", entry, distance, MOST_TEXTS * ENTRY),
-                    Call("note_text", [self._keys.text(entry[_SIMHASH:])], (entry[_SIMHASH:], note)),
+                    *(
+                        script_call("index_text", keys, text=entry, most=MOST_TEXTS * ENTRY)
+                        for keys in self._blocks_together(entry, distance)
+                    ),
+                    script_call(
+                        "note_text",
+                        [self._keys.text(entry[_SIMHASH:])],
+                        url_id=entry[_SIMHASH:],
+                        text=note,
+                    ),
                 ]
             )
         except EngineFull:
@@ -107,7 +117,11 @@ class DuplicateIndex:
             await self._engine.change_all([Command(key, ("HDEL", key, entry[_SIMHASH:]))])
         if gone:
             await self._calls.put(
-                [call for one in gone for call in self._of_blocks("unindex_text", one, distance)]
+                [
+                    script_call("unindex_text", keys, text=text)
+                    for text in gone
+                    for keys in self._blocks_together(text, distance)
+                ]
             )
         return first
 
@@ -118,11 +132,10 @@ class DuplicateIndex:
         found = earlier_texts([one for reply in held for one in reply], entry, distance)
         return await self._first(found) if found else None
 
-    def _of_blocks(self, script: str, entry: bytes, distance: int, *arguments: int) -> list[Call]:
-        """Calls of a script on the blocks of a text: one call, or on a cluster one for each block."""
+    def _blocks_together(self, entry: bytes, distance: int) -> list[list[str]]:
+        """Returns the keys of the blocks of a text that a script may use together: all, but on a cluster each alone."""
         keys = self._block_keys(entry, distance)
-        together = [keys] if not self._engine.is_cluster else [[key] for key in keys]
-        return [Call(script, some, (entry, *arguments)) for some in together]
+        return [[key] for key in keys] if self._engine.is_cluster else [keys]
 
     def _block_keys(self, entry: bytes, distance: int) -> list[str]:
         simhash = int.from_bytes(entry[:_SIMHASH], "big")

@@ -22,7 +22,7 @@ from webcrawl.documents.values import plain
 from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.replication import Command
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.errors import EngineError, EngineFull, StoreError
 from webcrawl.stores.group_commit import GroupCommit
 
@@ -73,7 +73,7 @@ class Publisher:
 
     async def _append(self, pages: list[str]) -> Sequence[bool]:
         try:
-            await self._engine.run(Call("publish", [self._key], (self._most, *pages)))
+            await self._engine.run(script_call("publish", [self._key], most=self._most, pages=pages))
         except EngineFull:
             return [False] * len(pages)
         return [True] * len(pages)

@@ -42,7 +42,7 @@ def test_every_format_says_the_same(tmp_path: Path, form: str) -> None:
         {"url": f"{HOST}/drop?a=b", "level": None, "weight": None, "date": None, "drop": True},
         {"url": f"{HOST}/nothing", "level": None, "weight": None, "date": None, "drop": None},
     ]
-    found = [change._replace(place="") for change in changes_in(write(tmp_path, form, rows))]
+    found = [change._replace(row="") for change in changes_in(write(tmp_path, form, rows))]
     assert found == [
         Change("", HOST, "/level", 1, None, False),
         Change("", HOST, "/weight", 5, None, False),

@@ -1,10 +1,18 @@
 -- Tests a batch of URLs against the seen set, and queues the new ones.
--- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    for each host: host, n, levels by which importance has changed that of its URLs ("" = they may not be queued
---         again), who is over its budget and its penalty ("" = nobody), then n times: mark ("" = no seen test, "!..." = queue even if seen), entry
--- reply   one character for each URL, in order: "1" queued, "0" seen before or deeper than the host's limit
-local P, now = KEYS[1], now_ms()
-local N = P .. 'n'
+-- KEYS
+--   P        the crawl's prefix in this shard
+--   H        the prefix of host records
+-- ARGV
+-- each host
+--   host
+--   #urls    how many of the URLs are its own; they come in the order of the hosts
+--   #rise    levels by which importance has changed that of its URLs; "" = they may not be queued again
+--   over     the owner of a budget that is over it, and its penalty; "" = nobody
+-- each url
+--   mark     "" = no seen test, "!..." = queue the URL even if it was seen
+--   entry
+-- reply      one character for each URL, in order: "1" queued, "0" seen before or deeper than the host's limit
+local now, N = now_ms(), P .. 'n'
 local known = seen_set(P .. 'seen:', N)
 
 local function is_new(mark)
@@ -16,22 +24,22 @@ end
 local function too_deep(entry, deepest) return deepest and cmsgpack.unpack(string.sub(entry, 5))[2] > deepest end
 
 local limited = redis.call('EXISTS', P .. 'limits') == 1
-local verdicts, queued, i, credited = {}, 0, 1, conf_of(P).credit
-while i <= #ARGV do
-  local host, n, rise, over = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3]
+local verdicts, queued, last, credited = {}, 0, 0, conf_of(P).credit
+for i = 1, n_host do
+  local host, urls, rise, over = host_at(i)
   local fresh, deepest = {}, limited and limit_of(P, host, '^%S+ %S+ (%S+)', '')
-  i = i + 4
-  for j = i, i + 2 * n - 2, 2 do
-    local queue = not too_deep(ARGV[j + 1], deepest) and is_new(ARGV[j])
-    verdicts[#verdicts + 1] = queue and '1' or '0'
-    if queue then fresh[#fresh + 1] = ARGV[j + 1] end
-    if queue and credited then note_queued(P, host, ARGV[j + 1], string.find(ARGV[j], '^%-?%d') and rise) end
+  for j = last + 1, last + urls do
+    local mark, entry = url_at(j)
+    local queue = not too_deep(entry, deepest) and is_new(mark)
+    verdicts[j] = queue and '1' or '0'
+    if queue then fresh[#fresh + 1] = entry end
+    if queue and credited then note_queued(P, host, entry, string.find(mark, '^%-?%d') and rise) end
   end
-  i = i + 2 * n
+  last = last + urls
   if #fresh > 0 then
     local record = over ~= '' and record_of(P, host)
     if record and not has_urls(record) then set_over_budget(P, record, over) end
-    enqueue(P, KEYS[2], host, fresh, false, now)
+    enqueue(P, H, host, fresh, false, now)
     queued = queued + #fresh
   end
 end

@@ -1,20 +1,27 @@
 #!lua flags=allow-oom
--- Adds to the costs of hosts and registered domains. Only the costliest are kept.
--- KEYS[1] the crawl's own prefix
--- ARGV    worker, the batch's number, how many names are kept, then for each name: name, weight, microseconds of
---         processor, bytes, questions, waits. A batch whose reply was lost is repeated: it counts once for each number.
--- reply   number of names kept
-local C, most = KEYS[1], tonumber(ARGV[3])
+-- Adds to the costs of hosts and registered domains. Only the costliest are kept. A batch whose reply was lost is repeated:
+-- it counts once for each number.
+-- KEYS
+--   C          the crawl's own prefix
+-- ARGV
+--   worker
+--   number     of the batch
+--   #most      names that are kept
+-- each cost
+--   name, weight
+--   cpu        microseconds of processor
+--   bytes, questions, waits
+-- reply        number of names kept
 local CHARGED_MS = 86400000
-local charged = C .. 'charged:' .. ARGV[1]
-if tonumber(ARGV[2]) > (tonumber(redis.call('GET', charged)) or 0) then
-  redis.call('SET', charged, ARGV[2], 'PX', CHARGED_MS)
-  for i = 4, #ARGV, 6 do
-    local figures = {}
-    local known = string.gmatch(redis.call('HGET', C .. 'costs', ARGV[i]) or '', '%d+')
-    for j = 2, 5 do figures[#figures + 1] = string.format('%.0f', (known() or 0) + ARGV[i + j]) end
-    redis.call('HSET', C .. 'costs', ARGV[i], table.concat(figures, ' '))
-    redis.call('ZINCRBY', C .. 'costliest', ARGV[i + 1], ARGV[i])
+local charged = C .. 'charged:' .. worker
+if tonumber(number) > (tonumber(redis.call('GET', charged)) or 0) then
+  redis.call('SET', charged, number, 'PX', CHARGED_MS)
+  for i = 1, n_cost do
+    local name, weight, cpu, bytes, questions, waits = cost_at(i)
+    local known, sums = string.gmatch(redis.call('HGET', C .. 'costs', name) or '', '%d+'), {}
+    for j, figure in ipairs({cpu, bytes, questions, waits}) do sums[j] = string.format('%.0f', (known() or 0) + figure) end
+    redis.call('HSET', C .. 'costs', name, table.concat(sums, ' '))
+    redis.call('ZINCRBY', C .. 'costliest', weight, name)
   end
   local over = redis.call('ZCARD', C .. 'costliest') - most
   if over > 0 then

@@ -1,13 +1,18 @@
 #!lua flags=allow-oom
 -- Gives a host up: makes dead letters of its queued URLs, at most one batch in a call. URLs in the store count as dead
 -- letters and stay there, except for a few that workers read and bury.
--- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    host, reason, batch
--- reply   {URLs that became dead letters, 1 if there are more: call again}
-local P, now, host, reason, batch = KEYS[1], now_ms(), ARGV[1], ARGV[2], tonumber(ARGV[3])
-local record, aside = record_of(P, host), 0
+-- KEYS
+--   P         the crawl's prefix in this shard
+--   H         the prefix of host records
+-- ARGV
+--   host, reason
+--   #batch
+-- reply
+--   buried    URLs that became dead letters
+--   more      1 if there are more: call again
+local now, record, buried, more = now_ms(), record_of(P, host), 0, 0
 local listed = standing(P, record)
-if not listed then return {0, 0} end
+if not listed then return {buried, more} end
 
 for _, level in ipairs(levels_of(P, record, batch)) do
   local queue = queue_of(host, level)
@@ -16,7 +21,7 @@ for _, level in ipairs(levels_of(P, record, batch)) do
     redis.call('RPUSH', P .. 'condemned', cmsgpack.pack({host, reason, descriptor, now}))
     if redis.call('HINCRBY', P .. 'tails', queue, -urls) <= 0 then redis.call('HDEL', P .. 'tails', queue) end
     count_entries(P, record, level, -urls)
-    aside = aside + urls
+    buried = buried + urls
   end
   if not record.few and redis.call('EXISTS', P .. 'q:' .. queue, P .. 'out:' .. queue, P .. 'tail:' .. queue) == 0 then
     redis.call('SREM', P .. 'hungry', queue)
@@ -24,13 +29,15 @@ for _, level in ipairs(levels_of(P, record, batch)) do
     drop_level(P, record, level)
   end
 end
+redis.call('HINCRBY', P .. 'n', 'dead', buried)
 
 local entries = pop(P, host, batch)
 for _, entry in ipairs(entries) do bury(P, host, entry, reason, now) end
-redis.call('HINCRBY', P .. 'n', 'queued', -#entries - aside)
-redis.call('HINCRBY', P .. 'n', 'dead', aside)
-if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', -#entries - aside) end
+buried = buried + #entries
+redis.call('HINCRBY', P .. 'n', 'queued', -buried)
+if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', -buried) end
 leave_ready(P, record, listed)
-make_ready(P, KEYS[2], host, now)
+make_ready(P, H, host, now)
 save_ledger(P)
-return {#entries + aside, has_urls(record) and 1 or 0}
+more = has_urls(record) and 1 or 0
+return {buried, more}

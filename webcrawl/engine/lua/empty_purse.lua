@@ -1,12 +1,15 @@
 #!lua flags=allow-oom
 -- Gives Lambda what is in a closed purse.
--- KEYS[1] the crawl's prefix in this shard
--- ARGV    purse, credit in transit that did not arrive
--- reply   1, or 0 if that was done before
-local P, key = KEYS[1], purse_of(KEYS[1], ARGV[1])
-if redis.call('HEXISTS', key, 'closed') == 0 or redis.call('ZREM', P .. 'purses', ARGV[1]) == 0 then return 0 end
+-- KEYS
+--   P        the crawl's prefix in this shard
+-- ARGV
+--   purse
+--   lost     credit in transit that did not arrive
+-- reply      1, or 0 if that was done before
+local key = purse_of(P, purse)
+if redis.call('HEXISTS', key, 'closed') == 0 or redis.call('ZREM', P .. 'purses', purse) == 0 then return 0 end
 local known = ledger_of(P)
-known.pool = known.pool + (tonumber(redis.call('HGET', key, 'wallet')) or 0) + ARGV[2]
+known.pool = known.pool + (tonumber(redis.call('HGET', key, 'wallet')) or 0) + lost
 redis.call('HDEL', key, 'wallet', 'transit')
 redis.call('PEXPIRE', key, PURSE_MS)
 save_ledger(P)

@@ -1,28 +1,40 @@
 #!lua flags=no-writes
 -- Looks for a URL among those that are queued for its host, in the engine's lists.
--- KEYS[1] the crawl's prefix in this shard
--- ARGV    host, path, the most entries to read
--- reply   {the entry, false if it was not found; 1 if all were read, 0 if more are in long lists or in the store}
-local P, host, path, left, complete = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), 1
-local record = record_of(P, host)
-if not has_urls(record) and not record.few then return {false, 1} end
+-- KEYS
+--   P           the crawl's prefix in this shard
+-- ARGV
+--   host, path
+--   #most       entries to read
+-- reply
+--   entry       false if it was not found
+--   complete    1 if all entries were read, 0 if more are in long lists or in the store
+local record, complete = record_of(P, host), 1
+local entry = false
+if not has_urls(record) and not record.few then return {entry, complete} end
 
-local function found_in(entries)
-  for _, entry in ipairs(entries) do
-    if path_of(entry) == path then return entry end
+local function entry_among(entries)
+  for _, candidate in ipairs(entries) do
+    if path_of(candidate) == path then return candidate end
   end
+  return false
 end
 
-if record.few then return {found_in(few_entries(record.few)) or false, 1} end
+if record.few then
+  entry = entry_among(few_entries(record.few))
+  return {entry, complete}
+end
 for _, level in ipairs(levels_of(P, record)) do
   local queue = queue_of(host, level)
   for _, list in ipairs({'q:', 'out:'}) do
-    local entries = left > 0 and redis.call('LRANGE', P .. list .. queue, 0, left - 1) or {}
-    local entry = found_in(entries)
-    if entry then return {entry, 1} end
-    left = left - #entries
+    local entries = most > 0 and redis.call('LRANGE', P .. list .. queue, 0, most - 1) or {}
+    entry = entry_among(entries)
+    if entry then
+      complete = 1
+      return {entry, complete}
+    end
+    most = most - #entries
     if redis.call('LLEN', P .. list .. queue) > #entries then complete = 0 end
   end
   if redis.call('EXISTS', P .. 'tail:' .. queue) == 1 then complete = 0 end
 end
-return {false, complete}
+return {entry, complete}

@@ -1,11 +1,17 @@
 #!lua flags=allow-oom
 -- Tells how the hosts and URLs of the shard are spread over states and levels. Reads counters and random samples only, so
 -- it costs the same for a crawl of any size.
--- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    most hosts and leases in a sample
--- reply   {hosts: ready, waiting, leased, blocked}, {ready or waiting hosts by best level},
---         {URLs of the sampled hosts by level, and at other levels}, {ages of the sampled leases in ms}
-local P, now, most = KEYS[1], now_ms(), tonumber(ARGV[1])
+-- KEYS
+--   P           the crawl's prefix in this shard
+--   H           the prefix of host records
+-- ARGV
+--   #most       hosts and leases in a sample
+-- reply
+--   hosts       {ready, waiting, leased, blocked}
+--   by_level    ready or waiting hosts by best level
+--   urls        of the sampled hosts by level, and at other levels
+--   ages        of the sampled leases, in ms
+local now = now_ms()
 local ready, waiting, by_level = 0, redis.call('SCARD', P .. 'sunk'), {}
 for level = 0, LEVELS - 1 do
   local came = redis.call('LLEN', P .. 'due:' .. level) + redis.call('LLEN', P .. 'new:' .. level)
@@ -16,7 +22,7 @@ end
 by_level[LEVELS] = by_level[LEVELS] + redis.call('SCARD', P .. 'sunk')
 
 local urls = {}
-for place = 1, LEVELS + 1 do urls[place] = 0 end
+for i = 1, LEVELS + 1 do urls[i] = 0 end
 for _, name in ipairs(redis.call('HRANDFIELD', P .. 'queued', most)) do
   local host = host_of(name)
   local record = record_of(P, host)
@@ -36,4 +42,5 @@ for _, host in ipairs(redis.call('ZRANDMEMBER', P .. 'leases', most)) do
   local token = redis.call('HGET', P .. 'lease:' .. host, 'token')
   if token then ages[#ages + 1] = math.max(0, math.floor(now - token / 1000)) end
 end
-return {{ready, waiting, redis.call('ZCARD', P .. 'leases'), redis.call('HLEN', P .. 'parked')}, by_level, urls, ages}
+local hosts = {ready, waiting, redis.call('ZCARD', P .. 'leases'), redis.call('HLEN', P .. 'parked')}
+return {hosts, by_level, urls, ages}

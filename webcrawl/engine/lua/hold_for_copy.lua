@@ -1,20 +1,24 @@
 #!lua flags=allow-oom
 -- Holds a shard for one checkpoint: entries that leave their places are written to a journal.
--- KEYS[1] the crawl's prefix in this shard
--- ARGV    "begin" | "renew" | "end", name of the checkpoint, ms that the hold lasts
--- reply   name of the checkpoint that holds the shard; "" without one
-local P, step, name = KEYS[1], ARGV[1], ARGV[2]
+-- KEYS
+--   P          the crawl's prefix in this shard
+--   H          the prefix of host records
+-- ARGV
+--   step       "begin" | "renew" | "end"
+--   name       of the checkpoint
+--   hold_ms    that the hold lasts
+-- reply        name of the checkpoint that holds the shard; "" without one
 local key, journal, reading = P .. 'copying', P .. 'moved', P .. 'reading'
-local holder = redis.call('GET', key) or ''
-if step == 'begin' and holder == '' then
+local current = redis.call('GET', key) or ''
+if step == 'begin' and current == '' then
   redis.call('UNLINK', journal, reading)
-  redis.call('SET', key, name, 'PX', ARGV[3])
+  redis.call('SET', key, name, 'PX', hold_ms)
   return name
 end
-if holder == name and step == 'renew' then
-  redis.call('PEXPIRE', key, ARGV[3])
+if current == name and step == 'renew' then
+  redis.call('PEXPIRE', key, hold_ms)
   redis.call('PEXPIRE', journal, JOURNAL_MS)
-elseif holder == name and step == 'end' then
+elseif current == name and step == 'end' then
   redis.call('UNLINK', key, journal, reading)
 end
-return holder
+return current

@@ -1,22 +1,38 @@
 #!lua flags=allow-oom
 -- Leases ready hosts, each with its first URLs, to one worker.
--- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    worker, hosts wanted that have answered, hosts that never answered (-1 = the rest of the former), URLs for each
---         host, lease ms, share of lower levels in thousandths, limits of hosts without limits of their own:
---         "pages bytes depth" ("-" = none), the crawl's weight, caller, number of the call, which grows with each call
---         of this caller in this shard
--- reply   {host, token, failures, delay ms or -1, {index, entry, index, entry...}, 1 if it has answered, worths,
---         pages that its rule allows or -1, the records of its URL patterns or "", gap ms of its last lease or 0,
---         {evidence for DUST rules or nil, rules switched off or nil}, who is over its budget or ""} for each host;
---         worths of the URLs in the same order, if importance is on
-local P, H, now = KEYS[1], KEYS[2], now_ms()
-local urls, lease_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
-local share, limits, weight = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
+-- KEYS
+--   P              the crawl's prefix in this shard
+--   H              the prefix of host records
+-- ARGV
+--   worker
+--   #hosts         wanted that have answered
+--   #new           hosts wanted that never answered; -1 = the rest of `hosts`
+--   #urls          for each host
+--   #lease_ms
+--   #share         of lower levels, in thousandths
+--   limits         of hosts without limits of their own: "pages bytes depth", "-" = none
+--   #weight        of the crawl
+--   caller
+--   number         of the call, which grows with each call of this caller in this shard
+-- reply each
+--   host, token
+--   failures       in a row
+--   delay_ms       that an operator has set, or -1
+--   urls           index, entry, index, entry...
+--   answered       1 if it has answered
+--   worths         of the URLs; empty if importance is off
+--   ruled_pages    that its rule allows, or -1
+--   patterns       the records of its URL patterns, or ""
+--   gap_ms         of its last lease, or 0
+--   dust           evidence for its DUST rules, or nil
+--   dust_off       rules that are switched off, or nil
+--   over           the owner of a budget that is over it, and its penalty; "" = nobody
+local now = now_ms()
 local LOOK_AGAIN, QUANTUM, MOST_PASSED_OVER = 200, 5, 1000
 local leases, given, passed_over = {}, {}, 0
 
 -- a delayed call, whose caller no longer waits for the reply
-if tonumber(ARGV[10]) <= last_given(P, ARGV[9]) then return leases end
+if tonumber(number) <= last_given(P, caller) then return leases end
 
 wake(P, H, 'later', now)
 wake(P, H, 'scheduled', now)
@@ -62,7 +78,7 @@ local function lease(record, level)
     flat[#flat + 1] = index
     flat[#flat + 1] = entry
   end
-  redis.call('HSET', key, 'token', token, 'worker', ARGV[1], 'next', #entries + 1, unpack(flat))
+  redis.call('HSET', key, 'token', token, 'worker', worker, 'next', #entries + 1, unpack(flat))
   hold(P, H, host, token, now + lease_ms)
   if level == LOWEST then redis.call('SADD', P .. 'lowest', host) end
   redis.call('HINCRBY', P .. 'n', 'queued', -#entries)
@@ -76,13 +92,13 @@ end
 local function lease_at(list, level, n)
   local enough = #leases + n
   while #leases < enough and passed_over < MOST_PASSED_OVER do
-    local found, had = take_due(P, H, list, level, enough - #leases, now), #leases
-    if #found == 0 then return false end
-    for _, record in ipairs(found) do
+    local due_hosts, had = take_due(P, H, list, level, enough - #leases, now), #leases
+    if #due_hosts == 0 then return false end
+    for _, record in ipairs(due_hosts) do
       if level_at_hand(P, record) == level then lease(record, level) end
       save_record(P, record)
     end
-    passed_over = passed_over + #found - (#leases - had)
+    passed_over = passed_over + #due_hosts - (#leases - had)
   end
   return #leases >= enough
 end
@@ -105,10 +121,9 @@ local function lease_from(list, wanted)
   end
 end
 
-local wanted, new = tonumber(ARGV[2]), tonumber(ARGV[3])
-lease_from(DUE, wanted)
-lease_from(NEW, new < 0 and wanted - #leases or new)
+lease_from(DUE, hosts)
+lease_from(NEW, new < 0 and hosts - #leases or new)
 if turn and #leases > 0 then save_turn(P, turn) end
 save_ledger(P)
-if #leases > 0 then remember_given(P, ARGV[9], ARGV[10], given, lease_ms) end
+if #leases > 0 then remember_given(P, caller, number, given, lease_ms) end
 return leases

@@ -1,8 +1,11 @@
 #!lua flags=no-writes
 -- Returns the lengths of the queues of some hosts.
--- KEYS[1] the crawl's prefix in this shard
--- ARGV    hosts
--- reply   number of URLs for each host
+-- KEYS
+--   P        the crawl's prefix in this shard
+--   H        the prefix of host records
+-- ARGV
+-- list hosts
+-- reply      number of URLs for each host
 local lengths = {}
-for i, host in ipairs(ARGV) do lengths[i] = queue_length(KEYS[1], host) end
+for i, host in ipairs(hosts) do lengths[i] = queue_length(P, host) end
 return lengths

@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
 -- Notes why a run of a worker ended.
--- KEYS[1] the crawl's information
--- ARGV    the reason, one of a few words
--- reply   1
-redis.call('HSET', KEYS[1], 'ended', ARGV[1])
+-- KEYS
+--   info      of the crawl
+-- ARGV
+--   reason    one of a few words
+-- reply       1
+redis.call('HSET', info, 'ended', reason)
 return 1

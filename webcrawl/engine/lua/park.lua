@@ -1,11 +1,15 @@
 #!lua flags=allow-oom
 -- Blocks or unblocks a host for this crawl. A worker that has leased it loses the lease but notices only later, so the
 -- host stays held until that lease would have expired, or the worker releases it.
--- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    host, "block" | "unblock"
--- reply   1
-local P, H, host, now = KEYS[1], KEYS[2], ARGV[1], now_ms()
-if ARGV[2] == 'unblock' then
+-- KEYS
+--   P         the crawl's prefix in this shard
+--   H         the prefix of host records
+-- ARGV
+--   host
+--   action    "block" | "unblock"
+-- reply       1
+local now = now_ms()
+if action == 'unblock' then
   unpark(P, H, host, now)
   return 1
 end

@@ -2,22 +2,27 @@
 -- Reserves pages of the crawl's page limit for one worker. Reservations of dead workers are free again.
 -- A worker gets at most its share of what is left, so that none waits long for what another reserved (guided
 -- self-scheduling, Polychronopoulos and Kuck 1987).
--- KEYS[1] the crawl's own prefix
--- ARGV    worker, pages wanted, the crawl's limit, pages that the worker has reserved, without those whose reply was lost
--- reply   pages granted
-local C, now = KEYS[1], now_ms()
-local free = ARGV[3] - (tonumber(redis.call('HGET', C .. 'totals', 'pages')) or 0) - ARGV[4]
+-- KEYS
+--   C            the crawl's own prefix
+-- ARGV
+--   worker
+--   #wanted      pages
+--   #limit       of the crawl
+--   #reserved    pages that the worker has reserved, without those whose reply was lost
+-- reply          pages granted
+local now = now_ms()
+local free = limit - (tonumber(redis.call('HGET', C .. 'totals', 'pages')) or 0) - reserved
 local permits = redis.call('HGETALL', C .. 'permits')
 for i = 1, #permits, 2 do
-  if permits[i] ~= ARGV[1] then
+  if permits[i] ~= worker then
     local expiry = tonumber(redis.call('ZSCORE', C .. 'workers', permits[i])) or 0
     if expiry > now then free = free - permits[i + 1]
     else redis.call('HDEL', C .. 'permits', permits[i]) end
   end
 end
 local alive = math.max(1, redis.call('ZCOUNT', C .. 'workers', '(' .. now, '+inf'))
-local granted = math.max(0, math.min(math.ceil(free / alive), ARGV[2]))
-local reserved = ARGV[4] + granted
-if reserved > 0 then redis.call('HSET', C .. 'permits', ARGV[1], reserved)
-else redis.call('HDEL', C .. 'permits', ARGV[1]) end
+local granted = math.max(0, math.min(math.ceil(free / alive), wanted))
+reserved = reserved + granted
+if reserved > 0 then redis.call('HSET', C .. 'permits', worker, reserved)
+else redis.call('HDEL', C .. 'permits', worker) end
 return granted

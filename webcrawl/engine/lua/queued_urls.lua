@@ -1,23 +1,30 @@
 #!lua flags=no-writes
 -- Reads some of the URLs that are queued for a host, in the engine's lists.
--- KEYS[1] the crawl's prefix in this shard
--- ARGV    host, entries to skip, the most entries to read
--- reply   {entries that were read; 1 if there are more in the lists, else 0; URLs of the host in the store, entry...}; entries
---         that were queued again at a better level are read, but not among those of the reply
-local P, host, skip, left, more, stored, read = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 0, 0, 0
-local record, found = record_of(P, host), {}
+-- KEYS
+--   P          the crawl's prefix in this shard
+--   H          the prefix of host records
+-- ARGV
+--   host
+--   #skip      entries to skip
+--   #most      entries to read
+-- reply
+--   read       entries that were read
+--   more       1 if there are more in the lists, else 0
+--   stored     URLs of the host in the store
+--   entries    those that were read, without those that were queued again at a better level
+local record, read, more, stored, entries = record_of(P, host), 0, 0, 0, {}
 
-local function take(entries)
-  for _, entry in ipairs(entries) do
-    if not (conf_of(P).credit and is_overtaken(P, host, entry)) then found[#found + 1] = entry end
+local function take_all(some)
+  for _, entry in ipairs(some) do
+    if not (conf_of(P).credit and is_overtaken(P, host, entry)) then entries[#entries + 1] = entry end
   end
-  read, left = read + #entries, left - #entries
+  read, most = read + #some, most - #some
 end
 
 if record.few then
   local few, some = few_entries(record.few), {}
-  for i = skip + 1, math.min(#few, skip + left) do some[#some + 1] = few[i] end
-  take(some)
+  for i = skip + 1, math.min(#few, skip + most) do some[#some + 1] = few[i] end
+  take_all(some)
   if skip + read < #few then more = 1 end
 elseif has_urls(record) then
   local before = 0
@@ -27,7 +34,7 @@ elseif has_urls(record) then
       local length = redis.call('LLEN', P .. list .. queue)
       local from = math.max(0, skip - before)
       if from < length then
-        if left > 0 then take(redis.call('LRANGE', P .. list .. queue, from, from + left - 1)) end
+        if most > 0 then take_all(redis.call('LRANGE', P .. list .. queue, from, from + most - 1)) end
         if before + length > skip + read then more = 1 end
       end
       before = before + length
@@ -35,4 +42,4 @@ elseif has_urls(record) then
     stored = stored + (tonumber(redis.call('HGET', P .. 'tails', queue)) or 0)
   end
 end
-return {read, more, stored, unpack(found)}
+return {read, more, stored, entries}

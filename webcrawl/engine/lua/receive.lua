@@ -1,26 +1,34 @@
 #!lua flags=allow-oom
 -- Credits URLs of this shard with what pages gave them. Called once for each number of a purse, however often it is sent.
--- KEYS[1] the crawl's prefix in this shard
--- ARGV    purse, number of the call, which grows with each call of this purse in this shard, URLs that wait in other shards,
---         credit for Lambda, then pairs: number of a URL, credit
--- reply   {} if the purse is closed, else {URLs that wait, Lambda's credit, place, worth, place, worth...}: the URLs among
---         the pairs, by their places from 0, that are now better than their levels tell
-local P = KEYS[1]
-local got, closed = last_received(P, ARGV[1])
+-- KEYS
+--   P          the crawl's prefix in this shard
+-- ARGV
+--   purse
+--   number     of the call, which grows with each call of this purse in this shard
+--   #others    URLs that wait in other shards
+--   pool       credit for Lambda
+-- each url
+--   #number, #credit
+-- reply        empty if the purse is closed
+--   waiting    URLs that wait
+--   pool       Lambda's credit
+--   better     position of a URL, worth, position, worth...: the URLs that are now better than their levels tell
+local got, closed = last_received(P, purse)
 if closed then return {} end
-local known = ledger_of(P)
-known.others = tonumber(ARGV[3])
-local better = {}
-if tonumber(ARGV[2]) > got then
-  note_received(P, ARGV[1], ARGV[2])
-  known.pool = known.pool + ARGV[4]
-  for i = 5, #ARGV, 2 do
-    local worth = receive_credit(P, tonumber(ARGV[i]), tonumber(ARGV[i + 1]))
+local known, better = ledger_of(P), {}
+known.others = others
+if tonumber(number) > got then
+  note_received(P, purse, number)
+  known.pool = known.pool + pool
+  for i = 1, n_url do
+    local worth = receive_credit(P, url_at(i))
     if worth then
-      better[#better + 1] = (i - 5) / 2
+      better[#better + 1] = i - 1
       better[#better + 1] = worth
     end
   end
 end
 save_ledger(P)
-return {known.waiting, known.pool, unpack(better)}
+local waiting
+waiting, pool = known.waiting, known.pool
+return {waiting, pool, better}

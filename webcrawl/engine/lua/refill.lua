@@ -1,24 +1,30 @@
 #!lua flags=allow-oom
 -- Appends the next part of a queue, which was read from the store or is lost, to its hot list.
--- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    host, level, descriptor, "found" or "lost", entries
--- reply   1; 0 if this part is not the next one
-local P, now, host, level, descriptor = KEYS[1], now_ms(), ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local queue, record = queue_of(host, level), record_of(P, host)
+-- KEYS
+--   P             the crawl's prefix in this shard
+--   H             the prefix of host records
+-- ARGV
+--   host
+--   #level
+--   descriptor
+--   state         "found" | "lost"
+-- list entries
+-- reply           1; 0 if this part is not the next one
+local now, queue, record = now_ms(), queue_of(host, level), record_of(P, host)
 if redis.call('LINDEX', P .. 'tail:' .. queue, 0) ~= descriptor then return 0 end
 -- the hot list of a stack may have overflowed meanwhile, and its outbox is newer than its parts in the store
 if conf_of(P).newest_first and redis.call('EXISTS', P .. 'out:' .. queue) == 1 then
   redis.call('SREM', P .. 'hungry', queue)
   feed(P, record, level)
   save_record(P, record)
-  make_ready(P, KEYS[2], host, now)
+  make_ready(P, H, host, now)
   return 0
 end
 
 redis.call('LPOP', P .. 'tail:' .. queue)
 local _, urls = part_of(descriptor)
-if ARGV[4] == 'found' then
-  append(P, host, queue, {unpack(ARGV, 5)})
+if state == 'found' then
+  append(P, host, queue, entries)
 else
   redis.call('HINCRBY', P .. 'n', 'lost_segments', 1)
   redis.call('HINCRBY', P .. 'n', 'queued', -urls)
@@ -32,5 +38,5 @@ redis.call('SREM', P .. 'hungry', queue)
 feed(P, record, level)
 if redis.call('EXISTS', P .. 'q:' .. queue) == 0 and not is_closed(P, record, level) then drop_level(P, record, level) end
 save_record(P, record)
-make_ready(P, KEYS[2], host, now)
+make_ready(P, H, host, now)
 return 1

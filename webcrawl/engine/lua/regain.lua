@@ -1,19 +1,36 @@
 #!lua flags=allow-oom
 -- Repeats the reply of a lease call that was lost, with the leases still held. If the call itself has not arrived yet, it
 -- will lease nothing.
--- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    caller, number of the call, lease ms
--- reply   as for lease.lua
-local P, H, now, leases = KEYS[1], KEYS[2], now_ms(), {}
-local number, given = last_given(P, ARGV[1])
-if number < tonumber(ARGV[2]) then
-  remember_given(P, ARGV[1], ARGV[2], {}, ARGV[3])
+-- KEYS
+--   P              the crawl's prefix in this shard
+--   H              the prefix of host records
+-- ARGV
+--   caller
+--   number         of the call
+--   lease_ms
+-- reply each      as for lease.lua
+--   host, token
+--   failures       in a row
+--   delay_ms       that an operator has set, or -1
+--   urls           index, entry, index, entry...
+--   answered       1 if it has answered
+--   worths         of the URLs; empty if importance is off
+--   ruled_pages    that its rule allows, or -1
+--   patterns       the records of its URL patterns, or ""
+--   gap_ms         of its last lease, or 0
+--   dust           evidence for its DUST rules, or nil
+--   dust_off       rules that are switched off, or nil
+--   over           the owner of a budget that is over it, and its penalty; "" = nobody
+local now, leases = now_ms(), {}
+local last, given = last_given(P, caller)
+if last < tonumber(number) then
+  remember_given(P, caller, number, {}, lease_ms)
   return leases
 end
 for i = 1, #given, 2 do
   local host, token = given[i], given[i + 1]
   if holds(P, H, host, token) then
-    hold(P, H, host, token, now + ARGV[3])
+    hold(P, H, host, token, now + lease_ms)
     local urls, fields = {}, redis.call('HGETALL', P .. 'lease:' .. host)
     for j = 1, #fields, 2 do
       local index = tonumber(fields[j])

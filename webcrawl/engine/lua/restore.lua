@@ -1,110 +1,102 @@
--- Adds a part of a checkpoint to a crawl without workers.
--- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    kind, then for each kind (times in ms by the server's clock):
---         "tail" | "head"          host, n, n entries to add to the end or the head of the queue
---         "later" | "scheduled"    time, member
---         "dead"                   URL, how many, its letters
---         "dropped"                URL, ms
---         "bury"                   host, reason, n, n entries
---         "seen"                   marks
---         "credit"                 record of a URL: field, value
---         "limits" | "spent" | "parked" | "patterns" | "unknown" | "dust" | "dust_off" | "over" | "budgets"
---                                  host or owner of a budget, value
---         "host"                   host or name, n, n fields and values of its record; an existing record is kept
--- reply   1
-local P, H, now, what = KEYS[1], KEYS[2], now_ms(), ARGV[1]
-local N = P .. 'n'
+-- Adds records of a checkpoint to a crawl without workers. Times are in ms by the server's clock.
+-- KEYS
+--   P         the crawl's prefix in this shard
+--   H         the prefix of host records
+-- ARGV
+--   kind
+-- each record
+--   name      host, owner of a budget, URL, number of a URL, or member of a sorted set
+--   value
+--   #n        how many of `parts` are its own
+-- list parts
+-- reply       1
+--
+-- kind                     name                  value     parts
+-- "tail", "head"           host                            entries to add to the end or the head of its queue
+-- "later", "scheduled"     member                time
+-- "dead"                   URL                   letters
+-- "dropped"                URL                   time
+-- "bury"                   host                  reason    entries
+-- "seen"                                                   marks
+-- "credit"                 number of a URL       record
+-- "limits", "spent", "parked", "patterns", "unknown", "dust", "dust_off", "over", "budgets"
+--                          host or owner         value
+-- "host"                   host or its name                fields and values of its record; an existing record is kept
+local now, N = now_ms(), P .. 'n'
 local put = {}
 
-local function queues()
-  local i, head = 2, what == 'head'
-  while i <= #ARGV do
-    local host, n, entries = ARGV[i], tonumber(ARGV[i + 1]), {}
-    for j = 1, n do entries[head and n - j + 1 or j] = ARGV[i + 1 + j] end
-    if n > 0 then enqueue(P, H, host, entries, head, now) end
-    for j = 1, conf_of(P).credit and n or 0 do note_restored(P, host, entries[j]) end
-    redis.call('HINCRBY', N, 'queued', n)
-    i = i + 2 + n
+local function put_queue(host, _, entries)
+  local head = kind == 'head'
+  if head then
+    local backwards = {}
+    for i, entry in ipairs(entries) do backwards[#entries - i + 1] = entry end
+    entries = backwards
   end
+  if #entries > 0 then enqueue(P, H, host, entries, head, now) end
+  for i = 1, conf_of(P).credit and #entries or 0 do note_restored(P, host, entries[i]) end
+  redis.call('HINCRBY', N, 'queued', #entries)
 end
-put.tail, put.head = queues, queues
+put.tail, put.head = put_queue, put_queue
 
 -- a scan may return a member twice
-local function waiting()
-  local serial = tonumber(redis.call('HGET', N, 'serial')) or 0
-  for i = 2, #ARGV, 2 do
-    redis.call('HINCRBY', N, what, redis.call('ZADD', P .. what, ARGV[i] + ms_ahead(), ARGV[i + 1]))
-    serial = math.max(serial, tonumber(string.match(ARGV[i + 1], '^%d+')) or 0)
-  end
+local function put_waiting(member, time)
+  redis.call('HINCRBY', N, kind, redis.call('ZADD', P .. kind, time + ms_ahead(), member))
+  local serial = math.max(tonumber(redis.call('HGET', N, 'serial')) or 0, tonumber(string.match(member, '^%d+')) or 0)
   redis.call('HSET', N, 'serial', string.format('%.0f', serial))
 end
-put.later, put.scheduled = waiting, waiting
+put.later, put.scheduled = put_waiting, put_waiting
 
-function put.dead()
-  for i = 2, #ARGV, 3 do
-    local known = redis.call('HGET', P .. 'dead', ARGV[i])
-    redis.call('HSET', P .. 'dead', ARGV[i], ARGV[i + 2])
-    redis.call('HINCRBY', N, 'dead', ARGV[i + 1] - (known and #cmsgpack.unpack(known) or 0))
-  end
+function put.dead(url, letters)
+  local known = redis.call('HGET', P .. 'dead', url)
+  redis.call('HSET', P .. 'dead', url, letters)
+  redis.call('HINCRBY', N, 'dead', #cmsgpack.unpack(letters) - (known and #cmsgpack.unpack(known) or 0))
 end
 
-function put.dropped()
-  for i = 2, #ARGV, 2 do
-    redis.call('HINCRBY', N, 'dropped', redis.call('HSET', P .. 'dropped', ARGV[i], ARGV[i + 1]))
-  end
+function put.dropped(url, time)
+  redis.call('HINCRBY', N, 'dropped', redis.call('HSET', P .. 'dropped', url, time))
 end
 
-function put.bury()
-  local i = 2
-  while i <= #ARGV do
-    local n = tonumber(ARGV[i + 2])
-    for j = i + 3, i + 2 + n do bury(P, ARGV[i], ARGV[j], ARGV[i + 1], now) end
-    i = i + 3 + n
-  end
+function put.bury(host, reason, entries)
+  for _, entry in ipairs(entries) do bury(P, host, entry, reason, now) end
 end
 
-function put.seen()
+function put.seen(_, _, marks)
   local known = seen_set(P .. 'seen:', N)
-  for i = 2, #ARGV do unseen(known, ARGV[i]) end
+  for _, mark in ipairs(marks) do unseen(known, mark) end
   settle_seen(known)
 end
 
 -- what waits in a record comes from the pool, so the sum does not change
-function put.credit()
-  for i = 2, conf_of(P).credit and #ARGV or 0, 2 do put_page(P, tonumber(ARGV[i]) + 2147483648, ARGV[i + 1]) end
+function put.credit(number, record)
+  if conf_of(P).credit then put_page(P, tonumber(number) + 2147483648, record) end
 end
 
-local function of_hosts()
-  redis.call('HSET', P .. what, unpack(ARGV, 2))
-end
+local function put_value(host, value) redis.call('HSET', P .. kind, host, value) end
 for _, name in ipairs({'limits', 'spent', 'parked', 'patterns', 'unknown', 'dust', 'dust_off', 'budgets'}) do
-  put[name] = of_hosts
+  put[name] = put_value
 end
 
-function put.over()
-  for i = 2, #ARGV, 2 do set_over_budget(P, record_of(P, ARGV[i]), ARGV[i + 1] .. ' 1') end
-end
+function put.over(host, owner) set_over_budget(P, record_of(P, host), owner .. ' 1') end
 
-function put.host()
-  local i = 2
-  while i <= #ARGV do
-    local key, n = turn_key(H, ARGV[i]), tonumber(ARGV[i + 1])
-    if redis.call('EXISTS', key) == 0 then
-      local forgotten
-      for j = i + 2, i + n, 2 do
-        local time = string.match(ARGV[j], '^%a+')
-        redis.call('HSET', key, ARGV[j], ARGV[j + 1])
-        if time == 'until' or time == 'forgiven' then
-          redis.call('HINCRBY', key, ARGV[j], ms_ahead())
-          if time == 'forgiven' then forgotten = math.max(forgotten or 0, redis.call('HGET', key, ARGV[j])) end
-        end
-      end
-      forget_at(H, ARGV[i], forgotten or now + 3600000)
+function put.host(host, _, fields)
+  local key, forgotten = turn_key(H, host), nil
+  if redis.call('EXISTS', key) == 1 then return end
+  for i = 1, #fields, 2 do
+    local time = string.match(fields[i], '^%a+')
+    redis.call('HSET', key, fields[i], fields[i + 1])
+    if time == 'until' or time == 'forgiven' then
+      redis.call('HINCRBY', key, fields[i], ms_ahead())
+      if time == 'forgiven' then forgotten = math.max(forgotten or 0, redis.call('HGET', key, fields[i])) end
     end
-    i = i + 2 + n
   end
+  forget_at(H, host, forgotten or now + 3600000)
 end
 
-put[what]()
+local last = 0
+for i = 1, n_record do
+  local name, value, n = record_at(i)
+  put[kind](name, value, {unpack(parts, last + 1, last + n)})
+  last = last + n
+end
 save_ledger(P)
 return 1

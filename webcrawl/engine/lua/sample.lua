@@ -1,15 +1,18 @@
 #!lua flags=allow-oom
 -- Adds a sample of the crawl's figures to its history, unless the last one is recent.
--- KEYS[1] the crawl's own prefix
--- ARGV    figures separated by spaces, ms between two samples, most samples of each list
--- reply   1 if the sample was added
-local C, now, most = KEYS[1], now_ms(), tonumber(ARGV[3])
-local S = C .. 'samples'
+-- KEYS
+--   C          the crawl's own prefix
+-- ARGV
+--   figures    separated by spaces
+--   #gap_ms    between two samples
+--   #most      samples of each list
+-- reply        1 if the sample was added
+local now, S = now_ms(), C .. 'samples'
 local at, whole, step = unpack(redis.call('HMGET', S, 'at', 'whole', 'step'))
-step = tonumber(step) or tonumber(ARGV[2])
+step = tonumber(step) or gap_ms
 -- a little early is in time: the workers' clocks tick differently
-if at and now - at < 0.8 * ARGV[2] then return 0 end
-local sample = string.format('%.0f %s', now, ARGV[1])
+if at and now - at < 0.8 * gap_ms then return 0 end
+local sample = string.format('%.0f %s', now, figures)
 redis.call('HSET', S, 'at', now)
 redis.call('RPUSH', S .. ':hour', sample)
 redis.call('LTRIM', S .. ':hour', -most, -1)

@@ -1,11 +1,16 @@
 -- Schedules URLs, seen or not, for a date. A URL with a date gets the new one.
--- KEYS[1] the crawl's prefix in this shard
--- ARGV    ms from now, then pairs: host, entry
--- reply   how many had no date before
-local P, fresh = KEYS[1], 0
-local due = now_ms() + ARGV[1]
-for i = 2, #ARGV, 2 do
-  fresh = fresh + redis.call('ZADD', P .. 'scheduled', due, delayed('-', ARGV[i], dated(ARGV[i + 1])))
+-- KEYS
+--   P        the crawl's prefix in this shard
+--   H        the prefix of host records
+-- ARGV
+--   ms       from now
+-- each url
+--   host, entry
+-- reply      how many had no date before
+local due, fresh = now_ms() + ms, 0
+for i = 1, n_url do
+  local host, entry = url_at(i)
+  fresh = fresh + redis.call('ZADD', P .. 'scheduled', due, delayed('-', host, dated(entry)))
 end
 redis.call('HINCRBY', P .. 'n', 'scheduled', fresh)
 return fresh

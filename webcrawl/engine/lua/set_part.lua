@@ -1,20 +1,28 @@
 #!lua flags=allow-oom
 -- Replaces a part of a queue in the store by another one, without URLs that are changed.
--- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    host, level, descriptor of the part, that of the new part ("" = no URLs are left), how many entries leave, these
---         entries, then for each URL: path, level, date or drop, as for set_urls.lua
--- reply   {} while the shard is copied; {"lost"} if the part has moved, or its new segment was announced too long ago;
---         else {an outcome for each URL}
-local P, H, now, host, level = KEYS[1], KEYS[2], now_ms(), ARGV[1], tonumber(ARGV[2])
+-- KEYS
+--   P           the crawl's prefix in this shard
+--   H           the prefix of host records
+-- ARGV
+--   host
+--   #level
+--   old         descriptor of the part
+--   new         that of the new part; "" = no URLs are left
+-- list entries  that leave
+-- each url
+--   path
+--   #level      "" = as it is
+--   date        ms, "drop" or ""
+-- reply         {} while the shard is copied; {"lost"} if the part has moved, or its new segment was announced too long ago;
+--               else {an outcome for each URL, see common/changes.lua}
 if is_copied(P) then return {} end
-local queue, old, new, n = queue_of(host, level), ARGV[3], ARGV[4], tonumber(ARGV[5])
-local record, tail, entries = record_of(P, host), P .. 'tail:' .. queue, {unpack(ARGV, 6, 5 + n)}
-local place, before = redis.call('LPOS', tail, old), standing(P, record)
-local name = part_of(new)
+local now, queue, record, n = now_ms(), queue_of(host, level), record_of(P, host), #entries
+local tail, before = P .. 'tail:' .. queue, standing(P, record)
+local index, name = redis.call('LPOS', tail, old), part_of(new)
 local announced = name and tonumber(redis.call('ZSCORE', P .. 'unused', name))
-if not place or name and (not announced or announced < 0) then return {'lost'} end
+if not index or name and (not announced or announced < 0) then return {'lost'} end
 
-local changes, outcomes = changes_from(6 + n)
+local changes, outcomes = changes_of(n_url, url_at)
 local leave, again = change_all(P, host, entries, changes, outcomes, now)
 -- the new part is without all of them
 for i = 1, #leave do leave[leave[i]] = true end
@@ -22,7 +30,7 @@ for i, entry in ipairs(entries) do
   if leave[i] ~= true then again[#again + 1] = entry end
 end
 if name then
-  redis.call('LSET', tail, place, new)
+  redis.call('LSET', tail, index, new)
   redis.call('HSET', P .. 'segments', name, 1)
   redis.call('ZREM', P .. 'unused', name)
   redis.call('HINCRBY', P .. 'n', 'spilled', (select(2, part_of(new))))

@@ -1,16 +1,28 @@
 #!lua flags=allow-oom
 -- Changes URLs that wait in the engine's lists of a host: in all of them if they are short, or in a piece of one.
--- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    host, most entries, level ("" = all lists), "q:" for its hot list or "out:" for its outbox, how many entries from the
---         end of the list are passed over, then for each URL: path, level ("" = as it is), ms of its date, "drop" or ""
--- reply   {} while the shard is copied, else {an outcome for each URL, see common/changes.lua; entries that were read, -1 if
---         the lists are too long; entries that left; levels with parts in the store, or all if the lists are too long}
-local P, H, now, host, most = KEYS[1], KEYS[2], now_ms(), ARGV[1], tonumber(ARGV[2])
+-- KEYS
+--   P           the crawl's prefix in this shard
+--   H           the prefix of host records
+-- ARGV
+--   host
+--   #most       entries
+--   #level      "" = all lists
+--   list        "q:" for the hot list of the level, "out:" for its outbox
+--   #passed     entries from the end of the list that are passed over
+-- each url
+--   path
+--   #level      "" = as it is
+--   date        ms, "drop" or ""
+-- reply         empty while the shard is copied
+--   outcomes    one for each URL, see common/changes.lua
+--   read        entries that were read, -1 if the lists are too long
+--   left        entries that left
+--   levels      with parts in the store, or all if the lists are too long
 if is_copied(P) then return {} end
-local record, changes, outcomes = record_of(P, host), changes_from(6)
-local before, read, left, again, stored = standing(P, record), 0, 0, {}, {}
+local now, record, changes, outcomes = now_ms(), record_of(P, host), changes_of(n_url, url_at)
+local before, read, left, again, levels = standing(P, record), 0, 0, {}, {}
 
--- Takes entries from a list of changed ones.
+-- Changes the entries of a list.
 local function change_list(level, list, passed)
   local queue = queue_of(host, level)
   local key = P .. list .. queue
@@ -36,26 +48,28 @@ local function change_few()
   left, again = #leave, more
 end
 
-if ARGV[3] ~= '' then
-  change_list(tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]))
+if level then
+  change_list(level, list, passed)
 elseif record.few then
   change_few()
 else
-  local levels, length = levels_of(P, record), 0
-  for _, level in ipairs(levels) do
-    local queue = queue_of(host, level)
+  local all_levels, length = levels_of(P, record), 0
+  for _, each in ipairs(all_levels) do
+    local queue = queue_of(host, each)
     length = length + redis.call('LLEN', P .. 'q:' .. queue) + redis.call('LLEN', P .. 'out:' .. queue)
-    if redis.call('EXISTS', P .. 'tail:' .. queue) == 1 then stored[#stored + 1] = queue_of('', level) end
+    if redis.call('EXISTS', P .. 'tail:' .. queue) == 1 then levels[#levels + 1] = queue_of('', each) end
   end
   if length > most then
-    for i, level in ipairs(levels) do levels[i] = queue_of('', level) end
-    return {'', -1, 0, levels}
+    for i, each in ipairs(all_levels) do levels[i] = queue_of('', each) end
+    outcomes, read = '', -1
+    return {outcomes, read, left, levels}
   end
-  for _, level in ipairs(levels) do
-    change_list(level, 'q:', 0)
-    change_list(level, 'out:', 0)
+  for _, each in ipairs(all_levels) do
+    change_list(each, 'q:', 0)
+    change_list(each, 'out:', 0)
   end
 end
 if left > 0 then queue_anew(P, H, record, before, left, again, now) end
 save_ledger(P)
-return {table.concat(outcomes), read, left, stored}
+outcomes = table.concat(outcomes)
+return {outcomes, read, left, levels}

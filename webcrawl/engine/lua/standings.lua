@@ -1,9 +1,14 @@
 #!lua flags=allow-oom
--- Tells all workers what one of them has counted in its shards, for some time after the last of them told anything.
--- KEYS[1] the crawl's own prefix
--- ARGV    ms until all is forgotten, then pairs: shard, "better sunk wide"
--- reply   the same pairs of all shards, as their workers have counted last
-local standings = KEYS[1] .. 'standings'
-for i = 2, #ARGV, 2 do redis.call('HSET', standings, ARGV[i], ARGV[i + 1]) end
-if #ARGV > 1 then redis.call('PEXPIRE', standings, ARGV[1]) end
+-- Tells all workers what one of them has counted in its shards, until `kept_ms` after the last of them counted.
+-- KEYS
+--   C          the crawl's own prefix
+-- ARGV
+--   kept_ms
+-- each shard
+--   shard
+--   counts     "better sunk wide"
+-- reply        shard, counts, shard, counts... of all shards, as their workers have counted last
+local standings = C .. 'standings'
+for i = 1, n_shard do redis.call('HSET', standings, shard_at(i)) end
+if n_shard > 0 then redis.call('PEXPIRE', standings, kept_ms) end
 return redis.call('HGETALL', standings)

@@ -1,10 +1,12 @@
 #!lua flags=no-writes
 -- Tells what URLs are worth.
--- KEYS[1] the crawl's prefix in this shard
--- ARGV    numbers of URLs
--- reply   the worth of each; -1 if its credit is not known
-local P, worths = KEYS[1], {}
-for i, number in ipairs(ARGV) do
+-- KEYS
+--   P       the crawl's prefix in this shard
+-- ARGV
+-- list urls by their numbers
+-- reply     the worth of each; -1 if its credit is not known
+local worths = {}
+for i, number in ipairs(urls) do
   local page = page_of(P, tonumber(number))
   worths[i] = not page.stored and -1 or page.fetched and page.amount or worth_of(P, page.amount)
 end

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.errors import StoreError
 
 HOLD_SECONDS = 60.0
@@ -22,8 +22,11 @@ async def hold(engine: Engine, keys: Keys, step: str, name: str, shards: Iterabl
 
     Returns who holds each shard, "" for nobody: a shard that another process holds is left alone.
     """
-    arguments = (step, name, int(HOLD_SECONDS * 1000))
-    calls = [Call("hold_for_copy", keys.queue(shard), arguments) for shard in shards]
+    hold_ms = int(HOLD_SECONDS * 1000)
+    calls = [
+        script_call("hold_for_copy", keys.queue(shard), step=step, name=name, hold_ms=hold_ms)
+        for shard in shards
+    ]
     return [holder.decode() for holder in await engine.run_all(calls)]
 
 

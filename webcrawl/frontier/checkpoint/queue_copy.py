@@ -19,7 +19,7 @@ import msgpack
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.errors import PartLost
 from webcrawl.frontier.overtaken import sift
 from webcrawl.frontier.segments import Part
@@ -55,14 +55,16 @@ class QueueCopy:
         """Yields the queues of these hosts in batches; removes the hosts that it has read from the list."""
         self._newest_first = await self.engine.client.hget(self._key("conf"), "order") == b"depth-first"
         while hosts:
-            found = await self._run("copy", self.batch, *hosts[:_HOSTS_AT_ONCE])
-            yield [queue for queue in (self._short(*one) for one in found) if queue[1]]
-            for host, queues in found:
+            copies = await self.engine.run(
+                script_call("copy", self._prefixes, room=self.batch, hosts=hosts[:_HOSTS_AT_ONCE])
+            )
+            yield [queue for queue in (self._short(*copy) for copy in copies) if queue[1]]
+            for host, queues in copies:
                 for level, parts, *lists in queues:
                     if parts or not lists:
                         async for entries in self._long(host, level, parts, lists):
                             yield [[host, await self._live(host, entries)]]
-            del hosts[: len(found)]
+            del hosts[: len(copies)]
 
     async def condemned(self) -> AsyncIterator[list[Any]]:
         """Yields [host, reason, [entry, ...]] for the dead letters whose entries are in the store."""
@@ -74,7 +76,7 @@ class QueueCopy:
 
     def _short(self, host: bytes, queues: Sequence[Any]) -> Queue:
         """Returns those queues of a host that were read in one step and have no parts in the store, as one."""
-        whole = [one for one in queues if len(one) == 4 and not one[1]]
+        whole = [queue for queue in queues if len(queue) == 4 and not queue[1]]
         return [host, [entry for _, _, hot, out in whole for entry in self._by_age([*hot, *out])]]
 
     async def _long(
@@ -83,9 +85,18 @@ class QueueCopy:
         with tempfile.TemporaryFile() as file:
             hot, out = _Pieces(file), _Pieces(file)
             for name, pieces in (("", hot), ("out:", out)):
-                known = 0
+                read = 0
                 while not lists:
-                    known, *entries = await self._run("copy_piece", host, level, name, known, self.batch)
+                    call = script_call(
+                        "copy_piece",
+                        self._prefixes,
+                        host=host,
+                        level=level,
+                        list=name,
+                        read=read,
+                        most=self.batch,
+                    )
+                    read, entries = await self.engine.run(call)
                     yield []  # lets the caller do other work meanwhile
                     if not entries:
                         break
@@ -113,35 +124,36 @@ class QueueCopy:
         for start in range(0, len(ordered), _PARTS_AT_ONCE):
             some = ordered[start : start + _PARTS_AT_ONCE]
             reads = (self.tails.read(self.shard, part) for part in some)
-            for part, found in zip(some, await asyncio.gather(*reads, return_exceptions=True), strict=True):
-                if isinstance(found, PartLost):
+            for part, entries in zip(some, await asyncio.gather(*reads, return_exceptions=True), strict=True):
+                if isinstance(entries, PartLost):
                     await self._lose(holder, part)
-                elif isinstance(found, BaseException):
-                    raise found
+                elif isinstance(entries, BaseException):
+                    raise entries
                 else:
-                    yield self._by_age(found)
+                    yield self._by_age(entries)
 
     async def _live(self, host: bytes, entries: list[bytes]) -> list[bytes]:
         if not self.live_only:
             return entries
-        found = await sift(self.engine, self.keys, self.shard, host, entries)
-        self.overtaken += [(host, entry) for entry in found.overtaken]
-        return found.live
+        sifted = await sift(self.engine, self.keys, self.shard, host, entries)
+        self.overtaken += [(host, entry) for entry in sifted.overtaken]
+        return sifted.live
 
     async def _lose(self, holder: str, part: bytes) -> None:
         """Counts a missing part as lost, unless it has moved to the hot list."""
-        held = await self.engine.client.lrange(holder, 0, -1)
-        if any(part in one for one in held):
+        elements = await self.engine.client.lrange(holder, 0, -1)
+        if any(part in element for element in elements):
             self.lost += Part.parse(part).urls
 
     def _by_age(self, entries: list[bytes]) -> list[bytes]:
         return entries[::-1] if self._newest_first else entries
 
     def _key(self, name: str) -> str:
-        return self.keys.queue(self.shard)[0] + name
+        return self._prefixes[0] + name
 
-    async def _run(self, script: str, *arguments: Any) -> Any:
-        return await self.engine.run(Call(script, self.keys.queue(self.shard), arguments))
+    @property
+    def _prefixes(self) -> tuple[str, str]:
+        return self.keys.queue(self.shard)
 
 
 class _Pieces:
@@ -149,18 +161,18 @@ class _Pieces:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._places: list[tuple[int, int]] = []
+        self._pieces: list[tuple[int, int]] = []
 
     def put(self, entries: list[bytes]) -> None:
         start = self._file.seek(0, 2)
-        self._places.append((start, self._file.write(msgpack.packb(entries))))
+        self._pieces.append((start, self._file.write(msgpack.packb(entries))))
 
     def from_end(self) -> Iterator[list[bytes]]:
         """Yields the pieces from the end of the list to its head."""
-        for start, length in self._places:
+        for start, length in self._pieces:
             self._file.seek(start)
             yield msgpack.unpackb(self._file.read(length), raw=True)
 
     def from_head(self) -> Iterator[list[bytes]]:
-        self._places.reverse()
+        self._pieces.reverse()
         return self.from_end()

@@ -10,6 +10,7 @@ import msgpack
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Argument
 from webcrawl.errors import StoreError
 from webcrawl.frontier.checkpoint.crawl_records import CrawlRecords, flat
 from webcrawl.frontier.checkpoint.export import ANSWERS, HASHES, WAITING, Record
@@ -103,15 +104,15 @@ class Importer:
             head, _, entry = member.partition(b"\n")
             host = head.partition(b" ")[2]
             if _key(host, entry) not in self._moved:
-                await self._add(self._shard(host), kind, [due, member], 1)
+                await self._add(self._shard(host), kind, member, due, urls=1)
 
     async def _put_hash(self, kind: str, pairs: Sequence[bytes]) -> None:
         for host, value in zip(pairs[::2], pairs[1::2], strict=True):
-            await self._add(self._shard(host), kind, [host, value])
+            await self._add(self._shard(host), kind, host, value)
 
     async def _put_bury(self, host: bytes, reason: bytes, entries: Iterable[bytes]) -> None:
         left = self._left(host, entries)
-        await self._add(self._shard(host), "bury", [host, reason, len(left), *left], len(left))
+        await self._add(self._shard(host), "bury", host, reason, left, urls=len(left))
 
     async def _put_queue(self, end: str, hosts: Iterable[Sequence[Any]]) -> None:
         for host, entries in hosts:
@@ -119,7 +120,7 @@ class Importer:
             starts = range(0, len(left), BATCH)
             for start in starts if end == "tail" else reversed(starts):
                 some = left[start : start + BATCH]
-                await self._add(self._shard(host), end, [host, len(some), *some], len(some))
+                await self._add(self._shard(host), end, host, parts=some, urls=len(some))
 
     async def _put_seen(self, packed: bytes) -> None:
         by_shard: dict[int, list[int]] = {}
@@ -127,13 +128,13 @@ class Importer:
             by_shard.setdefault(self.keys.shard_of_mark(mark), []).append(mark)
         for shard, marks in by_shard.items():
             for start in range(0, len(marks), BATCH):
-                await self._add(shard, "seen", marks[start : start + BATCH])
+                await self._add(shard, "seen", "", parts=marks[start : start + BATCH])
 
     async def _put_credit(self, shards: int, shard: int, pairs: Sequence[bytes]) -> None:
         """With another number of shards, all credit is Lambda's again: a record does not tell its host."""
         if shards == self.keys.shards:
-            for start in range(0, len(pairs), 2 * BATCH):
-                await self._add(shard, "credit", pairs[start : start + 2 * BATCH])
+            for number, record in zip(pairs[::2], pairs[1::2], strict=True):
+                await self._add(shard, "credit", number, record)
 
     async def _put_dead(self, found: Iterable[Sequence[bytes]]) -> None:
         for url, packed in found:
@@ -145,20 +146,29 @@ class Importer:
             ]
             if letters:
                 value = msgpack.packb(letters, use_bin_type=False)
-                await self._add(self._shard(host), "dead", [url, len(letters), value], len(letters))
+                await self._add(self._shard(host), "dead", url, value, urls=len(letters))
 
     async def _put_dropped(self, pairs: Sequence[bytes]) -> None:
         for url, time in zip(pairs[::2], pairs[1::2], strict=True):
-            await self._add(self.keys.shard(split(url.decode())[0]), "dropped", [url, time])
+            await self._add(self.keys.shard(split(url.decode())[0]), "dropped", url, time)
 
     async def _put_hosts(self, found: Iterable[tuple[bytes, dict[bytes, bytes]]]) -> None:
         for host, record in found:
             if fields := flat(record):
-                await self._add(self._shard(host), "host", [host, len(fields), *fields])
+                await self._add(self._shard(host), "host", host, parts=fields)
 
-    async def _add(self, shard: int, kind: str, arguments: Sequence[Any], urls: int = 0) -> None:
+    async def _add(
+        self,
+        shard: int,
+        kind: str,
+        name: Argument,
+        value: Argument = "",
+        parts: Sequence[Argument] = (),
+        *,
+        urls: int = 0,
+    ) -> None:
         self.urls += urls
-        await self._batches.add(shard, kind, arguments)
+        await self._batches.add(shard, kind, name, value, parts)
 
     def _left(self, host: bytes, entries: Iterable[bytes]) -> list[bytes]:
         """The entries that are not in the journal."""

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import Argument, script_call
 from webcrawl.frontier.operations import BATCH
 
 _MAX_ARGUMENTS = 20 * BATCH
 """Arguments of the calls that are sent together."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Records for one call of restore.lua."""
+
+    names: list[Argument] = field(default_factory=list)
+    values: list[Argument] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    parts: list[Argument] = field(default_factory=list)
 
 
 class ScriptBatches:
@@ -21,25 +31,36 @@ class ScriptBatches:
         self._engine = engine
         self._keys = keys
         self._kind = ""
-        self._batches: dict[int, list[Any]] = {}
+        self._batches: dict[int, _Batch] = {}
         self._left = _MAX_ARGUMENTS
 
-    async def add(self, shard: int, kind: str, arguments: Sequence[Any]) -> None:
-        """Add the arguments of a record; may send what has been added so far."""
+    async def add(
+        self, shard: int, kind: str, name: Argument, value: Argument = "", parts: Sequence[Argument] = ()
+    ) -> None:
+        """Adds a record; may send what has been added so far."""
         if kind != self._kind:
             await self.send()
             self._kind = kind
-        batch = self._batches.setdefault(shard, [])
-        batch += arguments
-        self._left -= len(arguments)
-        if len(batch) >= 2 * BATCH or self._left <= 0:
+        batch = self._batches.setdefault(shard, _Batch())
+        batch.names.append(name)
+        batch.values.append(value)
+        batch.counts.append(len(parts))
+        batch.parts += parts
+        self._left -= 2 + len(parts)
+        if 2 * len(batch.names) + len(batch.parts) >= 2 * BATCH or self._left <= 0:
             await self.send()
 
     async def send(self) -> None:
-        """Send everything that has been added."""
+        """Sends everything that has been added."""
         calls = [
-            Call("restore", self._keys.queue(shard), (self._kind, *arguments))
-            for shard, arguments in self._batches.items()
+            script_call(
+                "restore",
+                self._keys.queue(shard),
+                kind=self._kind,
+                record={"name": batch.names, "value": batch.values, "n": batch.counts},
+                parts=batch.parts,
+            )
+            for shard, batch in self._batches.items()
         ]
         self._batches.clear()
         self._left = _MAX_ARGUMENTS

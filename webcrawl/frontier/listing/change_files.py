@@ -33,7 +33,8 @@ Row = tuple[str, Mapping[str, Any]]
 class Change(NamedTuple):
     """What is set for a URL. `due`: ms since 1970. None leaves a value as it is; `drop` comes before the others."""
 
-    place: str
+    row: str
+    """The row of the file, such as "row 3"."""
     host: str
     path: str
     level: int | None
@@ -50,15 +51,15 @@ def changes_in(path: Path) -> Iterator[Change]:
     if read is None:
         raise ConfigurationError(f"{path}: the name must end in one of {', '.join(_READERS)}")
     try:
-        for place, row in read(path):
-            if (change := _change(path, place, row)) is not None:
+        for number, values in read(path):
+            if (change := _change(path, number, values)) is not None:
                 yield change
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigurationError(f"{path} cannot be read: {brief(error)}") from error
 
 
-def _change(path: Path, place: str, row: Mapping[str, Any]) -> Change | None:
-    values = {name: row[name] for name in ("url", *COLUMNS) if row.get(name) not in (None, "")}
+def _change(path: Path, row: str, columns: Mapping[str, Any]) -> Change | None:
+    values = {name: columns[name] for name in ("url", *COLUMNS) if columns.get(name) not in (None, "")}
     known: dict[str, Any] = {}
     column = "url"
     try:
@@ -66,9 +67,9 @@ def _change(path: Path, place: str, row: Mapping[str, Any]) -> Change | None:
         for column, value in values.items():
             known[column] = _PARSERS[column](value)
     except (ValueError, OverflowError) as error:
-        raise ConfigurationError(f"{path}, {place}, column {column}: {error}") from error
+        raise ConfigurationError(f"{path}, {row}, column {column}: {error}") from error
     level = known["weight"] if "weight" in known else known.get("level")
-    change = Change(place, host, rest, level, known.get("date"), known.get("drop", False))
+    change = Change(row, host, rest, level, known.get("date"), known.get("drop", False))
     return change if change.drop or change.level is not None or change.due is not None else None
 
 

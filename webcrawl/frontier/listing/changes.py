@@ -13,7 +13,7 @@ from webcrawl.frontier.listing.change_files import Change
 _AT_ONCE = 1_000
 _TABLE = """
     CREATE TABLE changes (
-        shard INTEGER, host TEXT, path TEXT, level INTEGER, due INTEGER, dropped INTEGER, place TEXT, outcome TEXT,
+        shard INTEGER, host TEXT, path TEXT, level INTEGER, due INTEGER, dropped INTEGER, row TEXT, outcome TEXT,
         PRIMARY KEY (shard, host, path)
     ) WITHOUT ROWID
 """
@@ -27,16 +27,14 @@ class Wanted(NamedTuple):
     due: int | None
     drop: bool
 
-    def arguments(self) -> list[str | int]:
-        """Returns the arguments of a script."""
-        return [self.path, "" if self.level is None else self.level, *self.date()]
-
     def is_level(self, level: int) -> bool:
         """Whether a URL of this level stays as it is."""
         return not self.drop and self.due is None and self.level in (None, level)
 
-    def date(self) -> list[str | int]:
-        return ["drop" if self.drop else "" if self.due is None else self.due]
+    @property
+    def date(self) -> str | int:
+        """The date as scripts get it."""
+        return "drop" if self.drop else "" if self.due is None else self.due
 
 
 class Changes:
@@ -52,24 +50,32 @@ class Changes:
         """Deletes the changes."""
         self._database.close()
 
-    def add(self, found: Iterable[Change]) -> None:
-        """Adds changes; raises ConfigurationError for a URL that has one already."""
-        changes = iter(found)
-        while batch := list(islice(changes, _AT_ONCE)):
+    def add(self, changes: Iterable[Change]) -> None:
+        """Adds changes; raises ConfigurationError for a URL that has a change already."""
+        unread = iter(changes)
+        while batch := list(islice(unread, _AT_ONCE)):
             rows = [
-                (self._shard_of(one.host), one.host, one.path, one.level, one.due, one.drop, one.place)
-                for one in batch
+                (
+                    self._shard_of(change.host),
+                    change.host,
+                    change.path,
+                    change.level,
+                    change.due,
+                    change.drop,
+                    change.row,
+                )
+                for change in batch
             ]
             for row in rows:
                 try:
                     self._database.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", row)
                 except sqlite3.IntegrityError as error:
                     raise ConfigurationError(
-                        f"{row[1]}{row[2]} is in {self._place_of(*row[:3])} and in {row[6]}: keep one of them"
+                        f"{row[1]}{row[2]} is in {self._row_of(*row[:3])} and in {row[6]}: keep one of them"
                     ) from error
 
-    def _place_of(self, shard: int, host: str, path: str) -> str:
-        query = "SELECT place FROM changes WHERE shard = ? AND host = ? AND path = ?"
+    def _row_of(self, shard: int, host: str, path: str) -> str:
+        query = "SELECT row FROM changes WHERE shard = ? AND host = ? AND path = ?"
         return str(self._database.execute(query, (shard, host, path)).fetchone()[0])
 
     def shards(self) -> list[int]:
@@ -115,8 +121,8 @@ class Changes:
             ("dated", "due IS NOT NULL AND NOT dropped"),
             ("levelled", "level IS NOT NULL AND NOT dropped"),
         )
-        found = dict(self._database.execute("SELECT outcome, count(*) FROM changes GROUP BY outcome"))
+        counts = dict(self._database.execute("SELECT outcome, count(*) FROM changes GROUP BY outcome"))
         for name, condition in kinds:
             query = f"SELECT count(*) FROM changes WHERE outcome = 'changed' AND {condition}"
-            found[name] = self._database.execute(query).fetchone()[0]
-        return found
+            counts[name] = self._database.execute(query).fetchone()[0]
+        return counts

@@ -12,7 +12,7 @@ from typing import Any
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys, host_of
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import script_call
 from webcrawl.errors import StoreError
 from webcrawl.frontier.listing.engine_urls import EngineURL, engine_url
 from webcrawl.frontier.operations import BATCH
@@ -170,18 +170,22 @@ class OpenURLs:
         """Host, URLs, and how many are in the store; or minus the entries that were read if its lists have more."""
         keys = self.keys.queue(place.shard)
         calls = [
-            Call("queued_urls", keys, (host, place.skip if host == place.host else 0, _READ))
+            script_call(
+                "queued_urls",
+                keys,
+                host=host,
+                skip=place.skip if host == place.host else 0,
+                most=_READ,
+            )
             for host in hosts
         ]
         return [
             (
                 host,
-                [engine_url("queued", host.encode(), entry) for entry in entries],
-                -int(read) if more else int(stored),
+                [engine_url("queued", host.encode(), entry) for entry in reply.entries],
+                -int(reply.read) if reply.more else int(reply.stored),
             )
-            for host, (read, more, stored, *entries) in zip(
-                hosts, await self.engine.run_all(calls), strict=True
-            )
+            for host, reply in zip(hosts, await self.engine.run_all(calls), strict=True)
         ]
 
     async def _by_date(self, place: _Place) -> tuple[list[EngineURL], _Place | None, int]:

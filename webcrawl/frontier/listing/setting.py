@@ -16,7 +16,7 @@ from typing import Any
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Call
+from webcrawl.engine.scripts import Call, script_call
 from webcrawl.errors import PartLost, StoreError
 from webcrawl.frontier.entry import LeasedURL
 from webcrawl.frontier.listing.changes import Changes, Wanted
@@ -63,19 +63,15 @@ class Setting:
     async def _search_queues(self, shard: int) -> None:
         searched: set[str] = set()
         for hosts in _groups(self.changes.open(shard)):
-            calls = [
-                self._call(shard, "set_urls", host, BATCH, "", "", 0, *_flat(wanted))
-                for host, wanted in hosts
-            ]
+            calls = [self._set_urls(shard, host, wanted) for host, wanted in hosts]
             for (host, wanted), reply in zip(hosts, await self._run_all(calls), strict=True):
-                outcomes, read, _, levels = reply
-                if read >= 0:
-                    self._settle(shard, host, wanted, outcomes)
+                if reply.read >= 0:
+                    self._settle(shard, host, wanted, reply.outcomes)
                 if host in searched:
                     continue
                 searched.add(host)
-                for level in map(int, levels):
-                    for name in ("q:", "out:") if read < 0 else ():
+                for level in map(int, reply.levels):
+                    for name in ("q:", "out:") if reply.read < 0 else ():
                         await self._search_list(shard, host, level, name)
                     await self._search_parts(shard, host, level)
 
@@ -84,10 +80,10 @@ class Setting:
         key, passed = f"{self.keys.queue(shard)[0]}{name}{host} {level}", 0
         while entries := await self.engine.client.lrange(key, -passed - BATCH, -passed - 1):
             if wanted := list(self._wanted(shard, host, entries).values()):
-                call = self._call(shard, "set_urls", host, BATCH, level, name, passed, *_flat(wanted))
-                [[outcomes, _, left, _]] = await self._run_all([call])
-                self._settle(shard, host, wanted, outcomes)
-                passed -= left
+                call = self._set_urls(shard, host, wanted, level, name, passed)
+                [reply] = await self._run_all([call])
+                self._settle(shard, host, wanted, reply.outcomes)
+                passed -= reply.left
             passed += len(entries)
 
     async def _search_parts(self, shard: int, host: str, level: int) -> None:
@@ -104,20 +100,29 @@ class Setting:
 
     async def _change_part(self, shard: int, host: str, level: int, part: bytes) -> None:
         entries = await self.tails.read(shard, part)
-        found = self._wanted(shard, host, entries)
-        meant = [entry for entry in entries if _path(host, entry) in found]
+        changes = self._wanted(shard, host, entries)
+        meant = [entry for entry in entries if _path(host, entry) in changes]
         meant = (await sift(self.engine, self.keys, shard, host.encode(), meant)).live
         paths = {_path(host, entry) for entry in meant}
-        same = {path for path in paths if found[path].is_level(level)}
+        same = {path for path in paths if changes[path].is_level(level)}
         self.changes.settle(shard, host, [(path, "unchanged") for path in same])
-        wanted = [found[path] for path in paths - same]
+        wanted = [changes[path] for path in paths - same]
         if not wanted:
             return
         leave = [entry for entry in meant if _path(host, entry) not in same]
         gone = set(leave)
         stay = [entry for entry in entries if entry not in gone]
         new = await self.tails.write(shard, stay) if stay else b""
-        call = self._call(shard, "set_part", host, level, part, new, len(leave), *leave, *_flat(wanted))
+        call = script_call(
+            "set_part",
+            self.keys.queue(shard),
+            host=host,
+            level=level,
+            old=part,
+            new=new,
+            entries=leave,
+            url=_columns(wanted),
+        )
         [[outcomes]] = await self._run_all([call])
         if outcomes != b"lost":
             self._settle(shard, host, wanted, outcomes)
@@ -126,19 +131,28 @@ class Setting:
         key, cursor = self.keys.queue(shard)[0] + name, 0
         while True:
             cursor, members = await self.engine.client.zscan(key, cursor=cursor, count=BATCH)
-            arguments: list[Any] = []
-            found: list[tuple[str, str]] = []
+            hosts: list[str] = []
+            wanted: list[Wanted] = []
+            set_members: list[bytes] = []
             for member, _ in members:
                 head, _, entry = member.partition(b"\n")
                 host = head.partition(b" ")[2].decode()
-                if wanted := self.changes.find(shard, host, _path(host, entry)):
-                    arguments += [member, *wanted.arguments()[1:]]
-                    found.append((host, wanted.path))
-            if found:
-                [outcomes] = await self._run_all([self._call(shard, "set_waiting", name, *arguments)])
-                for (host, path), outcome in zip(found, outcomes.decode(), strict=True):
+                if change := self.changes.find(shard, host, _path(host, entry)):
+                    hosts.append(host)
+                    wanted.append(change)
+                    set_members.append(member)
+            if wanted:
+                columns = _columns(wanted)
+                call = script_call(
+                    "set_waiting",
+                    self.keys.queue(shard),
+                    set=name,
+                    url={"member": set_members, "level": columns["level"], "date": columns["date"]},
+                )
+                [outcomes] = await self._run_all([call])
+                for host, change, outcome in zip(hosts, wanted, outcomes.decode(), strict=True):
                     if outcome in _OUTCOMES:
-                        self.changes.settle(shard, host, [(path, _OUTCOMES[outcome])])
+                        self.changes.settle(shard, host, [(change.path, _OUTCOMES[outcome])])
             if not cursor:
                 return
 
@@ -147,9 +161,9 @@ class Setting:
         prefix = self.keys.queue(shard)[0]
         [lease] = await self.engine.hashes([f"{prefix}lease:{host}"])
         leased = {_path(host, entry) for index, entry in lease.items() if index.isdigit()}
-        urls = [host + one.path for one in wanted]
+        urls = [host + change.path for change in wanted]
         marks = [self.keys.mark(host, self.fingerprint(url)) for url in urls]
-        calls = [Call("is_seen", [prefix], [mark]) for mark in marks]
+        calls = [script_call("is_seen", [prefix], mark=mark) for mark in marks]
         known = [await self.engine.client.hmget(prefix + name, urls) for name in ("dead", "dropped")]
         rows = zip(wanted, await self._run_all(calls), *known, strict=True)
         unreachable = host in self._unreachable
@@ -157,34 +171,36 @@ class Setting:
             shard,
             host,
             [
-                (one.path, _reason(one.path in leased, dead, dropped, unreachable, seen))
-                for one, seen, dead, dropped in rows
+                (change.path, _reason(change.path in leased, dead, dropped, unreachable, seen))
+                for change, seen, dead, dropped in rows
             ],
         )
 
     def _wanted(self, shard: int, host: str, entries: Sequence[bytes]) -> dict[str, Wanted]:
         """Returns the open changes of queued entries, by path."""
-        found = {}
+        changes = {}
         for path in dict.fromkeys(_path(host, entry) for entry in entries):
-            if (wanted := self.changes.find(shard, host, path)) is not None:
-                found[path] = wanted
-        return found
+            if (change := self.changes.find(shard, host, path)) is not None:
+                changes[path] = change
+        return changes
 
     def _settle(self, shard: int, host: str, wanted: Sequence[Wanted], outcomes: bytes) -> None:
-        settled = zip(wanted, outcomes.decode(), strict=True)
-        self.changes.settle(
-            shard, host, [(one.path, _OUTCOMES[outcome]) for one, outcome in settled if outcome in _OUTCOMES]
-        )
+        settled = [
+            (change.path, _OUTCOMES[outcome])
+            for change, outcome in zip(wanted, outcomes.decode(), strict=True)
+            if outcome in _OUTCOMES
+        ]
+        self.changes.settle(shard, host, settled)
 
     async def _run_all(self, calls: Sequence[Call]) -> list[Any]:
         """Runs scripts, again those whose shard was read by a checkpoint or a listing."""
         replies: list[Any] = [None] * len(calls)
         left, has_waited = list(range(len(calls))), False
         while left:
-            work = partial(self.engine.run_all, [calls[place] for place in left])
-            for place, reply in zip(left, await self.engine.retry_until_available(work), strict=True):
-                replies[place] = reply
-            left = [place for place in left if replies[place] in ([], b"h")]
+            work = partial(self.engine.run_all, [calls[index] for index in left])
+            for index, reply in zip(left, await self.engine.retry_until_available(work), strict=True):
+                replies[index] = reply
+            left = [index for index in left if replies[index] in (None, [], b"h")]
             if left:
                 if not has_waited:
                     self.waiting()
@@ -192,8 +208,26 @@ class Setting:
                 await asyncio.sleep(_LOOK_SECONDS)
         return replies
 
-    def _call(self, shard: int, script: str, *arguments: Any) -> Call:
-        return Call(script, self.keys.queue(shard), arguments)
+    def _set_urls(
+        self,
+        shard: int,
+        host: str,
+        wanted: Sequence[Wanted],
+        level: int | str = "",
+        name: str = "",
+        passed: int = 0,
+    ) -> Call:
+        """Returns a call that changes URLs in all lists of a host, or in a piece of the list of a level."""
+        return script_call(
+            "set_urls",
+            self.keys.queue(shard),
+            host=host,
+            most=BATCH,
+            level=level,
+            list=name,
+            passed=passed,
+            url=_columns(wanted),
+        )
 
 
 def _reason(leased: bool, dead: bytes | None, dropped: bytes | None, unreachable: bool, seen: int) -> str:
@@ -222,8 +256,13 @@ def _groups(hosts: Iterator[Host]) -> Iterator[list[Host]]:
         yield group
 
 
-def _flat(wanted: Sequence[Wanted]) -> list[str | int]:
-    return [argument for one in wanted for argument in one.arguments()]
+def _columns(wanted: Sequence[Wanted]) -> dict[str, list[str | int]]:
+    """Returns changes as the columns of a script's rows."""
+    return {
+        "path": [change.path for change in wanted],
+        "level": ["" if change.level is None else change.level for change in wanted],
+        "date": [change.date for change in wanted],
+    }
 
 
 def _path(host: str, entry: bytes) -> str:

@@ -1,13 +1,13 @@
 -- What an operator changes about URLs that wait (webcrawl.frontier.listing.setting): their levels, their dates, and that they
 -- are dropped.
 
--- Returns the changes in ARGV from a place on, by path: {place, level, due, drop}, from "path, level, date or drop" each; and an
--- outcome for each: "0" not found, "1" changed, "2" it was so before.
-local function changes_from(first)
+-- Returns the changes of `n` URLs by path, {number, level, due, drop} each, where `url_at` returns "path, level, date or drop" of
+-- a URL by its number; and an outcome for each: "0" not found, "1" changed, "2" it was so before.
+local function changes_of(n, url_at)
   local changes, outcomes = {}, {}
-  for i = first, #ARGV, 3 do
-    outcomes[#outcomes + 1] = '0'
-    changes[ARGV[i]] = {place = #outcomes, level = tonumber(ARGV[i + 1]), due = tonumber(ARGV[i + 2]), drop = ARGV[i + 2] == 'drop'}
+  for i = 1, n do
+    local path, level, date = url_at(i)
+    changes[path], outcomes[i] = {number = i, level = level, due = tonumber(date), drop = date == 'drop'}, '0'
   end
   return changes, outcomes
 end
@@ -66,7 +66,7 @@ local function change_all(P, host, entries, changes, outcomes, now)
     local change = changes[path]
     if change and not (conf_of(P).credit and is_overtaken(P, host, entry)) then
       local new = change_queued(P, host, entry, change, now)
-      if outcomes[change.place] ~= '1' then outcomes[change.place] = new == entry and '2' or '1' end
+      if outcomes[change.number] ~= '1' then outcomes[change.number] = new == entry and '2' or '1' end
       if new ~= entry then leave[#leave + 1], again[#again + 1] = i, new end
     end
   end

@@ -135,16 +135,17 @@ local function hold(P, H, host, token, expiry)
   redis.call('PERSIST', turn_key(H, host))
 end
 
--- Returns a lease for the reply: {host, token, failures, delay, urls, answered, worths, ruled pages, patterns, gap ms,
--- {evidence for DUST rules, those switched off}, who is over its budget}.
+-- Returns a lease as lease.lua and regain.lua reply it; see their headers.
 local function lease_of(P, H, host, token, urls, now, worths)
   local failures, forgiven = own_field(H, host, 'failures'), own_field(H, host, 'forgiven')
   local record = redis.call('HMGET', turn_key(H, host), failures, forgiven, 'delay', 'answered', 'gap')
   failures = now < (tonumber(record[2]) or 0) and tonumber(record[1]) or 0
-  local answered, patterns = record[4] and 1 or 0, redis.call('HGET', P .. 'patterns', host) or ''
-  return {host, token, failures, tonumber(record[3]) or -1, urls, answered, worths or {}, ruled_pages(P, host), patterns,
-    tonumber(record[5]) or 0, {redis.call('HGET', P .. 'dust', host), redis.call('HGET', P .. 'dust_off', host)},
-    over_report(P, record_of(P, host))}
+  local delay_ms, answered, gap_ms = tonumber(record[3]) or -1, record[4] and 1 or 0, tonumber(record[5]) or 0
+  local ruled_pages, patterns = ruled_pages(P, host), redis.call('HGET', P .. 'patterns', host) or ''
+  local dust, dust_off = redis.call('HGET', P .. 'dust', host), redis.call('HGET', P .. 'dust_off', host)
+  local over = over_report(P, record_of(P, host))
+  worths = worths or {}
+  return {host, token, failures, delay_ms, urls, answered, worths, ruled_pages, patterns, gap_ms, dust, dust_off, over}
 end
 
 -- Returns the number of a caller's last lease call and what it gave: host, token, host, token... The reply may have been

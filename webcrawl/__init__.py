@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from webcrawl.documents.html.text import visible_text
     from webcrawl.documents.mime.facts import Facts, Link
     from webcrawl.documents.mime.zipped import Zipped
-    from webcrawl.engine.scripts import Call
+    from webcrawl.engine.scripts import script_call
     from webcrawl.errors import (
         BrokenTransfer,
         ConfigurationError,
@@ -51,7 +51,7 @@ _HOMES = {
     "documents.html.text": ("visible_text",),
     "documents.mime.facts": ("Facts", "Link"),
     "documents.mime.zipped": ("Zipped",),
-    "engine.scripts": ("Call",),
+    "engine.scripts": ("script_call",),
     "errors": (
         "BrokenTransfer",
         "ConfigurationError",
@@ -79,7 +79,6 @@ __all__ = [
     "Answer",
     "BroadSpider",
     "BrokenTransfer",
-    "Call",
     "ConfigurationError",
     "CrawlError",
     "Document",
@@ -109,6 +108,7 @@ __all__ = [
     "Zipped",
     "crawl_exposition",
     "host_named",
+    "script_call",
     "visible_text",
 ]
 

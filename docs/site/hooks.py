@@ -37,7 +37,7 @@ API = {
         "OpenedCrawl",
         "host_named",
         "Frontier",
-        "Call",
+        "script_call",
         "crawl_exposition",
     ],
     "Projects": ["WebcrawlAddon"],

@@ -65,6 +65,7 @@ check: .venv/.dev ## Check format, lint, types and import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/mypy tests/public_types
 	@$(BIN)/lint-imports --no-logo
 
 settings: .venv/.dev ## Write docs/settings.md from the declarations in webcrawl/config

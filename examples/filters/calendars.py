@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Self
 
-from webcrawl.errors import ConfigurationError
-from webcrawl.urls.filters import URLFilter
+from webcrawl import ConfigurationError, URLFilter
 
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 

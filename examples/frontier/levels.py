@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand
-from webcrawl.engine.scripts import script_call
-from webcrawl.frontier import priority_of_level
-from webcrawl.opened import host_named
+from webcrawl import OpenedCrawlCommand, host_named, script_call
 
 if TYPE_CHECKING:
-    from webcrawl.frontier import Frontier
-    from webcrawl.opened import OpenedCrawl
+    from webcrawl import Frontier, OpenedCrawl
 
 
 async def levels(frontier: Frontier, host: str) -> dict[int, int]:
     """The number of queued URLs of a host at each priority, the highest priority first."""
     keys = frontier.keys.queue(frontier.keys.shard(host))
     rows = await frontier.engine.run(script_call("levels", keys, host=host))
-    return {priority_of_level(row.level): row.urls for row in rows}
+    return {3 - row.level: row.urls for row in rows}
 
 
 class Command(OpenedCrawlCommand):

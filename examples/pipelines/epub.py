@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-from urllib.parse import unquote
+from contextlib import suppress
+from datetime import UTC, datetime
+from urllib.parse import unquote, urljoin
 
-from selectolax.lexbor import LexborHTMLParser
-
-from webcrawl.crawler.pages.mime_pipeline import MimePipeline
-from webcrawl.documents.document import Document
-from webcrawl.documents.html.text import visible_text
-from webcrawl.documents.mime.facts import Facts, Link, absolute, language
-from webcrawl.documents.mime.sitemap import w3c_time
-from webcrawl.documents.mime.zipped import Zipped, first_texts, local
-from webcrawl.documents.xhtml import expanded
+from webcrawl import Document, Facts, Link, MimePipeline, Zipped, visible_text
 
 
 class EpubPipeline(MimePipeline):
@@ -28,22 +22,22 @@ def read(document: Document) -> Facts:
     book = Zipped(document)
     packages = _attributes(book, "META-INF/container.xml", "rootfile", "full-path")
     package = packages[0] if packages else "content.opf"
-    metadata = first_texts(book.xml(package))
+    metadata = _first_texts(book, package)
     chapters = [
-        LexborHTMLParser(expanded(book.read(name)))
+        Document(book.read(name), "application/xhtml+xml", "utf-8", document.url)
         for address in _attributes(book, package, "item", "href")
         if (name := posixpath.join(posixpath.dirname(package), unquote(address))) in book
         and name.endswith((".xhtml", ".html", ".htm"))
     ]
-    addresses = [a.attributes["href"] or "" for chapter in chapters for a in chapter.css("a[href^=http]")]
+    links = [link for chapter in chapters for link in chapter.html.css("a[href^=http]")]
     return Facts(
         title=metadata.get("title"),
         author=metadata.get("creator"),
         description=metadata.get("description"),
-        language=language(metadata.get("language")),
-        published=w3c_time(metadata.get("date", "")),
-        text="\n".join(map(visible_text, chapters)),
-        links=[Link(url) for url in absolute(addresses, document.url)],
+        language=metadata.get("language", "").partition("-")[0].lower() or None,
+        published=_time(metadata.get("date", "")),
+        text="\n".join(visible_text(chapter.html) for chapter in chapters),
+        links=[Link(urljoin(document.url, link.attributes["href"] or "")) for link in links],
         details={"chapters": len(chapters), "publisher": metadata.get("publisher")},
     )
 
@@ -51,7 +45,19 @@ def read(document: Document) -> Facts:
 def _attributes(book: Zipped, name: str, element: str, attribute: str) -> list[str]:
     """Returns an attribute of all elements of that name in one of the book's XML files."""
     return [
-        value
-        for one in book.xml(name).iter()
-        if local(one) == element and isinstance(value := one.get(attribute), str)
+        node.attrib[attribute] for node in book.xml(name).iter(f"{{*}}{element}") if attribute in node.attrib
     ]
+
+
+def _first_texts(book: Zipped, name: str) -> dict[str, str]:
+    """Returns the first text of each name of elements in one of the book's XML files."""
+    texts: dict[str, str] = {}
+    for node in book.xml(name).iter("{*}*"):
+        texts.setdefault(str(node.tag).rpartition("}")[2], (node.text or "").strip())
+    return texts
+
+
+def _time(date: str) -> datetime | None:
+    with suppress(ValueError):
+        return datetime.fromisoformat(date).replace(tzinfo=UTC)
+    return None

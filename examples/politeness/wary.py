@@ -5,8 +5,7 @@ from __future__ import annotations
 from scrapy import Request
 from scrapy.http import Response
 
-from webcrawl.hosts.politeness import Outcome, Throttled
-from webcrawl.middlewares.politeness import PolitenessMiddleware
+from webcrawl import Outcome, PolitenessMiddleware, Throttled
 
 
 class WaryPolitenessMiddleware(PolitenessMiddleware):

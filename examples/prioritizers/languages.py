@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Self
 
-from webcrawl.errors import ConfigurationError
-from webcrawl.policies.priorities import Prospect, Term
+from webcrawl import ConfigurationError, Prospect, Term
 
 _LANGUAGE = re.compile(r"/([a-z]{2})(?:-[a-z]{2})?/", re.IGNORECASE)
 

@@ -6,10 +6,9 @@ import asyncio
 import html
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
-from webcrawl.crawler.download.protocol import Answer, Protocol
-from webcrawl.urls.canonical import port, split
+from webcrawl import Answer, Protocol
 
 _MENUS = (b"", b"1", b"7")
 
@@ -21,9 +20,10 @@ class GopherDownloadHandler(Protocol):
 
     @asynccontextmanager
     async def fetch(self, url: str, addresses: list[str]) -> AsyncIterator[Answer]:
-        path = unquote_to_bytes(split(url)[1])[1:]
+        parts = urlsplit(url)
+        path = unquote_to_bytes(f"{parts.path}?{parts.query}" if parts.query else parts.path)[1:]
         kind, selector = path[:1], path[1:]
-        reader, writer = await asyncio.open_connection(addresses[0], port(url))
+        reader, writer = await asyncio.open_connection(addresses[0], parts.port or self.default_port)
         try:
             writer.write(selector.partition(b"\n")[0] + b"\r\n")
             if kind in _MENUS:

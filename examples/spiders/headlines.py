@@ -8,7 +8,7 @@ from typing import Any
 
 from scrapy.http import HtmlResponse, Response
 
-from webcrawl.spiders.base import BroadSpider
+from webcrawl import BroadSpider
 
 
 @dataclass

@@ -11,7 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response, TextResponse
 
-from webcrawl.spiders.base import BroadSpider
+from webcrawl import BroadSpider
 
 _MOST_TRIES = 3
 

@@ -1,6 +1,6 @@
 """Crawls through the proxies in the file proxies.txt, a different one for each request."""
 
-from webcrawl.spiders.base import BroadSpider
+from webcrawl import BroadSpider
 
 
 class ThroughProxiesSpider(BroadSpider):

@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 
 import requests
 
-from webcrawl.errors import NoSuchObject, StoreError, StoreUnavailable
-from webcrawl.stores.objects.store import ObjectStore, StoredObject, never
+from webcrawl import NoSuchObject, ObjectStore, StoredObject, StoreError, StoreUnavailable
 
 TIMEOUT = (5, 60)
 UNFINISHED = ".new"
@@ -36,7 +35,7 @@ class WebDavStore(ObjectStore):
     def put(self, name: str, data: bytes) -> None:
         self._store(name, data)
 
-    def put_file(self, name: str, path: Path, interrupted: Callable[[], bool] = never) -> None:
+    def put_file(self, name: str, path: Path, interrupted: Callable[[], bool] = lambda: False) -> None:
         with Upload(path, interrupted) as file:
             self._store(name, file)
         if self.size(name) != path.stat().st_size:

@@ -252,7 +252,7 @@ def test_the_rendering_example_presses_the_button(
 
 def test_the_filter_example_names_its_setting(extended: Path, tmp_path: Path) -> None:
     words = ["crawl", "broad", "-a", "seeds=http://127.0.0.1:1/", "-s", f"DATA_DIR={tmp_path}"]
-    done = scrapy(*words, "-s", "URL_LAST_YEAR=soon", cwd=extended)
+    done = scrapy(*words, "-s", "URL_LAST_YEAR=soon", cwd=extended, status=2)
     assert (done.returncode, done.stderr) == (2, "scrapy crawl: URL_LAST_YEAR must be a year, not 'soon'\n")
 
 

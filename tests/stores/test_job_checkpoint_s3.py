@@ -47,8 +47,8 @@ def command(upkeep: Upkeep, line: Line, *words: str) -> str:
 
 
 async def add(upkeep: Upkeep, definition: Definition, one: Iteration, path: str) -> None:
-    async with upkeep.crawls.session(definition, one) as session:
-        await session.connection.frontier.add([page(f"{URL}{path}")])
+    async with upkeep.crawls.opened(definition, one) as opened:
+        await opened.connection.frontier.add([page(f"{URL}{path}")])
 
 
 def test_the_latest_checkpoints_are_kept_and_restored(upkeep: Upkeep, line: Line, bucket: Bucket) -> None:

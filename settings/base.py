@@ -8,7 +8,6 @@ from __future__ import annotations
 BOT_NAME = "webcrawl"
 SPIDER_MODULES = ["spiders"]
 NEWSPIDER_MODULE = "spiders"
-COMMANDS_MODULE = "webcrawl.commands"
 ADDONS = {"webcrawl.addon.WebcrawlAddon": 100}
 
 # The name of your crawler and a way to reach you, before you crawl other people's sites.

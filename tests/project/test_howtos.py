@@ -99,6 +99,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
             setting, path, number = registered(howto)
             settings.write(f"{setting}[{path!r}] = {number}\n")
         settings.write(f"OBJECT_STORES = {registered_stores()!r}\n")
+        settings.write('COMMANDS_MODULE = "webcrawl.commands"\n')
         settings.write('USER_AGENT = "examplebot/1.0 (+https://example.com/bot)"\n')
         settings.write(
             'DOWNLOADER_MIDDLEWARES["webcrawl.middlewares.politeness.PolitenessMiddleware"] = None\n'

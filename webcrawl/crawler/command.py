@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import sys
 from abc import abstractmethod
@@ -34,17 +35,19 @@ class OpenedCrawlCommand(ScrapyCommand):
     """Fail if the crawl does not exist, without starting an engine."""
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        from redis.exceptions import RedisError
-
         try:
             asyncio.run(self._run(args, opts))
             sys.stdout.flush()
         except BrokenPipeError:
             # the reader has closed the pipe, as `head` does; Python flushes stdout again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except (CrawlError, RedisError, OSError) as error:
+        except Exception as error:
+            if not _is_reported(error):
+                raise
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             self.exitcode = 1
+        # at exit, Python would look for garbage among all modules, for a tenth of a second
+        gc.freeze()
 
     @abstractmethod
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
@@ -79,3 +82,9 @@ class OpenedCrawlCommand(ScrapyCommand):
             crawls = await connection.crawls()
             if len(crawls) == 1:
                 connection.use(crawls[0])
+
+
+def _is_reported(error: Exception) -> bool:
+    from redis.exceptions import RedisError
+
+    return isinstance(error, CrawlError | RedisError | OSError)

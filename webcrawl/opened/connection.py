@@ -1,4 +1,7 @@
-"""The connection of one process to the engine, and to one of the crawls there."""
+"""The connection of one process to the engine, and to one of the crawls there.
+
+The client of the engine is slow to import, so it is imported where it is used, at best while an embedded server starts.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,20 @@ import socket
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from webcrawl.config import EngineConfig, FrontierConfig
-from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import CRAWLS, Keys
-from webcrawl.engine.server_url import ServerURL
 from webcrawl.errors import EngineUnavailable
-from webcrawl.frontier import Crawl, Frontier, HostLimits
-from webcrawl.frontier.bloom import BloomSeen
-from webcrawl.frontier.link_memory import forget
-from webcrawl.frontier.tails import Tails
+
+if TYPE_CHECKING:
+    from webcrawl.engine.client import Engine
+    from webcrawl.engine.server_url import ServerURL
+    from webcrawl.frontier import Crawl, Frontier
+    from webcrawl.frontier.bloom import BloomSeen
+    from webcrawl.frontier.tails import Tails
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +33,8 @@ T = TypeVar("T")
 
 _WORKER_SECONDS = 12.0
 """Seconds without a heartbeat after which a worker counts as dead. It sends one every two seconds."""
+_SLOW = ("webcrawl.engine.client", "webcrawl.frontier.tails")
+"""Modules to import while an embedded server starts."""
 _KEEPER_SECONDS = 2.0
 """How often the keeper of an embedded server is looked after."""
 
@@ -37,7 +44,7 @@ class Server:
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
-        self._url = None if config.url is None else ServerURL.parse(config.url)
+        self._url = None if config.url is None else _parsed(config.url)
         self._embedded: Any = None
         self._next_look: asyncio.TimerHandle | None = None
 
@@ -131,7 +138,13 @@ class Connection:
 
         `to_crawl`: keep other processes from starting until `server.admit_others`, if this one is the first.
         """
-        url = await self.server.start(to_crawl)
+        starting = asyncio.create_task(self.server.start(to_crawl))
+        await asyncio.sleep(0)
+        for module in _SLOW:
+            import_module(module)
+        from webcrawl.engine.client import Engine
+
+        url = await starting
         engine = Engine(url, self.server.config.parameters, embedded=self.server.is_embedded)
         await engine.check()
         self._begin(engine)
@@ -142,6 +155,8 @@ class Connection:
         self._begin(other.engine)
 
     def _begin(self, engine: Engine) -> None:
+        from webcrawl.frontier import Crawl, Frontier, HostLimits
+
         config = self._frontier_config
         self.engine = engine
         self.frontier = Frontier(
@@ -156,8 +171,7 @@ class Connection:
             weight=config.weight,
         )
         self.crawl = Crawl(engine, self.keys, self.worker, min(config.lease_seconds, _WORKER_SECONDS))
-        self.tails = Tails(engine, self.keys, self.crawl, self._spill_uri, self._object_stores)
-        self.bloom = self._make_bloom()
+        self._open_stores()
 
     async def adopt_layout(self) -> bool:
         """Use the crawl's own FRONTIER_SHARDS and POLITENESS_UNIT, whatever is set; False when there is no such crawl.
@@ -183,13 +197,16 @@ class Connection:
         self.keys = keys
         self.frontier = replace(self.frontier, keys=keys)
         self.crawl = replace(self.crawl, keys=keys)
-        self.tails = Tails(self.engine, keys, self.crawl, self._spill_uri, self._object_stores)
-        self.bloom = self._make_bloom()
+        self._open_stores()
 
-    def _make_bloom(self) -> BloomSeen | None:
-        if not self._frontier_config.bloom:
-            return None
-        return BloomSeen(self.server.config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
+    def _open_stores(self) -> None:
+        """Set what the crawl keeps outside of the engine: tails of queues, and a seen set on this machine."""
+        from webcrawl.frontier.bloom import BloomSeen
+        from webcrawl.frontier.tails import Tails
+
+        self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri, self._object_stores)
+        if self._frontier_config.bloom:
+            self.bloom = BloomSeen(self.server.config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
 
     @property
     def link_memory(self) -> Path:
@@ -207,6 +224,8 @@ class Connection:
 
     async def clear(self) -> None:
         """Delete the crawl from the engine, whatever shards it has."""
+        from webcrawl.frontier.link_memory import forget
+
         begun, tails = await self.crawl.begun_with(), await self.crawl.tails()
         await replace(self.frontier, keys=begun or self.keys).clear()
         await self.tails.clear(tails)
@@ -229,3 +248,9 @@ class Connection:
             self.is_open = False
             await self.engine.close()
         self.server.stop()
+
+
+def _parsed(url: str) -> ServerURL:
+    from webcrawl.engine.server_url import ServerURL
+
+    return ServerURL.parse(url)

@@ -27,7 +27,7 @@ _BATCH = 1000
 class CompactDupeFilter(RFPDupeFilter):
     """scrapy-redis's dupefilter, with the same settings and a compact set.
 
-    It is exact but for collisions of 64 bits: N requests have about N**2 / 2**65 of them, a billion requests 0.03.
+    It is exact but for collisions of 64 bits: N requests have about N**2 / 2**65 collisions, a billion requests 0.03.
     """
 
     def __init__(self, server: Any, key: str, debug: bool = False) -> None:
@@ -35,7 +35,7 @@ class CompactDupeFilter(RFPDupeFilter):
         self._seen = server.register_script(script_source("seen")[1])
 
     def request_seen(self, request: Request) -> bool:
-        """Add a request to the set; returns whether it was there.
+        """Adds a request to the set; returns whether it was there.
 
         Raises ConfigurationError when the key holds the set of scrapy-redis's own class.
         """
@@ -51,7 +51,7 @@ class CompactDupeFilter(RFPDupeFilter):
             ) from error
 
     def clear(self) -> None:
-        """Empty the set, at once for all processes; the memory is freed in batches after that."""
+        """Empties the set, at once for all processes; the memory is freed in batches after that."""
         try:
             with self.server.pipeline(transaction=True) as pipeline:
                 state, _ = pipeline.hmget(self.key, "generation", "bits", "split").delete(self.key).execute()

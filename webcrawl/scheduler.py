@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,7 +29,6 @@ from webcrawl.crawler.scheduling.meta import KeyWarnings
 from webcrawl.crawler.scheduling.requests import level_of, to_candidate, to_request
 from webcrawl.crawler.scheduling.start_urls import StartURLFeeding, is_fed
 from webcrawl.crawler.scheduling.tasks import Tasks
-from webcrawl.crawler.scheduling.timer import EarliestTimer
 from webcrawl.crawler.scheduling.unserializable import LOST, HeldRequests, ticket_of
 from webcrawl.crawler.scheduling.worth import intake_of, mined_of
 from webcrawl.crawler.session import Session
@@ -61,6 +61,37 @@ class InProgress(set[Request]):
     def remove(self, request: Request) -> None:
         super().remove(request)
         self._done(request)
+
+
+class EarliestTimer:
+    """Calls a function once, at the earliest of the times for which it was set."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._handle: asyncio.TimerHandle | None = None
+        self._at = math.inf
+
+    def set(self, seconds: float) -> None:
+        """Calls the function in so many seconds, unless an earlier call is set. Infinite seconds set nothing."""
+        if math.isinf(seconds):
+            return
+        at = time.monotonic() + seconds
+        if self._handle is not None:
+            if self._at <= at:
+                return
+            self._handle.cancel()
+        self._at = at
+        self._handle = asyncio.get_running_loop().call_later(seconds, self._ring)
+
+    def cancel(self) -> None:
+        """Calls the function no more."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _ring(self) -> None:
+        self._handle = None
+        self._call()
 
 
 class FrontierScheduler(RedisScheduler):
@@ -108,7 +139,7 @@ class FrontierScheduler(RedisScheduler):
         return deferred_from_coro(self._close())
 
     def enqueue_request(self, request: Request) -> bool:
-        """Add a request to the frontier; False when it was added recently or cannot be crawled."""
+        """Adds a request to the frontier; returns False if it was added recently or cannot be crawled."""
         if self.tasks.comes_again(request):
             return True
         try:
@@ -193,7 +224,7 @@ class FrontierScheduler(RedisScheduler):
             self._feeding = self._feed(worker)
 
     def _feed(self, worker: Worker) -> StartURLFeeding | None:
-        """Begin to read the start URLs of a fed spider."""
+        """Begins to read the start URLs of a fed spider."""
         return StartURLFeeding(self.crawler, self.session, worker)
 
     def _make_worker(self) -> Worker:
@@ -238,7 +269,7 @@ class FrontierScheduler(RedisScheduler):
                 await self._feeding.settle()
 
     def _done(self, request: Request) -> None:
-        """All work on a request is done."""
+        """Reports a request when all work on it is done."""
         if (url := self.tasks.end(request)) is not None:
             self._held.forget(url.extra)
 
@@ -246,7 +277,7 @@ class FrontierScheduler(RedisScheduler):
         self.worker.want(host, more)
 
     def _request_of(self, url: LeasedURL, token: int) -> Request | None:
-        """The request of a leased URL; None when it cannot be made here, and the URL was settled or given back."""
+        """Returns the request of a leased URL; None if this worker cannot make it: the URL is settled or given back."""
         worker, this = self.worker, self.session.connection.worker
         try:
             ticket = ticket_of(url.extra)
@@ -267,7 +298,7 @@ class FrontierScheduler(RedisScheduler):
         return None
 
     def _on_worker_change(self) -> None:
-        """The worker has a URL to hand out now or later, or has ended."""
+        """Wakes the engine when the worker has a URL to hand out, and closes the spider when the worker has ended."""
         worker = self.worker
         if self._ending:
             return

@@ -8,7 +8,7 @@ import pytest
 from redis import Redis
 from redis.crc import key_slot
 
-from webcrawl.crawler.scheduling.start_url_claims import Kind, StartURLClaims
+from webcrawl.crawler.scheduling.start_urls import Kind, StartURLClaims
 
 KEY = "fed:start_urls"
 ENTRIES = [b"http://a.test/1", b'{"url": "http://a.test/2 3", "meta": {}}', b"http://a.test/4"]

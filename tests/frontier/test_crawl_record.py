@@ -18,7 +18,7 @@ from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import FORMAT, Keys
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Crawl
-from webcrawl.worker.permits import Permits
+from webcrawl.worker.membership import Permits
 
 Crawls = Callable[..., Crawl]
 
@@ -217,7 +217,7 @@ async def test_permits_are_reserved_before_the_last_one_is_taken(crawl_of: Crawl
 
 async def test_permits_that_are_not_needed_go_back(crawl_of: Crawls, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("webcrawl.worker.permits.time.monotonic", lambda: now)
+    monkeypatch.setattr("webcrawl.worker.membership.time.monotonic", lambda: now)
     permits = Permits(crawl_of("w1"), 100)
     await permits.reserve(40)
     permits.give_back_unneeded(due=2)

@@ -1,4 +1,4 @@
-"""Backpressure from the stores: a worker holds while they accept nothing more."""
+"""Backpressure: a worker holds while its stores accept nothing more."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Backpressure:
 
     @property
     def reason(self) -> str:
-        """Why nothing more should be fetched now, as text; "" if the stores accept more."""
+        """The reason why nothing should be fetched now; "" if the stores accept more."""
         refused = self._refused if time.monotonic() < self._refused_until else ""
         return next(iter(self._waiting.values()), "") or self.shortage or refused
 
     def hold_briefly(self, reason: str) -> None:
-        """Holds for five seconds: a page did not fit, and will be fetched again."""
+        """Holds for five seconds, after a store had no room for a page that will be fetched again."""
         self._refused, self._refused_until = reason, time.monotonic() + _REFUSED_SECONDS
 
     async def retry_until_available(self, work: Callable[[], Awaitable[T]], ending: asyncio.Event) -> T:

@@ -1,4 +1,4 @@
-"""One worker's part in the budgets of names and registered domains: what they spend, and who is over a budget."""
+"""The budgets of names and registered domains in one worker: what their hosts spend, and who is over a budget."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webcrawl.policies.budgets import NEW_HOST, WASTE, Slowdown, Spending, cost,
 
 _EVERY_SECONDS = 0.3
 _MOST_ENTRIES = 5_000
-"""Owners with something to send, above which it is sent at once."""
+"""The counts of so many owners are sent at once."""
 _MOST_KNOWN = 50_000
 """Owners whose spending a worker remembers, about 150 bytes each."""
 _MOST_LINKS = 100_000
@@ -20,7 +20,7 @@ _MOST_LINKS = 100_000
 
 
 class Budgets:
-    """Collects what is spent, sends it from time to time, and knows who is over.
+    """Counts what owners of budgets spend, sends the counts from time to time, and knows who is over a budget.
 
     The counts of the last second are lost if the worker is killed.
     """
@@ -33,15 +33,15 @@ class Budgets:
         self._linked: OrderedDict[str, set[str]] = OrderedDict()
         """Registered domain -> hosts to which links of its pages were sent."""
         self._links = 0
-        """The number of hosts in all of them."""
+        """The number of hosts in all sets of `_linked`."""
         self._over: set[str] = set()
         self._slowdown = Slowdown()
         self._send_at = 0.0
 
     def open(self, host: str, *, answered: bool) -> None:
-        """Asks for what the owners of a leased host have spent, if it is not known here.
+        """Asks the engine what the owners of a leased host have spent, unless the worker knows it.
 
-        `answered`: it has answered before. A new host costs its registered domain, if that is another name.
+        `answered`: the host has answered before. A new host costs its registered domain, if that is another name.
         """
         for owner in owners(host):
             if owner not in self._known:
@@ -51,7 +51,7 @@ class Budgets:
                 self._entry(domain).spent += NEW_HOST
 
     def spend(self, host: str, importance: float | None) -> None:
-        """Counts a URL that is handed out; `importance` is a multiple of the mean, None if it is not known."""
+        """Counts a URL that is handed out; `importance` is a multiple of the mean, None if unknown."""
         for owner in owners(host):
             domains = self._known.get(owner, Spending()).domains
             self._entry(owner).spent += cost(importance, domains)
@@ -75,9 +75,9 @@ class Budgets:
                     self._entry(owner).domains.add(domain)
 
     def over(self, host: str) -> str:
-        """Returns who is over its budget, the name or registered domain of a host, and its penalty.
+        """Returns the owner of a host that is over its budget, and the penalty, as in "a.example 4".
 
-        As a text, as the engine has it; empty if nobody is.
+        That is the text that the engine has; empty if no owner is over its budget.
         """
         for owner in owners(host):
             spending, entry = self._known.get(owner, Spending()), self._entries.get(owner)
@@ -88,7 +88,7 @@ class Budgets:
         return ""
 
     def sinks(self, lease: Lease) -> bool:
-        """Whether a leased host is over a budget and the engine does not know it: others come first."""
+        """Whether a leased host sinks, because it is over a budget, and the engine does not know it yet."""
         return not lease.over and bool(self.over(lease.host))
 
     async def send_if_due(self, shards: Sequence[int], changed: Callable[[str], None]) -> None:
@@ -127,7 +127,7 @@ class Budgets:
         return self._entries.setdefault(owner, Entry())
 
     def _not_yet_sent(self, domain: str, hosts: set[str]) -> set[str]:
-        """Returns the hosts of links that were not sent for a domain, and remembers all of them."""
+        """Returns the hosts whose links from a domain were not sent yet, and remembers them as sent."""
         sent = self._linked.setdefault(domain, set())
         self._linked.move_to_end(domain)
         # a difference of sets, because most pages of a site link to the same hosts

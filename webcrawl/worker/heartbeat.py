@@ -23,8 +23,7 @@ from webcrawl.metrics.totals import DEAD
 from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.leasing import LeaseSafety
-from webcrawl.worker.membership import Membership
-from webcrawl.worker.permits import Permits
+from webcrawl.worker.membership import Membership, Permits
 from webcrawl.worker.reporter import Tally
 
 logger = logging.getLogger(__name__)

@@ -93,7 +93,7 @@ class LeasedHost:
     drained: bool = False
     """The engine had no further URLs when last asked."""
     frozen: bool = False
-    """No more URLs are leased: the engine was restarted and may not know which ones it has handed out."""
+    """No more URLs are leased: the engine was restarted and may not know which URLs it has handed out."""
     leaving: bool = False
     """No more URLs are handed out, and the host is released when no fetch is in flight."""
     resumes: float = 0.0
@@ -115,7 +115,7 @@ class LeasedHost:
         self.unsettled -= 1
 
     def put_back(self, url: LeasedURL) -> None:
-        """Returns a URL to the head of the queue and releases the host: the URL is for another worker."""
+        """Returns a URL to the head of the queue, for another worker, and releases the host."""
         self.urls.appendleft(url)
         self.leaving = True
 
@@ -129,7 +129,7 @@ class LeasedHost:
         return buried
 
     def admit(self, urls: Sequence[LeasedURL], intake: LinkIntake) -> Sequence[LeasedURL]:
-        """Settles new URLs that simpler ones replace, and those whose pattern has sunk; returns the others."""
+        """Settles URLs that simpler ones replace, and URLs whose pattern has sunk; returns the other URLs."""
         if self.lease.host in intake.dust.active:
             urls = self._without_replaced(urls, intake)
         sunk = [intake.patterns.sink(url) for url in urls]
@@ -156,7 +156,7 @@ class LeasedHost:
             self.drained = False
 
     def report(self, sent: int) -> Report:
-        """The settled URLs whose links are among the first `sent` discovered URLs, which the engine has."""
+        """Reports the settled URLs whose links are among the first `sent` discovered URLs, which the engine has."""
         ready = itertools.takewhile(lambda settled: settled.after <= sent, self.settled)
         return Report(self.lease, tuple(settled.settlement for settled in ready))
 

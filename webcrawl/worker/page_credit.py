@@ -17,7 +17,7 @@ from webcrawl.policies.priorities import Prospect
 from webcrawl.urls.canonical import normalize, split
 
 MOST_LINKS = 5_000
-"""Links of a page that get credit; a list of a whole site says little about each of its pages."""
+"""Links of a page that get credit. A list of a whole site says little about each page on it."""
 
 _SOONEST_SECONDS = 0.25
 _LATEST_SECONDS = 5.0
@@ -49,7 +49,7 @@ class _Origin(NamedTuple):
 
 
 class PageCredit:
-    """Collects the links of pages from when they are handed out until they are settled, and pays their credit.
+    """Collects the links of pages from the time that they are handed out until they are settled, and pays their credit.
 
     `weigh` returns the level of a URL by the chain of PRIORITIZERS; None if importance changes no level. `memory` keeps
     the links of settled pages for the end of the crawl.
@@ -89,7 +89,7 @@ class PageCredit:
         return links
 
     def link(self, url: str, targets: Iterable[str], depth: int, refused: Collection[str] = ()) -> None:
-        """Adds links of a page, except those that are `refused`; `depth` is theirs."""
+        """Adds links of a page, except the `refused` ones; `depth` is the depth of the links."""
         page = self._pages.get(url)
         if page is None or len(page.links) >= MOST_LINKS:
             return
@@ -108,7 +108,7 @@ class PageCredit:
         return share_of_link(page.worth + self._purse.worth_of_lambda, links)
 
     def rise(self, worth: int | None) -> int | None:
-        """Returns by how many levels this worth has changed that of a link; None if importance changes no level."""
+        """Returns by how many levels a worth raises a link; None if importance changes no level."""
         return None if self._weigh is None else 0 if worth is None else rise(worth)
 
     def of(self, url: str) -> float | None:
@@ -117,13 +117,13 @@ class PageCredit:
         return None if page is None or page.worth is None else importance(page.worth)
 
     def divide(self, report: Report, given: Sequence[int]) -> None:
-        """Divides what the purse got for the pages of a report among their links."""
+        """Divides the credit that the purse got for the pages of a report among the links of these pages."""
         for settled, credit in zip(report.settled, given, strict=bool(given)):
             if credit:
                 self._purse.owe(report.lease.host, credit, settled.links)
 
     async def pay_if_due(self, shards: Sequence[int]) -> None:
-        """Pays what is owed from time to time, and collects what dead workers left in the shards of this worker."""
+        """Pays the links from time to time, and collects the purses that dead workers left in the shards."""
         now = time.monotonic()
         if self._begun and now < self._pay_at and self._purse.owed < _MOST_OWED:
             return
@@ -136,7 +136,7 @@ class PageCredit:
             self._collect_at = now + _IDLE_SECONDS
 
     async def pay(self, shards: Sequence[int]) -> None:
-        """Pays what is owed. URLs that become better are queued again."""
+        """Pays the links their credit. URLs whose level improves are queued again."""
         better = await self._purse.settle(shards)
         self._frontier.purse = self._purse.name
         known = self._origins | self._new_origins if better else {}
@@ -158,7 +158,7 @@ class PageCredit:
             self._memory.close()
 
     def forget(self) -> None:
-        """Forgets what is owed, because the engine may have lost its last writes."""
+        """Forgets the credit that is not paid yet, because the engine may have lost its last writes."""
         self._purse.forget()
         self._frontier.purse = self._purse.name
 

@@ -16,8 +16,7 @@ from webcrawl.metrics.totals import DEAD
 from webcrawl.worker.leased_hosts import LeasedHost, LeasedHosts
 from webcrawl.worker.leasing import LeaseWindow
 from webcrawl.worker.link_intake import LinkIntake
-from webcrawl.worker.membership import Membership
-from webcrawl.worker.permits import Permits
+from webcrawl.worker.membership import Membership, Permits
 
 logger = logging.getLogger(__name__)
 

@@ -29,9 +29,10 @@ class Stage(StrEnum):
 
 
 class LeasedHostState(NamedTuple):
-    """One leased host. `gap`: seconds from one request to the next; `urls` are leased and not handed out.
+    """A leased host on the way to its next request.
 
-    `has_more`: the engine may have more URLs of it.
+    `gap`: seconds from one request to the next. `urls`: number of URLs that are leased and not handed out. `has_more`:
+    the engine may have more URLs of the host.
     """
 
     host: str
@@ -42,7 +43,7 @@ class LeasedHostState(NamedTuple):
 
 
 class HostStages:
-    """The states of at most `most` leased hosts at a time; each call goes on with the next ones."""
+    """Reads the states of leased hosts, at most `most` at a time, in turn."""
 
     def __init__(self, hosts: LeasedHosts, most: int = 1_000) -> None:
         self._hosts = hosts
@@ -50,7 +51,7 @@ class HostStages:
         self._from = 0
 
     def next(self, now: float) -> list[LeasedHostState]:
-        """Returns states at the monotonic time `now`."""
+        """Returns the states of the next hosts at the monotonic time `now`."""
         return [_state_of(host, now) for host in self._some()]
 
     def _some(self) -> Iterable[LeasedHost]:

@@ -33,8 +33,7 @@ from webcrawl.worker.heartbeat import CostReports, Heartbeat, Processing, Vitals
 from webcrawl.worker.leased_hosts import LeasedHosts, Settled
 from webcrawl.worker.leasing import EngineWatch, HostLeasing, LeaseSafety, LeaseWindow
 from webcrawl.worker.link_intake import LinkIntake
-from webcrawl.worker.membership import Membership
-from webcrawl.worker.permits import AHEAD_SECONDS, Permits
+from webcrawl.worker.membership import AHEAD_SECONDS, Membership, Permits
 from webcrawl.worker.reporter import Reporter, Tally
 from webcrawl.worker.stages import HostStages, LeasedHostState, LeaseFigures, lease_figures
 

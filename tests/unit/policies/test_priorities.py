@@ -13,8 +13,15 @@ from hypothesis import given, strategies as st
 from webcrawl.config import read
 from webcrawl.config.rules import LevelRule
 from webcrawl.errors import ConfigurationError
-from webcrawl.policies.priorities import LOWEST, USUAL, Prioritizer, Prospect, Term, level_of_weight
-from webcrawl.policies.url_levels import UrlLevels
+from webcrawl.policies.priorities import (
+    LOWEST,
+    USUAL,
+    Prioritizer,
+    Prospect,
+    Term,
+    UrlLevels,
+    level_of_weight,
+)
 
 WEIGHTS = st.integers(-64, 64).map(lambda sixteenths: sixteenths / 16)
 

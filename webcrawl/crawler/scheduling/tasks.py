@@ -50,7 +50,7 @@ class Task:
         self.began = time.monotonic()
         self.settlement: Settlement | None = None
         self.cause = "other"
-        """Why it is a dead letter, in one word of `webcrawl.metrics.totals.CAUSES`."""
+        """Why it is a dead letter: a word of `webcrawl.metrics.totals.CAUSES`."""
         self.is_page = False
         self.answered = False
         """Its host sent something; `size` is the number of bytes of all bodies."""
@@ -70,7 +70,7 @@ class Task:
         return self.postponed or (self.settlement is not None and self.settlement.verdict == "retry")
 
     def settle(self, verdict: Literal["done", "retry", "dead"], delay: float = 0.0, reason: str = "") -> None:
-        """Set the outcome that is reported when all work on the URL is done."""
+        """Sets the outcome that is reported when all work on the URL is done."""
         self.settlement = Settlement(self.url.index, verdict, delay, reason and brief(reason))
 
     def outcome(self, request: Request, *, judged: bool) -> Settlement:
@@ -83,7 +83,7 @@ class Task:
         return settlement
 
     def _default_outcome(self, judged: bool) -> Settlement:
-        """A URL without outcome is done if its host answered; otherwise it must not get lost."""
+        """The outcome of a URL for which none was set: done if its host answered, else a dead letter, which is kept."""
         if self.answered or not judged:
             return Settlement(self.url.index)
         return Settlement(self.url.index, "dead", reason="its fetch ended without an outcome: see the log")
@@ -161,19 +161,19 @@ class Tasks:
         return task is not None and task.comes_again
 
     def count(self, name: str, amount: int = 1) -> None:
-        """Add to one of the crawl's totals."""
+        """Adds to one of the crawl's totals."""
         self._tally.counters[name] += amount
 
     def delay_changed(self, host: str) -> None:
-        """The delay between two requests to a host has changed, as by a Crawl-delay."""
+        """Records that the delay between two requests to a host has changed, as by a Crawl-delay."""
         self.worker.delay_changed(host)
 
     def unreachable(self, host: str) -> None:
-        """The host did not answer, or its name could not be resolved."""
+        """Records that a host did not answer, or that its name could not be resolved."""
         self._tally.unreachable_hosts.add(host)
 
     def answered(self, request: Request, host: str, status: int, size: int) -> None:
-        """The host answered with a status and a body of `size` bytes."""
+        """Records that a host answered with a status and a body of `size` bytes."""
         self._tally.answered_hosts.add(host)
         if task := self._tasks.get(request):
             task.answered = True
@@ -183,7 +183,7 @@ class Tasks:
                 self.count("fetched_again")
 
     def finish_fetch(self, request: Request) -> None:
-        """The transfer is over: the host's next URL may be handed out while this response is processed."""
+        """Ends the transfer: the host's next URL may be handed out while this response is processed."""
         task = self._tasks.get(request)
         if task and task.fetched is None:
             task.fetched = time.monotonic()
@@ -193,7 +193,7 @@ class Tasks:
             self.worker.finish_fetch(task.url, task.token)
 
     def finish(self, request: Request, *, page: bool = False, reason: str = "") -> None:
-        """The URL will be done when all work on the request is. A `page` counts against CRAWL_MAX_PAGES.
+        """Makes the URL done when all work on the request is done. A `page` counts against CRAWL_MAX_PAGES.
 
         `reason`: why a start URL is no page.
         """
@@ -202,18 +202,18 @@ class Tasks:
             task.settle("done", reason=reason)
 
     def retry(self, request: Request, delay: float, reason: str) -> None:
-        """The URL will be queued again, to be fetched after `delay` seconds, and an attempt is counted."""
+        """Queues the URL again, to be fetched after `delay` seconds, and counts an attempt."""
         if task := self._tasks.get(request):
             task.settle("retry", delay, reason)
 
     def bury(self, request: Request, reason: str, cause: str) -> None:
-        """The URL will become a dead letter. `cause` is one word of `webcrawl.metrics.totals.CAUSES`."""
+        """Makes the URL a dead letter. `cause` is a word of `webcrawl.metrics.totals.CAUSES`."""
         if task := self._tasks.get(request):
             task.cause = cause
             task.settle("dead", reason=reason)
 
     def postpone(self, request: Request, put_off: float | None = None) -> None:
-        """The URL will stay leased, with no attempt counted, until its host is given back.
+        """Keeps the URL leased, with no attempt counted, until its host is given back.
 
         `put_off`: seconds for which no worker is to ask the host.
         """
@@ -221,7 +221,7 @@ class Tasks:
             task.postponed, task.put_off = True, put_off
 
     def end(self, request: Request) -> LeasedURL | None:
-        """Report the outcome, now that all work on a request is done; returns its URL unless that will be retried."""
+        """Reports the outcome when all work on a request is done; returns its URL, or None if it comes again."""
         self.finish_fetch(request)
         task = self._tasks.pop(request, None)
         if task is None:

@@ -53,7 +53,7 @@ class _Held(NamedTuple):
 
 
 class HeldRequests:
-    """The requests that this worker holds. `want(host, 1)` is called for each one held, `want(host, -1)` if dropped."""
+    """The requests that this worker holds. Calls `want(host, 1)` for each, and `want(host, -1)` when it is dropped."""
 
     def __init__(self, worker: str, want: Callable[[str, int], None]) -> None:
         self._worker = worker
@@ -69,7 +69,7 @@ class HeldRequests:
         error: Unserializable | None = None,
         level: int | None = None,
     ) -> Candidate:
-        """Hold a request; returns the placeholder to queue. Raises InvalidURL.
+        """Holds a request; returns the placeholder to queue. Raises InvalidURL.
 
         `error` is why it cannot be stored, which is logged once; None in a crawl that stores no requests.
         """
@@ -99,7 +99,7 @@ class HeldRequests:
         return held.request.replace(meta=meta)
 
     def forget(self, extra: bytes | None) -> None:
-        """Drop the request of a placeholder; does nothing for other entries."""
+        """Drops the request of a placeholder; does nothing for other entries."""
         if (ticket := ticket_of(extra)) and (held := self._requests.pop(ticket.number, None)):
             self._want(held.host, -1)
 

@@ -19,8 +19,7 @@ from webcrawl.crawler.scheduling.requests import level_of, to_candidate, to_requ
 from webcrawl.crawler.scheduling.values import pack
 from webcrawl.errors import InvalidURL, Unserializable
 from webcrawl.frontier import Candidate, LeasedURL
-from webcrawl.policies.priorities import Prioritizer
-from webcrawl.policies.url_levels import UrlLevels
+from webcrawl.policies.priorities import Prioritizer, UrlLevels
 from webcrawl.urls.canonical import Canonicalizer
 
 URL = "https://example.org/a/b.html?x=1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 
-from webcrawl.crawler.scheduling.timer import EarliestTimer
+from webcrawl.scheduler import EarliestTimer
 
 
 async def count_rings(*seconds: float, cancel: bool = False) -> int:

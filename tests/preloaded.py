@@ -48,7 +48,7 @@ LATE = (
         "webcrawl.engine.embedded",
     ),
     "webcrawl.policies.settled_credit",
-    *("webcrawl.stores.duplicate_index", "webcrawl.stores.importance_column", "webcrawl.stores.metadata"),
+    *("webcrawl.stores.duplicate_index", "webcrawl.stores.chosen_columns", "webcrawl.stores.metadata"),
     *("webcrawl.stores.objects.folder", "webcrawl.temporary.command", "webcrawl.urls.seeds"),
 )
 """Modules of every crawl that no component imports at its beginning."""

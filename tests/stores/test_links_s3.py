@@ -20,7 +20,7 @@ from webcrawl.links.questions import links_from, links_to
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore, open_link_store
 from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.tables.files import SUFFIX
+from webcrawl.stores.tables.journal import SUFFIX
 from webcrawl.stores.uploads import Uploads
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")

@@ -19,9 +19,9 @@ from tests.stores.buckets import environment
 from tests.web import LocalWeb
 from webcrawl.config import StoreConfig
 from webcrawl.stores.archive import archive_to_read
-from webcrawl.stores.locations import own_place
+from webcrawl.stores.locations import own_location
 from webcrawl.stores.read_ahead import ReadAhead
-from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.files import WarcLocation
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
 
@@ -35,7 +35,7 @@ class Counted:
         self._records = records
         self.reads = 0
 
-    def chunks(self, place: WarcPlace) -> Iterator[bytes]:
+    def chunks(self, place: WarcLocation) -> Iterator[bytes]:
         self.reads += 1
         yield from self._records.chunks(place)
 
@@ -67,7 +67,7 @@ def test_rows_come_from_the_bucket_in_few_reads(
     assert (json.loads(done.stdout)["rows"], json.loads(done.stdout)["failed"]) == (31, 0)
     assert result.rows() == before
     assert stored(bucket()) == before_tables, "rows of the crawl are replaced"
-    check_reads(result.data_dir, uri, [place for row in before if (place := own_place(row))])
+    check_reads(result.data_dir, uri, [place for row in before if (place := own_location(row))])
 
 
 def stored(objects: dict[str, bytes]) -> list[list[Any]]:
@@ -80,7 +80,7 @@ def stored(objects: dict[str, bytes]) -> list[list[Any]]:
     return found
 
 
-def check_reads(data_dir: Path, uri: str, places: list[WarcPlace]) -> None:
+def check_reads(data_dir: Path, uri: str, places: list[WarcLocation]) -> None:
     archive = Counted(archive_to_read(StoreConfig(uri, "", data_dir)))
     ahead = ReadAhead(archive)  # type: ignore[arg-type]
     ahead.expect(places)

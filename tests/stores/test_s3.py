@@ -23,7 +23,7 @@ from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.spooled_archive import SpooledReader
-from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.files import WarcLocation
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
 
@@ -194,13 +194,13 @@ def test_a_missing_record_is_an_error_that_names_its_place(
 ) -> None:
     store = archive(tmp_path)
     with pytest.raises(StoreError, match=r"s3://pages/crawl/1/none\.warc\.gz: .* another machine"):
-        store.read(WarcPlace("none.warc.gz", 0, 100))
+        store.read(WarcLocation("none.warc.gz", 0, 100))
     place = store.write(page("a"))
     store.close()
     with pytest.raises(StoreError, match="at byte 7"):
-        store.read(WarcPlace(place.file, 7, 100))
+        store.read(WarcLocation(place.file, 7, 100))
     with pytest.raises(StoreError, match="at byte 99999"):
-        store.read(WarcPlace(place.file, 99_999, 100))
+        store.read(WarcLocation(place.file, 99_999, 100))
     line.cut()
     with pytest.raises(StoreError, match="s3://pages/crawl/1/"):
         store.read(place)

@@ -105,7 +105,7 @@ class Command(BaseRunSpiderCommand):
                 _conclude(plan, settings, opts)
                 return 0
             if not plan.is_made:
-                plan.make(rows.places(where), chosen, opts.callback)
+                plan.make(rows.locations(where), chosen, opts.callback)
             plan.begin()
             code = self._work(plan, settings, changes, spider, opts)
             if not plan.left():

@@ -182,7 +182,7 @@ class _Describe:
         from webcrawl.documents.document import Document
         from webcrawl.documents.html.facts import describe
 
-        _, body = self._bodies.read(capture.place)
+        _, body = self._bodies.read(capture.location)
         document = Document(body, "text/html", row.get("charset"), capture.url)
         self._parser.parse(document)
         facts = describe(document)

@@ -23,7 +23,7 @@ from webcrawl.urls.canonical import normalize
 if TYPE_CHECKING:
     from webcrawl.frontier.link_memory import Places
     from webcrawl.policies.settled_credit import Reals
-    from webcrawl.stores.importance_column import ImportanceColumn
+    from webcrawl.stores.chosen_columns import ImportanceColumn
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ async def update_importance(connection: Connection, uri: str, links: Path) -> in
     `links`: the folder of webcrawl.frontier.link_memory. Raises StoreError, and connection errors of the engine.
     """
     # imported here because SQLAlchemy is slow to import, and most commands do without it
-    from webcrawl.stores.importance_column import ImportanceColumn
+    from webcrawl.stores.chosen_columns import ImportanceColumn
 
     column, after, updated, crawl = ImportanceColumn(uri), "", 0, connection.keys.crawl
     try:

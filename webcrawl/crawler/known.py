@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
-from webcrawl.stores.locations import Row, own_place, place_of
-from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.locations import Row, location_of, own_location
+from webcrawl.stores.warc.files import WarcLocation
 
 # Documents of these types contain no links.
 _WITHOUT_LINKS = (
@@ -32,8 +32,8 @@ class Known:
     etag: str | None
     last_modified: str | None
     mime_type: str
-    place: WarcPlace | None
-    head: WarcPlace | None
+    place: WarcLocation | None
+    head: WarcLocation | None
     original: tuple[str, datetime]
     """URL and time of the fetch that stored the body."""
 
@@ -47,7 +47,7 @@ class Known:
         cut_elsewhere = row["truncated"] and (row["truncated"] != "length" or (row["length"] or 0) < limit)
         if row["status"] != 200 or cut_elsewhere or not (row["etag"] or row["last_modified"]):
             return None
-        place, head = place_of(row, get), own_place(row)
+        place, head = location_of(row, get), own_location(row)
         is_copy = row["duplicate_kind"] == "exact"
         # a copy whose original has changed since: whether its own record has the body is not known
         first = get(row["duplicate_of"]) if is_copy and place != head else row

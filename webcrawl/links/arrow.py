@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Iterable, Mapping
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from webcrawl.config.libraries import arrow_library
 
@@ -39,3 +45,21 @@ def schema() -> Any:
         ("read_at", time, True),
     ]
     return arrow.schema([arrow.field(name, kind, nullable) for name, kind, nullable in columns])
+
+
+GROUP_ROWS = 1 << 16
+"""Rows of a row group: what a question reads at least."""
+_LEVEL = 3
+
+
+def writer(path: Path, schema: Any) -> Any:
+    """Returns a pyarrow ParquetWriter with the options of the link store."""
+    options = {"compression": "zstd", "compression_level": _LEVEL, "write_page_checksum": True}
+    return pyarrow().parquet.ParquetWriter(path, schema, store_schema=False, **options)
+
+
+def footer_of(urls: Iterable[str]) -> Mapping[bytes, bytes]:
+    """Returns what the footer of a file has about its pages; see `webcrawl.links.tables`."""
+    digests = sorted({xxh3_64_intdigest(url.encode()) for url in urls})
+    # text, because some readers take nothing else
+    return {PAGES: base64.b64encode(np.array(digests, dtype="<u8").tobytes())}

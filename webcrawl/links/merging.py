@@ -14,16 +14,14 @@ from typing import NamedTuple
 from webcrawl.config import StoreConfig
 from webcrawl.documents.disk import failure
 from webcrawl.errors import StoreError
-from webcrawl.links.arrow import pyarrow, schema
+from webcrawl.links.arrow import GROUP_ROWS, footer_of, pyarrow, schema, writer
 from webcrawl.links.merge_notes import finish_merges, note_about, note_of
-from webcrawl.links.rewriting import GROUP_ROWS, footer_of, writer
 from webcrawl.links.sources import LinkFile
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.file_lock import try_lock
-from webcrawl.stores.objects.object_file import ObjectFile
 from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectStore
-from webcrawl.stores.tables.files import SUFFIX
+from webcrawl.stores.objects.store import ObjectFile, ObjectStore
+from webcrawl.stores.tables.journal import SUFFIX
 from webcrawl.stores.warc.files import unique_name
 
 FULL_ROWS = 500_000

@@ -15,13 +15,12 @@ from xxhash import xxh3_64_intdigest
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, brief
 from webcrawl.links.arrow import PAGES, pyarrow, schema
-from webcrawl.links.files import finish_journals
 from webcrawl.links.merge_notes import finish_merges, merged_names
+from webcrawl.links.tables import make_table
 from webcrawl.stores.archive import spool_of
-from webcrawl.stores.objects.object_file import ObjectFile
 from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectStore
-from webcrawl.stores.tables.files import SUFFIX, journals
+from webcrawl.stores.objects.store import ObjectFile, ObjectStore
+from webcrawl.stores.tables.journal import SUFFIX, finish_journals, journals
 
 _SEARCHED = ["from_host", "from_url", "to_host", "to_url"]
 """Columns that are read with each distinct value once: only these are compared."""
@@ -140,7 +139,7 @@ def link_files_if_any(config: StoreConfig) -> LinkFiles | None:
     store = open_store(config.links, "STORE_URI", config.object_stores, check=False)
     folder = store.folder or spool_of(config, config.links)
     if os.access(folder, os.W_OK | os.X_OK):
-        finish_journals(folder)
+        finish_journals(folder, make_table)
         if store.folder is not None:
             finish_merges(store)
     merged = merged_names(store)

@@ -9,13 +9,13 @@ from typing import Any
 from webcrawl.config import StoreConfig
 from webcrawl.links.arrow import pyarrow
 from webcrawl.links.entry import Entry, pack_entry
-from webcrawl.links.files import make_table
-from webcrawl.stores.tables.store import Table, TableStore, table_place
+from webcrawl.links.tables import make_table
+from webcrawl.stores.tables.store import TableFormat, TableStore, table_location
 
 ROLL_BYTES = 50_000_000
 """Size at which a journal becomes a Parquet file: about 500,000 links, of which a file has 5 MB."""
 
-_LINKS = Table("links", make_table)
+_LINKS = TableFormat("links", make_table)
 
 
 class LinkStore:
@@ -37,5 +37,5 @@ class LinkStore:
 def open_link_store(config: StoreConfig, crawl: str) -> LinkStore:
     """Returns the link store of a crawl; raises StoreError when it cannot be used, LibraryMissing without pyarrow."""
     pyarrow()
-    folder, options = table_place(config, config.links)
+    folder, options = table_location(config, config.links)
     return LinkStore(folder, crawl, **options)

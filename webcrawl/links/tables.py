@@ -1,4 +1,4 @@
-"""Makes a Parquet file of a journal.
+"""Makes the Parquet files of a link store of its journals.
 
 Its rows are sorted by target: by reversed host, then URL, then time. So "who links here" reads one group of rows of a
 file. The links of a page are in one file, because one worker writes them at once, and the footer has the hashes of all
@@ -7,6 +7,7 @@ pages, so "where does it link" reads one file.
 
 from __future__ import annotations
 
+import logging
 from array import array
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from webcrawl.documents.html.link_rows import ELEMENTS
-from webcrawl.links.arrow import pyarrow, schema
-from webcrawl.links.entry import Entry
+from webcrawl.links.arrow import GROUP_ROWS, footer_of, pyarrow, schema, writer
+from webcrawl.links.entry import Entry, unpack_entry
 from webcrawl.links.hosts import reversed_host
-from webcrawl.links.rewriting import GROUP_ROWS, footer_of, writer
+from webcrawl.stores.tables.journal import JournalReader
 
 _LINE_END = ord("\n")
 _PART_BYTES = 2_000_000
@@ -195,3 +196,23 @@ def _without_empty(texts: Any) -> Any:
     """Returns texts with null for each empty one."""
     arrow = pyarrow()
     return arrow.compute.if_else(arrow.compute.equal(texts, ""), None, texts)
+
+
+logger = logging.getLogger(__name__)
+
+
+def make_table(journal: Path, path: Path) -> bool:
+    """Makes the Parquet file at a path of a journal; returns False if it has no rows. Raises OSError."""
+    rows, damaged = Rows(), 0
+    with journal.open("rb") as file:
+        reading = JournalReader(file)
+        for data in reading:
+            try:
+                rows.add(unpack_entry(data))
+            except ValueError:
+                damaged += 1
+    if damaged := damaged + reading.damaged:
+        logger.warning("%s is damaged: the links of %d pages or more in it are lost", journal, damaged)
+    if len(rows):
+        rows.write(path)
+    return len(rows) > 0

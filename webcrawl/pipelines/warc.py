@@ -18,7 +18,7 @@ from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.group_commit import PAUSE, Batches
-from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.files import WarcLocation
 from webcrawl.worker.backpressure import POLL_SECONDS
 
 logger = logging.getLogger(__name__)
@@ -87,9 +87,9 @@ class WarcPipeline:
         stores = self._session.stores
         return self._archive.tend() or shortage(stores.data_dir, stores.min_free)
 
-    def _write(self, pages: list[Page]) -> list[WarcPlace | Exception]:
+    def _write(self, pages: list[Page]) -> list[WarcLocation | Exception]:
         """Writes pages one by one, so that no page is written again when the disk is full for a later one."""
-        places: list[WarcPlace | Exception] = []
+        places: list[WarcLocation | Exception] = []
         for page in pages:
             try:
                 places.append(self._archive.write(page))

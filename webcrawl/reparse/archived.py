@@ -13,10 +13,10 @@ from webcrawl.documents.body import Body, BodyWriter
 from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import StoreError
 from webcrawl.stores.archive import archive_to_read
-from webcrawl.stores.locations import Row, own_place, place_with_body
-from webcrawl.stores.metadata import Fetch, Metadata
+from webcrawl.stores.locations import Row, location_with_body, own_location
+from webcrawl.stores.metadata import Metadata, StoredFetch
 from webcrawl.stores.read_ahead import ReadAhead
-from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.files import WarcLocation
 from webcrawl.stores.warc.reading import StoredRecord, begun, has_body
 from webcrawl.stores.warc.records import STATUS
 
@@ -64,7 +64,7 @@ class ArchivedPages:
         rows = self._metadata.get_many(urls)
         copied = {row["duplicate_of"] for row in rows.values() if row["duplicate_kind"] == "exact"}
         firsts = rows | self._metadata.get_many([url for url in copied if url and url not in rows])
-        places = [place for row in rows.values() if (place := own_place(row)) is not None]
+        places = [place for row in rows.values() if (place := own_location(row)) is not None]
         self._records.expect(places)
         return {url: self._one(rows.get(url), firsts.get) for url in urls}
 
@@ -73,14 +73,14 @@ class ArchivedPages:
         self._metadata.close()
 
     def _one(self, row: Row | None, get: Callable[[str], Row | None]) -> Archived | StoreError | None:
-        if row is None or row["status"] is None or (place := own_place(row)) is None:
+        if row is None or row["status"] is None or (place := own_location(row)) is None:
             return None
         try:
             return self._read(row, place, get)
         except StoreError as error:
             return StoreError(f"{place.file} at byte {place.offset}: {error}")
 
-    def _read(self, row: Row, place: WarcPlace, get: Callable[[str], Row | None]) -> Archived:
+    def _read(self, row: Row, place: WarcLocation, get: Callable[[str], Row | None]) -> Archived:
         record, payload = begun(self._records.chunks(place))
         if (target := record.headers.get("WARC-Target-URI")) != row["url"]:
             raise StoreError(f"the record is that of {target}")
@@ -99,22 +99,22 @@ class ArchivedPages:
         return Archived(row, _exchange(row, record, body), fields, record_id, first)
 
     def _first(
-        self, row: Row, place: WarcPlace, get: Callable[[str], Row | None]
+        self, row: Row, place: WarcLocation, get: Callable[[str], Row | None]
     ) -> tuple[StoredRecord, Iterator[bytes]]:
         """The record that has the payload of a copy, and this payload."""
         found = None
         first = get(row["duplicate_of"]) if row["duplicate_of"] else None
         if first is not None and first["digest"] == row["digest"] and first["duplicate_kind"] != "exact":
-            found = own_place(first)
-        found = found or place_with_body(place, self._head, self._history)
+            found = own_location(first)
+        found = found or location_with_body(place, self._head, self._history)
         if found is None:
             raise StoreError(f"its body is not in the archive: it is a copy of {row['duplicate_of']}")
         return begun(self._records.chunks(found))
 
-    def _head(self, place: WarcPlace) -> StoredRecord:
+    def _head(self, place: WarcLocation) -> StoredRecord:
         return begun(self._records.chunks(place))[0]
 
-    def _history(self, url: str) -> list[Fetch]:
+    def _history(self, url: str) -> list[StoredFetch]:
         return self._metadata.history(url)
 
     def _body(self, payload: Iterator[bytes]) -> Body:

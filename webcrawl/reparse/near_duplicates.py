@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from webcrawl.documents.simhash import blocks, distance as bits
-from webcrawl.stores.reread_rows import Text
+from webcrawl.stores.reread_rows import ComparedText
 
 
 class Rows(Protocol):
     """What `RereadRows` does here."""
 
-    def texts(self) -> Iterable[Text]: ...
+    def texts(self) -> Iterable[ComparedText]: ...
     def mark(self, firsts: dict[str, str | None]) -> None: ...
 
 

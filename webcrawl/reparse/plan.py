@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from webcrawl.reparse.state_file import StateFile
-from webcrawl.stores.reread_rows import Place
+from webcrawl.stores.reread_rows import ResponseLocation
 
 BLOCK = 64
 """Pages that a process takes at a time."""
@@ -78,7 +78,9 @@ class Plan(StateFile):
         """When all pages were read, in ISO 8601; None if some are left."""
         return self._fact(_FINISHED)
 
-    def make(self, places: Iterable[Place], chosen: Mapping[str, int], callback: str | None) -> None:
+    def make(
+        self, places: Iterable[ResponseLocation], chosen: Mapping[str, int], callback: str | None
+    ) -> None:
         """Note the chosen pages, all or none."""
         with self.writing() as database:
             database.execute("DELETE FROM work")

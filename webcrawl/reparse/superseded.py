@@ -12,13 +12,11 @@ from typing import Any, TypeAlias
 
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, brief
-from webcrawl.links.arrow import PAGES, pyarrow
-from webcrawl.links.rewriting import footer_of, writer
+from webcrawl.links.arrow import PAGES, footer_of, pyarrow, writer
 from webcrawl.reparse.plan import Reading
-from webcrawl.stores.objects.object_file import ObjectFile
 from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectStore
-from webcrawl.stores.tables.files import SUFFIX
+from webcrawl.stores.objects.store import ObjectFile, ObjectStore
+from webcrawl.stores.tables.journal import SUFFIX
 from webcrawl.stores.warc.files import prefix_of
 
 Readings: TypeAlias = Callable[[Sequence[str]], Mapping[str, Reading]]

@@ -18,7 +18,7 @@ from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.values import printable
 from webcrawl.results.versions import UNREACHABLE, Versions
 from webcrawl.stores.locations import Row
-from webcrawl.stores.metadata import Fetch
+from webcrawl.stores.metadata import StoredFetch
 
 _MOST_LINES = 5_000
 _MOST_DIFFERENCES = 200
@@ -75,7 +75,7 @@ class Run(NamedTuple):
         """The time at which the last finished run began."""
         return self.finished[-1][0] if self.finished else None
 
-    def before(self, stored: Versions, url: str) -> Fetch | None:
+    def before(self, stored: Versions, url: str) -> StoredFetch | None:
         """The version of a page that the finished runs last reported; None if the page did not exist."""
         last = stored.last(url, self.since, self._was_reported)
         return last if last is not None and last.status == 200 else None
@@ -199,7 +199,7 @@ def _change(stored: Versions, row: Row, run: Run) -> Change | None:
     return Change(row["url"], "gone", **facts, target=target)
 
 
-def _compared(stored: Versions, row: Row, before: Fetch, facts: dict[str, Any]) -> Change:
+def _compared(stored: Versions, row: Row, before: StoredFetch, facts: dict[str, Any]) -> Change:
     """The change of a page with other bytes; unchanged if its text is the same."""
     new = _lines(stored.version(row))
     old = _lines(stored.version({**before._asdict(), "url": row["url"]}))

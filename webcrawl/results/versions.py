@@ -10,10 +10,10 @@ from webcrawl.documents.mime.sniff import sniff
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.bodies import about
 from webcrawl.stores.history import UNCHANGED, state
-from webcrawl.stores.locations import Row, own_place
-from webcrawl.stores.metadata import Fetch
+from webcrawl.stores.locations import Row, own_location
+from webcrawl.stores.metadata import StoredFetch
 from webcrawl.stores.stored_pages import StoredPages
-from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.files import WarcLocation
 
 UNREACHABLE = ("refused", "broken", "failed")
 """States that do not tell whether a page exists."""
@@ -22,12 +22,12 @@ UNREACHABLE = ("refused", "broken", "failed")
 class Versions(StoredPages):
     """Stored pages with their earlier versions."""
 
-    def answers(self, url: str, until: datetime) -> list[Fetch]:
+    def answers(self, url: str, until: datetime) -> list[StoredFetch]:
         """Returns the fetches of a page before `until`, oldest first, without those that failed (`UNREACHABLE`)."""
         fetches = self.metadata.history(url)
         return [one for one in fetches if one.fetched_at < until and state(one.status) not in UNREACHABLE]
 
-    def last(self, url: str, until: datetime, counts: Callable[[datetime], bool]) -> Fetch | None:
+    def last(self, url: str, until: datetime, counts: Callable[[datetime], bool]) -> StoredFetch | None:
         """Returns the version of the latest fetch before `until` whose time `counts` accepts, or None.
 
         For a 304 this is the version that it confirms.
@@ -46,7 +46,7 @@ class Versions(StoredPages):
 
         `fetch` is a row, or a Fetch as a mapping with its `url`. The document is `refused` if parsing takes too long.
         """
-        place = own_place(fetch)
+        place = own_location(fetch)
         try:
             return None if place is None else self._document_at(place, fetch["url"])
         except StoreUnavailable:
@@ -54,7 +54,7 @@ class Versions(StoredPages):
         except StoreError:
             return None
 
-    def _document_at(self, place: WarcPlace, url: str) -> Document | None:
+    def _document_at(self, place: WarcLocation, url: str) -> Document | None:
         body = self.body_at(place)
         if body is None:
             return None

@@ -13,7 +13,7 @@ from webcrawl.documents.html.timed_parse import BlockingTimedParser
 from webcrawl.errors import InvalidURL, StoreError, StoreUnavailable
 from webcrawl.search.entry import Entry
 from webcrawl.stores.bodies import Bodies
-from webcrawl.stores.locations import Row, place_of, place_with_body
+from webcrawl.stores.locations import Row, location_of, location_with_body
 from webcrawl.stores.metadata import Metadata
 from webcrawl.urls.canonical import resolve
 
@@ -66,9 +66,9 @@ class MediaTexts:
     def _document(self, row: Row) -> Document | None:
         """Returns the archived page, parsed; None if it is not archived or damaged."""
         try:
-            place = place_of(row, self._metadata.get)
+            place = location_of(row, self._metadata.get)
             if place is not None:
-                place = place_with_body(place, self._bodies.head, self._metadata.history)
+                place = location_with_body(place, self._bodies.head, self._metadata.history)
             if place is None:
                 return None
             body = self._bodies.read(place)[1]

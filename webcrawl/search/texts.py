@@ -11,10 +11,10 @@ from pathlib import Path
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, brief
 from webcrawl.search.entry import text_key
+from webcrawl.stores.folder_archive import TEXT
 from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.tables.files import SUFFIX
+from webcrawl.stores.tables.journal import SUFFIX
 from webcrawl.stores.tables.texts import pyarrow
-from webcrawl.stores.warc.conversions import TEXT
 from webcrawl.stores.warc.files import WET
 from webcrawl.stores.warc.reading import inflated, members, parse
 

@@ -10,11 +10,10 @@ from urllib.parse import urlsplit
 
 from webcrawl.config import StoreConfig
 from webcrawl.page import Page
-from webcrawl.stores.folder_archive import FolderArchive, FolderReader
+from webcrawl.stores.folder_archive import FolderArchive, FolderReader, append_texts
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.spooled_archive import SpooledArchive, SpooledReader
-from webcrawl.stores.warc.conversions import append_texts
-from webcrawl.stores.warc.files import WET, StoredFile, WarcPlace
+from webcrawl.stores.warc.files import WET, StoredFile, WarcLocation
 from webcrawl.stores.warc.reading import StoredRecord
 
 
@@ -25,8 +24,8 @@ class Records(Protocol):
     """
 
     def files(self) -> Iterator[StoredFile]: ...
-    def read(self, place: WarcPlace) -> StoredRecord: ...
-    def chunks(self, place: WarcPlace) -> Iterator[bytes]: ...
+    def read(self, location: WarcLocation) -> StoredRecord: ...
+    def chunks(self, location: WarcLocation) -> Iterator[bytes]: ...
 
 
 class Archive(Records, Protocol):
@@ -37,7 +36,7 @@ class Archive(Records, Protocol):
     now, or "".
     """
 
-    def write(self, page: Page) -> WarcPlace: ...
+    def write(self, page: Page) -> WarcLocation: ...
     def tend(self) -> str: ...
     def close(self) -> None: ...
 
@@ -82,7 +81,7 @@ def archive_to_read(config: StoreConfig) -> Records:
 
 def _may_write(folder: Path) -> bool:
     """Whether files can be made in a folder, or in the nearest one above it that exists."""
-    existing = next(one for one in (folder, *folder.parents) if one.exists())
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
     return os.access(existing, os.W_OK | os.X_OK)
 
 
@@ -91,5 +90,5 @@ def spool_of(config: StoreConfig, uri: str) -> Path:
     parts = urlsplit(uri)
     server = parts.netloc.rpartition("@")[2]
     # no bucket has a colon in its name
-    place = server if parts.scheme == "s3" else f"{parts.scheme}:{server}"
-    return config.data_dir / "spool" / place / parts.path.strip("/")
+    name = server if parts.scheme == "s3" else f"{parts.scheme}:{server}"
+    return config.data_dir / "spool" / name / parts.path.strip("/")

@@ -15,7 +15,7 @@ from webcrawl.documents.mime.sizes import Sizes
 from webcrawl.documents.mime.sniff import SNIFF_BYTES
 from webcrawl.errors import BadCoding, StoreError, StoreUnavailable
 from webcrawl.stores.archive import Records
-from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.files import WarcLocation
 from webcrawl.stores.warc.reading import StoredRecord, begun, http_fields
 
 
@@ -28,62 +28,62 @@ class Bodies:
         self._sizes = Sizes(fetch.sizes)
         self._most = fetch.maxsize or math.inf
 
-    def read(self, place: WarcPlace) -> tuple[StoredRecord, Body]:
+    def read(self, location: WarcLocation) -> tuple[StoredRecord, Body]:
         """A record without its payload, and its body. A body that cannot be decoded stays as it was sent.
 
         May take long. Raises StoreError when the record is missing or damaged.
         """
-        with _named(place):
-            record, found, _ = self._begun(place)
+        with _named(location):
+            record, content, _ = self._begun(location)
             writer = BodyWriter(self._spool)
-            self._sizes.fill(writer, found, **about(record), most=self._most)
+            self._sizes.fill(writer, content, **about(record), most=self._most)
             return record, writer.finish()
 
-    def chunks(self, place: WarcPlace) -> tuple[StoredRecord, Iterator[bytes], float]:
+    def chunks(self, location: WarcLocation) -> tuple[StoredRecord, Iterator[bytes], float]:
         """A record without its payload, its body in chunks, and the number of bytes that a fetch would keep.
 
         That number is infinity for a body without content coding, which is archived as it was cut. Raises StoreError,
         also while the chunks are read.
         """
-        with _named(place):
-            record, found, is_coded = self._begun(place)
+        with _named(location):
+            record, content, is_coded = self._begun(location)
             start = b""
-            while len(start) < SNIFF_BYTES and (piece := next(found, b"")):
+            while len(start) < SNIFF_BYTES and (piece := next(content, b"")):
                 start += piece
         most = min(self._sizes.of_start(start=start, **about(record)), self._most) if is_coded else math.inf
-        return record, _named_pieces(place, chain((start,), found)), most
+        return record, _named_pieces(location, chain((start,), content)), most
 
-    def head(self, place: WarcPlace) -> StoredRecord:
+    def head(self, location: WarcLocation) -> StoredRecord:
         """A record without its payload, which is not read to its end; raises StoreError."""
-        return self.chunks(place)[0]
+        return self.chunks(location)[0]
 
-    def _begun(self, place: WarcPlace) -> tuple[StoredRecord, Iterator[bytes], bool]:
+    def _begun(self, location: WarcLocation) -> tuple[StoredRecord, Iterator[bytes], bool]:
         """A record, its decoded body, and whether it had a content coding."""
-        record, payload = begun(self._archive.chunks(place))
+        record, payload = begun(self._archive.chunks(location))
         names = codings(",".join(http_fields(record.http_head, "content-encoding")))
         try:
-            found = pieces(payload, names)
-            first = next(found, b"")
+            content = pieces(payload, names)
+            first = next(content, b"")
         except BadCoding:
-            record, payload = begun(self._archive.chunks(place))
+            record, payload = begun(self._archive.chunks(location))
             return record, payload, False
-        return record, chain((first,), found), bool(names)
+        return record, chain((first,), content), bool(names)
 
 
 @contextmanager
-def _named(place: WarcPlace) -> Iterator[None]:
-    """Add the place to errors."""
+def _named(location: WarcLocation) -> Iterator[None]:
+    """Add the location to errors."""
     try:
         yield
     except StoreUnavailable:
         raise
     except StoreError as error:
-        raise StoreError(f"{place.file} at byte {place.offset}: {error}") from error
+        raise StoreError(f"{location.file} at byte {location.offset}: {error}") from error
 
 
-def _named_pieces(place: WarcPlace, found: Iterable[bytes]) -> Iterator[bytes]:
-    with _named(place):
-        yield from found
+def _named_pieces(location: WarcLocation, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    with _named(location):
+        yield from chunks
 
 
 def about(record: StoredRecord) -> dict[str, Any]:

@@ -1,12 +1,13 @@
-"""Some columns of table `pages`, also such that its users have added."""
+"""Single columns of table `pages`, also columns that an operator has added."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Boolean, Float, Integer, Numeric, column, inspect, select
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.sql import bindparam
 
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.stores.columns import pages
@@ -14,6 +15,8 @@ from webcrawl.stores.database import Database, is_read_only
 from webcrawl.stores.selection import begins_with
 
 _ROWS = 5_000
+IMPORTANCE_ROWS = 1_000
+"""Rows that `ImportanceColumn.read` returns at most."""
 _NUMBERS = (Integer, Float, Numeric, Boolean)
 
 
@@ -25,10 +28,12 @@ class ChosenColumns:
         self.name = self._database.name
 
     def check_number(self, name: str) -> None:
-        """Raises ConfigurationError, with all that could be meant, unless a column of this name has numbers."""
+        """Raises ConfigurationError, which lists the numeric columns, unless a column of this name has numbers."""
         with self._database.reading() as connection:
             try:
-                known = {one["name"]: one["type"] for one in inspect(connection).get_columns(pages.name)}
+                known = {
+                    column["name"]: column["type"] for column in inspect(connection).get_columns(pages.name)
+                }
             except SQLAlchemyError as error:
                 raise StoreError(f"{self.name} has no table {pages.name}") from error
         numbers = sorted(name for name, kind in known.items() if isinstance(kind, _NUMBERS))
@@ -37,8 +42,8 @@ class ChosenColumns:
             raise ConfigurationError(f"{name!r} {what}; these columns have: {', '.join(numbers)}")
 
     def scan(self, names: Sequence[str], crawl: str | None = None) -> Iterator[list[Sequence[Any]]]:
-        """Yields batches of rows with `url` and these columns, sorted by URL; only what `crawl` fetched last."""
-        # names are quoted by SQLAlchemy; those of our own have the types that convert their values
+        """Yields batches of rows with `url` and these columns, sorted by URL; only pages that `crawl` fetched last."""
+        # SQLAlchemy quotes the names; declared columns have the types that convert their values
         chosen = [pages.c[name] if name in pages.c else column(name) for name in names]
         query = select(pages.c.url, *chosen).order_by(pages.c.url).limit(_ROWS).select_from(pages)
         if crawl is not None:
@@ -54,15 +59,47 @@ class ChosenColumns:
             after = rows[-1][0]
 
     def window(self, names: Sequence[str], after: str, prefix: str, most: int) -> list[dict[str, Any]]:
-        """Returns the first rows of all crawls with `url` and columns of our own, sorted by URL, after a URL.
+        """Returns the first `most` rows of all crawls after a URL: `url` and declared columns, sorted by URL.
 
-        `prefix`: only those whose URL begins with it. Reads no other rows.
+        `prefix`: only URLs that begin with it. Reads no other rows.
         """
         wanted = [pages.c.url > after, *begins_with(pages.c.url, prefix)]
         query = select(pages.c.url, *(pages.c[name] for name in names)).where(*wanted)
         with self._database.reading() as connection:
-            found = connection.execute(query.order_by(pages.c.url).limit(most)).mappings()
-            return [dict(row) for row in found]
+            rows = connection.execute(query.order_by(pages.c.url).limit(most)).mappings()
+            return [dict(row) for row in rows]
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._database.close()
+
+
+class ImportanceColumn:
+    """The column `importance` in the database at a URI, which changes after the rows are stored.
+
+    Methods raise StoreError and may run in any thread.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._database = Database(uri)
+
+    def read(self, crawl: str, after: str = "") -> dict[str, float | None]:
+        """Returns URL -> importance of the next IMPORTANCE_ROWS pages after a URL that a crawl fetched last, sorted."""
+        query = select(pages.c.url, pages.c.importance).where(pages.c.url > after, pages.c.crawl == crawl)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(pages.c.url).limit(IMPORTANCE_ROWS)).all()
+        return {row.url: row.importance for row in rows}
+
+    def write(self, values: Mapping[str, float]) -> None:
+        """Sets the importance of URLs, in one transaction."""
+        if not values:
+            return
+        statement = pages.update().where(pages.c.url == bindparam("key", type_=pages.c.url.type))
+        rows = [{"key": url, "value": values[url]} for url in sorted(values)]
+        self._database.write(
+            lambda connection: connection.execute(statement.values(importance=bindparam("value")), rows),
+            at_leisure=True,
+        )
 
     def close(self) -> None:
         """Closes the connections."""

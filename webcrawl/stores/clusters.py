@@ -1,4 +1,4 @@
-"""The clusters of duplicates in the table `pages`: a first page, and the pages that were found to be like it."""
+"""The clusters of duplicates in the table `pages`: a first page, and its copies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_COPIES = 100
 
 
 @dataclass(slots=True)
-class Cluster:
+class DuplicateCluster:
     """The copies of the page `first` in the rows that were read: how many, and the rows of the first hundred."""
 
     first: str
@@ -30,7 +30,7 @@ class Cluster:
 class ClusterWindow:
     """The clusters in `read` rows, the largest first. `after`: the last row's URL; empty at the end of the table."""
 
-    clusters: list[Cluster]
+    clusters: list[DuplicateCluster]
     read: int
     after: str
 
@@ -46,18 +46,18 @@ def clusters(
 
     The rows are sorted by URL, so a cluster within a host is in one window or in adjacent ones. Raises StoreError.
     """
-    found: dict[str, Cluster] = {}
+    by_first: dict[str, DuplicateCluster] = {}
     read, last = 0, ""
     for row in islice(metadata.scan(host, after=after), most):
         read, last = read + 1, row["url"]
         if row["duplicate_of"] is None or first not in (None, row["duplicate_of"]):
             continue
-        cluster = found.setdefault(row["duplicate_of"], Cluster(row["duplicate_of"]))
+        cluster = by_first.setdefault(row["duplicate_of"], DuplicateCluster(row["duplicate_of"]))
         if row["duplicate_kind"] == "exact":
             cluster.exact += 1
         else:
             cluster.near += 1
         if len(cluster.copies) < _MOST_COPIES:
             cluster.copies.append(row)
-    largest = sorted(found.values(), key=lambda one: (-one.size, one.first))
+    largest = sorted(by_first.values(), key=lambda cluster: (-cluster.size, cluster.first))
     return ClusterWindow(largest, read, last if read == most else "")

@@ -60,8 +60,8 @@ class Database:
             if isinstance(error, ImportError) and url.get_backend_name() == "postgresql":
                 raise LibraryMissing("PostgreSQL", "psycopg", "postgresql") from error
             # SQLAlchemy's message for a URI that it cannot parse may quote the password
-            told = error if parsed else "write /, ?, # and @ in user and password as %2F, %3F, %23 and %40"
-            raise ConfigurationError(f"cannot use the metadata URI {without_password(uri)!r}: {told}") from (
+            why = error if parsed else "write /, ?, # and @ in user and password as %2F, %3F, %23 and %40"
+            raise ConfigurationError(f"cannot use the metadata URI {without_password(uri)!r}: {why}") from (
                 error if parsed else None
             )
         self.name = without_secret_options(url.render_as_string(hide_password=True))

@@ -29,7 +29,7 @@ _STORED_WITHIN = 300
 """Seconds after which another page replaces a first page that was not stored, because its worker may have died."""
 
 
-class First(NamedTuple):
+class FirstPage(NamedTuple):
     """The earlier page with the same payload: its URL, fetch time and `Page.reading`.
 
     The time is None until the page is stored (`kept`). Until then it may still be lost, so copies must not refer to it.
@@ -54,7 +54,7 @@ class DuplicateIndex:
 
     async def same_payload(
         self, digest: bytes, url: str, fetched_at: datetime, reading: str = ""
-    ) -> First | None:
+    ) -> FirstPage | None:
         """The earlier page with this digest; None if `url` is the first."""
         key, mine = self._keys.checksum(digest), _first_entry(url, fetched_at, reading)
         try:
@@ -66,7 +66,7 @@ class DuplicateIndex:
         if other == url:
             return None
         time = None if seconds[0] == "?" else datetime.fromtimestamp(float(seconds), UTC)
-        return First(other, time, "".join(readings))
+        return FirstPage(other, time, "".join(readings))
 
     async def kept(self, digest: bytes, url: str, fetched_at: datetime, reading: str = "") -> None:
         """Note that this page is stored: if it is the first, its copies may refer to it."""
@@ -106,8 +106,8 @@ class DuplicateIndex:
             )
         except EngineFull:
             held, before = await self._held(entry, distance), None
-        found = earlier_texts([one for reply in held for one in reply], entry, distance)
-        first = await self._first(found) if found else None
+        earlier = earlier_texts([block for reply in held for block in reply], entry, distance)
+        first = await self._first(earlier) if earlier else None
         gone = []
         if before and before[:_SIMHASH] != note[:_SIMHASH]:
             gone.append(before[:_SIMHASH] + entry[_SIMHASH:])
@@ -129,8 +129,8 @@ class DuplicateIndex:
         """The result of `near_text` for `first`, whose text a copy has. Remembers nothing."""
         entry = simhash.to_bytes(_SIMHASH, "big") + url_id(first)
         held = await self._held(entry, distance)
-        found = earlier_texts([one for reply in held for one in reply], entry, distance)
-        return await self._first(found) if found else None
+        earlier = earlier_texts([block for reply in held for block in reply], entry, distance)
+        return await self._first(earlier) if earlier else None
 
     def _blocks_together(self, entry: bytes, distance: int) -> list[list[str]]:
         """Returns the keys of the blocks of a text that a script may use together: all, but on a cluster each alone."""
@@ -146,12 +146,14 @@ class DuplicateIndex:
         commands = [Command(key, ("GET", key)) for key in self._block_keys(entry, distance)]
         return [[reply or b"" for reply in await self._engine.change_all(commands)]]
 
-    async def _first(self, found: Sequence[bytes]) -> str | None:
+    async def _first(self, texts: Sequence[bytes]) -> str | None:
         """The URL of the first of these texts that still belongs to a URL."""
-        keys = [self._keys.text(one[_SIMHASH:]) for one in found]
-        commands = [Command(key, ("HGET", key, one[_SIMHASH:])) for key, one in zip(keys, found, strict=True)]
-        for one, note in zip(found, await self._engine.change_all(commands), strict=True):
-            if note and note[:_SIMHASH] == one[:_SIMHASH]:
+        keys = [self._keys.text(text[_SIMHASH:]) for text in texts]
+        commands = [
+            Command(key, ("HGET", key, text[_SIMHASH:])) for key, text in zip(keys, texts, strict=True)
+        ]
+        for text, note in zip(texts, await self._engine.change_all(commands), strict=True):
+            if note and note[:_SIMHASH] == text[:_SIMHASH]:
                 return str(note[_SIMHASH:].decode())
         return None
 
@@ -179,9 +181,9 @@ def earlier_texts(held: Sequence[bytes], entry: bytes, distance: int) -> list[by
     simhash = int.from_bytes(entry[:_SIMHASH], "big")
     mine = blocks(simhash, distance)
     own = np.frombuffer(entry[:_SIMHASH], np.uint16)
-    found: list[tuple[int, bytes]] = []
+    ranked: list[tuple[int, bytes]] = []
     for number, texts in enumerate(held):
-        rows = np.frombuffer(texts[: _place(texts, entry)], np.uint16).reshape(-1, ENTRY // 2)
+        rows = np.frombuffer(texts[: _entry_offset(texts, entry)], np.uint16).reshape(-1, ENTRY // 2)
         if not len(rows):
             continue
         bits = np.bitwise_count(rows[:, : _SIMHASH // 2] ^ own).sum(axis=1)
@@ -191,17 +193,17 @@ def earlier_texts(held: Sequence[bytes], entry: bytes, distance: int) -> list[by
             theirs = blocks(int.from_bytes(other[:_SIMHASH], "big"), distance)
             shared = [a == b for a, b in zip(mine, theirs, strict=True)].index(True)
             if shared == number and other[_SIMHASH:] != entry[_SIMHASH:]:
-                found.append((int(bits[row]), other))
-    found.sort(key=lambda pair: pair[0])
-    return [other for _, other in found[:_CANDIDATES]]
+                ranked.append((int(bits[row]), other))
+    ranked.sort(key=lambda pair: pair[0])
+    return [other for _, other in ranked[:_CANDIDATES]]
 
 
-def _place(texts: bytes, entry: bytes) -> int:
+def _entry_offset(texts: bytes, entry: bytes) -> int:
     """The offset of `entry`; the length of `texts` if it is missing."""
-    place = texts.find(entry)
-    while place > 0 and place % ENTRY:
-        place = texts.find(entry, place + 1)
-    return len(texts) if place < 0 else place
+    offset = texts.find(entry)
+    while offset > 0 and offset % ENTRY:
+        offset = texts.find(entry, offset + 1)
+    return len(texts) if offset < 0 else offset
 
 
 def url_id(url: str) -> bytes:

@@ -1,4 +1,4 @@
-"""WARC files in a folder."""
+"""WARC files in a folder: reading them, and writing the exchanges or the text of pages."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from webcrawl.documents.disk import prepare, shortage
+from webcrawl.documents.language_codes import iso_639_3
 from webcrawl.errors import StoreUnavailable
 from webcrawl.page import Page
 from webcrawl.stores.warc.files import (
     WARC,
     StoredFile,
-    WarcPlace,
+    WarcLocation,
     read_member,
     read_record,
     stored_files,
@@ -31,13 +32,13 @@ class FolderReader:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def read(self, place: WarcPlace) -> StoredRecord:
+    def read(self, location: WarcLocation) -> StoredRecord:
         """A record; raises StoreError when it is missing or damaged."""
-        return read_record(self.folder / place.file, place.offset, place.length)
+        return read_record(self.folder / location.file, location.offset, location.length)
 
-    def chunks(self, place: WarcPlace) -> Iterator[bytes]:
+    def chunks(self, location: WarcLocation) -> Iterator[bytes]:
         """The gzip member of a record in chunks; raises StoreError when it is missing."""
-        return read_member(self.folder / place.file, place.offset, place.length)
+        return read_member(self.folder / location.file, location.offset, location.length)
 
     def files(self) -> Iterator[StoredFile]:
         """The finished WARC files and their indexes."""
@@ -61,7 +62,7 @@ class FolderArchive(FolderReader):
         min_free: int = 0,
         info: Mapping[str, str] | None = None,
         suffix: str = WARC,
-        append: Callable[[WarcWriter, Page], WarcPlace] | None = None,
+        append: Callable[[WarcWriter, Page], WarcLocation] | None = None,
     ) -> None:
         """`append` writes the records of a page, by default those of its exchange; `suffix`: see WarcWriter."""
         super().__init__(folder)
@@ -82,7 +83,7 @@ class FolderArchive(FolderReader):
             suffix=suffix,
         )
 
-    def write(self, page: Page) -> WarcPlace:
+    def write(self, page: Page) -> WarcLocation:
         """Append the records of a page."""
         try:
             return self._append(self._writer, page)
@@ -122,7 +123,7 @@ class FolderArchive(FolderReader):
         repair(self.folder)
 
 
-def _append_exchange(writer: WarcWriter, page: Page) -> WarcPlace:
+def _append_exchange(writer: WarcWriter, page: Page) -> WarcLocation:
     """Appends the exchange of a page; a revisit record for a copy. Sets `record_id` if the body is in the record."""
     exchange, facts = page.exchange, _facts(page)
     assert exchange is not None
@@ -149,3 +150,15 @@ def _facts(page: Page) -> dict[str, str]:
         facts["firstByteMs"] = f"{page.latency * 1000:.0f}"
     facts |= {"mimeType": page.mime_type} if page.mime_type else {}
     return facts | ({"charset": page.charset} if page.charset else {})
+
+
+TEXT, MARKDOWN = "text/plain", "text/markdown"
+"""The types of the records; both are UTF-8."""
+
+
+def append_texts(writer: WarcWriter, page: Page) -> WarcLocation:
+    """Appends the text of an archived page, and its Markdown if it has it."""
+    assert page.exchange is not None and page.record_id is not None
+    texts = {TEXT: page.readable_text, MARKDOWN: page.markdown}
+    encoded = {kind: text.encode("utf-8", "replace") for kind, text in texts.items() if text}
+    return writer.write_conversions(page.exchange, page.record_id, encoded, iso_639_3(page.language))

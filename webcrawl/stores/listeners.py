@@ -129,7 +129,7 @@ class Listener:
                 if not begun:
                     await self._create_group()
                     begun = True
-                found = await self._next(_WAIT_MS if forever else 1, int(min(_BATCH, left)))
+                heard = await self._next(_WAIT_MS if forever else 1, int(min(_BATCH, left)))
             except UNAVAILABLE as error:
                 logger.warning("The engine is unavailable, waiting: %s", error)
                 # pages that were in flight are read again
@@ -138,9 +138,9 @@ class Listener:
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
             pause = 0.1
-            if found:
-                yield found
-                left -= len(found)
+            if heard:
+                yield heard
+                left -= len(heard)
             elif not forever:
                 return
 
@@ -159,11 +159,11 @@ class Listener:
         """The number of pages that the stream dropped before the group read them."""
         stream = await self._engine.client.xinfo_stream(self._key)
         groups = await self._engine.client.xinfo_groups(self._key)
-        mine = next((one for one in groups if one["name"] == str(self._group).encode()), None)
+        mine = next((group for group in groups if group["name"] == str(self._group).encode()), None)
         if mine is None or stream["length"] == 0:
             return 0
         first, last = stream["first-entry"][0], mine["last-delivered-id"]
-        if _place(first) <= _place(last):
+        if _stream_id(first) <= _stream_id(last):
             return 0
         # the group has read none of the pages in the stream: other pages added since its last read are gone
         return max(0, int(stream["entries-added"]) - int(stream["length"]) - int(mine["entries-read"] or 0))
@@ -182,9 +182,9 @@ class Listener:
                 latest = await client.xrevrange(self._key, count=1)
                 self._after = latest[0][0].decode() if latest else "0"
             return
-        place = (self._after, "MKSTREAM", "ENTRIESREAD", await self._count_before())
+        options = (self._after, "MKSTREAM", "ENTRIESREAD", await self._count_before())
         try:
-            words = ("XGROUP", "CREATE", self._key, self._group, *place)
+            words = ("XGROUP", "CREATE", self._key, self._group, *options)
             await self._engine.change_all([Command(self._key, words)])
         except EngineError as error:
             if "BUSYGROUP" not in str(error):  # the group exists, and keeps its position
@@ -268,6 +268,6 @@ def _heard(entries: Sequence[Any]) -> list[Heard]:
     return [Heard(number.decode(), json.loads(fields[b"page"])) for number, fields in entries if fields]
 
 
-def _place(number: bytes) -> tuple[int, int]:
+def _stream_id(number: bytes) -> tuple[int, int]:
     milliseconds, _, serial = number.partition(b"-")
     return int(milliseconds), int(serial)

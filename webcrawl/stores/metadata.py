@@ -18,10 +18,9 @@ from sqlalchemy.sql import bindparam
 
 from webcrawl.documents.values import clean, memory_bytes
 from webcrawl.stores.columns import fetches, pages
-from webcrawl.stores.compiled import Writing
 from webcrawl.stores.database import is_read_only
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow
-from webcrawl.stores.page_statements import page_statements
+from webcrawl.stores.page_statements import WriteStatement, page_statements
 from webcrawl.stores.schema import PAGES, SchemaTables
 
 SCAN_BATCH = 1_000
@@ -29,7 +28,7 @@ SCAN_BYTES = 16_000_000
 _ROWS_AT_ONCE = 20
 
 
-class Fetch(NamedTuple):
+class StoredFetch(NamedTuple):
     """One fetch of a URL. `changed`: its contents differ from the response before. `latency` is in seconds."""
 
     fetched_at: datetime
@@ -79,8 +78,8 @@ class Metadata(SchemaTables):
     def get_many(self, urls: Sequence[str]) -> dict[str, dict[str, Any]]:
         """URL -> row, for at most some thousand URLs; URLs without a row are left out."""
         with self.database.reading(at_leisure=False) as connection:
-            found = connection.execute(select(pages).where(pages.c.url.in_(urls))).mappings().all()
-        return {row["url"]: dict(row) for row in found}
+            rows = connection.execute(select(pages).where(pages.c.url.in_(urls))).mappings().all()
+        return {row["url"]: dict(row) for row in rows}
 
     def update(
         self, url: str, change: Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -101,7 +100,7 @@ class Metadata(SchemaTables):
 
         return self.database.write(work)
 
-    def history(self, url: str) -> list[Fetch]:
+    def history(self, url: str) -> list[StoredFetch]:
         """The known fetches of a URL, the oldest first."""
         with self.database.reading() as connection:
             earlier = select(fetches).where(fetches.c.url == url)
@@ -110,7 +109,7 @@ class Metadata(SchemaTables):
         if own is not None:
             rows.append(described(dict(own)))
         rows.sort(key=lambda row: row["fetched_at"])
-        return [Fetch(**{name: row[name] for name in Fetch._fields}) for row in rows]
+        return [StoredFetch(**{name: row[name] for name in StoredFetch._fields}) for row in rows]
 
     def count(self) -> int:
         """The number of URLs stored."""
@@ -146,8 +145,8 @@ class Metadata(SchemaTables):
         with self.database.reading() as connection:
             # stream from a server: large rows end the batch early
             stream = connection.execution_options(stream_results=True, max_row_buffer=_ROWS_AT_ONCE)
-            for found in stream.execute(query).mappings():
-                rows.append(row := dict(found))
+            for mapping in stream.execute(query).mappings():
+                rows.append(row := dict(mapping))
                 if (size := size + memory_bytes(row)) >= SCAN_BYTES:
                     return rows, True
         return rows, len(rows) == SCAN_BATCH
@@ -162,7 +161,7 @@ class Metadata(SchemaTables):
     def _store_apart(self, connection: Connection, rows: Mapping[str, Mapping[str, Any]]) -> None:
         """Store one row for each of these URLs, in sorted order, so that two writers cannot deadlock."""
         known = self._known(connection, list(rows))
-        written: defaultdict[Writing, list[dict[str, Any]]] = defaultdict(list)
+        written: defaultdict[WriteStatement, list[dict[str, Any]]] = defaultdict(list)
         earlier, full = [], []
         for url, row in rows.items():
             before = known.get(url)
@@ -180,7 +179,7 @@ class Metadata(SchemaTables):
 
     def _statement(
         self, row: Mapping[str, Any], before: Mapping[str, Any] | None, brought_nothing: bool
-    ) -> Writing:
+    ) -> WriteStatement:
         """The statement that stores a row."""
         if before is None:
             return self._statements.add
@@ -193,8 +192,8 @@ class Metadata(SchemaTables):
         """The rows of known URLs, locked until the transaction ends."""
         parameters = {"urls": json.dumps(urls) if connection.dialect.name == "sqlite" else urls}
         look = self._statements.look
-        found = connection.exec_driver_sql(look.text, parameters).all()
-        return {row["url"]: row for row in map(look.row, found)}
+        rows = connection.exec_driver_sql(look.text, parameters).all()
+        return {row["url"]: row for row in map(look.row, rows)}
 
     def _forget(self, connection: Connection, urls: Sequence[str]) -> None:
         """Delete the oldest fetches of these URLs."""

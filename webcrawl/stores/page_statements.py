@@ -1,4 +1,7 @@
-"""The statements that store and read rows of pages, each compiled when it is first used.
+"""Statements on the tables of pages, each compiled when it is first used, and run by the driver.
+
+SQLAlchemy's overhead for a row exceeds the cost of the row. Values are converted by the same functions of column types
+that SQLAlchemy would call.
 
 Compiling one takes 1 to 4 ms; most crawls use two or three, most commands none. All databases of a process with the
 same dialect share them.
@@ -6,12 +9,13 @@ same dialect share them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import (
     ARRAY,
+    Column,
     ColumnElement,
     Dialect,
     Text,
@@ -26,7 +30,6 @@ from sqlalchemy import (
 from sqlalchemy.sql import bindparam
 
 from webcrawl.stores.columns import fetches, pages
-from webcrawl.stores.compiled import Reading, Writing
 from webcrawl.stores.database import insert_into
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED
 
@@ -53,46 +56,48 @@ class PageStatements:
         self._dialect = dialect
 
     @cached_property
-    def add(self) -> Writing:
+    def add(self) -> WriteStatement:
         """Adds a row; see `_add_statement`."""
-        return Writing(_add_statement(self._dialect), dict(pages.columns), self._dialect)
+        return WriteStatement(_add_statement(self._dialect), dict(pages.columns), self._dialect)
 
     @cached_property
-    def answer(self) -> Writing:
+    def answer(self) -> WriteStatement:
         """Replaces the contents of a known row."""
         return self._update((*_OF_THE_ANSWER, *_OF_THE_TRY, "fetches"))
 
     @cached_property
-    def attempt(self) -> Writing:
+    def attempt(self) -> WriteStatement:
         """Stores an attempt that brought no contents."""
         return self._update((*_OF_THE_TRY, "fetches"))
 
     @cached_property
-    def confirm(self) -> Writing:
+    def confirm(self) -> WriteStatement:
         """Stores that the contents of a row are still the same."""
         return self._update((*_OF_THE_TRY, "fetches", "etag", "last_modified"))
 
     @cached_property
-    def get(self) -> Reading:
+    def get(self) -> ReadStatement:
         """The row of the URL `key`."""
-        return Reading(select(pages).where(pages.c.url == bindparam("key")), pages.columns, self._dialect)
+        return ReadStatement(
+            select(pages).where(pages.c.url == bindparam("key")), pages.columns, self._dialect
+        )
 
     @cached_property
-    def look(self) -> Reading:
+    def look(self) -> ReadStatement:
         """The facts of `urls` that a new fetch changes."""
-        return Reading(_look_statement(self._dialect), (pages.c.url, *PAST_COLUMNS), self._dialect)
+        return ReadStatement(_look_statement(self._dialect), (pages.c.url, *PAST_COLUMNS), self._dialect)
 
     @cached_property
-    def remember(self) -> Writing:
+    def remember(self) -> WriteStatement:
         """Adds a fetch to the history."""
         statement = insert_into(self._dialect, fetches).on_conflict_do_nothing()
-        return Writing(statement, dict(fetches.columns), self._dialect)
+        return WriteStatement(statement, dict(fetches.columns), self._dialect)
 
-    def _update(self, names: Sequence[str]) -> Writing:
+    def _update(self, names: Sequence[str]) -> WriteStatement:
         """Updates a row that `look` has locked."""
         statement = pages.update().where(pages.c.url == bindparam("key", type_=pages.c.url.type))
         columns = {"key": pages.c.url, **{name: pages.c[name] for name in names}}
-        return Writing(statement, columns, self._dialect)
+        return WriteStatement(statement, columns, self._dialect)
 
 
 def _look_statement(dialect: Dialect) -> Any:
@@ -122,3 +127,63 @@ def _add_statement(dialect: Dialect) -> Any:
     is_repeated = func.coalesce(old.tried_at, old.fetched_at) == new.tried_at
     replaced["fetches"] = old.fetches + case((is_repeated, literal_column("0")), else_=literal_column("1"))
     return insert.on_conflict_do_update(index_elements=[pages.c.url], set_=replaced)
+
+
+Process: TypeAlias = Callable[[Any], Any]
+
+# PostgreSQL's type number of float8, the only type whose processor depends on the driver's
+_FLOAT8 = 701
+
+
+class ReadStatement:
+    """A compiled statement that returns rows of some columns. Its parameters are named."""
+
+    def __init__(self, statement: Any, columns: Iterable[Column[Any]], dialect: Dialect) -> None:
+        columns = tuple(columns)
+        self._names = tuple(column.name for column in columns)
+        self.text = str(statement.compile(dialect=_in_style(dialect, "named", "pyformat")))
+        processors = [
+            column.type.dialect_impl(dialect).result_processor(dialect, _FLOAT8) for column in columns
+        ]
+        self._process: list[tuple[str, Process]] = [
+            (name, process)
+            for name, process in zip(self._names, processors, strict=True)
+            if process is not None
+        ]
+
+    def row(self, values: Sequence[Any]) -> dict[str, Any]:
+        """A row by column name, from the values of the driver."""
+        row = dict(zip(self._names, values, strict=True))
+        for name, process in self._process:
+            if row[name] is not None:
+                row[name] = process(row[name])
+        return row
+
+
+class WriteStatement:
+    """A compiled statement that stores rows. `columns` maps the names of its parameters to columns."""
+
+    def __init__(self, statement: Any, columns: Mapping[str, Column[Any]], dialect: Dialect) -> None:
+        styled = _in_style(dialect, "qmark", "format")
+        compiled = statement.compile(dialect=styled, column_keys=list(columns))
+        self.text = str(compiled)
+        taken = [columns[name] for name in compiled.positiontup]
+        self._taken: list[tuple[str, Process | None]] = [
+            (column.name, column.type.dialect_impl(dialect).bind_processor(dialect)) for column in taken
+        ]
+
+    def parameters(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+        """The parameters of the driver for these rows. A column that a row lacks is null."""
+        # by column, because a call for each value would cost as much as the database
+        columns = []
+        for name, process in self._taken:
+            if process is None:
+                columns.append([row.get(name) for row in rows])
+            else:
+                columns.append([None if (value := row.get(name)) is None else process(value) for row in rows])
+        return list(zip(*columns, strict=True))
+
+
+def _in_style(dialect: Dialect, sqlite: str, postgresql: str) -> Any:
+    kind: Any = type(dialect)
+    return kind(paramstyle=sqlite if dialect.name == "sqlite" else postgresql)

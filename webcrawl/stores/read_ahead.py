@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.archive import Records
-from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.files import WarcLocation
 
 MOST_BYTES = 4_194_304
 """Bytes that are read at a time. A larger record is read alone, in chunks."""
@@ -23,17 +23,17 @@ class ReadAhead:
 
     def __init__(self, records: Records) -> None:
         self._records = records
-        self._spans: list[WarcPlace] = []
-        self._held: tuple[WarcPlace, bytes] | None = None
+        self._spans: list[WarcLocation] = []
+        self._held: tuple[WarcLocation, bytes] | None = None
 
-    def expect(self, places: Iterable[WarcPlace]) -> None:
+    def expect(self, locations: Iterable[WarcLocation]) -> None:
         """Name the records that will be read next, instead of those named before."""
-        self._spans = spans(places)
+        self._spans = spans(locations)
 
-    def chunks(self, place: WarcPlace) -> Iterator[bytes]:
+    def chunks(self, location: WarcLocation) -> Iterator[bytes]:
         """The gzip member of a record in chunks."""
-        if (span := self._span_of(place)) is None:
-            return self._records.chunks(place)
+        if (span := self._span_of(location)) is None:
+            return self._records.chunks(location)
         if self._held is None or self._held[0] != span:
             self._held = None
             try:
@@ -41,34 +41,36 @@ class ReadAhead:
             except StoreUnavailable:
                 raise
             except StoreError:
-                return self._records.chunks(place)  # which says what is wrong with this one
-        start = place.offset - span.offset
-        return iter((self._held[1][start : start + place.length],))
+                return self._records.chunks(location)  # whose error names this record
+        start = location.offset - span.offset
+        return iter((self._held[1][start : start + location.length],))
 
-    def _span_of(self, place: WarcPlace) -> WarcPlace | None:
-        before = bisect_right(self._spans, (place.file, place.offset, float("inf")))
+    def _span_of(self, location: WarcLocation) -> WarcLocation | None:
+        before = bisect_right(self._spans, (location.file, location.offset, float("inf")))
         if not before:
             return None
         span = self._spans[before - 1]
-        is_inside = span.file == place.file and place.offset + place.length <= span.offset + span.length
+        is_inside = (
+            span.file == location.file and location.offset + location.length <= span.offset + span.length
+        )
         return span if is_inside else None
 
 
-def spans(places: Iterable[WarcPlace]) -> list[WarcPlace]:
-    """Joins neighbouring places into parts of a file, sorted; a place that is too large, or alone, is in none."""
-    joined: list[WarcPlace] = []
+def spans(locations: Iterable[WarcLocation]) -> list[WarcLocation]:
+    """Joins neighbouring locations into spans of a file, sorted; a location too large, or alone, is in no span."""
+    joined: list[WarcLocation] = []
     counts: list[int] = []
-    for place in sorted(set(places)):
-        if place.length > MOST_BYTES:
+    for location in sorted(set(locations)):
+        if location.length > MOST_BYTES:
             continue
         last = joined[-1] if joined else None
-        if last is not None and last.file == place.file:
-            end = max(last.offset + last.length, place.offset + place.length)
-            gap = place.offset - (last.offset + last.length)
+        if last is not None and last.file == location.file:
+            end = max(last.offset + last.length, location.offset + location.length)
+            gap = location.offset - (last.offset + last.length)
             if gap <= MOST_GAP and end - last.offset <= MOST_BYTES:
                 joined[-1] = last._replace(length=end - last.offset)
                 counts[-1] += 1
                 continue
-        joined.append(place)
+        joined.append(location)
         counts.append(1)
     return [span for span, count in zip(joined, counts, strict=True) if count > 1]

@@ -1,7 +1,7 @@
 """Rows of table `pages` whose archived response is read again.
 
-A row describes a fetch (time, status, place in the archive ...) and what was read in its body. Reading it again changes
-only the latter, `READ_FIELDS`, and only while the row still describes the same fetch.
+A row describes a fetch (time, status, location in the archive ...) and what was read in its body (`READ_FIELDS`).
+Reading the body again changes only `READ_FIELDS`, and only while the row still describes the same fetch.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from sqlalchemy.sql import bindparam
 
 from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
 from webcrawl.stores.columns import pages
-from webcrawl.stores.compiled import Writing
 from webcrawl.stores.database import Database
 from webcrawl.stores.history import UNCHANGED
+from webcrawl.stores.page_statements import WriteStatement
 
 READ_FIELDS = (
     *("mime_type", "charset", "length", "truncated", "simhash"),
@@ -32,7 +32,7 @@ _IS_ARCHIVED = pages.c.warc_file.is_not(None)
 _IS_ANSWER = and_(pages.c.status.is_not(None), pages.c.status != UNCHANGED)
 
 
-class Place(NamedTuple):
+class ResponseLocation(NamedTuple):
     """A URL, and where the record of its response begins."""
 
     url: str
@@ -40,8 +40,8 @@ class Place(NamedTuple):
     offset: int
 
 
-class Text(NamedTuple):
-    """What a row says of the text of its page, if any, and of an earlier page with nearly the same (`first`)."""
+class ComparedText(NamedTuple):
+    """The SimHash of a page's text, if any, and the URL of an earlier page with nearly the same text (`first`)."""
 
     url: str
     simhash: int | None
@@ -64,8 +64,8 @@ class RereadRows:
         columns = {"key": pages.c.url}
         fields = {name: pages.c[name] for name in (*READ_FIELDS, "error")}
         marks = {name: pages.c[name] for name in ("duplicate_of", "duplicate_kind")}
-        self._rewrite = Writing(statement, columns | fields, database.dialect)
-        self._mark = Writing(statement, columns | marks, database.dialect)
+        self._rewrite = WriteStatement(statement, columns | fields, database.dialect)
+        self._mark = WriteStatement(statement, columns | marks, database.dialect)
 
     def crawls(self) -> list[str]:
         """The crawls that fetched pages of the table last."""
@@ -76,8 +76,8 @@ class RereadRows:
     def count(self, where: Sequence[ColumnElement[bool]]) -> dict[str, int]:
         """Counts the rows that conditions choose.
 
-        `pages`: whose response is archived; `not_archived`: whose is not; `no_response`: URLs that did not answer, or
-        only with 304. Raises ConfigurationError for a condition that the database refuses.
+        `pages`: the response is archived; `not_archived`: it is not; `no_response`: URLs that did not answer, or only
+        with 304. Raises ConfigurationError for a condition that the database refuses.
         """
         answered = case((_IS_ANSWER, 1), else_=0)
         archived = case((_IS_ARCHIVED, 1), else_=0)
@@ -88,7 +88,7 @@ class RereadRows:
             with self._database.reading() as connection:
                 rows, answers, readable = connection.execute(query).one()
         except StoreUnavailable as error:
-            # a missing column counts as temporary, because a migration may add it
+            # a missing column counts as temporary, because an operator may add it
             if "column" not in str(error):
                 raise
             raise ConfigurationError(f"the rows cannot be chosen: {error}") from error
@@ -97,23 +97,23 @@ class RereadRows:
         answers, readable = answers or 0, readable or 0
         return {"pages": readable, "not_archived": answers - readable, "no_response": rows - answers}
 
-    def places(self, where: Sequence[ColumnElement[bool]]) -> Iterator[Place]:
-        """The places of all archived responses that conditions choose, in the order of the archive."""
+    def locations(self, where: Sequence[ColumnElement[bool]]) -> Iterator[ResponseLocation]:
+        """The locations of all archived responses that conditions choose, in the order of the archive."""
         columns = (pages.c.url, pages.c.warc_file, pages.c.warc_offset)
         query = select(*columns).where(self._of_crawl, _IS_ARCHIVED, _IS_ANSWER, *where)
-        yield from map(Place._make, self._stream(query.order_by(*columns[1:])))
+        yield from map(ResponseLocation._make, self._stream(query.order_by(*columns[1:])))
 
     def rewrite(self, rows: Sequence[Mapping[str, Any]]) -> list[bool]:
         """Set `READ_FIELDS` and `error` in one transaction.
 
-        Returns for each row whether it was set: not if it describes another fetch by now, or is gone.
+        Returns for each row whether it was set: False if it is gone, or describes another fetch by now.
         """
 
         def work(connection: Any) -> list[bool]:
             urls = [row["url"] for row in rows]
             query = select(pages.c.url, *(pages.c[name] for name in _FETCH)).where(pages.c.url.in_(urls))
-            found = {row.url: row[1:] for row in connection.execute(query.with_for_update())}
-            same = [found.get(row["url"]) == tuple(row[name] for name in _FETCH) for row in rows]
+            stored = {row.url: row[1:] for row in connection.execute(query.with_for_update())}
+            same = [stored.get(row["url"]) == tuple(row[name] for name in _FETCH) for row in rows]
             self._execute(
                 connection,
                 self._rewrite,
@@ -123,7 +123,7 @@ class RereadRows:
 
         return self._database.write(work) if rows else []
 
-    def texts(self) -> Iterator[Text]:
+    def texts(self) -> Iterator[ComparedText]:
         """The texts of all pages of the crawl that may be near-duplicates or have them, in the order of fetching."""
         of = case((pages.c.duplicate_kind == "near", pages.c.duplicate_of))
         kind = func.coalesce(pages.c.duplicate_kind, "")
@@ -131,7 +131,7 @@ class RereadRows:
         query = select(pages.c.url, pages.c.simhash, of).where(
             self._of_crawl, compared, pages.c.soft_404.is_not(true())
         )
-        yield from map(Text._make, self._stream(query.order_by(pages.c.fetched_at, pages.c.url)))
+        yield from map(ComparedText._make, self._stream(query.order_by(pages.c.fetched_at, pages.c.url)))
 
     def mark(self, firsts: Mapping[str, str | None]) -> None:
         """Mark pages as near-duplicates of others, or of none; a row that is an exact copy stays one."""
@@ -149,7 +149,7 @@ class RereadRows:
         """Close the connections."""
         self._database.close()
 
-    def _execute(self, connection: Any, statement: Writing, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _execute(self, connection: Any, statement: WriteStatement, rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:
             connection.exec_driver_sql(statement.text, statement.parameters(rows))
 

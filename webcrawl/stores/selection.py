@@ -41,15 +41,15 @@ def since(text: str) -> ColumnElement[bool]:
 def with_status(text: str) -> ColumnElement[bool]:
     """Rows of these statuses: "200", "2xx", or several with commas. Raises ConfigurationError."""
     wanted = []
-    for one in text.lower().split(","):
-        found = _STATUS.fullmatch(one.strip())
-        if found is None:
-            raise ConfigurationError(f"{one.strip()!r} is not a status such as 200 or 4xx")
-        first = int(found[1]) * 100
+    for status in text.lower().split(","):
+        match = _STATUS.fullmatch(status.strip())
+        if match is None:
+            raise ConfigurationError(f"{status.strip()!r} is not a status such as 200 or 4xx")
+        first = int(match[1]) * 100
         wanted.append(
             and_(pages.c.status >= first, pages.c.status < first + 100)
-            if found[2] == "xx"
-            else pages.c.status == int(found[0])
+            if match[2] == "xx"
+            else pages.c.status == int(match[0])
         )
     return or_(*wanted)
 
@@ -57,10 +57,10 @@ def with_status(text: str) -> ColumnElement[bool]:
 def of_type(text: str) -> ColumnElement[bool]:
     """Rows of these MIME types: "text/html", "image/*", or several with commas. Raises ConfigurationError."""
     wanted = []
-    for one in (one.strip().lower() for one in text.split(",")):
-        if not _TYPE.fullmatch(one):
-            raise ConfigurationError(f"{one!r} is not a MIME type such as text/html or image/*")
+    for mime_type in (name.strip().lower() for name in text.split(",")):
+        if not _TYPE.fullmatch(mime_type):
+            raise ConfigurationError(f"{mime_type!r} is not a MIME type such as text/html or image/*")
         column = pages.c.mime_type
-        kind = column.startswith(one[:-1], autoescape=True) if one.endswith("/*") else column == one
-        wanted.append(kind)
+        is_group = mime_type.endswith("/*")
+        wanted.append(column.startswith(mime_type[:-1], autoescape=True) if is_group else column == mime_type)
     return or_(*wanted)

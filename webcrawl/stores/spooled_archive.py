@@ -13,7 +13,15 @@ from webcrawl.page import Page
 from webcrawl.stores.folder_archive import FolderArchive, FolderReader
 from webcrawl.stores.objects.store import ObjectStore
 from webcrawl.stores.uploads import Uploads
-from webcrawl.stores.warc.files import FINISHED, OPEN, WARC, StoredFile, WarcPlace, read_member, read_record
+from webcrawl.stores.warc.files import (
+    FINISHED,
+    OPEN,
+    WARC,
+    StoredFile,
+    WarcLocation,
+    read_member,
+    read_record,
+)
 from webcrawl.stores.warc.reading import StoredRecord, inflated, parse
 from webcrawl.stores.warc.writer import WarcWriter
 
@@ -31,29 +39,33 @@ class SpooledReader:
         self.folder = spool
         self._spooled = FolderReader(spool)
 
-    def read(self, place: WarcPlace) -> StoredRecord:
+    def read(self, location: WarcLocation) -> StoredRecord:
         """A record from the spool or the store; StoreError when neither has it, or when it is damaged."""
         try:
-            return read_record(self.folder / place.file, place.offset, place.length)
+            return read_record(self.folder / location.file, location.offset, location.length)
         except StoreError:
-            if self._is_spooled(place.file):
+            if self._is_spooled(location.file):
                 raise
-        data = self._read_object(place.file, place.offset, place.length)
+        data = self._read_object(location.file, location.offset, location.length)
         try:
             return parse(inflated(data))
         except (zlib.error, StoreError) as error:
-            raise StoreError(f"{self._store.uri(place.file)} at byte {place.offset}: {error}") from error
+            raise StoreError(
+                f"{self._store.uri(location.file)} at byte {location.offset}: {error}"
+            ) from error
 
-    def chunks(self, place: WarcPlace) -> Iterator[bytes]:
+    def chunks(self, location: WarcLocation) -> Iterator[bytes]:
         """The gzip member of a record in chunks, from the spool or the store."""
         try:
-            yield from read_member(self.folder / place.file, place.offset, place.length)
+            yield from read_member(self.folder / location.file, location.offset, location.length)
             return
         except StoreError:
-            if self._is_spooled(place.file):
+            if self._is_spooled(location.file):
                 raise
-        for start in range(0, place.length, _CHUNK):
-            yield self._read_object(place.file, place.offset + start, min(_CHUNK, place.length - start))
+        for start in range(0, location.length, _CHUNK):
+            yield self._read_object(
+                location.file, location.offset + start, min(_CHUNK, location.length - start)
+            )
 
     def files(self) -> Iterator[StoredFile]:
         """The finished WARC files and their indexes, in the store or still in the spool of this machine."""
@@ -109,7 +121,7 @@ class SpooledArchive(SpooledReader):
         info: Mapping[str, str] | None = None,
         close_seconds: float = CLOSE_SECONDS,
         suffix: str = WARC,
-        append: Callable[[WarcWriter, Page], WarcPlace] | None = None,
+        append: Callable[[WarcWriter, Page], WarcLocation] | None = None,
     ) -> None:
         """`suffix` and `append`: see FolderArchive."""
         super().__init__(store, spool)
@@ -130,14 +142,14 @@ class SpooledArchive(SpooledReader):
         self._uploads = Uploads(store, spool, suffix)
         self._close_seconds = close_seconds
 
-    def write(self, page: Page) -> WarcPlace:
+    def write(self, page: Page) -> WarcLocation:
         """Append the records of a page to the current file of the spool; StoreUnavailable when the spool is full."""
         if self._spool_max and self._left <= 0 and (reason := self._excess()):
             raise StoreUnavailable(reason)
-        place = self._local.write(page)
-        self._left -= place.length
+        location = self._local.write(page)
+        self._left -= location.length
         self._send_closed()
-        return place
+        return location
 
     def tend(self) -> str:
         """Do the regular work, see Archive. Returns why nothing more should be written now, or ""."""

@@ -12,9 +12,9 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html.timed_parse import BlockingTimedParser
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.bodies import Bodies
-from webcrawl.stores.locations import Row, own_place, place_of, place_with_body
+from webcrawl.stores.locations import Row, location_of, location_with_body, own_location
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.files import WarcLocation
 from webcrawl.stores.warc.reading import has_body, http_fields
 
 
@@ -45,21 +45,21 @@ class StoredPages:
 
     def body(self, row: Row) -> Body | None:
         """The decoded body of a page; None when it is not in the archive."""
-        place = place_of(row, self.metadata.get)
-        return None if place is None else self.body_at(place)
+        location = location_of(row, self.metadata.get)
+        return None if location is None else self.body_at(location)
 
-    def body_at(self, place: WarcPlace) -> Body | None:
+    def body_at(self, location: WarcLocation) -> Body | None:
         """The decoded body of a record, or of the record that a revisit refers to; None if there is none."""
-        record, body = self._bodies.read(place)
+        record, body = self._bodies.read(location)
         if has_body(record):
             return body
-        referred = place_with_body(place, self._bodies.head, self.metadata.history)
+        referred = location_with_body(location, self._bodies.head, self.metadata.history)
         return None if referred is None else self._bodies.read(referred)[1]
 
     def location(self, row: Row) -> str | None:
         """The `Location` header of a page; None when it has none, or is not in the archive."""
-        place = own_place(row)
-        head = b"" if place is None else self._bodies.read(place)[0].http_head
+        location = own_location(row)
+        head = b"" if location is None else self._bodies.read(location)[0].http_head
         return next(http_fields(head, "location"), None)
 
     def document(self, row: Row) -> Document | None:

@@ -19,7 +19,7 @@ from tests.unit.warcs import NOW, exchange
 from webcrawl.page import ROW_FIELDS, Page
 from webcrawl.stores.folder_archive import FolderArchive
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.files import WarcLocation
 
 HOME = "http://www.example.org/"
 LIMIT = 10_000_000
@@ -36,7 +36,7 @@ def large() -> bytes:
 
 def put(
     folder: Path, path: str, payload: bytes, coding: str = "", at: datetime = NOW, **more: object
-) -> WarcPlace:
+) -> WarcLocation:
     """Stores a page as a crawl does."""
     headers = f"Content-Encoding: {coding}\r\n" if coding else ""
     answer = exchange(path, payload, f"Content-Type: text/html\r\nX-Path: {path}\r\n{headers}".encode())

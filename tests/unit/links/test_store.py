@@ -20,10 +20,9 @@ from tests.unit.killed_writers import run_killed
 from tests.unit.links.rows import TIME, entry, table
 from webcrawl.documents.html.link_rows import ELEMENTS, pack_rows, plain_rows
 from webcrawl.errors import LibraryMissing, StoreError, StoreUnavailable
-from webcrawl.links.files import finish_journals
 from webcrawl.links.store import LinkStore
-from webcrawl.links.tables import Rows
-from webcrawl.stores.tables.files import journals
+from webcrawl.links.tables import Rows, make_table
+from webcrawl.stores.tables.journal import finish_journals, journals
 
 A, B, C = "http://a.example/", "http://b.example/", "http://www.c.example:8080/x"
 
@@ -160,7 +159,7 @@ def test_a_crash_after_the_parquet_file_makes_no_row_twice(
         with pytest.raises(StoreError, match=r"cannot make Parquet of .*\.journal: Input/output error"):
             store.close()
     assert names(tmp_path) == [".journal", ".parquet"]
-    finish_journals(tmp_path)
+    finish_journals(tmp_path, make_table)
     assert names(tmp_path) == [".parquet"]
     assert len(table(tmp_path)) == 1
 
@@ -188,7 +187,7 @@ def test_a_full_disk_keeps_the_journal_until_there_is_room(
 def test_a_journal_in_use_is_left_alone(tmp_path: Path) -> None:
     store = LinkStore(tmp_path, "broad")
     store.write([entry(A, B)])
-    finish_journals(tmp_path)
+    finish_journals(tmp_path, make_table)
     LinkStore(tmp_path, "other").close()
     assert names(tmp_path) == [".journal"]
     store.close()

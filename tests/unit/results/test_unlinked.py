@@ -18,7 +18,7 @@ from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
 from webcrawl.results.monitor import Run
 from webcrawl.results.unlinked import unlinked
-from webcrawl.stores.metadata import Fetch
+from webcrawl.stores.metadata import StoredFetch
 
 BEFORE, NOW = datetime(2026, 2, 3, tzinfo=UTC), datetime(2026, 2, 4, tzinfo=UTC)
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -54,8 +54,8 @@ class Site:
                 "mime_type": "text/html",
             }
 
-    def answers(self, url: str, until: datetime) -> list[Fetch]:
-        return [Fetch(BEFORE, 200, False, None, None, None, None, None, None, None)]
+    def answers(self, url: str, until: datetime) -> list[StoredFetch]:
+        return [StoredFetch(BEFORE, 200, False, None, None, None, None, None, None, None)]
 
     def stored_links(self, folder: Path) -> list[Opener]:
         store = LinkStore(folder / "links", "monitor")

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.metadata import row
-from webcrawl.stores import importance_column as module
-from webcrawl.stores.importance_column import ImportanceColumn
+from webcrawl.stores import chosen_columns
+from webcrawl.stores.chosen_columns import ImportanceColumn
 from webcrawl.stores.metadata import Metadata
 
 URLS = [f"https://example.org/{number}" for number in range(5)]
@@ -26,7 +26,7 @@ def column(uri: str, metadata: Metadata) -> Iterator[ImportanceColumn]:
 def test_the_pages_of_one_crawl_are_read_in_parts(
     column: ImportanceColumn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "ROWS", 2)
+    monkeypatch.setattr(chosen_columns, "IMPORTANCE_ROWS", 2)
     found, after = [], ""
     while part := column.read("news", after):
         assert len(part) <= 2

@@ -10,10 +10,10 @@ from hypothesis import given, strategies as st
 
 from webcrawl.errors import StoreError
 from webcrawl.stores.read_ahead import MOST_BYTES, MOST_GAP, ReadAhead, spans
-from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.files import WarcLocation
 
 places = st.builds(
-    WarcPlace,
+    WarcLocation,
     st.sampled_from(["a", "b"]),
     st.integers(0, 3 * MOST_BYTES),
     st.sampled_from([1, 100, MOST_GAP, MOST_BYTES, MOST_BYTES + 1]),
@@ -23,11 +23,11 @@ places = st.builds(
 class Counted:
     """An archive in memory that counts reads; byte n of a file is n modulo 251."""
 
-    def __init__(self, *damaged: WarcPlace) -> None:
-        self.reads: list[WarcPlace] = []
+    def __init__(self, *damaged: WarcLocation) -> None:
+        self.reads: list[WarcLocation] = []
         self._damaged = damaged
 
-    def chunks(self, place: WarcPlace) -> Iterator[bytes]:
+    def chunks(self, place: WarcLocation) -> Iterator[bytes]:
         self.reads.append(place)
         for bad in self._damaged:
             if place.file == bad.file and place.offset <= bad.offset < place.offset + place.length:
@@ -35,7 +35,7 @@ class Counted:
         pattern = bytes(n % 251 for n in range(place.offset, place.offset + 251))
         yield (pattern * (place.length // 251 + 1))[: place.length]
 
-    def read(self, place: WarcPlace) -> Any:
+    def read(self, place: WarcLocation) -> Any:
         raise NotImplementedError
 
     def files(self) -> Any:
@@ -43,7 +43,7 @@ class Counted:
 
 
 @given(st.lists(places, max_size=20))
-def test_spans_are_bounded_and_apart(some: list[WarcPlace]) -> None:
+def test_spans_are_bounded_and_apart(some: list[WarcLocation]) -> None:
     found = spans(some)
     assert found == sorted(found)
     for span in found:
@@ -59,7 +59,7 @@ def test_spans_are_bounded_and_apart(some: list[WarcPlace]) -> None:
 
 
 @given(st.lists(places, max_size=12), st.randoms(use_true_random=False))
-def test_each_record_is_given_as_it_is_stored(some: list[WarcPlace], dice: Any) -> None:
+def test_each_record_is_given_as_it_is_stored(some: list[WarcLocation], dice: Any) -> None:
     archive, plain = Counted(), Counted()
     ahead = ReadAhead(archive)
     ahead.expect(some)
@@ -70,13 +70,13 @@ def test_each_record_is_given_as_it_is_stored(some: list[WarcPlace], dice: Any) 
 
 
 def test_neighbours_take_one_read_and_a_damaged_one_is_told() -> None:
-    near = [WarcPlace("a", 1_000 * number, 900) for number in range(50)]
+    near = [WarcLocation("a", 1_000 * number, 900) for number in range(50)]
     archive = Counted()
     ahead = ReadAhead(archive)
     ahead.expect(near)
     for place in near:
         b"".join(ahead.chunks(place))
-    assert archive.reads == [WarcPlace("a", 0, 49_900)]
+    assert archive.reads == [WarcLocation("a", 0, 49_900)]
     broken = ReadAhead(Counted(near[7]))
     broken.expect(near)
     for place in near:

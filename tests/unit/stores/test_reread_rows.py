@@ -10,7 +10,7 @@ import pytest
 from tests.metadata import at, row
 from webcrawl.errors import ConfigurationError
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.reread_rows import READ_FIELDS, RereadRows, Text, sql_condition
+from webcrawl.stores.reread_rows import READ_FIELDS, ComparedText, RereadRows, sql_condition
 from webcrawl.stores.selection import of_type
 
 A, B, C, D, E = (f"https://example.org/{name}" for name in "abcde")
@@ -35,9 +35,9 @@ def rows(uri: str, metadata: Metadata) -> Iterator[RereadRows]:
 
 def test_archived_pages_of_a_crawl_are_chosen_in_the_order_of_the_archive(rows: RereadRows) -> None:
     assert rows.crawls() == ["news", "other"]
-    assert [tuple(place) for place in rows.places([])] == [(B, "f", 10), (A, "f", 20)]
+    assert [tuple(place) for place in rows.locations([])] == [(B, "f", 10), (A, "f", 20)]
     assert rows.count([]) == {"pages": 2, "not_archived": 1, "no_response": 1}
-    assert [place.url for place in rows.places([of_type("text/*")])] == [A]
+    assert [place.url for place in rows.locations([of_type("text/*")])] == [A]
     nothing = {"pages": 0, "not_archived": 0, "no_response": 0}
     conditions = {
         "title = 'it''s 100%: a' -- :x": [A],
@@ -46,7 +46,7 @@ def test_archived_pages_of_a_crawl_are_chosen_in_the_order_of_the_archive(rows: 
         "warc_offset < 15 OR title IS NULL": [B],
     }
     for sql, urls in conditions.items():
-        assert [place.url for place in rows.places([sql_condition(sql)])] == urls, sql
+        assert [place.url for place in rows.locations([sql_condition(sql)])] == urls, sql
     assert rows.count([sql_condition("status = 404")]) == nothing
 
 
@@ -90,7 +90,11 @@ def test_texts_are_listed_in_the_order_of_fetching_and_marked(rows: RereadRows, 
     put(C, 4, None, duplicate_kind="near", duplicate_of=A)
     put(D, 2, 1, duplicate_kind="exact", duplicate_of=A)
     put("https://example.org/f", 1, 1, soft_404=True)
-    assert list(rows.texts()) == [Text(B, 1, A), Text(C, None, A), Text(A, 2**63, None)]
+    assert list(rows.texts()) == [
+        ComparedText(B, 1, A),
+        ComparedText(C, None, A),
+        ComparedText(A, 2**63, None),
+    ]
     rows.mark({B: None, A: B, "https://example.org/gone": B})
     found = metadata.get_many([A, B, C])
     assert {url: (one["duplicate_kind"], one["duplicate_of"]) for url, one in found.items()} == {

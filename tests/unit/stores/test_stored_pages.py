@@ -28,7 +28,7 @@ from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.folder_archive import FolderArchive
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.stored_pages import StoredPages
-from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.files import WarcLocation
 from webcrawl.urls.canonical import Canonicalizer
 
 HOME = "http://www.example.org/"
@@ -52,7 +52,7 @@ class Crawl:
         mime_type: str = "text/html",
         at: datetime = NOW,
         **more: Any,
-    ) -> WarcPlace:
+    ) -> WarcLocation:
         """Stores a page; as an HTTP exchange if `headers` is not empty."""
         of_http = replace(exchange(path, payload, headers), fetched_at=at)
         bare = replace(of_http, request_head=b"", response_head=b"", mime_type=mime_type)
@@ -112,7 +112,7 @@ def test_body_is_decoded_and_cut_as_on_fetch(
 @pytest.mark.parametrize("moved", [(1, 0), (0, -20), (100_000, 0)])
 def test_damaged_record_raises_a_store_error(crawl: Crawl, moved: tuple[int, int]) -> None:
     place = crawl.put("", PAGE[:1_000], b"A: b\r\n")
-    wrong = WarcPlace(place.file, place.offset + moved[0], place.length + moved[1])
+    wrong = WarcLocation(place.file, place.offset + moved[0], place.length + moved[1])
     with pytest.raises(StoreError, match=rf"{place.file} at byte {wrong.offset}: "):
         Bodies(crawl.archive, crawl.fetch).read(wrong)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.errors import StoreError, StoreUnavailable
-from webcrawl.stores.tables.journal import Journal, Reading
+from webcrawl.stores.tables.journal import Journal, JournalReader
 
 ENTRIES = [b"", b"one\n", bytes(range(256)) * 3]
 
@@ -28,7 +28,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[int]]
 
 
 def read(data: bytes) -> tuple[list[bytes], int]:
-    reading = Reading(io.BytesIO(data))
+    reading = JournalReader(io.BytesIO(data))
     return list(reading), reading.damaged
 
 

@@ -26,7 +26,7 @@ from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import StoreError
 from webcrawl.stores.warc.cdxj import surt
-from webcrawl.stores.warc.files import WarcPlace, read_record
+from webcrawl.stores.warc.files import WarcLocation, read_record
 from webcrawl.stores.warc.reading import has_body, http_field, parse
 from webcrawl.stores.warc.records import record_id
 from webcrawl.stores.warc.repair import repair
@@ -273,7 +273,7 @@ def test_files_roll_over_and_are_indexed(tmp_path: Path) -> None:
         entry = json.loads(facts)
         assert (entry["mime"], entry["status"]) == ("text/html", "200")
         assert key == "org,example)/" + entry["url"][-1]
-        found[entry["url"]] = WarcPlace(entry["filename"], int(entry["offset"]), int(entry["length"]))
+        found[entry["url"]] = WarcLocation(entry["filename"], int(entry["offset"]), int(entry["length"]))
     assert found == {
         f"http://www.example.org/{n}": place for n, place in zip((3, 1, 2, 0), places, strict=True)
     }

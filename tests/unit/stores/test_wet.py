@@ -13,8 +13,7 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.unit.warcs import NOW, check, exchange, warcs
 from webcrawl.documents.language_codes import iso_639_3
 from webcrawl.page import Page
-from webcrawl.stores.folder_archive import FolderArchive
-from webcrawl.stores.warc.conversions import append_texts
+from webcrawl.stores.folder_archive import FolderArchive, append_texts
 from webcrawl.stores.warc.files import OPEN, WET
 from webcrawl.stores.warc.reading import members
 from webcrawl.stores.warc.repair import repair

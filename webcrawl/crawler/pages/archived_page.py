@@ -10,8 +10,8 @@ from webcrawl.crawler.pages.stored_texts import StoredTexts, Text
 from webcrawl.errors import StoreError, UnreadableDocument
 from webcrawl.stores.archive import archive_to_read
 from webcrawl.stores.bodies import Bodies
-from webcrawl.stores.locations import Row, own_place, place_of, place_with_body
-from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.locations import Row, location_of, location_with_body, own_location
+from webcrawl.stores.warc.files import WarcLocation
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -38,13 +38,13 @@ class ArchivedPage:
 
     def http_head(self) -> list[str]:
         """The lines of the archived HTTP response head, the status line first."""
-        record = self._bodies.head(self._archived(own_place(self.row)))
+        record = self._bodies.head(self._archived(own_location(self.row)))
         return record.http_head.decode("latin-1").strip().split("\r\n")
 
     def body(self) -> ArchivedBody:
         """The body; of a duplicate, that of the first page."""
-        own = self._archived(place_of(self.row, self._metadata.get))
-        place = place_with_body(own, self._bodies.head, self._metadata.history)
+        own = self._archived(location_of(self.row, self._metadata.get))
+        place = location_with_body(own, self._bodies.head, self._metadata.history)
         if place is None:
             raise StoreError(
                 f"the body of {self.row['url']} is not in the archive: the page is a duplicate of "
@@ -68,7 +68,7 @@ class ArchivedPage:
             raise StoreError(f"{self.row['url']} ({document.mime_type}) has no {kind}")
         return found
 
-    def _archived(self, place: WarcPlace | None) -> WarcPlace:
+    def _archived(self, place: WarcLocation | None) -> WarcLocation:
         if place is None:
             raise StoreError(f"{self.row['url']} is not in the archive")
         return place

@@ -19,7 +19,7 @@ from webcrawl.documents.html.text import lines_of
 from webcrawl.errors import StoreError, StoreUnavailable, UnreadableDocument
 from webcrawl.stores.archive import archive_to_read
 from webcrawl.stores.bodies import Bodies
-from webcrawl.stores.locations import Row, place_of, place_with_body
+from webcrawl.stores.locations import Row, location_of, location_with_body
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -60,9 +60,9 @@ class StoredTexts:
 
         May take long. Raises StoreError for a record that is missing or damaged.
         """
-        place = place_of(row, self._metadata.get)
+        place = location_of(row, self._metadata.get)
         if place is not None:
-            place = place_with_body(place, self._bodies.head, self._metadata.history)
+            place = location_with_body(place, self._bodies.head, self._metadata.history)
         if place is None:
             return None
         return Document(self._bodies.read(place)[1], row["mime_type"] or "", row["charset"], row["url"])

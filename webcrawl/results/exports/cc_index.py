@@ -14,7 +14,7 @@ from publicsuffixlist import PublicSuffixList
 
 from webcrawl.documents.language_codes import iso_639_3
 from webcrawl.errors import StoreError
-from webcrawl.stores.locations import Row, place_of
+from webcrawl.stores.locations import Row, location_of
 from webcrawl.stores.warc.cdxj import surt
 from webcrawl.urls.canonical import authority, hostname, is_address, split
 
@@ -56,7 +56,7 @@ def index_rows(rows: Iterable[Row], get: Callable[[str], Row | None]) -> Iterato
     which the table cannot have.
     """
     for row in rows:
-        place = place_of(row, get)
+        place = location_of(row, get)
         if place is None or row["status"] is None:
             continue
         if max(place.offset, place.length) > _LARGEST:

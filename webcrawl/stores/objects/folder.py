@@ -76,8 +76,8 @@ class FolderStore(ObjectStore):
 
     def objects(self, prefix: str = "") -> Iterator[StoredObject]:
         for parent, folders, files in os.walk(self.folder / prefix.rpartition("/")[0]):
-            folders[:] = [one for one in folders if not one.startswith(_WORKSPACE)]
-            for path in (Path(parent, one) for one in files if not one.endswith(_UNFINISHED)):
+            folders[:] = [name for name in folders if not name.startswith(_WORKSPACE)]
+            for path in (Path(parent, file) for file in files if not file.endswith(_UNFINISHED)):
                 name = path.relative_to(self.folder).as_posix()
                 if name.startswith(prefix):
                     with suppress(FileNotFoundError):  # deleted meanwhile

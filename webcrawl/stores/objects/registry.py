@@ -54,9 +54,9 @@ def object_location(text: str) -> tuple[str, str]:
 def _class(path: str) -> type[ObjectStore]:
     module, _, name = path.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name)
+        named = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(f"OBJECT_STORES: cannot import {path!r}: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, ObjectStore)):
+    if not (isinstance(named, type) and issubclass(named, ObjectStore)):
         raise ConfigurationError(f"OBJECT_STORES: {path!r} is not a subclass of ObjectStore")
-    return found
+    return named

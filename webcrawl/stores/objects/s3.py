@@ -117,15 +117,15 @@ class S3Store(ObjectStore):
 
     def size(self, name: str) -> int | None:
         with self._naming(name):
-            found = self._head(name)
-        return None if found is None else int(found["ContentLength"])
+            head = self._head(name)
+        return None if head is None else int(head["ContentLength"])
 
     def objects(self, prefix: str = "") -> Iterator[StoredObject]:
         with self._naming(prefix):
             pages = self._client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
-                for found in page.get("Contents", ()):
-                    yield StoredObject(found["Key"].removeprefix(self._prefix), int(found["Size"]))
+                for facts in page.get("Contents", ()):
+                    yield StoredObject(facts["Key"].removeprefix(self._prefix), int(facts["Size"]))
 
     def delete(self, name: str) -> None:
         with self._naming(name):
@@ -164,12 +164,12 @@ class S3Store(ObjectStore):
 
     def _has(self, name: str, path: Path, part: int) -> bool:
         """Whether the object has the bytes of the file, by its checksum, else by its ETag, else by reading it."""
-        found = self._head(name)
-        if found is None or found["ContentLength"] != path.stat().st_size:
+        head = self._head(name)
+        if head is None or head["ContentLength"] != path.stat().st_size:
             return False
-        if checksum := found.get("ChecksumSHA256"):
+        if checksum := head.get("ChecksumSHA256"):
             return bool(checksum == _checksum(path, part))
-        if found["ETag"].strip('"') == _etag(path, part):
+        if head["ETag"].strip('"') == _etag(path, part):
             return True
         # with server-side encryption the ETag is not an MD5
         body = self._client.get_object(Bucket=self._bucket, Key=self._prefix + name)["Body"]
@@ -181,10 +181,10 @@ class S3Store(ObjectStore):
         key = self._prefix + name
         try:
             begun = self._client.list_multipart_uploads(Bucket=self._bucket, Prefix=key).get("Uploads", ())
-            for one in begun:
-                if one["Key"] == key:
+            for upload in begun:
+                if upload["Key"] == key:
                     self._client.abort_multipart_upload(
-                        Bucket=self._bucket, Key=key, UploadId=one["UploadId"]
+                        Bucket=self._bucket, Key=key, UploadId=upload["UploadId"]
                     )
         except ClientError as error:  # the policy forbids it, or the server does not support it
             logger.info("cannot abort unfinished uploads of %s: %s", self.uri(name), error)
@@ -192,14 +192,14 @@ class S3Store(ObjectStore):
     def _head(self, name: str) -> dict[str, Any] | None:
         """Returns the metadata of an object; None if it does not exist."""
         try:
-            found = self._client.head_object(
+            head = self._client.head_object(
                 Bucket=self._bucket, Key=self._prefix + name, ChecksumMode="ENABLED"
             )
         except ClientError as error:
             if _status(error) == 404:
                 return None
             raise
-        return dict(found)
+        return dict(head)
 
 
 def _status(error: ClientError) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -78,8 +80,8 @@ class ObjectStore(ABC):
 
     def delete_folder(self, name: str) -> None:
         """Delete all objects whose names begin with `name` and a slash."""
-        for found in list(self.objects(f"{name}/")):
-            self.delete(found.name)
+        for stored in list(self.objects(f"{name}/")):
+            self.delete(stored.name)
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
@@ -110,3 +112,32 @@ class ObjectStore(ABC):
             offset += len(chunk)
             if len(chunk) < _CHUNK:
                 return
+
+
+class ObjectFile(io.RawIOBase):
+    """An object, of which only the parts that are read are fetched; raises StoreError."""
+
+    def __init__(self, store: ObjectStore, name: str, size: int) -> None:
+        self._store, self._name, self._size = store, name, size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        self._at = start + offset
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(self._size - self._at, 0)
+        wanted = left if size is None or size < 0 else min(size, left)
+        data = self._store.read(self._name, self._at, wanted) if wanted else b""
+        self._at += len(data)
+        return data

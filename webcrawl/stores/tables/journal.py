@@ -1,4 +1,9 @@
-"""The journal of a table: rows in the order in which they were stored, until they become Parquet.
+"""The files of a table in a folder: Parquet files, and journals of rows that are not Parquet yet.
+
+    broad-20260203040506789-00001-4711-worker.parquet     finished: crawl, time, serial, process, machine
+    _broad-20260203050506790-00002-4711-worker.journal    being written, or left by a killed process
+
+Programs that read a folder as one table leave out names that begin with "_".
 
 A Parquet file can be read only when its end is written, so rows that must survive a kill are appended here first. An
 entry is its length, the xxh3 of its bytes, and the bytes.
@@ -9,14 +14,15 @@ from __future__ import annotations
 import os
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 from xxhash import xxh3_64_intdigest
 
-from webcrawl.documents.disk import failure
-from webcrawl.stores.file_lock import try_lock
+from webcrawl.documents.disk import failure, flush
+from webcrawl.errors import StoreError
+from webcrawl.stores.file_lock import locked, try_lock
 
 _HEAD = struct.Struct("<IQ")
 _MOST_BYTES = 1 << 28
@@ -26,7 +32,7 @@ _MOST_BYTES = 1 << 28
 class Journal:
     """A new journal, locked (flock) while it is open.
 
-    Methods raise StoreError with its path, StoreUnavailable when the disk is full. `is_broken`: it takes nothing more.
+    Methods raise StoreError with its path, StoreUnavailable when the disk is full. `is_broken`: no more can be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,12 +44,12 @@ class Journal:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise failure("create", path, error) from error
-        # another process may take it for an abandoned one in between, and deletes it because it is empty
+        # meanwhile another process may take it for an abandoned journal, and delete it because it is empty
         self.is_ours = try_lock(self._fd, path)
 
     def write(self, entries: Sequence[bytes]) -> None:
         """Appends all entries or none. They are in the kernel then: a killed process loses none of them."""
-        data = b"".join([_HEAD.pack(len(one), xxh3_64_intdigest(one)) + one for one in entries])
+        data = b"".join([_HEAD.pack(len(entry), xxh3_64_intdigest(entry)) + entry for entry in entries])
         rest = memoryview(data)
         try:
             while rest:
@@ -67,7 +73,7 @@ class Journal:
             os.close(self._fd)
 
 
-class Reading:
+class JournalReader:
     """Reads the entries of a journal. `damaged` counts those that were skipped, when all are read.
 
     The last entry may be incomplete, because its writer was killed; that is no damage.
@@ -90,3 +96,53 @@ class Reading:
                 yield data
             else:
                 self.damaged += 1
+
+
+SUFFIX = ".parquet"
+Make: TypeAlias = Callable[[Path, Path], bool]
+"""Makes a Parquet file, the second path, of a journal; returns False, and makes none, if the journal has no rows."""
+
+_HIDDEN, _JOURNAL, _OPEN = "_", ".journal", ".open"
+
+
+def journal_path(folder: Path, name: str) -> Path:
+    """Returns the path of the journal that becomes the Parquet file `name`."""
+    return folder / f"{_HIDDEN}{name}{_JOURNAL}"
+
+
+def journals(folder: Path) -> list[Path]:
+    """Returns the journals in a folder, by name."""
+    return sorted(folder.glob(f"{_HIDDEN}*{_JOURNAL}"))
+
+
+def finish_journals(folder: Path, make: Make) -> None:
+    """Makes Parquet of the journals that no living process writes to, and deletes them.
+
+    A journal that cannot be finished stays, and the others are finished. Then the last error is raised: StoreError, or
+    StoreUnavailable when the disk is full. Several processes may call this at any time.
+    """
+    error: StoreError | None = None
+    for path in journals(folder):
+        try:
+            with locked(path) as fd:
+                if fd is not None:
+                    _finish(path, make)
+        except OSError as problem:
+            error = failure("make Parquet of", path, problem)
+    if error is not None:
+        raise error
+
+
+def _finish(path: Path, make: Make) -> None:
+    """Makes the Parquet file of a journal, under the same name whenever it is made.
+
+    The journal is deleted last, so after a crash at any point the file is made again or is complete.
+    """
+    final = path.with_name(path.name.removeprefix(_HIDDEN).removesuffix(_JOURNAL) + SUFFIX)
+    if not final.exists():
+        unfinished = path.with_name(_HIDDEN + final.name + _OPEN)
+        if make(path, unfinished):
+            flush(unfinished)
+            unfinished.rename(final)
+            flush(path.parent)
+    path.unlink()

@@ -15,8 +15,7 @@ from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.spooled_archive import CLOSE_SECONDS
-from webcrawl.stores.tables.files import SUFFIX, Make, finish_journals, journal_path
-from webcrawl.stores.tables.journal import Journal
+from webcrawl.stores.tables.journal import SUFFIX, Journal, Make, finish_journals, journal_path
 from webcrawl.stores.uploads import Uploads
 from webcrawl.stores.warc.files import unique_name
 
@@ -26,7 +25,7 @@ _LOOK_SECONDS = 1.0
 _FINISH_SECONDS = 60.0
 
 
-class Table(NamedTuple):
+class TableFormat(NamedTuple):
     """What the rows of a table are called in messages, and how its Parquet files are made of journals."""
 
     what: str
@@ -46,7 +45,7 @@ class TableStore:
         self,
         folder: Path,
         crawl: str,
-        table: Table,
+        table: TableFormat,
         *,
         roll_bytes: int,
         roll_seconds: float = 0,
@@ -155,7 +154,7 @@ class TableStore:
             )
 
 
-def table_place(config: StoreConfig, uri: str) -> tuple[Path, dict[str, Any]]:
+def table_location(config: StoreConfig, uri: str) -> tuple[Path, dict[str, Any]]:
     """Returns the folder and the options of a table at a URI below STORE_URI; raises StoreError."""
     store = open_store(uri, "STORE_URI", config.object_stores)
     options: dict[str, Any] = {"roll_seconds": config.roll_seconds}

@@ -17,8 +17,8 @@ from webcrawl.config.libraries import arrow_library
 from webcrawl.documents.many_lines import lines_of_many
 from webcrawl.documents.values import clean
 from webcrawl.page import Page
-from webcrawl.stores.tables.journal import Reading
-from webcrawl.stores.tables.store import Table, TableStore, table_place
+from webcrawl.stores.tables.journal import JournalReader
+from webcrawl.stores.tables.store import TableFormat, TableStore, table_location
 from webcrawl.stores.warc.files import prefix_of
 
 logger = logging.getLogger(__name__)
@@ -48,15 +48,17 @@ class TextTable:
     def __init__(self, folder: Path, crawl: str, *, roll_bytes: int = ROLL_BYTES, **options: Any) -> None:
         pyarrow()
         self._crawl = prefix_of(crawl)
-        self._table = TableStore(folder, crawl, Table("texts", make_table), roll_bytes=roll_bytes, **options)
+        self._table = TableStore(
+            folder, crawl, TableFormat("texts", make_table), roll_bytes=roll_bytes, **options
+        )
 
     def write(self, pages: Sequence[Page]) -> None:
         """Appends the text of those pages that have text, all or none.
 
         Raises StoreError, StoreUnavailable when there is no room.
         """
-        packed = [_packed(some, self._crawl) for some in _batches(pages)]
-        self._table.write([one for one in packed if one is not None])
+        packed = [_packed(batch, self._crawl) for batch in _batches(pages)]
+        self._table.write([batch for batch in packed if batch is not None])
 
     def close(self) -> None:
         """See `TableStore.close`."""
@@ -66,7 +68,7 @@ class TextTable:
 def open_text_table(config: StoreConfig, crawl: str) -> TextTable:
     """Returns the table of a crawl; raises StoreError when it cannot be used, LibraryMissing without pyarrow."""
     pyarrow()
-    folder, options = table_place(config, config.tables)
+    folder, options = table_location(config, config.tables)
     return TextTable(folder, crawl, roll_bytes=min(config.roll_bytes, ROLL_BYTES), **options)
 
 
@@ -77,7 +79,7 @@ def make_table(journal: Path, path: Path) -> bool:
     options = {"compression": "zstd", "use_dictionary": list(_REPEATED)}
     with arrow.parquet.ParquetWriter(path, _schema(), **options) as writer:
         for group in _groups(journal):
-            writer.write_table(arrow.Table.from_batches(group))
+            writer.write_table(arrow.TableFormat.from_batches(group))
             has_rows = True
     if not has_rows:
         path.unlink()
@@ -146,7 +148,7 @@ def _groups(journal: Path) -> Iterator[list[Any]]:
     arrow, damaged = pyarrow(), 0
     group, size = list[Any](), 0
     with journal.open("rb") as file:
-        reading = Reading(file)
+        reading = JournalReader(file)
         for data in reading:
             try:
                 group.append(arrow.ipc.read_record_batch(arrow.py_buffer(data), _schema()))

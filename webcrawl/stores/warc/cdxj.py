@@ -87,7 +87,7 @@ def _path(path: str) -> str:
 
 def _sorted(query: str) -> str:
     query = _without(_SESSIONS, _escaped(query))
-    return "&".join(sorted(query.lower().split("&"), key=lambda one: one.split("=", 1)))
+    return "&".join(sorted(query.lower().split("&"), key=lambda parameter: parameter.split("=", 1)))
 
 
 def _without(sessions: Iterable[re.Pattern[str]], text: str) -> str:
@@ -104,7 +104,7 @@ def _escaped(text: str) -> str:
     data = text.encode("utf-8", "replace")
     while (plain := unquote_to_bytes(data)) != data:
         data = plain
-    return "".join(chr(one) if 0x20 < one < 0x7F and one not in b"#%" else f"%{one:02X}" for one in data)
+    return "".join(chr(byte) if 0x20 < byte < 0x7F and byte not in b"#%" else f"%{byte:02X}" for byte in data)
 
 
 def _status(http_head: bytes) -> str:

@@ -31,7 +31,7 @@ _NAME = re.compile(r"(.*?)-\d{17}-\d{5,}-\d+-")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 
 
-class WarcPlace(NamedTuple):
+class WarcLocation(NamedTuple):
     """Where a record is: the name of the file without `.open`, and offset and length of its gzip member in bytes."""
 
     file: str

@@ -138,6 +138,6 @@ def _head(start: bytes, contents: Iterator[bytes]) -> tuple[bytes, bytes]:
 def _first(size: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The first `size` bytes. Reads the rest as well, to detect damage."""
     for piece in pieces:
-        if found := piece[: max(size, 0)]:
-            yield found
+        if kept := piece[: max(size, 0)]:
+            yield kept
         size -= len(piece)

@@ -20,7 +20,7 @@ def repair(folder: Path) -> list[Path]:
     complete member. Skips files that a living writer has locked. Several processes may call this at any time.
     """
     repaired: list[Path] = []
-    for path in sorted(one for suffix in RECORDS for one in folder.glob(f"*{suffix}{OPEN}")):
+    for path in sorted(path for suffix in RECORDS for path in folder.glob(f"*{suffix}{OPEN}")):
         try:
             with locked(path) as fd:
                 if fd is not None and _mend(fd, path):

@@ -25,7 +25,7 @@ import xxhash
 
 from webcrawl.errors import StoreError
 from webcrawl.stores.warc.cdxj import REVISIT
-from webcrawl.stores.warc.files import StoredFile, WarcPlace
+from webcrawl.stores.warc.files import StoredFile, WarcLocation
 
 VERSION = "1.1.1"
 _CHUNK = 4 * 1024 * 1024
@@ -41,7 +41,7 @@ class Capture(NamedTuple):
     url: str
     timestamp: str
     mime_type: str
-    place: WarcPlace
+    location: WarcLocation
 
 
 class Contents(NamedTuple):
@@ -147,9 +147,14 @@ class _Index:
             stream = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
             data = stream.compress(b"".join(block)) + stream.flush()
             digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-            place = {"offset": offset, "length": len(data), "digest": digest, "filename": "index.cdx.gz"}
+            block_facts = {
+                "offset": offset,
+                "length": len(data),
+                "digest": digest,
+                "filename": "index.cdx.gz",
+            }
             first = block[0].partition(b"{")[0].strip()
-            self.blocks.append(b"%s %s\n" % (first, json.dumps(place).encode()))
+            self.blocks.append(b"%s %s\n" % (first, json.dumps(block_facts).encode()))
             offset += len(data)
             yield data
 
@@ -165,7 +170,7 @@ class _Pages:
         """Yield the same lines; write those that are pages."""
         write(json.dumps(_PAGES_HEADER).encode() + b"\n")
         for batch in _batched(lines, _PAGES):
-            captures = [found for line in batch if (found := _capture(line))]
+            captures = [capture for line in batch if (capture := _capture(line))]
             for capture, facts in zip(captures, self._describe(captures), strict=True):
                 if facts is not None:
                     moment = datetime.strptime(capture.timestamp, "%Y%m%d%H%M%S")
@@ -201,8 +206,8 @@ def _capture(line: bytes) -> Capture | None:
     found = json.loads(facts)
     if found["status"] != "200":
         return None
-    place = WarcPlace(found["filename"], int(found["offset"]), int(found["length"]))
-    return Capture(found["url"], timestamp.decode(), found["mime"], place)
+    location = WarcLocation(found["filename"], int(found["offset"]), int(found["length"]))
+    return Capture(found["url"], timestamp.decode(), found["mime"], location)
 
 
 def _lines(index: StoredFile) -> Iterator[bytes]:

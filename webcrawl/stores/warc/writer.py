@@ -20,7 +20,7 @@ from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import StoreError
 from webcrawl.stores.file_lock import try_lock
 from webcrawl.stores.warc import cdxj
-from webcrawl.stores.warc.files import OPEN, WARC, WarcPlace, unique_name
+from webcrawl.stores.warc.files import OPEN, WARC, WarcLocation, unique_name
 from webcrawl.stores.warc.reading import StoredRecord
 from webcrawl.stores.warc.records import (
     Record,
@@ -98,8 +98,8 @@ class WarcWriter:
 
     def write(
         self, exchange: Exchange, facts: Mapping[str, str] | None = None, identity: str | None = None
-    ) -> WarcPlace:
-        """Append a response, its request, and `facts` as a metadata record. Returns the place of the response.
+    ) -> WarcLocation:
+        """Append a response, its request, and `facts` as a metadata record. Returns the location of the response.
 
         A document fetched without HTTP becomes a resource record without a request. `identity` is the ID of its record,
         by default a new one.
@@ -117,7 +117,7 @@ class WarcWriter:
         refers_to_url: str,
         refers_to_date: datetime,
         facts: Mapping[str, str] | None = None,
-    ) -> WarcPlace:
+    ) -> WarcLocation:
         """Append a response without its payload, which was archived for `refers_to_url` at `refers_to_date`."""
         self._ensure_open()
         record = revisit_record(exchange, self._warcinfo_id, refers_to_url, refers_to_date)
@@ -130,7 +130,7 @@ class WarcWriter:
         refers_to_date: datetime,
         digest: str,
         facts: Mapping[str, str] | None = None,
-    ) -> WarcPlace:
+    ) -> WarcLocation:
         """Append a 304. The payload of this digest was archived for `refers_to_url` at `refers_to_date`."""
         self._ensure_open()
         record = unmodified_record(exchange, self._warcinfo_id, refers_to_url, refers_to_date, digest)
@@ -138,18 +138,18 @@ class WarcWriter:
 
     def write_conversions(
         self, exchange: Exchange, refers_to: str, texts: Mapping[str, bytes], language: str | None
-    ) -> WarcPlace:
-        """Append the texts that were made of a response, by MIME type. Returns the place of the first one.
+    ) -> WarcLocation:
+        """Append the texts that were made of a response, by MIME type. Returns the location of the first.
 
         `refers_to` is the ID of its record, `language` a code of ISO 639-3.
         """
         self._ensure_open()
         start = self._size + len(self._opening)
         about = exchange, self._warcinfo_id, refers_to
-        records = [conversion_record(*about, *one, language) for one in texts.items()]
+        records = [conversion_record(*about, mime_type, text, language) for mime_type, text in texts.items()]
         _, *lengths = self._append((self._opening,), *(record.member(_LEVEL) for record in records))
         self._opening = b""
-        return WarcPlace(self._name, start, lengths[0])
+        return WarcLocation(self._name, start, lengths[0])
 
     def close_old(self) -> None:
         """Finish the current file if it is `roll_seconds` old, even when nothing more is written."""
@@ -205,7 +205,9 @@ class WarcWriter:
         self._serial += 1
         return unique_name(prefix, self._serial) + suffix
 
-    def _write_group(self, exchange: Exchange, answer: Record, facts: Mapping[str, str] | None) -> WarcPlace:
+    def _write_group(
+        self, exchange: Exchange, answer: Record, facts: Mapping[str, str] | None
+    ) -> WarcLocation:
         """Append all records of a fetch at once, the response first: after a crash it is the one worth keeping."""
         about = (exchange, self._warcinfo_id, answer.fields["WARC-Record-ID"])
         others = [request_record(*about)] if exchange.request_head else []
@@ -213,13 +215,13 @@ class WarcWriter:
         start = self._size + len(self._opening)
         member = answer.member(_LEVEL, is_compressed=is_compressed(exchange.payload))
         lengths = self._append((self._opening,), member, *(record.member(_LEVEL) for record in others))
-        place = WarcPlace(self._name, start, lengths[1])
+        location = WarcLocation(self._name, start, lengths[1])
         self._opening = b""
         http_head = answer.block[0] if isinstance(answer.block[0], bytes) else b""
-        line = cdxj.line(StoredRecord(answer.fields, http_head, b""), *place)
+        line = cdxj.line(StoredRecord(answer.fields, http_head, b""), *location)
         if line is not None:
             self._index.append(line)
-        return place
+        return location
 
     def _append(self, *members: Iterable[bytes]) -> list[int]:
         """Write members at the end, all or none, in large chunks; returns the length of each."""

@@ -17,9 +17,9 @@ from webcrawl.documents.values import printable
 from webcrawl.errors import LibraryMissing, NotFound, StoreError
 from webcrawl.frontier.url_state import URLState, url_state
 from webcrawl.opened import OpenedCrawl
-from webcrawl.stores.clusters import Cluster, clusters
+from webcrawl.stores.clusters import DuplicateCluster, clusters
 from webcrawl.stores.locations import Row
-from webcrawl.stores.metadata import Fetch, Metadata
+from webcrawl.stores.metadata import Metadata, StoredFetch
 from webcrawl.urls.canonical import normalize, split
 from webcrawl.urls.seeds import seed_url
 from webcrawl.web.archived_response import archived_response
@@ -40,9 +40,9 @@ class _Stored:
     """What the stores have of a URL. `first`: the page that it is a copy of; `copies`: pages of its host like it."""
 
     row: Row
-    history: list[Fetch]
+    history: list[StoredFetch]
     first: Row | None
-    copies: Cluster | None
+    copies: DuplicateCluster | None
     chain: list[str]
 
 

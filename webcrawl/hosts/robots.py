@@ -1,7 +1,7 @@
 """robots.txt as of RFC 9309.
 
-Protego matches the rules, except those of a large file (`webcrawl.hosts.large_robots`). Where it is more lenient than
-the RFC, the text is normalized before it parses it: only CR and LF end a line, octets outside ASCII are compared
+`webcrawl.hosts.robots_rules` matches the rules as Protego does. Where that is more lenient than the RFC, the text is
+normalized before: only CR and LF end a line, octets outside ASCII are compared
 percent-encoded, a user-agent line names a whole product token, and unknown records are ignored.
 """
 
@@ -16,10 +16,9 @@ from typing import Literal, Self, get_args
 from urllib.parse import urljoin, urlsplit
 
 import msgpack
-from protego import Protego
 
 from webcrawl.errors import StoreError
-from webcrawl.hosts.large_robots import LargeRobots, deciding_line
+from webcrawl.hosts.robots_rules import RobotsRules, deciding_line
 
 Verdict = Literal["parsed", "allow-all", "disallow-all"]
 
@@ -27,7 +26,7 @@ MAX_BYTES = 500 * 1024
 """How much of a robots.txt is read: the minimum of RFC 9309 section 2.5, and Google's maximum."""
 
 LARGE = 32 * 1024
-"""Characters above which rules are not given to Protego; it takes 0.2 us a character, and a URL up to 1 ms."""
+"""Characters above which rules are read in a thread."""
 
 TTL = 24 * 3600.0
 """How long a policy may be used, in seconds; RFC 9309 section 2.4 allows a day."""
@@ -37,7 +36,7 @@ TTL_UNREACHABLE = 300.0
 
 _FORMAT = 1
 TOKEN = r"[A-Za-z0-9_-]+"
-# Ends each product token given to Protego, which makes its prefix match ("web" matches "webcrawl") an exact match.
+# Ends each product token, so that a token is compared as a whole: for Protego, "web" would match "webcrawl".
 _END = "!"
 _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -122,8 +121,8 @@ class RobotsPolicy:
     @cached_property
     def sitemaps(self) -> tuple[str, ...]:
         """The absolute http(s) URLs of the Sitemap lines, each once, in order."""
-        found = dict.fromkeys(_joined(self.url, sitemap) for sitemap in self._parsed.sitemaps)
-        return tuple(url for url in found if url.startswith(("http://", "https://")))
+        urls = dict.fromkeys(_joined(self.url, sitemap) for sitemap in self._parsed.sitemaps)
+        return tuple(url for url in urls if url.startswith(("http://", "https://")))
 
     @property
     def is_large(self) -> bool:
@@ -137,8 +136,8 @@ class RobotsPolicy:
         return self
 
     @cached_property
-    def _parsed(self) -> Protego | LargeRobots:
-        return LargeRobots(self.rules) if self.is_large else Protego.parse(self.rules)
+    def _parsed(self) -> RobotsRules:
+        return RobotsRules(self.rules)
 
     def to_bytes(self) -> bytes:
         """Returns a compact form for a shared cache."""
@@ -163,7 +162,7 @@ class RobotsPolicy:
 
 
 def _normalized(body: bytes) -> str:
-    """Returns the known lines of a robots.txt as ASCII, in a form that Protego reads as the RFC does."""
+    """Returns the known lines of a robots.txt as ASCII, in a form in which Protego's rules are those of the RFC."""
     return "\n".join(filter(None, map(_normalized_line, _LINE_END.split(_decoded(body)))))
 
 

@@ -1,4 +1,4 @@
-"""Large robots.txt: the verdicts are Protego's, and reading and matching are bounded."""
+"""The rules of a robots.txt: the verdicts are Protego's, and reading and matching are bounded."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import example, given, strategies as st
 from protego import Protego
 
 from webcrawl.hosts.duty_cycle import DutyCycle
-from webcrawl.hosts.large_robots import MOST_CHECKS, LargeRobots, _Rules, deciding_line
 from webcrawl.hosts.robots import LARGE, MAX_BYTES, RobotsPolicy, _normalized
+from webcrawl.hosts.robots_rules import MOST_CHECKS, RobotsRules, _PatternIndex, deciding_line
 
 HOST = "http://example.org"
 AGENTS = ("webcrawl!", "another!")
@@ -60,23 +60,31 @@ lines = st.one_of(
 )
 
 
-@given(st.lists(lines, max_size=12), st.lists(paths, max_size=8))
-@example(["User-agent: *", "Disallow: /*a", "Allow: /a", "Disallow: /ab$"], ["a", "ab", "abc"])
-@example(["User-agent: *", "Sitemap: http://a/b", "User-agent: webcrawl", "Disallow: /"], [""])
-def test_verdicts_delays_and_sitemaps_are_protegos(robots: list[str], urls: list[str]) -> None:
+@given(st.lists(lines, max_size=12), st.lists(paths, max_size=8), st.booleans())
+@example(["User-agent: *", "Disallow: /*a", "Allow: /a", "Disallow: /ab$"], ["a", "ab", "abc"], True)
+@example(["User-agent: *", "Disallow: /*a", "Allow: /a", "Disallow: /ab$"], ["a", "ab", "abc"], False)
+@example(["User-agent: *", "Sitemap: http://a/b", "User-agent: webcrawl", "Disallow: /"], [""], False)
+def test_verdicts_delays_and_sitemaps_are_protegos(robots: list[str], urls: list[str], many: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if many:
+            patch.setattr("webcrawl.hosts.robots_rules._FEW", 0)
+        check_against_protego(robots, urls)
+
+
+def check_against_protego(robots: list[str], urls: list[str]) -> None:
     text = _normalized("\n".join(robots).encode())
-    protego, large = Protego.parse(text), LargeRobots(text)
+    protego, rules = Protego.parse(text), RobotsRules(text)
     for agent in AGENTS:
         for path in [*urls, "robots.txt"]:
             url = f"{HOST}/{path}".replace("é", "%C3%A9")
-            assert large.can_fetch(url, agent) == protego.can_fetch(url, agent), url
+            assert rules.can_fetch(url, agent) == protego.can_fetch(url, agent), url
             # without a line that decides, all is allowed; the folder of an allowed index.html is allowed too
             line = deciding_line(text, url, agent)
             if path != "robots.txt":
-                assert large.can_fetch(url, agent) == (not line or line.lower().startswith("allow")), line
-        assert large.crawl_delay(agent) == protego.crawl_delay(agent)
-        assert large.request_rate(agent) == protego.request_rate(agent)
-    assert large.sitemaps == list(protego.sitemaps)
+                assert rules.can_fetch(url, agent) == (not line or line.lower().startswith("allow")), line
+        assert rules.crawl_delay(agent) == protego.crawl_delay(agent)
+        assert rules.request_rate(agent) == protego.request_rate(agent)
+    assert rules.sitemaps == list(protego.sitemaps)
 
 
 def robots_of(patterns: list[str]) -> bytes:
@@ -112,10 +120,10 @@ def test_the_line_that_decides_is_told() -> None:
 def test_a_url_is_compared_with_few_of_many_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Protego compares it with all 25,000."""
     compared: list[str] = []
-    matches = "webcrawl.hosts.large_robots._matches"
+    matches = "webcrawl.hosts.robots_rules._matches"
     monkeypatch.setattr(matches, lambda pattern, path: compared.append(pattern))
     random.seed(1)
-    rules = _Rules([(False, f"/*{random.randrange(10**9)}*x") for _ in range(25_000)])
+    rules = _PatternIndex([(f"/*{random.randrange(10**9)}*x", False) for _ in range(25_000)])
     for number in range(20):
         assert rules.allow(f"/page/{random.randrange(10**9)}/{number}.html")
     assert len(compared) < 20 * 1_000
@@ -123,7 +131,7 @@ def test_a_url_is_compared_with_few_of_many_patterns(monkeypatch: pytest.MonkeyP
 
 def test_a_url_that_needs_too_many_comparisons_is_disallowed() -> None:
     patterns = ["/*" + "".join(letters) + "c" for letters in itertools.product("ab", repeat=14)]
-    rules = _Rules([(False, pattern) for pattern in patterns])
+    rules = _PatternIndex([(pattern, False) for pattern in patterns])
     assert len(patterns) > MOST_CHECKS
     assert rules.allow("/abcdefgh")
     assert not rules.allow("/" + "".join(random.Random(2).choices("ab", k=300)))
@@ -132,7 +140,7 @@ def test_a_url_that_needs_too_many_comparisons_is_disallowed() -> None:
 def test_a_prepared_file_sorts_no_rules_again(monkeypatch: pytest.MonkeyPatch) -> None:
     body = robots_of([f"/*{number:012}*" for number in range(3_000)])
     policy = RobotsPolicy.from_response(200, body, url=f"{HOST}/robots.txt").prepare("webcrawl")
-    monkeypatch.setattr("webcrawl.hosts.large_robots._Rules", None)
+    monkeypatch.setattr("webcrawl.hosts.robots_rules._PatternIndex", None)
     assert policy.is_large
     assert not policy.allows(f"{HOST}/a/000000000077/b", "webcrawl")
 

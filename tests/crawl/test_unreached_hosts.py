@@ -103,7 +103,6 @@ def test_hosts_that_accept_no_connection_hold_no_other_host_up(
             seeds(web),
             DNS_SERVERS=nameserver.address,
             DOWNLOAD_TIMEOUT=100,
-            FRONTIER_LEASE_HOSTS=100,
             **OPTIONS,
         )
         until(lambda: honest_pages(web) == len(HONEST) * (PAGES + 1), crawl)

@@ -23,7 +23,7 @@ from webcrawl.config import (
     slow_requests,
     spill_uri,
 )
-from webcrawl.config.start import FAMILIES, REMOVED
+from webcrawl.config.start import FAMILIES
 from webcrawl.errors import ConfigurationError
 
 
@@ -125,15 +125,6 @@ def test_settings_of_other_packages_are_not_misspellings() -> None:
     others = [name for name in (*vars(default_settings), *vars(scrapy_redis.defaults)) if name.isupper()]
     assert not [name for name in others if name.startswith(FAMILIES)]
     check(Settings({"URL_LAST_YEAR": 2020, "CRAWL_NOTES": "ours", "REDIS_URLS": []}))
-
-
-@pytest.mark.parametrize("name", REMOVED)
-def test_removed_setting_logs_a_warning_with_its_replacement(
-    name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert name not in DECLARED
-    check(Settings({name: 1}))
-    assert f"Remove the setting {name}, which has no effect: {REMOVED[name]}." in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, Protocol
 
 from webcrawl.config.declared import DECLARED
 from webcrawl.errors import ConfigurationError
-
-logger = logging.getLogger(__name__)
-
-_CONCURRENCY = "it follows from CONCURRENT_REQUESTS and DOWNLOAD_DELAY"
-_FIXED = "it is a constant now"
-REMOVED = {
-    "DOCUMENT_MEMORY": _FIXED,
-    "FRONTIER_LEASE_HOSTS": _CONCURRENCY,
-    "FRONTIER_LEASE_URLS": _CONCURRENCY,
-    "FRONTIER_LOW_LEVEL_SHARE": _FIXED,
-    "FRONTIER_RECENT_CACHE": _FIXED,
-    "MIME_PROCESSES": "it follows from the number of cores",
-    "POLITENESS_CONNECT_BACKOFF": "it is a sixth of POLITENESS_BACKOFF",
-    "POLITENESS_FORGIVE_AFTER": _FIXED,
-    "POLITENESS_JITTER": _FIXED,
-}
-"""Settings of earlier versions -> what replaces them."""
 
 FAMILIES = (
     "CRAWL_",
@@ -50,16 +32,11 @@ class SettingsMapping(Protocol):
 
 
 def check(settings: SettingsMapping) -> None:
-    """Raises ConfigurationError for a value that is not allowed, and for a name that is probably misspelt.
-
-    Logs a warning for each setting of an earlier version.
-    """
+    """Raises ConfigurationError for a value that is not allowed, and for a name that is probably misspelt."""
     for setting in DECLARED.values():
         setting.read(settings)
     for name in settings:
-        if name in REMOVED:
-            logger.warning("Remove the setting %s, which has no effect: %s.", name, REMOVED[name])
-        elif near := _declared_like(name):
+        if near := _declared_like(name):
             raise ConfigurationError(f"{name} is not a setting; did you mean {near}?")
 
 

@@ -39,15 +39,18 @@ async def test_a_crawl_begins_once(crawl_of: Crawls) -> None:
     assert not await crawl_of("w1", "another").begin()
 
 
-@pytest.mark.parametrize("found", [None, 1, FORMAT + 1])
+@pytest.mark.parametrize("version", [None, 1, FORMAT - 1, FORMAT + 1])
 async def test_data_of_another_version_is_refused_with_advice(
-    crawl_of: Crawls, valkey: Redis, found: int | None
+    crawl_of: Crawls, valkey: Redis, version: int | None
 ) -> None:
     await crawl_of("w1").begin()
     valkey.hdel("wc:{c:crawl}:info", "format")
-    if found is not None:
-        valkey.hset("wc:{c:crawl}:info", "format", found)
-    with pytest.raises(ConfigurationError, match=r"'crawl'.*version.*another CRAWL_ID.*SCHEDULER_FLUSH_ON"):
+    if version is not None:
+        valkey.hset("wc:{c:crawl}:info", "format", version)
+    name = f"format {version or 1}; .* has {FORMAT}"
+    with pytest.raises(
+        ConfigurationError, match=rf"'crawl'.*version.*{name}.*another CRAWL_ID.*SCHEDULER_FLUSH_ON"
+    ):
         await crawl_of("w2").begin()
     assert not await crawl_of("w2", "another").begin()
 

@@ -13,8 +13,7 @@ from redis import Redis
 from tests.frontier.contents import Contents
 from tests.frontier.pages import all_done, page, past, silence_over
 from tests.frontier.spilling import fetch as everything, serve, spilling
-from webcrawl.errors import ConfigurationError
-from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Settlement, level_of_priority
+from webcrawl.frontier import Candidate, Frontier, LeasedURL, Settlement, level_of_priority
 
 HOST = "http://a.test"
 
@@ -232,21 +231,3 @@ async def test_lower_levels_of_a_host_wait_for_a_better_one_in_the_store(
     await frontier.add([prioritised(99, 51)])
     (lease,) = await frontier.lease(1, 3)
     assert [url.path for url in lease.urls] == ["/99"]
-
-
-async def test_an_older_crawl_is_continued_and_a_newer_one_refused(frontier: Frontier, valkey: Redis) -> None:
-    """In format 3, a host's levels had turns in a hash; its entries and records are read as they are."""
-    record = Crawl(frontier.engine, frontier.keys, "w1")
-    await record.begin()
-    await frontier.add([page(f"{HOST}/a"), page(f"{HOST}/b", level=7)])
-    prefix, info = frontier.keys.queue(frontier.keys.shard(HOST))[0], frontier.keys.own("info")
-    valkey.hset(info, "format", 3)
-    valkey.hset(f"{prefix}turns", HOST, "500 7 100")
-    await record.begin()
-    assert valkey.hget(info, "format") == b"9" and not valkey.exists(f"{prefix}turns")
-    await frontier.add([prioritised(1, 9)])
-    (lease,) = await frontier.lease(1, 9)
-    assert [url.path for url in lease.urls] == ["/1", "/a", "/b"]
-    valkey.hset(info, "format", 10)
-    with pytest.raises(ConfigurationError, match="another data format"):
-        await record.begin()

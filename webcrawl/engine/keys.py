@@ -166,10 +166,6 @@ CRAWLS = "wc:crawls"
 FORMAT = 9
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
 
-READABLE_FORMATS = (3, 4, 5, 6, 7, 8, FORMAT)
-"""The formats that this version continues. In format 3 all levels are from 0 to 7, and those of a host have turns.
-Before 5, `due` has all due hosts; 6, each host has turns of its own; 7, `sunk` is empty; 8, none has a time."""
-
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SUM_BUCKETS = 4096
 _RECORDS = {"name": "name", "origin": "host"}

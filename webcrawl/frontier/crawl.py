@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from webcrawl.engine.client import Engine
-from webcrawl.engine.keys import CRAWLS, FORMAT, READABLE_FORMATS, Keys
+from webcrawl.engine.keys import CRAWLS, FORMAT, Keys
 from webcrawl.engine.scripts import script_call
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier.host_costs import HostCosts
@@ -42,33 +42,32 @@ class Crawl:
         looked for in the wrong shard; if one has another POLITENESS_UNIT, because they would not share a host's
         politeness; if the data has another format; and if the crawl was restored only in part.
         """
-        known = await self._check_info() if await self.exists() else None
-        if known is None:
+        if await self.exists():
+            await self._check_info()
+        else:
             # before the crawl is listed, so that a listed crawl always has its format
             about = ("format", FORMAT, *(("restoring", restoring) if restoring else ()))
             await self.engine.change(self.keys.own("info"), "HSET", *about)
         call = script_call("register_crawl", [CRAWLS], crawl=self.keys.crawl, layout=self.keys.layout)
         reply = await self.engine.run(call)
         _check_layout(self.keys, reply.crawl.decode(), self.keys.with_layout(reply.layout))
-        if known is not None and known != FORMAT:
-            await _continue_old(self.engine, self.keys)
         return not reply.new
 
-    async def _check_info(self) -> int:
-        """Returns the format of the crawl's data; raises ConfigurationError."""
-        found, restoring = await self.engine.client.hmget(self.keys.own("info"), "format", "restoring")
+    async def _check_info(self) -> None:
+        """Raises ConfigurationError if the crawl has another data format, or was restored only in part."""
+        version, restoring = await self.engine.client.hmget(self.keys.own("info"), "format", "restoring")
         if restoring:
             raise ConfigurationError(
                 f"crawl {self.keys.crawl!r} is only partly restored by {restoring.decode()}: wait until that is done, "
                 "or run scrapy restore again"
             )
-        if found not in [b"%d" % readable for readable in READABLE_FORMATS]:
-            version = "another" if found else "an older"
+        if version != b"%d" % FORMAT:
+            data_format = version.decode() if version else "1"
             raise ConfigurationError(
-                f"crawl {self.keys.crawl!r} was begun by {version} version of webcrawl, with another data format: "
-                "finish it with that version, choose another CRAWL_ID, or clear it with SCHEDULER_FLUSH_ON_START=True"
+                f"crawl {self.keys.crawl!r} was begun by another version of webcrawl, with data format {data_format}; "
+                f"this version has {FORMAT}: finish it with that version, choose another CRAWL_ID, or clear it with "
+                "SCHEDULER_FLUSH_ON_START=True"
             )
-        return int(found)
 
     async def restoring(self) -> bool:
         """Whether the crawl is being restored, or was restored only in part."""
@@ -176,10 +175,3 @@ def _check_layout(keys: Keys, crawl: str, begun: Keys) -> None:
         f"{was}. All crawls of an engine share each host's politeness, so set it to {value}, use another engine "
         "(DATA_DIR, REDIS_URL), or clear its crawls, each with SCHEDULER_FLUSH_ON_START"
     )
-
-
-async def _continue_old(engine: Engine, keys: Keys) -> None:
-    """Brings the data of an earlier format into this one."""
-    await engine.change(keys.own("info"), "HSET", "format", FORMAT)
-    for shard in range(keys.shards):
-        await engine.change(f"{keys.queue(shard)[0]}turns", "DEL")

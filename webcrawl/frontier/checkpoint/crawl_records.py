@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
@@ -51,18 +50,15 @@ class CrawlRecords:
         if hyperloglog:
             await self._engine.change(self._keys.own("hosts"), "SET", hyperloglog)
 
-    async def put_sums(self, found: Iterable[Sequence[bytes]]) -> None:
-        await self._set_hashes((self._keys.checksum(digest), (digest, first)) for digest, first in found)
+    async def put_sums(self, sums: Iterable[Sequence[bytes]]) -> None:
+        await self._set_hashes((self._keys.checksum(digest), (digest, first)) for digest, first in sums)
 
-    async def put_texts(self, found: Iterable[Sequence[bytes]]) -> None:
-        await self._set_hashes((self._keys.text(url_id), (url_id, text)) for url_id, text in found)
+    async def put_texts(self, texts: Iterable[Sequence[bytes]]) -> None:
+        await self._set_hashes((self._keys.text(url_id), (url_id, text)) for url_id, text in texts)
 
-    async def put_like(self, found: Iterable[Sequence[bytes]]) -> None:
-        keys = [(self._keys.like(int(block, 16)), texts) for block, texts in found]
+    async def put_like(self, blocks: Iterable[Sequence[bytes]]) -> None:
+        keys = [(self._keys.like(int(block, 16)), texts) for block, texts in blocks]
         await self._engine.change_all([Command(key, ("SET", key, texts)) for key, texts in keys])
-
-    async def put_near(self, _: Any) -> None:
-        """Texts in the format of earlier versions are dropped: the next page with each text counts as its first."""
 
     async def _set_hashes(self, hashes: Iterable[tuple[str, Sequence[bytes]]]) -> None:
         await self._engine.change_all([Command(key, ("HSET", key, *fields)) for key, fields in hashes])

@@ -26,7 +26,6 @@ from webcrawl.errors import NoSuchObject, StoreError
 from webcrawl.stores.objects.store import ObjectStore
 
 FORMAT = 5
-_READABLE = (1, 2, 3, 4, FORMAT)
 MANIFEST = "manifest.json"
 
 _FILE_NAME = re.compile(r"[a-z0-9-]+\.wcf\.gz")
@@ -58,8 +57,8 @@ class Manifest:
     version: str
     counts: dict[str, int]
     files: tuple[CheckpointFile, ...]
-    unit: str = "origin"
-    """POLITENESS_UNIT of the crawl; checkpoints before format 3 do not tell it."""
+    unit: str
+    """POLITENESS_UNIT of the crawl."""
     format: int = FORMAT
 
     def encoded(self) -> bytes:
@@ -68,13 +67,13 @@ class Manifest:
     @classmethod
     def decoded(cls, raw: bytes, uri: str) -> Self:
         try:
-            found = json.loads(raw)
-            if found["format"] not in _READABLE:
+            manifest = json.loads(raw)
+            if manifest["format"] != FORMAT:
                 raise StoreError(
-                    f"the checkpoint at {uri} has format {found['format']}, and this version of webcrawl reads up to "
-                    f"{FORMAT}"
+                    f"the checkpoint at {uri} has format {manifest['format']}, and this version of webcrawl reads "
+                    f"{FORMAT}: restore it with webcrawl {manifest['version']}, which wrote it"
                 )
-            return cls(**{**found, "files": tuple(CheckpointFile(**one) for one in found["files"])})
+            return cls(**{**manifest, "files": tuple(CheckpointFile(**file) for file in manifest["files"])})
         except (ValueError, TypeError, KeyError) as error:
             raise StoreError(f"{MANIFEST} at {uri} is damaged: {error}") from error
 

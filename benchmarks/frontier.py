@@ -39,7 +39,7 @@ from benchmarks.frontier_bench import (
 )
 from webcrawl.engine.embedded import server_binary
 from webcrawl.engine.keys import Keys
-from webcrawl.frontier import Candidate, Frontier, Report
+from webcrawl.frontier import Candidate, Frontier, LeaseReport
 from webcrawl.frontier.tails import Tails
 
 LEASE_HOSTS, LEASE_URLS = 256, 20
@@ -159,7 +159,7 @@ async def slowest_lease(bench: Bench) -> list[Figure]:
             leases = await frontier.lease(SHARDS, LEASE_URLS)
             times[size].append((time.perf_counter() - start) * 1000)
             assert len(leases) == SHARDS
-            await frontier.settle_all([Report(lease, (), pause=0.0) for lease in leases])
+            await frontier.settle_all([LeaseReport(lease, (), pause=0.0) for lease in leases])
     few, many = (statistics.quantiles(times[size], n=100)[98] for size in sizes)
     medians = " and ".join(f"{statistics.median(times[size]):.2f} ms" for size in sizes)
     good = many <= 2 * few

@@ -20,7 +20,7 @@ from webcrawl.engine.embedded import answers, server_binary
 from webcrawl.engine.keeper import server_arguments
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.server_folder import socket_path
-from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, Report, Settlement
+from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, LeaseReport, Settlement
 
 SHARDS = 16
 BATCH = 2000
@@ -60,9 +60,9 @@ class Bench:
 _LINKS = ("https://www.site-0000000.example/",)
 
 
-def finished(lease: Lease) -> Report:
+def finished(lease: Lease) -> LeaseReport:
     """A report that all URLs of a lease are done and the host may be asked again at once."""
-    return Report(lease, [Settlement(url.index, links=_LINKS) for url in lease.urls], pause=0.0)
+    return LeaseReport(lease, [Settlement(url.index, links=_LINKS) for url in lease.urls], pause=0.0)
 
 
 def host_of(number: int) -> str:

@@ -35,7 +35,7 @@ from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, InvalidURL, StoreError, Unserializable
 from webcrawl.frontier import LeasedURL, Settlement
-from webcrawl.frontier.runs import Run, Runs
+from webcrawl.frontier.runs import CrawlRun, Runs
 from webcrawl.metrics.totals import DEAD
 from webcrawl.worker.reporter import Tally
 from webcrawl.worker.worker import Worker
@@ -215,7 +215,7 @@ class FrontierScheduler(RedisScheduler):
         self.crawler.signals.connect(self._tasks.callback_failed, signals.spider_error)
         session.scope.starts.watch(self.crawler)
         with suppress(*UNAVAILABLE):  # it is only shown
-            run = Run(self.spider.name, time.time(), shown_settings(self.crawler.settings))
+            run = CrawlRun(self.spider.name, time.time(), shown_settings(self.crawler.settings))
             await Runs(session.connection.engine, session.connection.keys).begin(run)
         worker.start()
         if timeout := session.config.processing_timeout:

@@ -26,7 +26,7 @@ from webcrawl.crawler.live_panel import panel
 from webcrawl.crawler.result_commands import result_commands
 from webcrawl.crawler.summary import results, text
 from webcrawl.crawler.waiting import duration, host_line, retry_line
-from webcrawl.frontier.figures import Figures
+from webcrawl.frontier.figures import CrawlFigures
 from webcrawl.frontier.waits import NextHost, NextRetry
 
 RunCrawl = Callable[..., CrawlResult]
@@ -35,7 +35,7 @@ StartWeb = Callable[..., LocalWeb]
 
 SITE = "127.0.1.1"
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
-FIGURES = Figures(
+FIGURES = CrawlFigures(
     pages=1_234_567,
     resources=0,
     archived=1,
@@ -231,7 +231,7 @@ def test_the_summary_promises_nothing_for_requests_that_are_lost(queued: int, pr
 
 
 def test_the_summary_names_the_stores_without_passwords() -> None:
-    def places(now: Figures = FIGURES, **settings: str) -> str:
+    def places(now: CrawlFigures = FIGURES, **settings: str) -> str:
         return results(StoreConfig.from_settings(Settings({"DATA_DIR": "data", **settings})), now)
 
     assert places() == "data: summary.json, warc/, metadata.db"
@@ -245,7 +245,7 @@ def test_the_summary_names_the_stores_without_passwords() -> None:
     assert places(nothing, STORE_URI="s3://b/p", METADATA_URI=database) == "data: summary.json"
 
 
-def commands(now: Figures = FIGURES, priority: str = "cmdline", **settings: object) -> str:
+def commands(now: CrawlFigures = FIGURES, priority: str = "cmdline", **settings: object) -> str:
     given = Settings({"DATA_DIR": "elsewhere"} | settings, priority=priority)
     return "\n".join(result_commands(StoreConfig.from_settings(given), now, given))
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.dashboard.engine import bury, in_engine
 from tests.dashboard.site import ATTACK, ATTACK_PATH, CLOSED, HOME, CrawledSite
-from webcrawl.frontier import Candidate, Counts, Report
-from webcrawl.frontier.records import HostState
+from webcrawl.frontier import Candidate, FrontierCounts, LeaseReport
+from webcrawl.frontier.records import HostStatus
 from webcrawl.opened import OpenedCrawl
 
 OpenPage = Callable[..., Any]
@@ -87,7 +87,7 @@ def test_the_politeness_of_hosts_is_told_with_its_reason(open_page: OpenPage, si
         for lease in await frontier.lease(2, 1):
             lease.failures = 1
             pause = 900.0 if lease.host == asked else 300.0
-            await frontier.settle_all([Report(lease, (), pause=pause, asked=lease.host == asked)])
+            await frontier.settle_all([LeaseReport(lease, (), pause=pause, asked=lease.host == asked)])
         await frontier.set_delay(failed, 7.5)
 
     in_engine(site, "polite", refuse)
@@ -182,8 +182,8 @@ def test_a_host_shows_its_answers_robots_txt_and_dead_letters(open_page: OpenPag
     page.get_by_text("It was not read").wait_for()
 
 
-def state_of(site: CrawledSite) -> HostState:
-    async def read(opened: OpenedCrawl) -> HostState:
+def state_of(site: CrawledSite) -> HostStatus:
+    async def read(opened: OpenedCrawl) -> HostStatus:
         return await opened.connection.frontier.host(HOST)
 
     return in_engine(site, "many", read)
@@ -234,8 +234,8 @@ def test_dead_letters_are_shown_by_reason_and_queued_again(open_page: OpenPage, 
     page.get_by_text("8 URLs of this crawl were given up").wait_for()
 
 
-def counts_of(site: CrawledSite) -> Counts:
-    async def read(opened: OpenedCrawl) -> Counts:
+def counts_of(site: CrawledSite) -> FrontierCounts:
+    async def read(opened: OpenedCrawl) -> FrontierCounts:
         return await opened.connection.frontier.counts()
 
     return in_engine(site, "buried", read)

@@ -10,7 +10,7 @@ from tests.frontier.pages import page
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Crawl, Frontier, Settlement
 from webcrawl.frontier.credit import Purse, queue_again, worths
-from webcrawl.frontier.records import Report
+from webcrawl.frontier.records import LeaseReport
 from webcrawl.policies.importance import first_pool
 
 
@@ -95,7 +95,7 @@ async def use_importance(frontier: Frontier, hosts: Sequence[str]) -> None:
     better = [page(link, level=5, rise=-2) for link in links]
     await frontier.add(better)
     given: list[int] = []
-    report = Report(lease, [Settlement(lease.urls[0].index, links=links)], pause=0.0)
+    report = LeaseReport(lease, [Settlement(lease.urls[0].index, links=links)], pause=0.0)
     await frontier.settle_all([report], lambda *reply: given.extend(reply[2]))
     purse.owe(hosts[0], given[0], links)
     assert len(await purse.settle(range(16))) <= len(links)

@@ -11,11 +11,11 @@ from typing import Any
 from tests.frontier.pages import hash_of
 from webcrawl.engine.scripts import Call
 from webcrawl.frontier import Crawl, Frontier
-from webcrawl.frontier.listing.change_files import Change
+from webcrawl.frontier.listing.change_files import URLChange
 from webcrawl.frontier.listing.changes import Changes
 from webcrawl.frontier.listing.engine_urls import EngineURL, EngineURLs
-from webcrawl.frontier.listing.listing import Listing
-from webcrawl.frontier.listing.setting import Setting
+from webcrawl.frontier.listing.listing import URLListing
+from webcrawl.frontier.listing.setting import URLChanger
 from webcrawl.frontier.tails import Tails
 
 Goes = Callable[[], Awaitable[None]]
@@ -41,14 +41,14 @@ class GoingOn(EngineURLs):
 
 
 @dataclass(slots=True)
-class SettingMeanwhile(Setting):
+class SettingMeanwhile(URLChanger):
     """The crawl goes on before each step that changes something, also between reading and changing."""
 
     goes: Goes = _stays
 
     async def _run_all(self, calls: Sequence[Call]) -> list[Any]:
         await self.goes()
-        return await Setting._run_all(self, calls)
+        return await URLChanger._run_all(self, calls)
 
 
 class Rows:
@@ -79,16 +79,16 @@ async def listed(
     """Every known URL of a crawl."""
     tails = tails_of(frontier, root)
     reading = GoingOn(frontier.engine, frontier.keys, tails, "reader", host, goes=goes)
-    return [row async for batch in Listing(reading, Rows(rows)).rows() for row in batch]  # type: ignore[arg-type]
+    return [row async for batch in URLListing(reading, Rows(rows)).rows() for row in batch]  # type: ignore[arg-type]
 
 
-def change(url: str, *, level: int | None = None, due: int | None = None, drop: bool = False) -> Change:
+def change(url: str, *, level: int | None = None, due: int | None = None, drop: bool = False) -> URLChange:
     host, _, path = url.rpartition("/")
-    return Change(f"the row of {url}", host, f"/{path}", level, due, drop)
+    return URLChange(f"the row of {url}", host, f"/{path}", level, due, drop)
 
 
 async def set_urls(
-    frontier: Frontier, changes: Iterable[Change], root: Path | None = None, goes: Goes = _stays
+    frontier: Frontier, changes: Iterable[URLChange], root: Path | None = None, goes: Goes = _stays
 ) -> dict[str, int]:
     """Make changes; returns how many had each outcome."""
     with closing(Changes(frontier.keys.shard)) as found:

@@ -15,7 +15,7 @@ from tests.frontier.clock import Clock, ClockedEngine
 from webcrawl.config import AddressConfig
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Frontier
-from webcrawl.frontier.addresses import Addresses
+from webcrawl.frontier.addresses import EngineAddressTurns
 from webcrawl.hosts.address_turn import AddressTurn, Ask
 
 ADDRESS = "192.0.2.1"
@@ -59,7 +59,9 @@ class Workers:
         self, worker: Worker, ask: Ask, before: int = 0, after: int = 0, *, lost: bool = False
     ) -> None:
         """Asks the engine; the call takes `before` ms to the engine and its reply `after` ms back."""
-        addresses = Addresses(self.engine, KEYS, worker.name, self.config, self.held_seconds, asyncio.Event())
+        addresses = EngineAddressTurns(
+            self.engine, KEYS, worker.name, self.config, self.held_seconds, asyncio.Event()
+        )
         asked = self.now
         worker.turn.asks(ask)
         self.clock.move(before)

@@ -8,8 +8,8 @@ import pytest
 
 from tests.frontier.copying import copied
 from tests.frontier.pages import all_done, page, past
-from webcrawl.frontier import Frontier, Lease, Report
-from webcrawl.frontier.ledger import Entry, Ledger
+from webcrawl.frontier import Frontier, Lease, LeaseReport
+from webcrawl.frontier.ledger import BudgetEntry, Ledger
 from webcrawl.policies.budgets import FIRST, MOST_DOMAINS, Slowdown, Spending
 from webcrawl.worker.budgets import Budgets
 
@@ -29,7 +29,7 @@ async def leased(frontier: Frontier) -> dict[str, Lease]:
 
 
 async def release(frontier: Frontier, lease: Lease, over: str | None = None) -> None:
-    await frontier.settle_all([Report(lease, all_done(lease), pause=0, over=over)])
+    await frontier.settle_all([LeaseReport(lease, all_done(lease), pause=0, over=over)])
     await past(frontier.engine)
 
 
@@ -52,11 +52,13 @@ async def let_the_trap_wait(frontier: Frontier) -> None:
 async def test_the_ledger_adds_up_over_workers(frontier_of: Callable[..., Frontier]) -> None:
     ledgers = [Ledger(one.engine, one.keys) for one in (frontier_of(), frontier_of(worker="w2"))]
     for n, ledger in enumerate(ledgers):
-        found = await ledger.add({"a.test": Entry(8, {"b.test", f"c{n}.test"}), "b.test": Entry()})
+        found = await ledger.add(
+            {"a.test": BudgetEntry(8, {"b.test", f"c{n}.test"}), "b.test": BudgetEntry()}
+        )
     assert found == {"a.test": Spending(16, 3), "b.test": Spending()}
-    many = Entry(0, {f"d{n}.test" for n in range(100)})
+    many = BudgetEntry(0, {f"d{n}.test" for n in range(100)})
     assert await ledgers[0].add({"a.test": many}) == {"a.test": Spending(16, MOST_DOMAINS)}
-    assert await ledgers[1].add({"a.test": Entry(1)}) == {"a.test": Spending(17, MOST_DOMAINS)}
+    assert await ledgers[1].add({"a.test": BudgetEntry(1)}) == {"a.test": Spending(17, MOST_DOMAINS)}
 
 
 async def test_a_host_over_its_budget_comes_after_the_others(frontier: Frontier) -> None:
@@ -190,7 +192,9 @@ async def test_a_worker_tells_of_budgets(frontier: Frontier) -> None:
     assert changed == ["a.trap.test", "trap.test"]
     assert budgets.over(TRAP) == "a.trap.test 1"
     assert budgets.over(OTHER) == "trap.test 1"
-    found = await Ledger(frontier.engine, frontier.keys).add({"honest.test": Entry(), "trap.test": Entry()})
+    found = await Ledger(frontier.engine, frontier.keys).add(
+        {"honest.test": BudgetEntry(), "trap.test": BudgetEntry()}
+    )
     assert found == {"honest.test": Spending(0, 1), "trap.test": Spending(8 * FIRST + 8, 0)}
 
 
@@ -202,7 +206,7 @@ async def test_links_of_a_domain_to_a_host_are_sent_once(
     sent: dict[str, set[str]] = {}
 
     class Observed(Ledger):
-        async def add(self, entries: Mapping[str, Entry]) -> dict[str, Spending]:
+        async def add(self, entries: Mapping[str, BudgetEntry]) -> dict[str, Spending]:
             sent.update({owner: entry.domains for owner, entry in entries.items()})
             return await Ledger.add(self, entries)
 
@@ -226,9 +230,9 @@ async def test_links_of_a_domain_to_a_host_are_sent_once(
 async def test_a_checkpoint_has_budgets_and_who_is_over(frontier_of: Callable[..., Frontier]) -> None:
     frontier = frontier_of()
     await sink(frontier, TRAP, HONEST)
-    await Ledger(frontier.engine, frontier.keys).add({"trap.test": Entry(9, {"b.test"})})
+    await Ledger(frontier.engine, frontier.keys).add({"trap.test": BudgetEntry(9, {"b.test"})})
     restored = frontier_of("copy", shards=7)
     await copied(frontier, restored)
     assert (await leased(restored))[TRAP].over == "trap.test 1"
     ledger = Ledger(restored.engine, restored.keys)
-    assert await ledger.add({"trap.test": Entry()}) == {"trap.test": Spending(9, 1)}
+    assert await ledger.add({"trap.test": BudgetEntry()}) == {"trap.test": Spending(9, 1)}

@@ -37,7 +37,7 @@ from webcrawl.frontier.gauges import gauges
 from webcrawl.frontier.history import History
 from webcrawl.frontier.host_costs import HostCosts
 from webcrawl.frontier.listing.open_urls import OpenURLs
-from webcrawl.frontier.records import HostLimits, Report
+from webcrawl.frontier.records import HostLimits, LeaseReport
 from webcrawl.frontier.url_state import url_state
 from webcrawl.frontier.waits import next_waits
 from webcrawl.frontier.watch import Watch
@@ -127,7 +127,7 @@ async def use_leases(frontier: Frontier) -> list[Lease]:
     assert {lease.host for lease in leases} == set(HOSTS)
     assert await frontier.extend(leases) == set()
     assert not await frontier.is_seen(HOST, 1)
-    await frontier.settle_all([Report(lease, all_done(lease), more=1) for lease in leases[:9]])
+    await frontier.settle_all([LeaseReport(lease, all_done(lease), more=1) for lease in leases[:9]])
     for lease in leases[:9]:
         assert await frontier.release(lease, [Settlement(3, "retry", delay=60.0)])
     assert await frontier.release(leases[9], [Settlement(1, "dead", reason="x"), Settlement(2, "dead")])
@@ -318,7 +318,7 @@ async def test_replies_of_available_servers_count_when_another_fails(
 
     refusing.client.config_set("min-replicas-to-write", "9")
     replies: list[tuple[str, int]] = []
-    reports = [Report(lease, all_done(lease), more=1) for lease in leases]
+    reports = [LeaseReport(lease, all_done(lease), more=1) for lease in leases]
     with pytest.raises(EngineUnavailable, match="NOREPLICAS"):
         await frontier.settle_all(
             reports, lambda report, urls, _: replies.append((report.lease.host, len(urls or ())))

@@ -18,7 +18,7 @@ from tests.frontier.pages import hash_of, page
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import EngineUnavailable
-from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, Report, Settlement
+from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, LeaseReport, Settlement
 from webcrawl.frontier.credit import Purse, number_of, queue_again, worths
 from webcrawl.policies.importance import TOTAL, give, part_of_lambda, rise, worth
 
@@ -123,7 +123,7 @@ class CreditMachine(RuleBasedStateMachine):
         self.fetched.update(url.url for url in lease.urls)
         replies: list[Any] = []
         for _ in range(sent):
-            report = Report(lease, settled, more=2 if keep else 0)
+            report = LeaseReport(lease, settled, more=2 if keep else 0)
             self.run(worker.frontier.settle_all([report], lambda *one: replies.append(one)))
         # the reply to the last call is the one that arrives
         for amount in replies[-1][2]:
@@ -223,7 +223,7 @@ async def test_scripts_compute_as_the_policies_do(
         await frontier.add([page(url, rise=-2, level=5) for url in links])
         waiting += len(links) if seed == seeds[0] else 0
         replies: list[Sequence[int]] = []
-        report = Report(lease, [Settlement(lease.urls[0].index, links=links)], pause=0.0)
+        report = LeaseReport(lease, [Settlement(lease.urls[0].index, links=links)], pause=0.0)
         await frontier.settle_all([report], lambda *one, to=replies: to.append(one[2]))
         part = part_of_lambda(pool, waiting)
         given = give(part, len(links))

@@ -12,7 +12,7 @@ import pytest
 from tests.frontier.pages import page, urls_of
 from tests.frontier.spilling import spilling
 from webcrawl.frontier import DeadLetter, Frontier, Settlement
-from webcrawl.frontier.dead_letters import DeadLetters, kind_of
+from webcrawl.frontier.dead_letters import CrawlDeadLetters, kind_of
 
 HOST = "http://a.test"
 OTHER = "http://b.test"
@@ -125,7 +125,7 @@ async def test_dead_letters_are_grouped_by_reason_in_bounded_work(frontier: Fron
     await fail_all(frontier, "gone")
     await frontier.add([page(f"{OTHER}/1")])
     await fail_all(frontier, "status 500")
-    letters = DeadLetters(frontier, await spilling(frontier, tmp_path))
+    letters = CrawlDeadLetters(frontier, await spilling(frontier, tmp_path))
     found = await letters.by_reason()
     assert [(one.kind, one.letters) for one in found.reasons] == [("gone", 7), ("status 500", 1)]
     assert [len(one.samples) for one in found.reasons] == [5, 1]
@@ -162,7 +162,7 @@ async def test_all_of_a_kind_are_requeued_and_no_others(frontier: Frontier, tmp_
         host = f"http://h{number}.test"
         await frontier.add([page(f"{host}/1")])
         await fail_all(frontier, f"cannot connect to {host}: refused" if number else f"{host}: refused")
-    letters = DeadLetters(frontier, await spilling(frontier, tmp_path))
+    letters = CrawlDeadLetters(frontier, await spilling(frontier, tmp_path))
     kind = "cannot connect to …: refused"
     assert [(one.kind, one.letters) for one in (await letters.by_reason()).reasons] == [
         (kind, 4),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.copying import copied
 from tests.frontier.pages import all_done, hash_of, page
-from webcrawl.frontier import Candidate, Frontier, LeasedURL, Report
+from webcrawl.frontier import Candidate, Frontier, LeasedURL, LeaseReport
 from webcrawl.frontier.dust import DustRules
 from webcrawl.policies.dust_rules import LEAST_PAIRS
 from webcrawl.policies.page_sketches import Sketch
@@ -18,7 +18,7 @@ HOST = "http://a.test"
 Frontiers = Callable[..., Frontier]
 
 
-async def report(frontier: Frontier, one: Report) -> None:
+async def report(frontier: Frontier, one: LeaseReport) -> None:
     await frontier.settle_all([one])
 
 
@@ -45,13 +45,15 @@ async def test_a_lease_has_the_evidence_that_the_last_one_left(frontier: Frontie
     await frontier.add([page(f"{HOST}/{n}") for n in range(4)])
     (lease,) = await frontier.lease(1, 1)
     assert (lease.dust, lease.dust_off) == (b"", frozenset())
-    await report(frontier, Report(lease, all_done(lease), pause=0, dust=b"\x90 evidence \xff", patterns=b"p"))
+    await report(
+        frontier, LeaseReport(lease, all_done(lease), pause=0, dust=b"\x90 evidence \xff", patterns=b"p")
+    )
     await rules_of(frontier).switch_off(HOST, ["/a?b", "www."])
     (lease,) = await frontier.lease(1, 1)
     assert (lease.dust, lease.dust_off) == (b"\x90 evidence \xff", {"/a?b", "www."})
     assert (lease.patterns, await frontier.patterns(HOST)) == (b"p", b"p")
     assert await rules_of(frontier).of(HOST) == (lease.dust, lease.dust_off)
-    await report(frontier, Report(lease, all_done(lease), pause=0, dust=b""))
+    await report(frontier, LeaseReport(lease, all_done(lease), pause=0, dust=b""))
     await rules_of(frontier).switch_off(HOST, [])
     (lease,) = await frontier.lease(1, 1)
     assert (lease.dust, lease.dust_off) == (b"", frozenset())
@@ -61,7 +63,7 @@ async def test_a_checkpoint_has_the_evidence_and_what_is_switched_off(frontier_o
     frontier, other = frontier_of(), frontier_of(crawl="other")
     await frontier.add([page(f"{HOST}/1")])
     (lease,) = await frontier.lease(1, 1)
-    await report(frontier, Report(lease, all_done(lease), pause=0, dust=b"evidence"))
+    await report(frontier, LeaseReport(lease, all_done(lease), pause=0, dust=b"evidence"))
     await rules_of(frontier).switch_off(HOST, ["*?sid"])
     await copied(frontier, other)
     assert await rules_of(other).of(HOST) == (b"evidence", {"*?sid"})

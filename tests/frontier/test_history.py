@@ -15,17 +15,17 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import LEVELS, Frontier
 from webcrawl.frontier.crawl import Crawl
-from webcrawl.frontier.figures import Figures, figures
+from webcrawl.frontier.figures import CrawlFigures, figures
 from webcrawl.frontier.history import MOST_SAMPLES, SAMPLE_SECONDS, History
 from webcrawl.frontier.ready import ready_hosts
-from webcrawl.frontier.runs import Run, Runs
+from webcrawl.frontier.runs import CrawlRun, Runs
 from webcrawl.frontier.vitals import AllVitals, Vitals
 from webcrawl.hosts.pace import Pace
 
 KEYS = Keys("crawl", 4)
 
 
-async def figures_of(frontier: Frontier, **values: object) -> Figures:
+async def figures_of(frontier: Frontier, **values: object) -> CrawlFigures:
     crawl = Crawl(frontier.engine, frontier.keys, "w")
     return replace(await figures(frontier, crawl), **values)  # type: ignore[arg-type]
 
@@ -91,8 +91,8 @@ async def test_a_running_worker_tells_and_is_stopped(frontier: Frontier) -> None
 async def test_a_crawl_remembers_its_latest_run(engine_at: Callable[..., Engine], redis_url: str) -> None:
     runs = Runs(engine_at(redis_url), KEYS)
     assert await runs.latest() is None
-    await runs.begin(Run("old", 1.0, {}))
-    await runs.begin(run := Run("broad", 2.0, {"DOWNLOAD_DELAY": "1"}))
+    await runs.begin(CrawlRun("old", 1.0, {}))
+    await runs.begin(run := CrawlRun("broad", 2.0, {"DOWNLOAD_DELAY": "1"}))
     assert await runs.latest() == run
 
 

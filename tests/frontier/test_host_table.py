@@ -11,7 +11,7 @@ from redis import Redis
 from tests.frontier.pages import page
 from tests.frontier.spilling import HOST as LONG, numbered, serve, spilling
 from webcrawl.errors import StoreError
-from webcrawl.frontier import Candidate, Crawl, Frontier, HostLimits, Report, Settlement
+from webcrawl.frontier import Candidate, Crawl, Frontier, HostLimits, LeaseReport, Settlement
 from webcrawl.frontier.host_report import host_report, stored_robots, switch_rules
 from webcrawl.frontier.host_table import LISTS, HostTable, HostWindow
 from webcrawl.frontier.url_state import url_state
@@ -65,7 +65,7 @@ async def test_lists_show_hosts_by_what_happened_to_them(frontier: Frontier) -> 
     for lease in await frontier.lease(2, 1):
         retry = Settlement(lease.urls[0].index, "retry", delay=1000)
         lease.failures = 4
-        report = Report(lease, [retry], pause=100.0 + len(paused), asked=not paused)
+        report = LeaseReport(lease, [retry], pause=100.0 + len(paused), asked=not paused)
         await frontier.settle_all([report])
         paused.append(lease.host)
     (kept,) = await frontier.lease(1, 1)
@@ -98,7 +98,7 @@ async def test_errors_count_once_also_when_a_report_is_repeated(frontier: Fronti
         bad = lease.host == "http://a.test"
         done = Settlement(lease.urls[0].index, pages=1, links=["http://a.test/9"], failed=bad)
         retry = Settlement(lease.urls[1].index, "retry", delay=1000, failed=bad)
-        for report in (Report(lease, [done], more=0), Report(lease, [done, retry], more=0)):
+        for report in (LeaseReport(lease, [done], more=0), LeaseReport(lease, [done, retry], more=0)):
             await frontier.settle_all([report])
     (row,) = (await table_of(frontier).window("failing")).rows
     assert (row.host, row.errors, row.pages) == ("http://a.test", 2, 1)

@@ -13,7 +13,7 @@ from tests.frontier.machine import CRAWLS, milliseconds
 from tests.frontier.machine_workers import WorkerMachine
 from tests.model import Entry, Limits
 from webcrawl.frontier import Candidate, HostLimits
-from webcrawl.frontier.tails import Plan
+from webcrawl.frontier.tails import SpillPlan
 
 
 class FrontierMachine(WorkerMachine):
@@ -21,7 +21,7 @@ class FrontierMachine(WorkerMachine):
 
     def __init__(self, *options: Any) -> None:
         super().__init__(*options)
-        self.plans: list[tuple[str, Plan]] = []
+        self.plans: list[tuple[str, SpillPlan]] = []
         """Plans for tails. Some are carried out at once, some late, some never, as by workers that died."""
 
     @initialize(delays=st.dictionaries(hosts, st.sampled_from([0.0, 30.0]), max_size=2))

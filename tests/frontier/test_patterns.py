@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.frontier.copying import copied
 from tests.frontier.pages import all_done, page, urls_of
-from webcrawl.frontier import Frontier, LeasedURL, Report, Settlement
+from webcrawl.frontier import Frontier, LeasedURL, LeaseReport, Settlement
 from webcrawl.policies.pattern_records import is_trial
 from webcrawl.worker.patterns import KnownPatterns
 
@@ -14,7 +14,7 @@ HOST = "http://a.test"
 Frontiers = Callable[..., Frontier]
 
 
-async def report(frontier: Frontier, one: Report) -> list[LeasedURL] | None:
+async def report(frontier: Frontier, one: LeaseReport) -> list[LeasedURL] | None:
     replies: list[list[LeasedURL] | None] = []
     await frontier.settle_all([one], lambda _, urls, given: replies.append(urls))
     return replies[0]
@@ -24,13 +24,13 @@ async def test_a_lease_has_the_records_that_the_last_one_left(frontier: Frontier
     await frontier.add([page(f"{HOST}/{n}") for n in range(5)])
     (lease,) = await frontier.lease(1, 1)
     assert lease.patterns == b""
-    await report(frontier, Report(lease, all_done(lease), pause=0, patterns=b"\x90 records \xff"))
+    await report(frontier, LeaseReport(lease, all_done(lease), pause=0, patterns=b"\x90 records \xff"))
     (lease,) = await frontier.lease(1, 1)
     assert lease.patterns == await frontier.patterns(HOST) == b"\x90 records \xff"
-    await report(frontier, Report(lease, all_done(lease), pause=0))
+    await report(frontier, LeaseReport(lease, all_done(lease), pause=0))
     (lease,) = await frontier.lease(1, 1)
     assert lease.patterns == b"\x90 records \xff"
-    await report(frontier, Report(lease, all_done(lease), pause=0, patterns=b""))
+    await report(frontier, LeaseReport(lease, all_done(lease), pause=0, patterns=b""))
     (lease,) = await frontier.lease(1, 1)
     assert lease.patterns == await frontier.patterns(HOST) == b""
 
@@ -39,7 +39,7 @@ async def test_a_worker_that_lost_its_lease_changes_no_records(frontier: Frontie
     await frontier.add([page(f"{HOST}/1")])
     (lease,) = await frontier.lease(1, 1)
     await frontier.reap(everything=True)
-    assert await report(frontier, Report(lease, (), patterns=b"late")) is None
+    assert await report(frontier, LeaseReport(lease, (), patterns=b"late")) is None
     assert await frontier.patterns(HOST) == b""
 
 
@@ -47,7 +47,7 @@ async def test_a_url_that_sinks_comes_last_untried_and_once(frontier: Frontier) 
     await frontier.add([page(f"{HOST}/sunk"), *(page(f"{HOST}/{n}", level=5) for n in range(3))])
     (lease,) = await frontier.lease(1, 1)
     assert urls_of([lease]) == [f"{HOST}/sunk"]
-    sunk = Report(lease, [Settlement(lease.urls[0].index, "sink", reason="7")], pause=0)
+    sunk = LeaseReport(lease, [Settlement(lease.urls[0].index, "sink", reason="7")], pause=0)
     assert await report(frontier, sunk) is not None
     counts = await frontier.counts()
     assert (counts.queued, counts.leased, counts.done) == (4, 0, 0)
@@ -67,7 +67,7 @@ async def test_a_checkpoint_has_the_records(frontier_of: Frontiers) -> None:
     frontier, other = frontier_of(), frontier_of(crawl="other")
     await frontier.add([page(f"{HOST}/1")])
     (lease,) = await frontier.lease(1, 1)
-    await report(frontier, Report(lease, all_done(lease), pause=0, patterns=b"records"))
+    await report(frontier, LeaseReport(lease, all_done(lease), pause=0, patterns=b"records"))
     await copied(frontier, other)
     assert await other.patterns(HOST) == b"records"
 

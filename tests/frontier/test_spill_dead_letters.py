@@ -10,7 +10,7 @@ from redis import Redis
 from tests.frontier.pages import page, urls_of
 from tests.frontier.spilling import HOST, OTHER, fetch, numbered, serve, spilling
 from webcrawl.frontier import Frontier
-from webcrawl.frontier.dead_letters import DeadLetters
+from webcrawl.frontier.dead_letters import CrawlDeadLetters
 from webcrawl.frontier.spilled_dead_letters import SpilledDeadLetters
 
 
@@ -75,7 +75,7 @@ async def test_dead_letters_in_engine_and_store_are_counted_and_requeued_togethe
         await serve(tails, frontier)
     assert await frontier.condemn(HOST, "no answer") == 4000
     await serve(tails, frontier)
-    letters = DeadLetters(frontier, tails)
+    letters = CrawlDeadLetters(frontier, tails)
     known = await letters.by_reason()
     assert (known.read, known.complete) == (4000, True)
     assert [(one.kind, one.letters, len(one.samples)) for one in known.reasons] == [("no answer", 4000, 5)]

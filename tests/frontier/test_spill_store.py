@@ -18,7 +18,7 @@ from tests.frontier.pages import all_done, page
 from tests.frontier.spilling import HOST, OTHER, fetch, numbered, serve, spilling
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.frontier import Crawl, Frontier
-from webcrawl.frontier.tails import Plan, Tails
+from webcrawl.frontier.tails import SpillPlan, Tails
 
 Frontiers = Callable[..., Frontier]
 
@@ -32,7 +32,7 @@ async def test_an_unused_segment_is_deleted_and_cannot_be_used_later(
     hasty = await spilling(frontier, tmp_path, kept_seconds=-1.0)
     # these tails delete unused segments at once; this plan does nothing else
     (found,) = [plan for plan in await hasty.plan([late.shard]) if plan]
-    await hasty.carry_out(Plan(late.shard, found.segment, [], [], [], found.unused))
+    await hasty.carry_out(SpillPlan(late.shard, found.segment, [], [], [], found.unused))
     await tails.carry_out(late)
     assert (await frontier.counts()).spilled == 0, "the announced segment was deleted before its use"
     await serve(tails, frontier)
@@ -128,7 +128,7 @@ async def test_tails_stop_despite_a_swallowed_cancellation(
 ) -> None:
     tails, asked = await spilling(frontier, tmp_path), asyncio.Event()
 
-    async def ignore_cancellation(_: object) -> list[Plan]:
+    async def ignore_cancellation(_: object) -> list[SpillPlan]:
         asked.set()
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(60)

@@ -12,7 +12,7 @@ from redis import Redis
 from tests.frontier.clock import Clock, ClockedEngine
 from tests.frontier.pages import all_done, page
 from webcrawl.engine.keys import Keys
-from webcrawl.frontier import Frontier, Lease, Report
+from webcrawl.frontier import Frontier, Lease, LeaseReport
 from webcrawl.frontier.ledger import Ledger
 from webcrawl.policies.budgets import Slowdown
 
@@ -96,7 +96,7 @@ class SinkingMachine(RuleBasedStateMachine):
         over = over and f"{over} 1"
         settled = all_done(lease) if done else ()
         self.fetched.update(url.url for url in lease.urls if done)
-        self.run(self.frontier.settle_all([Report(lease, settled, pause=DELAY, over=over)]))
+        self.run(self.frontier.settle_all([LeaseReport(lease, settled, pause=DELAY, over=over)]))
 
     @rule(factor=st.sampled_from([1.0, 3.0, 32.0]))
     def slow_down(self, factor: float) -> None:
@@ -129,7 +129,7 @@ class SinkingMachine(RuleBasedStateMachine):
             self.clock.move(40_000 * len(HOSTS))
             for lease in self.run(self.frontier.lease(5, 100)):  # type: ignore[attr-defined]
                 self.fetched.update(url.url for url in lease.urls)
-                self.run(self.frontier.settle_all([Report(lease, all_done(lease), pause=DELAY)]))
+                self.run(self.frontier.settle_all([LeaseReport(lease, all_done(lease), pause=DELAY)]))
         wanted = Counter(f"{host}/{n}" for host, number in self.added.items() for n in range(number))
         assert self.fetched == wanted
         assert self.run(self.frontier.finished())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.frontier.pages import all_done, page
-from webcrawl.frontier import Frontier, Report, sunk_patterns
+from webcrawl.frontier import Frontier, LeaseReport, sunk_patterns
 from webcrawl.frontier.sunk_patterns import SunkPattern
 from webcrawl.policies.pattern_records import HostPatterns
 
@@ -21,7 +21,7 @@ async def sink_days(frontier: Frontier, hosts: int) -> None:
         for day in range(20 + number):
             records.add(f"/day/{day}", "copy" if day else "new")
             records.add(f"/article/{day}", "new")
-        report = Report(lease, all_done(lease), pause=0, patterns=records.pack())
+        report = LeaseReport(lease, all_done(lease), pause=0, patterns=records.pack())
         await frontier.settle_all([report], lambda *_: None)
 
 

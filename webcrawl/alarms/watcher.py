@@ -21,7 +21,7 @@ from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.job_crawls import job_of
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl, Frontier
-from webcrawl.frontier.figures import GIVEN_UP, Figures, figures
+from webcrawl.frontier.figures import GIVEN_UP, CrawlFigures, figures
 from webcrawl.frontier.watch import Watch
 
 logger = logging.getLogger(__name__)
@@ -245,7 +245,7 @@ class Watcher:
 
 
 def reading_of(
-    now: Figures,
+    now: CrawlFigures,
     totals: Mapping[str, int],
     *,
     now_seconds: float,

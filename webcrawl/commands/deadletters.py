@@ -15,7 +15,7 @@ from webcrawl.opened import host_named
 
 if TYPE_CHECKING:
     from webcrawl.frontier import DeadLetter
-    from webcrawl.frontier.dead_letters import DeadLetters
+    from webcrawl.frontier.dead_letters import CrawlDeadLetters
     from webcrawl.opened import OpenedCrawl
 
 
@@ -57,10 +57,10 @@ class Command(OpenedCrawlCommand):
         print(f"{counted(listed, 'dead letter')}.", file=sys.stderr)
 
 
-def _letters(opened: OpenedCrawl) -> DeadLetters:
-    from webcrawl.frontier.dead_letters import DeadLetters  # no other command needs what it imports
+def _letters(opened: OpenedCrawl) -> CrawlDeadLetters:
+    from webcrawl.frontier.dead_letters import CrawlDeadLetters  # no other command needs what it imports
 
-    return DeadLetters(opened.connection.frontier, opened.connection.tails)
+    return CrawlDeadLetters(opened.connection.frontier, opened.connection.tails)
 
 
 def _json(letter: DeadLetter) -> str:

@@ -18,7 +18,7 @@ from webcrawl.urls.canonical import hostname
 
 if TYPE_CHECKING:
     from webcrawl.frontier.host_report import HostReport, Share
-    from webcrawl.frontier.records import HostState
+    from webcrawl.frontier.records import HostStatus
     from webcrawl.opened import OpenedCrawl
 
 _PARKED = {"blocked": "no: blocked by an operator", "budget": "no: its limit of pages or bytes is reached"}
@@ -99,7 +99,7 @@ def _rule(opened: OpenedCrawl, host: str) -> str | None:
     return str(rule) if rules and (rule := rules.of(hostname(host))).match else None
 
 
-def _print(state: HostState, rule: str | None, shares: Mapping[str, Share]) -> None:
+def _print(state: HostStatus, rule: str | None, shares: Mapping[str, Share]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table

@@ -79,9 +79,9 @@ async def _rows(
         pages = stuck.pages(crawl, after=pages[-1], limit=_BATCH)
     if known and wanted in (None, "DEAD_LETTER"):
         # imported late: no other command needs what it imports
-        from webcrawl.frontier.dead_letters import DeadLetters
+        from webcrawl.frontier.dead_letters import CrawlDeadLetters
 
-        async for letter in DeadLetters(opened.connection.frontier, opened.connection.tails).letters():
+        async for letter in CrawlDeadLetters(opened.connection.frontier, opened.connection.tails).letters():
             row = _fields(told[letter.url]) if letter.url in told else {"notified": None}
             when = datetime.fromtimestamp(letter.time, UTC).isoformat()
             about = {"crawl": crawl, "url": letter.url, "kind": "DEAD_LETTER", "reason": letter.reason}

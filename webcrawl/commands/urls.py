@@ -110,7 +110,7 @@ def _format_of(output: str | None) -> str:
 
 async def _list(opened: OpenedCrawl, wanted: _Wanted, output: str | None, *, with_links: bool) -> None:
     from webcrawl.frontier.listing.engine_urls import EngineURLs
-    from webcrawl.frontier.listing.listing import Listing
+    from webcrawl.frontier.listing.listing import URLListing
 
     connection = opened.connection
     metadata = opened.metadata_if_any()
@@ -121,7 +121,7 @@ async def _list(opened: OpenedCrawl, wanted: _Wanted, output: str | None, *, wit
     states: Counter[str] = Counter()
     try:
         with _written(opened, wanted.form, output) as part:
-            async for rows in Listing(reading, metadata, count, wanted.states).rows():
+            async for rows in URLListing(reading, metadata, count, wanted.states).rows():
                 part.write(rows)
                 states.update(row["state"] for row in rows)
     finally:
@@ -185,12 +185,12 @@ def _count_links(opened: OpenedCrawl) -> CountLinks | None:
 async def _set(opened: OpenedCrawl, path: Path) -> None:
     from webcrawl.frontier.listing.change_files import changes_in
     from webcrawl.frontier.listing.changes import Changes
-    from webcrawl.frontier.listing.setting import Setting
+    from webcrawl.frontier.listing.setting import URLChanger
 
     connection = opened.connection
     with closing(Changes(connection.keys.shard)) as changes:
         changes.add(changes_in(path))
-        setting = Setting(
+        setting = URLChanger(
             connection.engine,
             connection.keys,
             connection.tails,

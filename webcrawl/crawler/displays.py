@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from webcrawl.documents.values import counted, size
-from webcrawl.frontier.figures import Figures
+from webcrawl.frontier.figures import CrawlFigures
 
 
 class Display:
@@ -16,14 +16,14 @@ class Display:
     def begin(self) -> None:
         self._pages: list[tuple[float, int]] = []
 
-    def update(self, now: Figures, waits: Sequence[str]) -> None:
+    def update(self, now: CrawlFigures, waits: Sequence[str]) -> None:
         """Show the figures, and what the crawl waits for."""
         raise NotImplementedError
 
     def end(self) -> None:
         """Restore the terminal."""
 
-    def speed(self, now: Figures) -> float:
+    def speed(self, now: CrawlFigures) -> float:
         """Pages a second over the last 20 updates; at the first one, over the crawl so far."""
         self._pages = [*self._pages[-20:], (time.monotonic(), now.pages)]
         (began, first), (ended, last) = self._pages[0], self._pages[-1]
@@ -33,11 +33,11 @@ class Display:
 class PlainLines(Display):
     """Prints a line for each update on standard error, for logs."""
 
-    def update(self, now: Figures, waits: Sequence[str]) -> None:
+    def update(self, now: CrawlFigures, waits: Sequence[str]) -> None:
         print("; ".join([plain_line(now, self.speed(now)), *waits]), file=sys.stderr, flush=True)
 
 
-def plain_line(now: Figures, speed: float) -> str:
+def plain_line(now: CrawlFigures, speed: float) -> str:
     """One line for a log."""
     state = "paused, " if now.paused else ""
     return f"{state}{holding(now)}" + (
@@ -48,7 +48,7 @@ def plain_line(now: Figures, speed: float) -> str:
     )
 
 
-def holding(now: Figures) -> str:
+def holding(now: CrawlFigures) -> str:
     """The number of workers that hold because their stores accept nothing, and the reason of one of them."""
     if not now.holding:
         return ""
@@ -58,16 +58,16 @@ def holding(now: Figures) -> str:
     return f"{holders}: {next(iter(now.holding.values()))}; "
 
 
-def http_errors(now: Figures) -> int:
+def http_errors(now: CrawlFigures) -> int:
     """Responses of status 400 and above. Fetches without a response are counted as failed instead."""
     return sum(count for status, count in now.responses.items() if status >= "400")
 
 
-def errors(now: Figures) -> int:
+def errors(now: CrawlFigures) -> int:
     """HTTP errors, and error pages that answered with 200."""
     return http_errors(now) + now.soft_404
 
 
-def duplicates(now: Figures) -> int:
+def duplicates(now: CrawlFigures) -> int:
     """Exact and near-duplicates."""
     return now.exact_duplicates + now.near_duplicates

@@ -17,7 +17,7 @@ from scrapy.utils.log import get_scrapy_root_handler
 from webcrawl.crawler.displays import Display, duplicates, errors, holding
 from webcrawl.crawler.waiting import STOPPING
 from webcrawl.documents.values import size
-from webcrawl.frontier.figures import Figures
+from webcrawl.frontier.figures import CrawlFigures
 
 _FRAME = 4
 """Columns that the border of a panel takes."""
@@ -39,7 +39,7 @@ class LivePanel(Display):
         if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
             self._stream = handler.setStream(sys.stderr)
 
-    def update(self, now: Figures, waits: Sequence[str]) -> None:
+    def update(self, now: CrawlFigures, waits: Sequence[str]) -> None:
         self._live.update(panel(self._live.console, self._title, now, self.speed(now), waits))
 
     def end(self) -> None:
@@ -49,7 +49,7 @@ class LivePanel(Display):
             handler.setStream(self._stream)
 
 
-def panel(console: Console, title: str, now: Figures, speed: float, waits: Sequence[str] = ()) -> Panel:
+def panel(console: Console, title: str, now: CrawlFigures, speed: float, waits: Sequence[str] = ()) -> Panel:
     """The figures in three columns, or in as many as fit the console, above what the crawl waits for."""
     cells = _cells(now, speed)
     for columns in (3, 2, 1):
@@ -73,7 +73,7 @@ def panel(console: Console, title: str, now: Figures, speed: float, waits: Seque
     )
 
 
-def _cells(now: Figures, speed: float) -> list[tuple[str, str]]:
+def _cells(now: CrawlFigures, speed: float) -> list[tuple[str, str]]:
     """Names and figures. In the first column is what was done, then what is left or left out, then what went wrong."""
     return [
         ("pages", f"{now.pages:,}"),
@@ -96,7 +96,7 @@ def _cells(now: Figures, speed: float) -> list[tuple[str, str]]:
     ]
 
 
-def _state(now: Figures, ending: bool) -> str:
+def _state(now: CrawlFigures, ending: bool) -> str:
     if ending:
         return " (stopping)"
     return " (paused)" if now.paused else " (holding)" if now.holding else ""

@@ -7,7 +7,7 @@ from scrapy.crawler import Crawler
 from webcrawl.crawler.scheduling.start_urls import is_fed
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.start_outcomes import QUEUED
-from webcrawl.frontier.figures import Figures
+from webcrawl.frontier.figures import CrawlFigures
 from webcrawl.urls.canonical import split
 
 _MOST_SHOWN = 10
@@ -32,7 +32,7 @@ class NoPages:
             totals = await connection.crawl.totals()
             self._before = totals.get("pages", 0) + totals.get("unchanged", 0)
 
-    def applies(self, now: Figures) -> bool:
+    def applies(self, now: CrawlFigures) -> bool:
         """Whether the crawl has no page, or this run added none although one of its start URLs failed."""
         fetched = now.pages + now.unchanged
         starts = self._session.scope.starts
@@ -41,14 +41,14 @@ class NoPages:
             return not only_items and not is_fed(self._crawler.spider)
         return starts.failed and fetched == self._before
 
-    async def reasons(self, now: Figures, reason: str) -> dict[str, str]:
+    async def reasons(self, now: CrawlFigures, reason: str) -> dict[str, str]:
         """Start URL -> why it brought no page, of the start URLs that are known here; raises UNAVAILABLE."""
         found = {}
         for url, why in self._session.scope.starts.reasons.items():
             found[url] = why if why != QUEUED else await self._look_up(url, now, reason)
         return found | {url: why for url, why in now.failed_start_urls.items() if url not in found}
 
-    def lines(self, now: Figures, reasons: dict[str, str]) -> list[str]:
+    def lines(self, now: CrawlFigures, reasons: dict[str, str]) -> list[str]:
         """What the summary prints."""
         if not reasons:
             return ["No page was fetched: the spider made no start request."]
@@ -58,7 +58,7 @@ class NoPages:
             lines.append(f"  and {more:,} more")
         return [f"{'This run fetched no page' if now.pages else 'No page was fetched'}:", *lines]
 
-    async def _look_up(self, url: str, now: Figures, reason: str) -> str:
+    async def _look_up(self, url: str, now: CrawlFigures, reason: str) -> str:
         """What the engine knows of a start URL whose outcome this process did not see."""
         if why := now.failed_start_urls.get(url):
             return why

@@ -14,7 +14,7 @@ from webcrawl.crawler.ending import Course, Point, about
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.slow_hosts import SlowHost, SlowHosts, hosts_line
 from webcrawl.documents.html.outline_process import MAX_WAITING_BYTES
-from webcrawl.frontier.figures import Figures
+from webcrawl.frontier.figures import CrawlFigures
 from webcrawl.worker.link_intake import MOST_DISCOVERED
 from webcrawl.worker.stages import LeasedHostState
 
@@ -36,14 +36,14 @@ class Outlook:
         self._states: list[LeasedHostState] = []
         """Those of the last sample."""
 
-    def sample(self, now: Figures | None, *, engine_answers: bool) -> None:
+    def sample(self, now: CrawlFigures | None, *, engine_answers: bool) -> None:
         """Counts what the worker waits for at this moment. `now`: the last known figures of the crawl."""
         if self._session.turns.ending.is_set() or (now is not None and now.paused):
             self._shares.clear()
         else:
             self._shares.add(self._look(now, engine_answers=engine_answers))
 
-    async def lines(self, now: Figures) -> list[str]:
+    async def lines(self, now: CrawlFigures) -> list[str]:
         """What the crawl waits for, the hosts that hold it up, and when it ends, as far as known; raises UNAVAILABLE.
 
         Call it at each update of the display.
@@ -66,7 +66,7 @@ class Outlook:
             lines.append(f"ends in {about(ending.seconds)}: {ending.grounds}")
         return lines
 
-    def _look(self, now: Figures | None, *, engine_answers: bool) -> Look:
+    def _look(self, now: CrawlFigures | None, *, engine_answers: bool) -> Look:
         session, tasks = self._session, tasks_of(self._crawler)
         worker = tasks.worker
         self._states = worker.host_states(time.monotonic())

@@ -18,7 +18,7 @@ from webcrawl.crawler.outlook import Outlook
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.waiting import Waiting
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.frontier.figures import Figures, figures
+from webcrawl.frontier.figures import CrawlFigures, figures
 
 _LIVE_SECONDS = 0.5
 _STOPPING_SECONDS = 1.0
@@ -38,9 +38,9 @@ class Progress:
         self._display = _display(kind, title)
         self._interval = _LIVE_SECONDS if kind == "live" else interval
         self._task: asyncio.Task[None] | None = None
-        self._reading: asyncio.Task[tuple[Figures, list[str]]] | None = None
+        self._reading: asyncio.Task[tuple[CrawlFigures, list[str]]] | None = None
         """A look at the engine that is not over."""
-        self._last: Figures | None = None
+        self._last: CrawlFigures | None = None
         self._engine_answers = True
 
     @classmethod
@@ -118,7 +118,7 @@ class Progress:
         if self._last is not None:
             self._display.update(self._last, self._waiting.without_engine(error))
 
-    async def _read(self) -> tuple[Figures, list[str]]:
+    async def _read(self) -> tuple[CrawlFigures, list[str]]:
         connection = self._session.connection
         now = await figures(connection.frontier, connection.crawl)
         return now, [*await self._outlook.lines(now), *await self._waiting.lines(now)]

@@ -8,13 +8,13 @@ from importlib.util import find_spec
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.config import StoreConfig
-from webcrawl.frontier.figures import Figures
+from webcrawl.frontier.figures import CrawlFigures
 
 _PLACES = ("METADATA_URI", "STORE_URI", "REDIS_URL")
 _OF_DASHBOARD = ("starlette", "jinja2", "uvicorn")
 
 
-def result_commands(stores: StoreConfig, now: Figures, settings: BaseSettings) -> list[str]:
+def result_commands(stores: StoreConfig, now: CrawlFigures, settings: BaseSettings) -> list[str]:
     """Lines with the commands for what the crawl has stored; none if it has stored no pages.
 
     A command whose library is not installed is left out.

@@ -36,7 +36,7 @@ from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import Sizes
 from webcrawl.engine.keys import name_of
 from webcrawl.errors import ConfigurationError, LibraryMissing
-from webcrawl.frontier.addresses import Addresses
+from webcrawl.frontier.addresses import EngineAddressTurns
 from webcrawl.frontier.unknown_paths import UnknownPaths
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.address_turns import AddressTurns
@@ -167,7 +167,7 @@ class Session(OpenedCrawl):
         self.joined = await join(self.connection, self.config, self.turns)
         self._deletes_crawl = not self.config.persist
         if addresses := self.turns.addresses:
-            addresses.ask = Addresses(
+            addresses.ask = EngineAddressTurns(
                 self.connection.engine,
                 self.connection.keys,
                 self.connection.worker,

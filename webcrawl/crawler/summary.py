@@ -28,7 +28,7 @@ from webcrawl.crawler.written_feeds import WrittenFeeds
 from webcrawl.documents.values import counted, size
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.ends import note_end
-from webcrawl.frontier.figures import FEED, LOST_REQUESTS, Figures, figures
+from webcrawl.frontier.figures import FEED, LOST_REQUESTS, CrawlFigures, figures
 
 logger = logging.getLogger(__name__)
 
@@ -91,13 +91,13 @@ class Summary:
         elif why:
             logger.error("%s", "\n".join(why))
 
-    def _places(self, now: Figures) -> str:
+    def _places(self, now: CrawlFigures) -> str:
         """Where the results are, and in a project the commands for them."""
         stores, settings = self._session.stores, self._crawler.settings
         lines = [results(stores, now), *feeds(now.feeds, self._feeds.failed)]
         return "\n".join([*lines, *(result_commands(stores, now, settings) if inside_project() else ())])
 
-    async def _explain(self, now: Figures, reason: str) -> list[str]:
+    async def _explain(self, now: CrawlFigures, reason: str) -> list[str]:
         """Why no page was fetched, as lines; sets the exit status if that is an error."""
         if not self._no_pages.applies(now):
             return []
@@ -120,10 +120,10 @@ class Summary:
         if counted:
             await self._session.connection.crawl.workers.leave(counted)
 
-    async def _figures(self) -> Figures:
+    async def _figures(self) -> CrawlFigures:
         return await figures(self._session.connection.frontier, self._session.connection.crawl)
 
-    async def _write(self, reason: str) -> Figures:
+    async def _write(self, reason: str) -> CrawlFigures:
         """Write the figures, and again if they changed meanwhile, because another worker may have ended."""
         folder, crawl = self._session.stores.data_dir, self._session.connection.keys.crawl
         now = await self._figures()
@@ -145,7 +145,7 @@ def write_summary(path: Path, summary: dict[str, Any]) -> None:
     temporary.replace(path)
 
 
-def results(stores: StoreConfig, now: Figures) -> str:
+def results(stores: StoreConfig, now: CrawlFigures) -> str:
     """The places with results of the crawl: files in DATA_DIR, then stores elsewhere, without passwords."""
     files, elsewhere = ["summary.json"], []
     if now.archived and stores.pages == (stores.data_dir / "warc").resolve().as_uri():
@@ -171,7 +171,7 @@ def feeds(feeds: Mapping[str, int], failed: int) -> list[str]:
 
 
 def text(
-    now: Figures,
+    now: CrawlFigures,
     reason: str,
     places: str,
     *,
@@ -212,7 +212,7 @@ def text(
     return "\n".join(lines)
 
 
-def _errors(now: Figures) -> str:
+def _errors(now: CrawlFigures) -> str:
     """The line with answers and fetches that failed."""
     soft = f"{now.soft_404:,} soft 404, " if now.soft_404 else ""
     return (
@@ -222,7 +222,7 @@ def _errors(now: Figures) -> str:
     )
 
 
-def _how_to_continue(now: Figures, left: int, reason: str, job: str) -> list[str]:
+def _how_to_continue(now: CrawlFigures, left: int, reason: str, job: str) -> list[str]:
     """A line that says what becomes of the URLs that are left; none without any."""
     if now.paused:
         return ["It is paused: `scrapy resume` continues it."]

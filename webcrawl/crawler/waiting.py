@@ -13,7 +13,7 @@ from webcrawl.crawler.components import Pacer, ResourceRules
 from webcrawl.crawler.scheduling.tasks import Task, Tasks
 from webcrawl.crawler.session import Session
 from webcrawl.documents.values import size
-from webcrawl.frontier.figures import Figures
+from webcrawl.frontier.figures import CrawlFigures
 from webcrawl.frontier.waits import NextHost, NextRetry, next_waits
 from webcrawl.hosts.costs import Cost
 from webcrawl.hosts.robots import robots_url
@@ -37,7 +37,7 @@ class Waiting:
     def _tasks(self) -> Tasks:
         return tasks_of(self._crawler)
 
-    async def lines(self, now: Figures) -> list[str]:
+    async def lines(self, now: CrawlFigures) -> list[str]:
         """One line for each kind of thing that is waited for, the most important first; raises UNAVAILABLE."""
         if self._session.turns.ending.is_set():
             return self.stopping()

@@ -29,7 +29,7 @@ from redis.exceptions import (
 
 from webcrawl.config.passwords import without_password
 from webcrawl.engine.backoff import SHUTDOWN_SECONDS, Backoff
-from webcrawl.engine.cluster import Cluster
+from webcrawl.engine.cluster import EngineCluster
 from webcrawl.engine.connections import ConnectionPool
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import Call, script_header, script_source
@@ -80,7 +80,7 @@ class Engine:
         # redis-py must not silently repair a connection that is lost in use; see ConnectionPool
         self._options.setdefault("retry", Retry(NoBackoff(), 0))
         self._servers = ServerURL.parse(url)
-        self._group: Cluster | SentinelPrimary | None = None
+        self._group: EngineCluster | SentinelPrimary | None = None
         """None: one server without replicas that could take over."""
         self.client: Any = self._connect(0)
 
@@ -175,7 +175,7 @@ class Engine:
     @property
     def is_cluster(self) -> bool:
         """Whether keys are on several servers; a script can use only those of one shard."""
-        return isinstance(self._group, Cluster)
+        return isinstance(self._group, EngineCluster)
 
     @property
     def connections(self) -> int:
@@ -184,7 +184,7 @@ class Engine:
 
     async def servers(self) -> list[str]:
         """Identifies the servers that hold the data; changes after a restart, a failover or a move of slots."""
-        if isinstance(self._group, Cluster):
+        if isinstance(self._group, EngineCluster):
             return await self._group.servers()
         return [str((await self.client.info("server"))["run_id"])]
 
@@ -225,7 +225,7 @@ class Engine:
             self.client = RedisCluster(startup_nodes=nodes, **options)
         except (ValueError, TypeError, RedisClusterException) as error:
             raise self._wrong(error) from error
-        self._group = Cluster(self.client)
+        self._group = EngineCluster(self.client)
         await server.aclose()
 
     def _connect(self, number: int) -> Any:

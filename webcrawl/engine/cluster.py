@@ -1,4 +1,4 @@
-"""Commands for a Valkey or Redis Cluster, each batch confirmed by a replica; see webcrawl.engine.replication."""
+"""Commands for a Valkey or Redis EngineCluster, each batch confirmed by a replica; see webcrawl.engine.replication."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOVES = 5
 """How often a moved slot is followed before its commands fail as unavailable."""
 
 
-class Cluster:
+class EngineCluster:
     """Adds to redis-py's client one round trip for each server, and replies that survive a failover."""
 
     def __init__(self, client: RedisCluster) -> None:

@@ -13,13 +13,13 @@ from webcrawl.frontier.entry import (
 from webcrawl.frontier.frontier import Frontier
 from webcrawl.frontier.recent import RecentCache
 from webcrawl.frontier.records import (
-    Counts,
     DeadLetter,
+    FrontierCounts,
     HostLimits,
     HostQueue,
-    HostState,
+    HostStatus,
     Lease,
-    Report,
+    LeaseReport,
     Settlement,
 )
 
@@ -28,17 +28,17 @@ __all__ = [
     "LEVELS",
     "SAMPLE",
     "Candidate",
-    "Counts",
+    "FrontierCounts",
     "Crawl",
     "DeadLetter",
     "Frontier",
     "HostLimits",
     "HostQueue",
-    "HostState",
+    "HostStatus",
     "Lease",
     "LeasedURL",
     "RecentCache",
-    "Report",
+    "LeaseReport",
     "Settlement",
     "level_of_priority",
     "priority_of_level",

@@ -18,7 +18,7 @@ _MOST_AT_ONCE = 500
 
 
 @dataclass(slots=True)
-class Addresses:
+class EngineAddressTurns:
     """Asks the engine for turns of addresses.
 
     Questions that come during a round trip go into the next one. `held_seconds`: after this time, the connections of a

@@ -13,7 +13,7 @@ from webcrawl.frontier.host_costs import HostCosts
 from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.records import HostLimits
 from webcrawl.frontier.shared_sets import SharedSets
-from webcrawl.frontier.workers import Workers
+from webcrawl.frontier.workers import WorkerRegistry
 from webcrawl.policies.importance import first_pool
 
 
@@ -26,12 +26,12 @@ class Crawl:
     worker: str
     worker_seconds: float = 12.0
     """How long a worker counts as alive after a heartbeat."""
-    workers: Workers = field(init=False)
+    workers: WorkerRegistry = field(init=False)
     sets: SharedSets = field(init=False)
     costs: HostCosts = field(init=False)
 
     def __post_init__(self) -> None:
-        self.workers = Workers(self.engine, self.keys, self.worker, self.worker_seconds)
+        self.workers = WorkerRegistry(self.engine, self.keys, self.worker, self.worker_seconds)
         self.sets = SharedSets(self.engine, self.keys)
         self.costs = HostCosts(self.engine, self.keys, self.worker, self.worker_seconds)
 

@@ -40,7 +40,7 @@ class Reasons:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetters:
+class CrawlDeadLetters:
     """Reads dead letters and queues them again. Methods raise StoreError while the store is unavailable."""
 
     operations: Operations

@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from webcrawl.frontier import Counts, Crawl, Frontier
+from webcrawl.frontier import Crawl, Frontier, FrontierCounts
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class CrawlFigures:
     """Times are in seconds.
 
     `responses`: status -> responses, including redirects and retries.
@@ -110,7 +110,7 @@ FEED, LOST_REQUESTS = "feed.", "lost."
 """Begin the totals that count the items in a feed, and the lost requests of a callback."""
 
 
-async def figures(frontier: Frontier, crawl: Crawl) -> Figures:
+async def figures(frontier: Frontier, crawl: Crawl) -> CrawlFigures:
     """Reads the figures from the engine."""
     counts, totals, workers, (hosts, unreachable), paused, holding = await asyncio.gather(
         frontier.counts(),
@@ -120,7 +120,7 @@ async def figures(frontier: Frontier, crawl: Crawl) -> Figures:
         crawl.paused(),
         crawl.workers.holding(),
     )
-    return Figures(
+    return CrawlFigures(
         **_from_totals(totals),
         **_from_counts(counts),
         seen_urls=counts.seen + totals.get("bloom_seen", 0),
@@ -158,7 +158,7 @@ def _cache(totals: dict[str, int]) -> dict[str, Any]:
     return {"looked_up": looked_up, "cache_hit_ratio": round(hits / looked_up, 4) if looked_up else 0.0}
 
 
-def _from_counts(counts: Counts) -> dict[str, Any]:
+def _from_counts(counts: FrontierCounts) -> dict[str, Any]:
     return {
         "queued": max(0, counts.queued - counts.overtaken) + counts.later,
         "retrying": counts.later,

@@ -11,9 +11,9 @@ from webcrawl.frontier.adding import add_calls
 from webcrawl.frontier.entry import Candidate, LeasedURL, decode_urls
 from webcrawl.frontier.leasing import Leasing
 from webcrawl.frontier.operations import BATCH, Operations, batches, milliseconds
-from webcrawl.frontier.records import Counts, HostLimits, Lease, Report, Settlement, decode_delay
+from webcrawl.frontier.records import FrontierCounts, HostLimits, Lease, LeaseReport, Settlement, decode_delay
 
-_COUNTERS = tuple(counter.name for counter in fields(Counts))
+_COUNTERS = tuple(counter.name for counter in fields(FrontierCounts))
 _LOST = -2
 
 
@@ -96,7 +96,7 @@ class Frontier(Operations):
         The further URLs are the best of the host; with `better_than`, only those of a better level than that.
         Pages and bytes count once against the host's limits: a URL that was settled before is skipped.
         """
-        report = Report(lease, settled, more=more, better_than=better_than)
+        report = LeaseReport(lease, settled, more=more, better_than=better_than)
         return _urls_of_reply(lease, await self.engine.run(self._report_call(report)))
 
     async def release(
@@ -107,13 +107,13 @@ class Frontier(Operations):
         Other URLs of the lease return to the head of the queue, untried. After `quiet` more seconds the engine forgets
         the host's failures.
         """
-        report = Report(lease, settled, pause=pause, quiet=quiet)
+        report = LeaseReport(lease, settled, pause=pause, quiet=quiet)
         return bool(await self.engine.run(self._report_call(report)))
 
     async def settle_all(
         self,
-        reports: Sequence[Report],
-        settled: Callable[[Report, list[LeasedURL] | None, Sequence[int]], None] = lambda *_: None,
+        reports: Sequence[LeaseReport],
+        settled: Callable[[LeaseReport, list[LeasedURL] | None, Sequence[int]], None] = lambda *_: None,
     ) -> None:
         """Acknowledges or releases many leases, those on one server in one round trip.
 
@@ -225,9 +225,11 @@ class Frontier(Operations):
             total += buried
         return total
 
-    async def counts(self) -> Counts:
+    async def counts(self) -> FrontierCounts:
         hashes = await self.engine.hashes(self.keys.counters(shard) for shard in range(self.keys.shards))
-        return Counts(*(sum(int(shard.get(name.encode(), 0)) for shard in hashes) for name in _COUNTERS))
+        return FrontierCounts(
+            *(sum(int(shard.get(name.encode(), 0)) for shard in hashes) for name in _COUNTERS)
+        )
 
     async def finished(self) -> bool:
         """Whether no URL is queued, leased or waiting in any shard.
@@ -247,7 +249,7 @@ class Frontier(Operations):
             async for key in self.engine.client.scan_iter(match=pattern, count=BATCH):
                 await self.engine.client.unlink(key)
 
-    def _report_call(self, report: Report) -> Call:
+    def _report_call(self, report: LeaseReport) -> Call:
         lease, settled = report.lease, report.settled
         return script_call(
             "acknowledge",

@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import script_call
-from webcrawl.frontier.figures import Figures
+from webcrawl.frontier.figures import CrawlFigures
 
 SAMPLE_SECONDS = 10.0
 """Between two samples of the last hour."""
@@ -17,7 +17,7 @@ MOST_SAMPLES = 360
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class FigureSample:
     """Figures at one time, in seconds since 1970; `errors` are responses that are errors, also with status 200."""
 
     time: float
@@ -33,7 +33,7 @@ class Sample:
     workers: int
 
     @classmethod
-    def of(cls, now: Figures, time: float) -> Sample:
+    def of(cls, now: CrawlFigures, time: float) -> FigureSample:
         """The sample of these figures."""
         answers = sum(count for status, count in now.responses.items() if status >= "400")
         return cls(
@@ -58,9 +58,9 @@ class History:
     engine: Engine
     keys: Keys
 
-    async def add(self, now: Figures) -> bool:
+    async def add(self, now: CrawlFigures) -> bool:
         """Adds a sample, with the engine's time; returns False if the last one is recent."""
-        _, *figures = astuple(Sample.of(now, 0.0))
+        _, *figures = astuple(FigureSample.of(now, 0.0))
         text = " ".join(str(figure) for figure in figures)
         call = script_call(
             "sample",
@@ -71,19 +71,19 @@ class History:
         )
         return bool(await self.engine.run(call))
 
-    async def hour(self) -> list[Sample]:
+    async def hour(self) -> list[FigureSample]:
         """Returns the samples of the last hour of work, the oldest first."""
         return await self._read("hour")
 
-    async def whole(self) -> list[Sample]:
+    async def whole(self) -> list[FigureSample]:
         """Returns samples since the start of the crawl, the oldest first; the longer it is, the longer between two."""
         return await self._read("whole")
 
-    async def _read(self, name: str) -> list[Sample]:
+    async def _read(self, name: str) -> list[FigureSample]:
         raw: Sequence[bytes] = await self.engine.client.lrange(self.keys.own(f"samples:{name}"), 0, -1)
         return [_sample(text) for text in raw]
 
 
-def _sample(text: bytes) -> Sample:
+def _sample(text: bytes) -> FigureSample:
     time, *figures = (int(word) for word in text.split())
-    return Sample(time / 1000, *figures)
+    return FigureSample(time / 1000, *figures)

@@ -9,9 +9,9 @@ from typing import Any
 from webcrawl.errors import StoreError
 from webcrawl.frontier.crawl import Crawl
 from webcrawl.frontier.dust import DustRules
-from webcrawl.frontier.ledger import Entry, Ledger, owners
+from webcrawl.frontier.ledger import BudgetEntry, Ledger, owners
 from webcrawl.frontier.operations import Operations
-from webcrawl.frontier.records import HostState
+from webcrawl.frontier.records import HostStatus
 from webcrawl.hosts.costs import ALL, Cost, Load
 from webcrawl.hosts.robots import RobotsPolicy
 from webcrawl.policies.budgets import COST
@@ -47,7 +47,7 @@ class HostReport:
     dust      its DUST rules
     """
 
-    state: HostState
+    state: HostStatus
     shares: dict[str, Share]
     budgets: dict[str, dict[str, object]]
     patterns: HostPatterns
@@ -127,7 +127,7 @@ async def stored_robots(operations: Operations, host: str) -> StoredRobots | Non
 
 async def _budgets(crawl: Crawl, host: str) -> dict[str, dict[str, object]]:
     """The budgets of the host's name and of its registered domain."""
-    known = await Ledger(crawl.engine, crawl.keys).add({one: Entry() for one in owners(host)})
+    known = await Ledger(crawl.engine, crawl.keys).add({one: BudgetEntry() for one in owners(host)})
     return {
         owner: {
             "spent": one.spent / COST,

@@ -18,7 +18,7 @@ from webcrawl.frontier.records import Lease
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class HostsWanted:
     """How many hosts to lease: `hosts` that have answered, and `new` that never did; None: `hosts` of both kinds."""
 
     hosts: int
@@ -28,16 +28,16 @@ class Wanted:
     def any(self) -> bool:
         return bool(self.hosts or self.new)
 
-    def without(self, leases: Sequence[Lease]) -> Wanted:
+    def without(self, leases: Sequence[Lease]) -> HostsWanted:
         """Returns what is left to be leased after these."""
         new = 0 if self.new is None else sum(not lease.answered for lease in leases)
         hosts = max(0, self.hosts - len(leases) + new)
-        return Wanted(hosts, None if self.new is None else max(0, self.new - new))
+        return HostsWanted(hosts, None if self.new is None else max(0, self.new - new))
 
-    def split(self, parts: int) -> list[Wanted]:
+    def split(self, parts: int) -> list[HostsWanted]:
         """Divides them as evenly as possible."""
         return [
-            Wanted((self.hosts + n) // parts, None if self.new is None else (self.new + n) // parts)
+            HostsWanted((self.hosts + n) // parts, None if self.new is None else (self.new + n) // parts)
             for n in reversed(range(parts))
         ]
 
@@ -74,7 +74,7 @@ class Leasing:
         self._turn += 1
         order = order[self._turn % max(1, len(order)) :] + order[: self._turn % max(1, len(order))]
         order = [shard for shard in order if shard not in self._unanswered]
-        wanted = Wanted(hosts, new)
+        wanted = HostsWanted(hosts, new)
         while order and (left := wanted.without(leases)).any:
             parts = dict(zip(order, left.split(len(order)), strict=True))
             calls = {shard: self._lease_call(shard, part, urls) for shard, part in parts.items() if part.any}
@@ -130,7 +130,7 @@ class Leasing:
             leases[shard] = [Lease.decode(row) for row in reply]
         return leases, failure
 
-    def _lease_call(self, shard: int, wanted: Wanted, urls: int) -> Call:
+    def _lease_call(self, shard: int, wanted: HostsWanted, urls: int) -> Call:
         return script_call(
             "lease",
             self.keys.queue(shard),

@@ -33,7 +33,7 @@ _Counts = tuple[int, int, int]
 
 
 @dataclass(slots=True)
-class Entry:
+class BudgetEntry:
     """What the owner of a budget has spent, and the domains that link to it, since the last entry."""
 
     spent: int = 0
@@ -71,7 +71,7 @@ class Ledger:
     """Shard -> what its worker has counted last."""
     _share_at: float = field(default=0.0, init=False)
 
-    async def add(self, entries: Mapping[str, Entry]) -> dict[str, Spending]:
+    async def add(self, entries: Mapping[str, BudgetEntry]) -> dict[str, Spending]:
         """Adds entries; returns what each owner has now. An empty entry only asks.
 
         An entry whose reply was lost may have been added: do not repeat it.
@@ -165,7 +165,7 @@ class Ledger:
                 hosts[owner.decode()] += int(number)
                 if (read := read + 1) >= _MOST_READ:
                     break
-        spendings = await self.add({owner: Entry() for owner in hosts})
+        spendings = await self.add({owner: BudgetEntry() for owner in hosts})
         worst = heapq.nlargest(most, spendings, key=lambda owner: spendings[owner].spent)
         rows = [Over(owner, hosts[owner], spendings[owner]) for owner in worst]
         return OverBudget(len(hosts), sum(hosts.values()), rows)

@@ -12,7 +12,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys, failures_field, host_of
 from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.entry import queued_at_of
-from webcrawl.frontier.records import DeadLetter, HostLimits, HostQueue, HostState
+from webcrawl.frontier.records import DeadLetter, HostLimits, HostQueue, HostStatus
 from webcrawl.policies.soft_404 import UnknownPathAnswer
 
 BATCH = 1000
@@ -73,7 +73,7 @@ class Operations:
                 if cursor == b"0":
                     break
 
-    async def host(self, host: str) -> HostState:
+    async def host(self, host: str) -> HostStatus:
         """Returns the state of one host."""
         shard = self.keys.shard(host)
         prefix = self.keys.queue(shard)[0]
@@ -84,7 +84,7 @@ class Operations:
             await client.hget(prefix + name, host) for name in ("limits", "spent", "parked", "unknown")
         ]
         pages, size = (int(part) for part in (spent or b"0 0").split())
-        return HostState(
+        return HostStatus(
             host,
             queued=(await self.queue_lengths([host]))[host],
             leased=bool(await client.exists(f"{prefix}lease:{host}")),

@@ -82,7 +82,7 @@ class Settlement:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LeaseReport:
     """A worker's report on one lease: settled URLs, and how many `more` it wants or that it releases the host.
 
     With `better_than`, further URLs must be of a better level. `pause`: seconds until the released host may be asked
@@ -105,7 +105,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class FrontierCounts:
     """Counters of the frontier, over all shards."""
 
     queued: int
@@ -158,7 +158,7 @@ class HostLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class HostState:
+class HostStatus:
     """The state of one host. `parked` is "blocked", "budget" or None; times are in seconds."""
 
     host: str

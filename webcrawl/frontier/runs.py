@@ -10,7 +10,7 @@ from webcrawl.engine.keys import Keys
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CrawlRun:
     """One run of a crawl: its spider, when it began (seconds since 1970), and its settings as text without secrets."""
 
     spider: str
@@ -25,11 +25,11 @@ class Runs:
     engine: Engine
     keys: Keys
 
-    async def begin(self, run: Run) -> None:
+    async def begin(self, run: CrawlRun) -> None:
         """Stores a run that begins."""
         await self.engine.change(self.keys.own("run"), "SET", json.dumps(asdict(run)))
 
-    async def latest(self) -> Run | None:
+    async def latest(self) -> CrawlRun | None:
         """Returns the latest run; None if it was of a version that did not tell."""
         text = await self.engine.client.get(self.keys.own("run"))
-        return None if text is None else Run(**json.loads(text))
+        return None if text is None else CrawlRun(**json.loads(text))

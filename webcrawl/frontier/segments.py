@@ -23,7 +23,7 @@ _COMPRESSION = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class QueuePart:
     """Entries of one queue in a segment: offset and length in bytes, number of URLs, and checksum."""
 
     segment: str
@@ -48,17 +48,17 @@ def checksum(entries: Sequence[bytes]) -> str:
     return hashlib.sha1(b"".join(entries), usedforsecurity=False).hexdigest()[:16]
 
 
-def pack(name: str, groups: Sequence[Sequence[bytes]]) -> tuple[bytes, list[Part]]:
+def pack(name: str, groups: Sequence[Sequence[bytes]]) -> tuple[bytes, list[QueuePart]]:
     """A segment with a part for each group of entries."""
     pieces, parts, offset = [_FIRST_LINE], [], len(_FIRST_LINE)
     for entries in groups:
         pieces.append(zlib.compress(msgpack.packb(list(entries)), _COMPRESSION))
-        parts.append(Part(name, offset, len(pieces[-1]), len(entries), checksum(entries)))
+        parts.append(QueuePart(name, offset, len(pieces[-1]), len(entries), checksum(entries)))
         offset += len(pieces[-1])
     return b"".join(pieces), parts
 
 
-def unpack(raw: bytes, part: Part) -> list[bytes]:
+def unpack(raw: bytes, part: QueuePart) -> list[bytes]:
     """The entries of a part; raises PartLost when its checksum differs."""
     try:
         entries = msgpack.unpackb(zlib.decompress(raw), raw=True)
@@ -70,7 +70,7 @@ def unpack(raw: bytes, part: Part) -> list[bytes]:
     return list(entries)
 
 
-def read_part(store: ObjectStore, name: str, part: Part) -> list[bytes]:
+def read_part(store: ObjectStore, name: str, part: QueuePart) -> list[bytes]:
     """The entries of a part of the segment that is called `name` in the store.
 
     Raises PartLost when the part is damaged or the segment does not exist, StoreError when the store fails.

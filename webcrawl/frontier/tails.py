@@ -19,7 +19,7 @@ from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import script_call
 from webcrawl.errors import ConfigurationError, PartLost, StoreError
 from webcrawl.frontier.crawl import Crawl
-from webcrawl.frontier.segments import Part, pack, read_part
+from webcrawl.frontier.segments import QueuePart, pack, read_part
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.objects.store import ObjectStore
 
@@ -36,7 +36,7 @@ _MARKER = "segments of one crawl"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SpillPlan:
     """The spill work of a shard; see plan_spill.lua. It may be done late, twice or never."""
 
     shard: int
@@ -147,7 +147,7 @@ class Tails:
         await self._engine.run(call)
         return entries or []
 
-    async def plan(self, shards: Sequence[int]) -> list[Plan]:
+    async def plan(self, shards: Sequence[int]) -> list[SpillPlan]:
         """Returns the spill work of these shards."""
         names = [uuid.uuid4().hex[:16] for _ in shards]
         calls = [
@@ -163,11 +163,13 @@ class Tails:
         ]
         replies = await self._engine.run_all(calls)
         return [
-            Plan(shard, name, _pairs(reply.writes), _pairs(reply.reads), _pairs(reply.burials), reply.unused)
+            SpillPlan(
+                shard, name, _pairs(reply.writes), _pairs(reply.reads), _pairs(reply.burials), reply.unused
+            )
             for shard, name, reply in zip(shards, names, replies, strict=True)
         ]
 
-    async def carry_out(self, plan: Plan) -> None:
+    async def carry_out(self, plan: SpillPlan) -> None:
         """Reads parts that hosts wait for, writes outboxes, and deletes unused segments."""
         folder = await self._shard_folder(plan.shard)
         await _all(self._refill(plan.shard, folder, queue, descriptor) for queue, descriptor in plan.reads)
@@ -217,7 +219,7 @@ class Tails:
                 logger.exception("Serving the tails of queues failed; trying again.")
                 await asyncio.sleep(_LONGEST_HOLD)
 
-    async def _write(self, plan: Plan, folder: str) -> None:
+    async def _write(self, plan: SpillPlan, folder: str) -> None:
         store = await self._store()
         await self._check_folder(store, folder)
         data, parts = pack(plan.segment, [entries for _, entries in plan.writes])
@@ -255,7 +257,7 @@ class Tails:
         try:
             return await self._part(folder, descriptor)
         except PartLost as error:
-            part, store = Part.parse(descriptor), await self._store()
+            part, store = QueuePart.parse(descriptor), await self._store()
             logger.error(
                 "%d URLs of %s are lost: segment %s at byte %d: %s",
                 *(part.urls, owner.decode(), store.uri(f"{folder}/{part.segment}"), part.offset, error),
@@ -263,7 +265,7 @@ class Tails:
             return None
 
     async def _part(self, folder: str, descriptor: bytes) -> list[bytes]:
-        store, part = await self._store(), Part.parse(descriptor)
+        store, part = await self._store(), QueuePart.parse(descriptor)
         try:
             return await asyncio.to_thread(read_part, store, f"{folder}/{part.segment}", part)
         except PartLost:

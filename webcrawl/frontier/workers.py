@@ -29,7 +29,7 @@ class Beat(NamedTuple):
 
 
 @dataclass(slots=True)
-class Workers:
+class WorkerRegistry:
     """The registry of a crawl's workers, with the entry of one of them.
 
     A heartbeat carries a tally: increments for the crawl's totals. A tally whose reply was lost is sent again before
@@ -116,7 +116,7 @@ class Workers:
     async def stop(self) -> None:
         """Ends all workers that are alive: with their next heartbeat they finish their requests and leave.
 
-        Workers that start later are not affected.
+        WorkerRegistry that start later are not affected.
         """
         await self.engine.change(self.keys.own("info"), "HINCRBY", "stops", 1)
 

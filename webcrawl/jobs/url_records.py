@@ -21,7 +21,7 @@ from webcrawl.frontier.listing.listing import Met
 from webcrawl.frontier.operations import Operations
 from webcrawl.frontier.url_state import URLState, url_state
 from webcrawl.frontier.vitals import AllVitals
-from webcrawl.frontier.workers import Workers
+from webcrawl.frontier.workers import WorkerRegistry
 from webcrawl.jobs.records import Iteration
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.selection import of_crawl
@@ -81,7 +81,7 @@ class Sources:
         """URL -> when it was fetched, of the pages that live workers have worked on for some seconds."""
         if self.reading is None:
             return {}
-        workers = Workers(self.reading.engine, self.reading.keys, self.reading.name, 0.0)
+        workers = WorkerRegistry(self.reading.engine, self.reading.keys, self.reading.name, 0.0)
         vitals_of_workers = await AllVitals(self.reading.engine, self.reading.keys).of(await workers.alive())
         return {
             url: datetime.fromtimestamp(fetched, UTC)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.memory import Memory, memory
-from webcrawl.frontier import Counts, Crawl, Frontier
+from webcrawl.frontier import Crawl, Frontier, FrontierCounts
 from webcrawl.frontier.gauges import Gauges, gauges as read_gauges
 from webcrawl.metrics.families import CRAWL, Family, MetricSample, gauges, samples
 from webcrawl.metrics.totals import samples_of
@@ -86,7 +86,7 @@ def _of_engine(servers: Memory) -> list[MetricSample]:
     )
 
 
-def _of_urls(counts: Counts, bloom_seen: int) -> Iterator[MetricSample]:
+def _of_urls(counts: FrontierCounts, bloom_seen: int) -> Iterator[MetricSample]:
     states = {
         "queued": max(0, counts.queued - counts.overtaken - counts.parked),
         "leased": counts.leased,

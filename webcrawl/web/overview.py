@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from webcrawl.engine.keys import CRAWLS
 from webcrawl.frontier import Crawl, Frontier
-from webcrawl.frontier.figures import Figures, figures
-from webcrawl.frontier.history import Sample
+from webcrawl.frontier.figures import CrawlFigures, figures
+from webcrawl.frontier.history import FigureSample
 from webcrawl.frontier.vitals import AllVitals, Vitals
 from webcrawl.opened import Connection
 
@@ -23,7 +23,7 @@ class Overview:
 
     crawl: str
     state: str
-    figures: Figures
+    figures: CrawlFigures
     vitals: dict[str, Vitals | None]
     """Live worker -> what it told of itself lately."""
 
@@ -42,9 +42,9 @@ class Overview:
         return self.figures.exact_duplicates + self.figures.near_duplicates
 
     @property
-    def now(self) -> Sample:
+    def now(self) -> FigureSample:
         """The figures as the newest point of the plots."""
-        return Sample.of(self.figures, time.time())
+        return FigureSample.of(self.figures, time.time())
 
     @property
     def is_alive(self) -> bool:
@@ -88,7 +88,7 @@ class Overviews:
         return found
 
 
-def _state(now: Figures, alive: bool) -> str:
+def _state(now: CrawlFigures, alive: bool) -> str:
     if now.paused and (alive or now.queued):
         return "paused"
     if alive:

@@ -6,17 +6,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import astuple, fields
 
-from webcrawl.frontier.history import Sample
+from webcrawl.frontier.history import FigureSample
 
-NAMES = tuple(one.name for one in fields(Sample))
+NAMES = tuple(one.name for one in fields(FigureSample))
 
 
-def columns(samples: Sequence[Sample]) -> str:
+def columns(samples: Sequence[FigureSample]) -> str:
     """Samples as JSON: a list for each figure, by name."""
     rows = [astuple(one) for one in samples]
     return json.dumps({name: [row[place] for row in rows] for place, name in enumerate(NAMES)})
 
 
-def point(now: Sample) -> str:
+def point(now: FigureSample) -> str:
     """One sample as JSON."""
     return json.dumps(dict(zip(NAMES, astuple(now), strict=True)))

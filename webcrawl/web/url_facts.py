@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from webcrawl.documents.values import counted
-from webcrawl.frontier.records import HostState
+from webcrawl.frontier.records import HostStatus
 from webcrawl.frontier.url_state import URLState
 from webcrawl.stores.locations import Row
 
@@ -51,7 +51,7 @@ def verdicts(report: Mapping[str, Any]) -> Iterator[Verdict]:
 
 
 def conclude(
-    report: Mapping[str, Any], state: URLState, row: Row | None, host: HostState, paused: bool
+    report: Mapping[str, Any], state: URLState, row: Row | None, host: HostStatus, paused: bool
 ) -> Conclusion:
     """Tells what happens to the URL, and why."""
     refusals = [f"{one.name}: {one.text}" for one in verdicts(report) if one.kind == "bad"]
@@ -78,7 +78,7 @@ def conclude(
     return Conclusion("warn", "The crawl has not met it", why)
 
 
-def _in_engine(state: URLState, host: HostState, paused: bool, refusals: list[str]) -> Conclusion:
+def _in_engine(state: URLState, host: HostStatus, paused: bool, refusals: list[str]) -> Conclusion:
     later = " When its turn comes it is not fetched: " + "; ".join(refusals) + "." if refusals else ""
     failed = f" {counted(state.attempts, 'attempt')} failed before." if state.attempts else ""
     if state.state == "leased":

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from webcrawl.frontier import Lease
-from webcrawl.frontier.ledger import Entry, Ledger, owners
+from webcrawl.frontier.ledger import BudgetEntry, Ledger, owners
 from webcrawl.policies.budgets import NEW_HOST, WASTE, Slowdown, Spending, cost, slowdown
 
 _EVERY_SECONDS = 0.3
@@ -28,7 +28,7 @@ class Budgets:
     def __init__(self, ledger: Ledger, delay: float) -> None:
         """`delay`: the usual seconds between two requests to a host."""
         self._ledger, self._delay = ledger, delay
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, BudgetEntry] = {}
         self._known: OrderedDict[str, Spending] = OrderedDict()
         self._linked: OrderedDict[str, set[str]] = OrderedDict()
         """Registered domain -> hosts to which links of its pages were sent."""
@@ -123,8 +123,8 @@ class Budgets:
         entries, self._entries = self._entries, {}
         await self._ledger.add(entries)
 
-    def _entry(self, owner: str) -> Entry:
-        return self._entries.setdefault(owner, Entry())
+    def _entry(self, owner: str) -> BudgetEntry:
+        return self._entries.setdefault(owner, BudgetEntry())
 
     def _not_yet_sent(self, domain: str, hosts: set[str]) -> set[str]:
         """Returns the hosts whose links from a domain were not sent yet, and remembers them as sent."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from webcrawl.frontier import Lease, LeasedURL, Report, Settlement
+from webcrawl.frontier import Lease, LeasedURL, LeaseReport, Settlement
 from webcrawl.hosts.politeness import HostTurn
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
@@ -155,10 +155,10 @@ class LeasedHost:
             self.urls = deque(kept)
             self.drained = False
 
-    def report(self, sent: int) -> Report:
+    def report(self, sent: int) -> LeaseReport:
         """Reports the settled URLs whose links are among the first `sent` discovered URLs, which the engine has."""
         ready = itertools.takewhile(lambda settled: settled.after <= sent, self.settled)
-        return Report(self.lease, tuple(settled.settlement for settled in ready))
+        return LeaseReport(self.lease, tuple(settled.settlement for settled in ready))
 
 
 class LeasedHosts:

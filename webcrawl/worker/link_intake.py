@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from webcrawl.frontier import Candidate, Frontier, Lease, LeasedURL, Report
+from webcrawl.frontier import Candidate, Frontier, Lease, LeasedURL, LeaseReport
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.recent import Recent
 from webcrawl.hosts.duty_cycle import DutyCycle
@@ -204,7 +204,7 @@ class LinkIntake:
         self.patterns.close(host)
         self.dust.close(host)
 
-    def with_records(self, report: Report, *, last: bool) -> Report:
+    def with_records(self, report: LeaseReport, *, last: bool) -> LeaseReport:
         """Returns a report with what the engine is to know of the host. `last`: the host is released."""
         host = report.lease.host
         over = self.budgets.over(host) if self.budgets else ""
@@ -215,7 +215,7 @@ class LinkIntake:
             over=None if over == report.lease.over else over,
         )
 
-    def saved(self, report: Report) -> None:
+    def saved(self, report: LeaseReport) -> None:
         """Records that the engine has what a report contains."""
         self.patterns.saved(report.lease.host, report.patterns)
         self.dust.saved(report.lease.host, report.dust)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from webcrawl.errors import EngineFull
-from webcrawl.frontier import Candidate, Frontier, LeasedURL, Report
+from webcrawl.frontier import Candidate, Frontier, LeasedURL, LeaseReport
 from webcrawl.frontier.credit import Better, Purse, queue_again, share_of_link
 from webcrawl.frontier.link_memory import LinkMemory
 from webcrawl.policies.importance import importance, rise
@@ -116,7 +116,7 @@ class PageCredit:
         page = self._pages.get(url)
         return None if page is None or page.worth is None else importance(page.worth)
 
-    def divide(self, report: Report, given: Sequence[int]) -> None:
+    def divide(self, report: LeaseReport, given: Sequence[int]) -> None:
         """Divides the credit that the purse got for the pages of a report among the links of these pages."""
         for settled, credit in zip(report.settled, given, strict=bool(given)):
             if credit:

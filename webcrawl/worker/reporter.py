@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from webcrawl.frontier import Crawl, Frontier, LeasedURL, Report
+from webcrawl.frontier import Crawl, Frontier, LeasedURL, LeaseReport
 from webcrawl.frontier.figures import GIVEN_UP
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
@@ -119,7 +119,7 @@ class Reporter:
         await self._crawl.workers.leave(self._tally.take_counters())
         self._intake.save_seen()
 
-    def _end(self, host: LeasedHost) -> Report:
+    def _end(self, host: LeasedHost) -> LeaseReport:
         """The report of a host when the worker signs off; its lease expires if a request to it is still in flight."""
         return self._release(host, host.report(self._intake.sent))
 
@@ -142,7 +142,7 @@ class Reporter:
         message = "Giving up %s after too many failures in a row; %d more URLs became dead letters."
         logger.log(level, message, name, buried)
 
-    def _report(self, host: LeasedHost) -> Report:
+    def _report(self, host: LeasedHost) -> LeaseReport:
         """The current report of a host. It may release the host when no fetch is in flight."""
         host.lease.gap, host.lease.answered = host.turn.gap, host.turn.answered
         report = self._intake.with_records(host.report(self._intake.sent), last=False)
@@ -160,7 +160,7 @@ class Reporter:
             return replace(report, more=better, better_than=host.urls[-1].level)
         return replace(report, more=more)
 
-    def _release(self, host: LeasedHost, report: Report) -> Report:
+    def _release(self, host: LeasedHost, report: LeaseReport) -> LeaseReport:
         """Releases a host, if no request to it is in flight.
 
         Requests for other URLs than those of its lease take its turns too, as for a robots.txt that redirects to the
@@ -173,7 +173,7 @@ class Reporter:
         self._hosts.to_report.add(host.lease.host)
         return report
 
-    def _last_report(self, host: LeasedHost) -> Report:
+    def _last_report(self, host: LeasedHost) -> LeaseReport:
         """The report that releases a host, with its failures and the pause before its next request."""
         host.lease.failures = host.turn.failures
         now = time.monotonic()
@@ -206,13 +206,13 @@ class Reporter:
         served = self._membership.serves(self._frontier.keys.shard(host.lease.host))
         return room and served and self._leases_more and not (host.frozen or host.leaving)
 
-    def _on_last_reply(self, report: Report, _: list[LeasedURL] | None, given: Sequence[int]) -> None:
+    def _on_last_reply(self, report: LeaseReport, _: list[LeasedURL] | None, given: Sequence[int]) -> None:
         """Divides the credit of the pages of a report, and observes how long they waited for their acknowledgement."""
         self._observe(self._hosts[report.lease.host], report)
         if self._intake.credit:
             self._intake.credit.divide(report, given)
 
-    def _observe(self, host: LeasedHost, report: Report) -> None:
+    def _observe(self, host: LeasedHost, report: LeaseReport) -> None:
         """Observes how long the URLs of a report have waited for their acknowledgement."""
         if host.arrivals is None:
             return
@@ -221,7 +221,7 @@ class Reporter:
             if settled.at is not None:
                 host.arrivals.acknowledge(settled.settlement, settled.at, now)
 
-    def _on_reply(self, report: Report, urls: list[LeasedURL] | None, given: Sequence[int]) -> None:
+    def _on_reply(self, report: LeaseReport, urls: list[LeasedURL] | None, given: Sequence[int]) -> None:
         """Applies the engine's reply to one report: further URLs, or None when the lease was lost."""
         self._on_last_reply(report, urls, given)
         name, host = report.lease.host, self._hosts[report.lease.host]

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from webcrawl.errors import ConfigurationError
-from webcrawl.frontier.listing.change_files import Change, changes_in
+from webcrawl.frontier.listing.change_files import URLChange, changes_in
 from webcrawl.frontier.listing.changes import Changes
 
 HOST = "https://a.test"
@@ -44,10 +44,10 @@ def test_every_format_says_the_same(tmp_path: Path, form: str) -> None:
     ]
     found = [change._replace(row="") for change in changes_in(write(tmp_path, form, rows))]
     assert found == [
-        Change("", HOST, "/level", 1, None, False),
-        Change("", HOST, "/weight", 5, None, False),
-        Change("", HOST, "/date", None, int(due.timestamp()) * 1000, False),
-        Change("", HOST, "/drop?a=b", None, None, True),
+        URLChange("", HOST, "/level", 1, None, False),
+        URLChange("", HOST, "/weight", 5, None, False),
+        URLChange("", HOST, "/date", None, int(due.timestamp()) * 1000, False),
+        URLChange("", HOST, "/drop?a=b", None, None, True),
     ]
 
 
@@ -135,14 +135,14 @@ def test_wrong_files_are_named(tmp_path: Path, name: str, text: str, message: st
 
 def test_a_url_has_one_change() -> None:
     with closing(Changes(lambda _: 0)) as changes, pytest.raises(ConfigurationError) as error:
-        changes.add(Change(f"row {number}", HOST, f"/{number % 3}", 1, None, False) for number in range(5))
+        changes.add(URLChange(f"row {number}", HOST, f"/{number % 3}", 1, None, False) for number in range(5))
     assert str(error.value) == "https://a.test/0 is in row 0 and in row 3: keep one of them"
 
 
 def test_a_host_with_many_changes_comes_in_pieces() -> None:
     with closing(Changes(lambda _: 0)) as changes:
         changes.add(
-            Change("", f"{HOST}:{port}", f"/{n}", 1, None, False) for port in (1, 2) for n in range(25)
+            URLChange("", f"{HOST}:{port}", f"/{n}", 1, None, False) for port in (1, 2) for n in range(25)
         )
         found = [(host, len(wanted)) for host, wanted in changes.open(0, 10)]
         assert sum(number for _, number in found) == 50 and max(number for _, number in found) == 10

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from webcrawl.frontier import HostLimits
-from webcrawl.frontier.records import HostState
+from webcrawl.frontier.records import HostStatus
 from webcrawl.frontier.url_state import URLState
 from webcrawl.web.url_facts import conclude, verdicts
 
@@ -20,8 +20,8 @@ def report(**changes: Any) -> dict[str, Any]:
     return {**passed, "seen": "no", "level": 3, **changes}
 
 
-def host(parked: str | None = None) -> HostState:
-    return HostState("https://a.test", 1, False, parked, 0, 0, HostLimits(), None, 0.0, 0)
+def host(parked: str | None = None) -> HostStatus:
+    return HostStatus("https://a.test", 1, False, parked, 0, 0, HostLimits(), None, 0.0, 0)
 
 
 def row(**changes: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import script_call
 from webcrawl.errors import PartLost
 from webcrawl.frontier.overtaken import sift
-from webcrawl.frontier.segments import Part
+from webcrawl.frontier.segments import QueuePart
 from webcrawl.frontier.tails import Tails
 
 Queue = list[Any]
@@ -143,7 +143,7 @@ class QueueCopy:
         """Counts a missing part as lost, unless it has moved to the hot list."""
         elements = await self.engine.client.lrange(holder, 0, -1)
         if any(part in element for element in elements):
-            self.lost += Part.parse(part).urls
+            self.lost += QueuePart.parse(part).urls
 
     def _by_age(self, entries: list[bytes]) -> list[bytes]:
         return entries[::-1] if self._newest_first else entries

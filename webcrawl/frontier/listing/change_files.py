@@ -30,7 +30,7 @@ Row = tuple[str, Mapping[str, Any]]
 """Where it is, such as "row 3", and its values by column."""
 
 
-class Change(NamedTuple):
+class URLChange(NamedTuple):
     """What is set for a URL. `due`: ms since 1970. None leaves a value as it is; `drop` comes before the others."""
 
     row: str
@@ -42,7 +42,7 @@ class Change(NamedTuple):
     drop: bool
 
 
-def changes_in(path: Path) -> Iterator[Change]:
+def changes_in(path: Path) -> Iterator[URLChange]:
     """Yields the changes in a file, without rows that set nothing.
 
     Raises ConfigurationError, which names row and column, and LibraryMissing for Parquet without pyarrow.
@@ -58,7 +58,7 @@ def changes_in(path: Path) -> Iterator[Change]:
         raise ConfigurationError(f"{path} cannot be read: {brief(error)}") from error
 
 
-def _change(path: Path, row: str, columns: Mapping[str, Any]) -> Change | None:
+def _change(path: Path, row: str, columns: Mapping[str, Any]) -> URLChange | None:
     values = {name: columns[name] for name in ("url", *COLUMNS) if columns.get(name) not in (None, "")}
     known: dict[str, Any] = {}
     column = "url"
@@ -69,7 +69,7 @@ def _change(path: Path, row: str, columns: Mapping[str, Any]) -> Change | None:
     except (ValueError, OverflowError) as error:
         raise ConfigurationError(f"{path}, {row}, column {column}: {error}") from error
     level = known["weight"] if "weight" in known else known.get("level")
-    change = Change(row, host, rest, level, known.get("date"), known.get("drop", False))
+    change = URLChange(row, host, rest, level, known.get("date"), known.get("drop", False))
     return change if change.drop or change.level is not None or change.due is not None else None
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from webcrawl.errors import ConfigurationError
-from webcrawl.frontier.listing.change_files import Change
+from webcrawl.frontier.listing.change_files import URLChange
 
 _AT_ONCE = 1_000
 _TABLE = """
@@ -19,7 +19,7 @@ _TABLE = """
 """
 
 
-class Wanted(NamedTuple):
+class OpenChange(NamedTuple):
     """What is set for the path of a host: its level, its date in ms, and whether it is dropped."""
 
     path: str
@@ -50,7 +50,7 @@ class Changes:
         """Deletes the changes."""
         self._database.close()
 
-    def add(self, changes: Iterable[Change]) -> None:
+    def add(self, changes: Iterable[URLChange]) -> None:
         """Adds changes; raises ConfigurationError for a URL that has a change already."""
         unread = iter(changes)
         while batch := list(islice(unread, _AT_ONCE)):
@@ -84,7 +84,7 @@ class Changes:
             shard for (shard,) in self._database.execute("SELECT DISTINCT shard FROM changes ORDER BY shard")
         ]
 
-    def open(self, shard: int, most: int = _AT_ONCE) -> Iterator[tuple[str, list[Wanted]]]:
+    def open(self, shard: int, most: int = _AT_ONCE) -> Iterator[tuple[str, list[OpenChange]]]:
         """Yields hosts with their changes that have no outcome yet, at most `most` at a time."""
         after = ("", "")
         query = (
@@ -93,19 +93,19 @@ class Changes:
         )
         while rows := self._database.execute(query, (shard, *after, most)).fetchall():
             after = rows[-1][:2]
-            by_host: dict[str, list[Wanted]] = {}
+            by_host: dict[str, list[OpenChange]] = {}
             for host, *wanted in rows:
-                by_host.setdefault(host, []).append(Wanted(*wanted))
+                by_host.setdefault(host, []).append(OpenChange(*wanted))
             yield from by_host.items()
 
-    def find(self, shard: int, host: str, path: str) -> Wanted | None:
+    def find(self, shard: int, host: str, path: str) -> OpenChange | None:
         """Returns the change of a URL; None if there is none without an outcome."""
         query = (
             "SELECT path, level, due, dropped FROM changes "
             "WHERE shard = ? AND host = ? AND path = ? AND outcome IS NULL"
         )
         row = self._database.execute(query, (shard, host, path)).fetchone()
-        return None if row is None else Wanted(*row)
+        return None if row is None else OpenChange(*row)
 
     def settle(self, shard: int, host: str, outcomes: Iterable[tuple[str, str]]) -> None:
         """Records what became of paths of a host: (path, outcome)."""

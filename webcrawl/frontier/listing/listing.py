@@ -55,7 +55,7 @@ _COUNTED_AT_ONCE = 50_000
 
 
 @dataclass(slots=True)
-class Listing:
+class URLListing:
     """Lists the URLs of these states.
 
     Without `metadata`, URLs that are done are not known. Without `count`, `in_links` is None.

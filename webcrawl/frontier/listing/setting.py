@@ -19,7 +19,7 @@ from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call, script_call
 from webcrawl.errors import PartLost, StoreError
 from webcrawl.frontier.entry import LeasedURL
-from webcrawl.frontier.listing.changes import Changes, Wanted
+from webcrawl.frontier.listing.changes import Changes, OpenChange
 from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.overtaken import sift
 from webcrawl.frontier.tails import Tails
@@ -29,11 +29,11 @@ _LOOK_SECONDS = 1.0
 _CALLS_AT_ONCE = 200
 _OUTCOMES = {"1": "changed", "2": "unchanged"}
 
-Host = tuple[str, list[Wanted]]
+Host = tuple[str, list[OpenChange]]
 
 
 @dataclass(slots=True)
-class Setting:
+class URLChanger:
     """Makes `changes`; `fingerprint` tells that of a URL in the seen set. `waiting` is called when a shard is read.
 
     The outcomes are "changed", "unchanged" (it was so before), "leased", "dead", "dropped" (before), "done" (seen, and
@@ -132,7 +132,7 @@ class Setting:
         while True:
             cursor, members = await self.engine.client.zscan(key, cursor=cursor, count=BATCH)
             hosts: list[str] = []
-            wanted: list[Wanted] = []
+            wanted: list[OpenChange] = []
             set_members: list[bytes] = []
             for member, _ in members:
                 head, _, entry = member.partition(b"\n")
@@ -156,7 +156,7 @@ class Setting:
             if not cursor:
                 return
 
-    async def _classify(self, shard: int, host: str, wanted: Sequence[Wanted]) -> None:
+    async def _classify(self, shard: int, host: str, wanted: Sequence[OpenChange]) -> None:
         """Finds out why URLs were not found among those that wait."""
         prefix = self.keys.queue(shard)[0]
         [lease] = await self.engine.hashes([f"{prefix}lease:{host}"])
@@ -176,7 +176,7 @@ class Setting:
             ],
         )
 
-    def _wanted(self, shard: int, host: str, entries: Sequence[bytes]) -> dict[str, Wanted]:
+    def _wanted(self, shard: int, host: str, entries: Sequence[bytes]) -> dict[str, OpenChange]:
         """Returns the open changes of queued entries, by path."""
         changes = {}
         for path in dict.fromkeys(_path(host, entry) for entry in entries):
@@ -184,7 +184,7 @@ class Setting:
                 changes[path] = change
         return changes
 
-    def _settle(self, shard: int, host: str, wanted: Sequence[Wanted], outcomes: bytes) -> None:
+    def _settle(self, shard: int, host: str, wanted: Sequence[OpenChange], outcomes: bytes) -> None:
         settled = [
             (change.path, _OUTCOMES[outcome])
             for change, outcome in zip(wanted, outcomes.decode(), strict=True)
@@ -212,7 +212,7 @@ class Setting:
         self,
         shard: int,
         host: str,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[OpenChange],
         level: int | str = "",
         name: str = "",
         passed: int = 0,
@@ -256,7 +256,7 @@ def _groups(hosts: Iterator[Host]) -> Iterator[list[Host]]:
         yield group
 
 
-def _columns(wanted: Sequence[Wanted]) -> dict[str, list[str | int]]:
+def _columns(wanted: Sequence[OpenChange]) -> dict[str, list[str | int]]:
     """Returns changes as the columns of a script's rows."""
     return {
         "path": [change.path for change in wanted],

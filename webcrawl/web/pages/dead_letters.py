@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from starlette.responses import Response
 
 from webcrawl.documents.values import counted
-from webcrawl.frontier.dead_letters import DeadLetters
+from webcrawl.frontier.dead_letters import CrawlDeadLetters
 from webcrawl.opened import host_named
 from webcrawl.urls.canonical import normalize, split
 from webcrawl.web.page import Page, View
@@ -57,8 +57,8 @@ async def requeue_one(view: View) -> Response:
     return view.done(_told(queued))
 
 
-def _letters(view: View) -> DeadLetters:
-    return DeadLetters(view.connection.frontier, view.connection.tails)
+def _letters(view: View) -> CrawlDeadLetters:
+    return CrawlDeadLetters(view.connection.frontier, view.connection.tails)
 
 
 def _told(queued: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from starlette.responses import Response
 
 from webcrawl.errors import CrawlError, StoreError
-from webcrawl.frontier.dead_letters import DeadLetters, Reasons
+from webcrawl.frontier.dead_letters import CrawlDeadLetters, Reasons
 from webcrawl.frontier.host_report import StoredRobots, host_report, stored_robots, switch_rules
 from webcrawl.frontier.host_table import LISTS, HostRow, HostTable
 from webcrawl.frontier.vitals import AllVitals
@@ -182,7 +182,9 @@ async def _letters(view: View, host: str) -> Reasons | None:
     """The dead letters of a host by reason; None while the store of some is unavailable."""
     connection = view.connection
     try:
-        return await DeadLetters(connection.frontier, connection.tails).by_reason(host, most=_MOST_LETTERS)
+        return await CrawlDeadLetters(connection.frontier, connection.tails).by_reason(
+            host, most=_MOST_LETTERS
+        )
     except StoreError:
         return None
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from scrapy.utils.project import get_project_settings
 
-from webcrawl.jobs.clock import Clock
 from webcrawl.jobs.daemon import serve
+from webcrawl.jobs.scheduler import Clock
 
 
 class FileClock(Clock):

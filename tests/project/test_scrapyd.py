@@ -31,12 +31,11 @@ from tests.crawls import CHECKOUT
 from tests.ports import free_ports
 from tests.web import LocalWeb, generated_web
 from webcrawl.jobs.claims import IterationClaims
-from webcrawl.jobs.clock import SystemClock
 from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.launching import Starting
 from webcrawl.jobs.records import Iteration, IterationState
 from webcrawl.jobs.retention import Retention
-from webcrawl.jobs.scheduler import Scheduler
+from webcrawl.jobs.scheduler import Scheduler, SystemClock
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.sweeper import Sweeper
 from webcrawl.jobs.telling import Telling

@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 
 
 class AllCrawls:
-    """Watches the crawls of an engine, or the one named `only`, as far as no worker of theirs does.
+    """Watches the crawls of an engine, or the crawl named `only`, while no worker of that crawl does.
 
-    So the death of the only worker of a crawl is told too. `about` makes what notifications about a crawl refer to.
+    So there is an alarm also when the only worker of a crawl dies. `about` returns what notifications of a crawl name.
     """
 
     def __init__(

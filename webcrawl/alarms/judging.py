@@ -1,11 +1,11 @@
-"""Decides what is told when: from what a watcher remembers and a reading to alarms. Without clock, network or disk.
+"""Decides which alarms are due, from a reading and what the watcher remembers. Uses no clock, network or disk.
 
-Each thing is told once, and what belongs together in one alarm:
+Nothing is in two alarms, and what belongs together is in one:
 
-- Workers that died within the same ten seconds are told together, ten seconds after the last of them.
-- Hosts that were given up, and stuck pages of a kind, are told when there are twice as many as were told before; the
-  first ones after 30 seconds, more after ten minutes at the earliest. So n of them take at most log2(n) + 1 alarms.
-- A crawl without a fetch is told once until the next fetch; an error surge, and workers that hold, once until it ends.
+- Workers that died within the same ten seconds share an alarm, ten seconds after the last death.
+- Hosts that were given up, and stuck pages of a kind, have an alarm when their number has doubled since the last one;
+  the first after 30 seconds, the next after ten minutes at the earliest. So n hosts take at most log2(n) + 1 alarms.
+- A crawl without a fetch has one alarm until the next fetch; an error surge, and workers that hold, one until they end.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from webcrawl.documents.values import counted
 STALLED_SECONDS = 600.0
 """A crawl that has URLs to fetch and fetches nothing for so long is stalled."""
 LOST_SECONDS = 10.0
-"""Workers that died in the same period of this length are told together. For as long they may still come back."""
+"""Workers that died in the same period of this length share an alarm. Until its end they may still come back."""
 HOLDING_SECONDS = 30.0
 FIRST_SECONDS, NEXT_SECONDS = 30.0, 600.0
-"""When a growing number is told first, and then at the earliest."""
+"""The first alarm about a growing number, and the least time until the next."""
 UNSEEN_SECONDS = 60.0
 """After a longer time without a reading, it is not known whether the crawl stood still meanwhile."""
 _MOST_NAMED = 10
 NOTIFIED = 0.0
-"""Takes the place of the first reading in `WatcherState.lost` once a worker was told."""
+"""Replaces the time of the first reading in `WatcherState.lost` once a worker was in an alarm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Something to tell; with the kind and the crawl, `mark` tells it from others.
+    """An alarm. Kind, crawl and `mark` identify it.
 
-    lost     the workers that it tells of
-    about    the kind of the stuck pages that it tells of
+    lost     the workers that died
+    about    the kind of stuck pages that it is about
     """
 
     kind: str
@@ -152,9 +152,9 @@ def _stuck_alarm(kind: str, notified: int, untold: int) -> Alarm:
 
 
 def _grown(growth: Growth, more: int, now: float) -> tuple[Growth, bool]:
-    """Whether so many more are to be told now, and the growth after that."""
+    """Returns the growth after `more` were added, and whether an alarm about them is due."""
     if not more:
-        # `since` stays after something was told, so that the next alarm keeps its distance
+        # `since` stays after an alarm, so that the next one keeps its distance
         return (growth if growth.notified else Growth()), False
     since = growth.since or now
     if now < since:
@@ -166,7 +166,7 @@ def _grown(growth: Growth, more: int, now: float) -> tuple[Growth, bool]:
 
 
 def _lost_workers(first_seen: Mapping[str, float], reading: CrawlReading) -> list[Alarm]:
-    """An alarm for each period in which workers died, once none of them can be missing."""
+    """An alarm for each period in which workers died, once all deaths of that period are known."""
     periods: dict[int, list[str]] = {}
     for worker, when in sorted(reading.lost.items()):
         periods.setdefault(int(when // LOST_SECONDS), []).append(worker)

@@ -25,7 +25,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 3600.0
 class Notice:
     """A notification.
 
-    key      what it tells: of several notices with the same key, only the first is stored and sent
+    key      identifies it: of several notices with the same key, only the first is stored and sent
     kind     FINISHED, STUCK, SCHEMA, STALLED, ERRORS, HOSTS, DISK, WORKER, ENGINE, or what a caller chooses
     title    one line; `text` has the details as plain text
     link     the URL of the page of the dashboard about it; "" if none is known
@@ -45,7 +45,7 @@ class Notice:
 class Stored:
     """A notice in the outbox.
 
-    targets    IDs of the targets that are still to get it; None: those of the process that sends it
+    targets    IDs of the targets that still have to get it; None: the targets of the process that sends it
     due        when it is to be sent next; None if that is over: it was `sent`, or `attempts` are used up
     error      why the last attempt failed
     """
@@ -100,9 +100,9 @@ class Outbox(SchemaTables):
     def due(self, now: datetime, targets: Collection[str], limit: int = 100) -> list[Stored]:
         """Returns notices that are to be sent to some of these targets now, the oldest first, and claims them.
 
-        For CLAIM_SECONDS no other process gets them. Those without targets get these.
+        For CLAIM_SECONDS no other process gets them. Notices without targets get these targets.
         """
-        # most looks find none, and do not lock the database
+        # usually no notice is due, and the database is not locked
         with self.database.reading(at_leisure=False) as connection:
             if connection.execute(_oldest_first().where(notices.c.due <= now).limit(1)).first() is None:
                 return []

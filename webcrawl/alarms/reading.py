@@ -19,7 +19,7 @@ class CrawlReading:
     holding      worker -> why it fetches nothing: its stores accept no more
     given_up     hosts that were given up
     lost         worker that died -> when, by the engine's clock, for which `engine_now` is the time; in seconds
-    untold       kind -> stuck pages that no notification told of
+    untold       kind -> stuck pages that no notification was about
     """
 
     now: float

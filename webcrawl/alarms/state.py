@@ -1,4 +1,4 @@
-"""What a watcher remembers of a crawl, so that it tells each thing once; another watcher continues with it."""
+"""What a watcher remembers of a crawl, so that no alarm is sent twice; another watcher continues with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FetchProgress:
-    """The fetches so far, since when their number is the same, and whether a notification told of that."""
+    """The fetches so far, since when their number has not changed, and whether there was an alarm about that."""
 
     fetched: int = 0
     since: float = 0.0
@@ -23,7 +23,7 @@ class FetchProgress:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A number that grows: how much of it was told, and since when there is more, or when it was told last."""
+    """A growing number: how much of it was in alarms, and since when there is more, or when the last alarm was."""
 
     notified: int = 0
     since: float = 0.0
@@ -31,7 +31,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Since when workers hold, 0 if none does; and whether a notification told of that."""
+    """Since when workers hold, 0 if none does; and whether there was an alarm about that."""
 
     since: float = 0.0
     notified: bool = False
@@ -42,7 +42,7 @@ class WatcherState:
     """Times are those of `Reading.now`.
 
     seen     the time of the last reading
-    lost     worker that died -> the first reading that had it; 0 once it was told
+    lost     worker that died -> the time of the first reading that had it; 0 once it was in an alarm
     stuck    kind -> stuck pages
     """
 

@@ -28,7 +28,7 @@ class StuckPage:
     kind       SCHEMA: an item schema refused an item of it. DOCUMENT: no reader could read it. DEAD_LETTER: its fetch
                failed for good.
     created    when it got stuck; `updated` is the last time that this happened
-    notified   when a notification told of it; None if none has
+    notified   when a notification about it was put into the outbox; None if there was none
     queued_at  when its crawl had queued it first; None if that is not known
     """
 
@@ -121,7 +121,7 @@ class StuckPages(SchemaTables):
             return {row.kind: row.number for row in connection.execute(query)}
 
     def count_untold(self, crawl: str) -> dict[Kind, int]:
-        """Returns kind -> stuck pages of a crawl that no notification told of."""
+        """Returns kind -> stuck pages of a crawl that no notification was about."""
         query = (
             select(stuck.c.kind, func.count().label("number")).where(_untold(crawl)).group_by(stuck.c.kind)
         )
@@ -129,11 +129,11 @@ class StuckPages(SchemaTables):
             return {row.kind: row.number for row in connection.execute(query)}
 
     def untold(self, crawl: str, kind: Kind, limit: int = 10) -> list[StuckPage]:
-        """Returns some stuck pages of a kind that no notification told of."""
+        """Returns some stuck pages of a kind that no notification was about."""
         return self._read(select(stuck).where(_untold(crawl), stuck.c.kind == kind), limit)
 
     def mark_notified(self, crawl: str, kind: Kind, now: datetime, until: datetime | None = None) -> int:
-        """Records that a notification told of the pages of a kind; returns of how many.
+        """Records that a notification was about the pages of a kind; returns how many pages.
 
         With `until`, only of those that got stuck by then.
         """

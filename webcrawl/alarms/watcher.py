@@ -1,4 +1,4 @@
-"""Watches a crawl: reads its figures every few seconds, and puts what is to be told into the outbox."""
+"""Watches a crawl: reads its figures every few seconds, and puts alarms into the outbox."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 3.0
 ENGINE_SECONDS = 30.0
-"""An engine that does not answer for so long is told."""
+"""There is an alarm when the engine has not answered for this time."""
 KEPT_DAYS = 90
 """How long notifications that were sent are kept."""
 _EXAMPLES = 10
@@ -54,7 +54,7 @@ class About:
         return f"`scrapy {f'jobs records {self.job} --state STUCK' if self.job else f'stuck {self.crawl}'}` lists them."
 
     def notice(self, kind: str, mark: str, title: str, text: str, now: datetime) -> Notice:
-        """A notification. Of those of a crawl with the same kind and mark, only the first is sent."""
+        """A notification. Of several about a crawl with the same kind and mark, only the first is sent."""
         key = f"{self.crawl} {kind} {mark}"
         title = f"{self.job or self.crawl}: {title}"
         if self.job:
@@ -102,7 +102,7 @@ class Post:
 class Watcher:
     """Watches one crawl while no other process does.
 
-    The engine holds the lock and what was told so far, so another process continues when this one dies. All methods
+    The engine holds the lock and the state, so another process continues when this one dies. All methods
     may be called again after they raise.
     """
 
@@ -127,9 +127,9 @@ class Watcher:
         """When the engine last answered; 0 before that."""
 
     async def look(self) -> bool:
-        """Reads the figures once, and puts what is to be told into the outbox; False if another process watches.
+        """Reads the figures once, and puts alarms into the outbox; False if another process watches.
 
-        Raises StoreError while the database is unavailable. What was to be told is told by a later call then.
+        Raises StoreError while the database is unavailable. A later call then puts the same alarms.
         """
         try:
             return await self._look()
@@ -138,9 +138,9 @@ class Watcher:
             return self._state is not None
 
     async def finish(self, reason: str, text: str) -> None:
-        """Tells that the crawl has ended, with its summary, and what was not told before.
+        """Puts the notification that the crawl has ended, with its summary and what was in no alarm before.
 
-        `reason` is that of Scrapy, such as "finished". Of workers that end at the same time, one tells.
+        `reason` is that of Scrapy, such as "finished". Of workers that end at the same time, one puts it.
         """
         now = await figures(self._frontier, self._crawl)
         ended = "finished" if reason == "finished" else f"ended ({reason})"
@@ -151,7 +151,7 @@ class Watcher:
         for kind, number in sorted(untold.items()):
             lines.append(f"Stuck pages of kind {kind} that were not told yet: {number:,}")
             lines += await self._examples(kind)
-        # a run that fetched nothing more than the one before has nothing new to tell
+        # a run that fetched nothing more than the run before it has no news
         mark = f"{reason} {sum(now.responses.values())} {now.failed} {now.retried} {now.dead_letters}"
         await self._put("FINISHED", mark, title, "\n".join(lines))
         for kind in untold:
@@ -176,7 +176,7 @@ class Watcher:
         state, alarms = judge(self._state, reading)
         for alarm in alarms:
             await self._tell(alarm)
-        # last: what was not stored is told again
+        # last: an alarm that was not stored is raised again
         self._state = state
         await self._watch.claim(state.encoded())
         return True
@@ -210,7 +210,7 @@ class Watcher:
         await self._crawl.workers.bury(alarm.lost)
 
     async def _tell_of_engine(self, error: BaseException) -> None:
-        """Tells that the engine is lost, if this process watched until then."""
+        """Puts an alarm that the engine is lost, if this process watched until then."""
         silent = self._clock() - self._answered
         if self._state is None or not self._answered or silent < ENGINE_SECONDS:
             return
@@ -225,7 +225,7 @@ class Watcher:
         await self._post.put(self._about.notice(kind, mark, title, text, now))
 
     async def _untold_workers(self) -> list[str]:
-        """The workers that died too shortly ago to be told."""
+        """The workers that died too recently to be in an alarm."""
         _, lost = await self._crawl.workers.lost()
         known = {} if self._state is None else self._state.lost
         return sorted(worker for worker in lost if known.get(worker) != NOTIFIED)
@@ -239,7 +239,7 @@ class Watcher:
         return [name.removeprefix(GIVEN_UP) for name in names[:_EXAMPLES]]
 
     async def _examples(self, kind: Kind) -> list[str]:
-        """Some stuck pages of a kind that were not told."""
+        """Some stuck pages of a kind that no notification was about."""
         pages = await asyncio.to_thread(self._post.stuck.untold, self._about.crawl, kind, _EXAMPLES)
         return [f"{page.url}: {page.reason}" for page in pages]
 

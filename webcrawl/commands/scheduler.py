@@ -43,8 +43,8 @@ class Command(ScrapyCommand):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if args or opts.workers < 1:
             raise UsageError("give no argument, and at least one worker", print_help=False)
-        from webcrawl.jobs.clock import SystemClock
         from webcrawl.jobs.daemon import serve
+        from webcrawl.jobs.scheduler import SystemClock
 
         assert self.settings is not None
         _begin_log(self.settings)

@@ -24,12 +24,12 @@ _PATIENCE = timedelta(seconds=60)
 """How long workers may take to stop cleanly before they are killed."""
 _SHUTDOWN = "shutdown"
 _AT_ONCE = (128 + signal.SIGINT, 128 + signal.SIGTERM)
-"""The exit statuses of workers that got such a signal twice, and gave up their work."""
+"""The exit statuses of workers that got SIGINT or SIGTERM twice, and gave up their work."""
 _LOG_END = 4096
 
 
 class Command(NamedTuple):
-    """The command line of a worker, which every user of the machine can read, and what its environment has more."""
+    """The command line of a worker, which every user of the machine can read, and its further variables."""
 
     words: Sequence[str]
     environment: Mapping[str, str]
@@ -51,7 +51,7 @@ class Children(IterationWorkers):
         self._stopping = False
         self._problem = ""
         (folder / "logs").mkdir(parents=True, exist_ok=True)
-        # a summary of an earlier run would tell how that one ended
+        # the summary of an earlier run would say how that run ended
         self._summary.unlink(missing_ok=True)
         self._processes = [self._start(index) for index in range(len(commands))]
 
@@ -70,7 +70,7 @@ class Children(IterationWorkers):
             reason = self._finish_reason()
             if reason != _SHUTDOWN:
                 return Ended(IterationState.FINISHED, reason)
-            # somebody stopped the workers, and not by way of the job
+            # somebody stopped the workers without stopping the job
             died = list(range(len(codes)))
         if died and self._restarts.exhausted:
             return self._give_up(died[0])
@@ -88,7 +88,7 @@ class Children(IterationWorkers):
         self._send(signal.SIGKILL)
 
     async def abandon(self) -> None:
-        # cleanly: the crawl goes on elsewhere, and knows at once what they gave back
+        # cleanly: the crawl continues elsewhere, and the URLs that these workers give back are available at once
         await self.stop()
 
     def _poll_stopping(self, codes: Sequence[int | None], now: datetime) -> Ended | None:
@@ -100,7 +100,7 @@ class Children(IterationWorkers):
         return None
 
     def _give_up(self, index: int) -> Ended | None:
-        """Ends the iteration, when its last worker has."""
+        """Stops all workers, and ends the iteration when the last worker has ended."""
         self._problem = self._problem or self._why(index)
         self._send(signal.SIGTERM)
         if any(process.poll() is None for process in self._processes):

@@ -1,9 +1,9 @@
 """Which scheduler runs which iteration: a lock on each row, with a fencing token.
 
-A scheduler that takes an iteration raises its `fence`, and names that number in every later change. So one that lost an
-iteration without knowing, because it was stopped for a minute or cut off, changes nothing more. It shows that it is
-alive by counting `beat` up. Another one takes the iteration when it has seen the same beat for SILENCE on its own
-clock: clocks of different machines are never compared.
+A scheduler that takes an iteration raises its `fence`, and names that number in every later change. So a scheduler
+that lost an iteration without knowing, because it was suspended or cut off, changes nothing more. A holder shows that
+it is alive by counting `beat` up. Another scheduler takes the iteration when it has seen the same beat for SILENCE on
+its own clock: clocks of different machines are never compared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SILENCE = timedelta(seconds=30)
 
 @dataclass(slots=True)
 class IterationClaims:
-    """The iterations that one scheduler may take, and those that it has."""
+    """The iterations that a scheduler may take, and its claims to the iterations that it runs."""
 
     store: JobStore
     shared_engine: bool
@@ -37,14 +37,14 @@ class IterationClaims:
     scheduler: str = field(default_factory=lambda: f"{socket.gethostname()}:{uuid.uuid4().hex[:8]}")
     machine: str = field(default_factory=socket.gethostname)
     _seen: dict[int, tuple[tuple[int, int], datetime]] = field(default_factory=dict, init=False)
-    """Iteration that this scheduler does not hold -> its fence and beat, and when they were seen first."""
+    """Iteration of another scheduler -> its fence and beat, and when this scheduler first saw them."""
 
     def open(self, now: datetime, held: Container[int] = ()) -> list[Iteration]:
-        """Iterations that this scheduler may try to take, the oldest first; it holds those with the ids `held`."""
+        """Iterations that this scheduler may try to take, the oldest first; `held` are ids of those that it holds."""
         query = select(iterations).where(iterations.c.state.in_(ACTIVE)).order_by(iterations.c.id)
         with self.store.database.reading() as connection:
             active = [read_iteration(row) for row in connection.execute(query)]
-        # not by their holder: the answer to the statement that took one may have been lost
+        # not by their holder: the answer to the statement that took an iteration may have been lost
         others = [iteration for iteration in active if iteration.id not in held]
         before = self._seen
         self._seen = {}
@@ -111,7 +111,7 @@ class IterationClaims:
         return self._change(iteration, values if counts is None else values | counts._asdict())
 
     def release(self, iteration: Iteration) -> None:
-        """Gives an iteration up, so that any scheduler may go on with it at once; raises ClaimLost."""
+        """Releases an iteration, so that any scheduler may continue it at once; raises ClaimLost."""
         self._change(iteration, {"holder": None})
 
     def _change(self, iteration: Iteration, values: Mapping[str, Any]) -> Iteration:
@@ -130,7 +130,7 @@ class IterationClaims:
 
 
 def is_here(iteration: Iteration, machine: str) -> bool:
-    """Whether the files of an iteration are on this machine, also if it had another name, as containers have."""
+    """Whether the files of an iteration are on this machine, whose name may have changed like that of a container."""
     return (
         iteration.data_dir is None
         or iteration.machine in (None, machine)

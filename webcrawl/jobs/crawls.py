@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class JobCrawls:
-    """The crawls of iterations, in a project with these settings; `given` are options of its command line."""
+    """The crawls of iterations in a project with these settings; `given` are options of the command line."""
 
     def __init__(self, settings: Settings, given: Sequence[str] = ()) -> None:
         AddonManager.load_pre_crawler_settings(settings)
@@ -117,20 +117,20 @@ class JobCrawls:
             files = own_options(settings, worker if many else None)
             own = [*self._given, ("PROGRESS", "off"), *self._own(definition, iteration), *_settings(files)]
             words = [sys.executable, "-m", "scrapy", "crawl", definition.spider, "--stop-at-eof"]
-            # what tells the processes of crawls apart
+            # distinguishes the processes of crawls in a list of processes
             words += ["-s", f"CRAWL_ID={iteration.crawl}", *files[len(_settings(files)) * 2 :]]
             commands.append(Command(words, private_options(dict(own), arguments)))
         return commands
 
     def _own(self, definition: Definition, iteration: Iteration | None) -> list[tuple[str, Any]]:
-        """The settings in which the crawl differs from the project."""
+        """The settings of the crawl that differ from those of the project."""
         own = list(definition.settings.items())
         if iteration is not None:
             own += self.of_iteration(definition, iteration)
         return own
 
     def of_iteration(self, definition: Definition, iteration: Iteration) -> list[tuple[str, Any]]:
-        """The settings that each iteration has of its own."""
+        """The settings that differ from iteration to iteration."""
         own: list[tuple[str, Any]] = [("CRAWL_ID", iteration.crawl)]
         if definition.notify:
             own.append(("NOTIFY", list(definition.notify)))
@@ -174,7 +174,7 @@ class JobCrawls:
     async def look(
         self, definition: Definition, iteration: Iteration, watching: Watching, *, ended: bool
     ) -> IterationStatus:
-        """The counts of an iteration, of its summary or from the engine; raises StoreError, EngineError.
+        """The counts of an iteration from its summary or from the engine; raises StoreError, EngineError.
 
         While the crawl runs, it is watched too.
         """
@@ -200,7 +200,7 @@ class JobCrawls:
 
 
 def counts_of(figures: Mapping[str, Any], stuck: int) -> IterationCounts:
-    """The counts of an iteration in the figures of its crawl, which has so many pages that are stuck."""
+    """The counts of an iteration from the figures of its crawl and the number of its stuck pages."""
     return IterationCounts(
         found=figures["seen_urls"],
         queued=figures["queued"] + figures["leased"],
@@ -211,7 +211,7 @@ def counts_of(figures: Mapping[str, Any], stuck: int) -> IterationCounts:
 
 
 def _check_target(target: str, classes: Mapping[str, str]) -> None:
-    """Raises WrongJob for a URI of checkpoints that no store is for."""
+    """Raises WrongJob for a URI of checkpoints that no store can open."""
     try:
         check_store_uri("to", location(target), classes)
     except ConfigurationError as error:
@@ -219,7 +219,7 @@ def _check_target(target: str, classes: Mapping[str, str]) -> None:
 
 
 def _check_texts(settings: Mapping[str, Any]) -> None:
-    """Raises WrongJob for a setting whose value scrapyd, which passes texts, cannot tell to a node."""
+    """Raises WrongJob for a setting whose value scrapyd, which passes texts, cannot pass to a node."""
     for name, value in settings.items():
         setting = DECLARED.get(name)
         if setting is not None and setting.kind.parse(as_text(value)) != setting.kind.parse(value):
@@ -234,7 +234,7 @@ def as_text(value: Any) -> str:
 
 
 def _settings(options: Sequence[str]) -> list[tuple[str, str]]:
-    """The settings of the options -s at the beginning of some."""
+    """The settings of the options -s at the beginning of a list of options."""
     settings = []
     for option, text in zip(options[::2], options[1::2], strict=False):
         if option != "-s":

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from webcrawl.config import StoreConfig
 from webcrawl.crawler.crawl_settings import completed
 from webcrawl.jobs.claims import IterationClaims
-from webcrawl.jobs.clock import Clock
 from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.launching import Starting
 from webcrawl.jobs.retention import Retention
-from webcrawl.jobs.scheduler import Scheduler
+from webcrawl.jobs.scheduler import Clock, Scheduler
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.sweeper import Sweeper
 from webcrawl.jobs.telling import Telling
@@ -35,7 +34,7 @@ async def serve(settings: Settings, given: Sequence[str], workers: int, clock: C
     logging.getLogger("scrapy.addons").setLevel(logging.WARNING)
     crawls = JobCrawls(settings.copy(), given)
     uri = StoreConfig.from_settings(completed(settings.copy())).metadata
-    # never written to: it closes when this process ends, however it does, which tells the workers to stop
+    # nothing is written to this pipe; its end closes however this process ends, and then the workers stop
     lifeline, ours = os.pipe()
     try:
         with JobStore(uri) as store:

@@ -31,18 +31,18 @@ _MOST_WORKERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """Where the URLs come from with which an iteration begins: one of three."""
+    """The URLs with which an iteration begins, from one of three sources."""
 
     urls: tuple[str, ...] = ()
     file: str = ""
     """Path of a file with a URL a line, read when an iteration starts."""
     url: str = ""
-    """Address of such a file."""
+    """Address of a file with a URL a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """What retention keeps of a job: its latest iterations, and those of some days. None keeps all."""
+    """What retention keeps of a job: its latest iterations, and the iterations of some days; None is no bound."""
 
     iterations: int | None = None
     days: int | None = None
@@ -63,7 +63,7 @@ class Checkpoints:
 
 
 class Node(NamedTuple):
-    """A scrapyd. `slots`: the most jobs that it is to have at a time, of all projects; None if that is not known."""
+    """A scrapyd server. `slots`: the most jobs of all projects that it runs at a time; None if that is not known."""
 
     address: str
     slots: int | None = None
@@ -85,12 +85,12 @@ class Definition:
     """Apprise URLs."""
     keep: Keep = Keep()
     missed: Missed = "late"
-    """What becomes of a firing for which no scheduler ran."""
+    """What happens to a firing for which no scheduler ran."""
     overlap: Overlap = "wait"
-    """What becomes of a firing whose predecessor still runs."""
+    """What happens to a firing whose predecessor still runs."""
     workers: int = 1
     nodes: tuple[Node, ...] = ()
-    """Where they run; without any, workers are processes of the scheduler."""
+    """The scrapyd nodes of the workers; without nodes, workers are processes of the scheduler."""
     project: str = "webcrawl"
     """The name of the project on the nodes."""
     checkpoints: Checkpoints | None = None

@@ -1,8 +1,8 @@
-"""Decides what becomes of the firings of a job, and makes an iteration of each one, exactly once.
+"""Decides what happens to the firings of a job, and makes an iteration of each firing, exactly once.
 
-One transaction reads which firings are decided, adds a row for each of the next ones and notes the last. It holds the
-lock of the job's row (the write lock of the file in SQLite), so that of any number of schedulers one decides and the
-others find nothing left. A unique index over job and time stands behind that.
+One transaction reads which firings are decided, adds a row for each later firing and stores the time of the last. It
+holds the lock of the job's row (the write lock of the file in SQLite), so of any number of schedulers one decides, and
+the others have nothing left to decide. A unique index over job and time guarantees that.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from webcrawl.jobs.tables import jobs
 ON_TIME = timedelta(minutes=1)
 """A firing that is decided later than this was missed."""
 MISSED = "missed: "
-"""How the reason begins why a firing was not run that was missed."""
+"""The beginning of the reason of a firing that was missed and not run."""
 REPLACED = "replaced by "
-"""How the reason begins why an iteration was stopped when a later one was due."""
+"""The beginning of the reason of an iteration that was stopped when a later one was due."""
 
 
 class Decision(NamedTuple):
-    """What becomes of a firing."""
+    """What happens to a firing."""
 
     skipped: str | None = None
-    """Why it is not run; None: it is."""
+    """Why the firing is not run; None if it is run."""
     replaces: bool = False
-    """Its predecessors are stopped."""
+    """Whether its predecessors are stopped."""
 
 
 def decide(
@@ -48,7 +48,7 @@ def decide(
     if overlap == "skip":
         return Decision(f"iteration {before[0].number} had not ended")
     if any(iteration.state == IterationState.WAITING for iteration in before):
-        # or a crawl that takes longer than its period would have an endless line behind it
+        # a crawl that takes longer than its period would otherwise have an endless queue behind it
         return Decision("another iteration waited already")
     return Decision()
 

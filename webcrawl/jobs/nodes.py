@@ -23,7 +23,7 @@ _SECONDS = 60.0
 _LOOK_FOR_SLOTS = timedelta(seconds=5)
 """How often workers that wait for a slot are tried again."""
 _PATIENCE = timedelta(seconds=60)
-"""How long a node may be silent before its workers count as dead."""
+"""How long a node may not answer before its workers count as dead."""
 
 Form = Sequence[tuple[str, str]]
 
@@ -31,7 +31,7 @@ Form = Sequence[tuple[str, str]]
 class Nodes:
     """The API of some scrapyd nodes; methods raise StoreUnavailable, with the address of the node.
 
-    `placing` is shared by all that place jobs on these nodes.
+    `placing` is a lock that all who place jobs on these nodes share.
     """
 
     def __init__(self, nodes: Sequence[Node], project: str, placing: asyncio.Lock) -> None:
@@ -107,19 +107,19 @@ def _states(answer: Mapping[str, Any]) -> dict[str, bool]:
 
 @dataclass(slots=True)
 class _NodeWorker:
-    """One worker: its job, and where it is; `attempts` numbers its jobs."""
+    """A worker: its node, and the number of its present job."""
 
     attempts: int = 0
     address: str | None = None
-    """None: it is not on a node."""
+    """None while it is on no node."""
     waits: bool = False
-    """It waits for a free slot."""
+    """Whether it waits for a free slot."""
     seen: datetime | None = None
-    """When its node answered last."""
+    """When its node last answered."""
 
 
 class NodeJobs(IterationWorkers):
-    """The workers of an iteration on nodes. A job is named by crawl, place and attempt, so that another scheduler
+    """The workers of an iteration on nodes. A job is named by crawl, worker and attempt, so that another scheduler
     finds it.
 
     `outcome` returns how the crawl ended by the engine; None if it has not.
@@ -140,14 +140,14 @@ class NodeJobs(IterationWorkers):
         self._problem = ""
         self._begun = False
         self._look: datetime | None = None
-        """When those that wait for a slot are tried next."""
+        """When workers that wait for a slot are tried next."""
 
     async def poll(self, now: datetime) -> Ended | None:
         known = await self._nodes.jobs()
         if not self._begun:
             self._adopt(known, now)
             if self._stopping:
-                # those that an earlier scheduler has started
+                # the jobs that an earlier scheduler has started
                 self._begun = True
                 await self._cancel("TERM")
         gone = [index for index in range(len(self._workers)) if not self._is_alive(index, known, now)]

@@ -1,4 +1,4 @@
-"""A job and an iteration, as they are in the metadata database."""
+"""A job and an iteration as the metadata database has them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class JobState(StrEnum):
 
 
 class IterationState(StrEnum):
-    """Where an iteration is."""
+    """The state of an iteration."""
 
     WAITING = "WAITING"
     """It is due, and waits for its predecessor or for room."""
@@ -31,7 +31,7 @@ class IterationState(StrEnum):
     FAILED = "FAILED"
     """Its crawl could not be run to its end."""
     SKIPPED = "SKIPPED"
-    """It was not run, by the words of its job."""
+    """It was not run, because of `missed` or `overlap` of its job."""
     STOPPED = "STOPPED"
     """It was stopped by an operator, or replaced."""
 
@@ -68,11 +68,11 @@ class IterationCounts(NamedTuple):
 
 
 class IterationStatus(NamedTuple):
-    """What a look at the crawl of an iteration has shown."""
+    """The counts of an iteration and its live workers, as a look at its crawl has shown."""
 
     counts: IterationCounts
     working: int
-    """Workers of which the engine has heard lately."""
+    """Workers that the engine has heard of lately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Iteration:
     ended: datetime | None
     state: IterationState
     reason: str | None
-    """How it ended, or why it was not run."""
+    """How the iteration ended, or why it was not run."""
     found: int
     queued: int
     crawled: int

@@ -1,4 +1,4 @@
-"""Deletes what ended iterations have stored, when their job no longer keeps it: crawl, pages, rows, folder.
+"""Deletes the crawl, pages, rows and folder of ended iterations that their job no longer keeps.
 
 The row of the iteration stays, as history. Each step may be repeated: an iteration counts as deleted when all are done.
 """
@@ -42,7 +42,7 @@ def expired(ended: Sequence[Iteration], keep: Keep, now: datetime) -> list[Itera
 
 
 class Retention:
-    """Deletes on this machine, and in stores and engines that it reaches."""
+    """Deletes what is on this machine, and in stores and engines that it reaches."""
 
     def __init__(self, store: JobStore, crawls: JobCrawls, machine: str) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class Retention:
         self._machine = machine
 
     def due(self, now: datetime) -> list[tuple[Definition, Iteration]]:
-        """What is to be deleted, by jobs; raises StoreError and WrongJob."""
+        """The iterations that are to be deleted, by jobs; raises StoreError and WrongJob."""
         due = []
         for job in self._store.jobs():
             definition = Definition.of(job.definition)
@@ -90,7 +90,7 @@ class Retention:
         )
 
     def described(self, definition: Definition, iteration: Iteration) -> str:
-        """What `delete` would delete, in a line."""
+        """A line about what `delete` would delete."""
         settings = self._crawls.settings(definition, iteration)
         targets = [f"crawl {iteration.crawl}"] if self._crawls.shared_engine else []
         if iteration.data_dir:
@@ -111,7 +111,7 @@ class Retention:
             return [read_iteration(row) for row in connection.execute(query)]
 
     async def _delete_crawl(self, definition: Definition, iteration: Iteration) -> None:
-        """Deletes the crawl from an engine that it shares with others; its own goes with its folder."""
+        """Deletes the crawl from a shared engine; an embedded engine is deleted with its folder."""
         if not self._crawls.shared_engine:
             return
         async with self._crawls.connected(definition, iteration) as opened:

@@ -1,6 +1,6 @@
-"""An iteration that a scheduler runs: starts its workers, looks at them, and tells what became of them.
+"""An iteration that a scheduler runs: starts its workers, looks at them, and reports how they ended.
 
-A look may wait for servers: for seeds, nodes, an engine. It is a task of its own, so that one that takes long costs
+A look may wait for servers that have seeds, for nodes or for an engine. It is a task of its own, so a long look delays
 neither other iterations nor the signs of life of this one.
 """
 
@@ -23,7 +23,7 @@ from webcrawl.jobs.workers import Ended, IterationWorkers
 logger = logging.getLogger(__name__)
 
 HUNG = timedelta(minutes=3)
-"""Workers of which the engine has not heard for so long are ended; they beat every two seconds."""
+"""Workers are killed when the engine has not heard of them for this time; they beat every two seconds."""
 _COUNT_EVERY = timedelta(seconds=10)
 _COUNT_TIMEOUT = 20.0
 _NOT_NOW = (EngineError, StoreError, RedisError, OSError)
@@ -47,7 +47,7 @@ class Launcher(Protocol):
 
 
 class RunReport(NamedTuple):
-    """What a look has shown: how the crawl ended, if it has; its counts, if it was time for them."""
+    """The result of a look: how the crawl ended, if it has; its counts, if it was time to read them."""
 
     ended: Ended | None = None
     counts: IterationCounts | None = None
@@ -63,13 +63,13 @@ class IterationRun:
     alive: datetime
     """When the last sign of life was stored."""
     stopping: str | None = None
-    """Why it is to be stopped."""
+    """Why the iteration is to be stopped."""
     _workers: IterationWorkers | None = field(default=None, init=False)
-    """None: they have not started."""
+    """None until they have started."""
     _asked_to_stop: bool = field(default=False, init=False)
     _counted: datetime | None = field(default=None, init=False)
     _heard: datetime = field(init=False)
-    """When the engine had heard of a worker."""
+    """When the engine last heard of a worker."""
     _looking: asyncio.Task[RunReport] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -81,13 +81,13 @@ class IterationRun:
         return 0 if self.definition.nodes else self.definition.workers
 
     def look(self, now: datetime) -> asyncio.Task[RunReport]:
-        """Begins a look, or goes on with the one that has begun."""
+        """Begins a look, or returns the look that has begun."""
         if self._looking is None:
             self._looking = asyncio.create_task(self._look(now))
         return self._looking
 
     def report(self) -> RunReport:
-        """What the look has shown, if it is done; otherwise nothing."""
+        """Returns what a look has shown if it is done, and an empty report otherwise."""
         if self._looking is None or not self._looking.done():
             return RunReport()
         done, self._looking = self._looking, None
@@ -100,7 +100,7 @@ class IterationRun:
             await self._workers.abandon()
 
     async def gone(self, now: datetime) -> bool:
-        """After `abandon`: whether the workers that had to stop have."""
+        """Whether the workers that `abandon` stops have ended."""
         workers = self._workers
         return workers is None or workers.outlive_scheduler or await workers.poll(now) is not None
 

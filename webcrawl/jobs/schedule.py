@@ -2,7 +2,7 @@
 
 Where clocks are set forward, a firing in the hour that does not exist is due when that hour is over. Where they are
 set back, a firing in the hour that comes twice is due the first time. An expression whose minutes or hours begin with a
-star means all that pass, so it fires in both hours.
+star means every minute or hour that passes, so it fires in both hours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from webcrawl.config.libraries import optional
 from webcrawl.errors import WrongJob
 
 MOST_MISSED = 100
-"""Firings of a time without schedulers that are known; earlier ones are forgotten."""
+"""The most firings that are made up for after a time without schedulers; earlier firings are forgotten."""
 _FIELDS = 5
 
 
@@ -44,7 +44,7 @@ class Schedule:
         return next(self._firings(moment))
 
     def between(self, after: datetime, until: datetime) -> list[datetime]:
-        """The latest firings after a moment, until another one and with it, in UTC; at most MOST_MISSED."""
+        """The latest firings in (after, until], in UTC; at most MOST_MISSED."""
         if until <= after:
             return []
         # a year of minutes would take seconds

@@ -1,20 +1,21 @@
 """The scheduler: fires jobs that are due, runs their iterations, and goes on with those of schedulers that died.
 
-Any number may run, on one database. What they share is there alone: see `firing` and `claims`. A step is safe to
-repeat, and is repeated after a second, also after the database was away.
+Any number of schedulers may run on one database, which has all that they share: see `firing` and `claims`. A step is
+safe to repeat, and is repeated every second, also after the database was unavailable.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from webcrawl.errors import ClaimLost, StoreError, WrongJob
 from webcrawl.jobs.claims import SILENCE, IterationClaims
-from webcrawl.jobs.clock import Clock
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.firing import fire
 from webcrawl.jobs.records import Iteration, IterationState, Job, JobState
@@ -30,15 +31,39 @@ _BEAT_EVERY = timedelta(seconds=3)
 _SWEEP_EVERY = timedelta(minutes=1)
 
 
+class Clock(ABC):
+    """The clock of a scheduler, which tests move."""
+
+    @abstractmethod
+    def now(self) -> datetime:
+        """The time in UTC."""
+
+    @abstractmethod
+    async def wait(self, seconds: float, event: asyncio.Event) -> None:
+        """Waits for some seconds, or until the event is set."""
+
+
+class SystemClock(Clock):
+    """The clock of this machine."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    async def wait(self, seconds: float, event: asyncio.Event) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await event.wait()
+
+
 class Upkeep(Protocol):
-    """What is done once a minute beside; `webcrawl.jobs.sweeper.Sweeper` in production."""
+    """The work of once a minute; `webcrawl.jobs.sweeper.Sweeper` in production."""
 
     async def sweep(self, running: Sequence[tuple[Definition, Iteration]], now: datetime) -> None:
         """Looks after iterations that run here, and after those that have ended; raises nothing."""
 
 
 class _Due(NamedTuple):
-    """When a job is due next, as long as its definition and what is decided stay the same."""
+    """When a job is due next, until its definition changes or further firings are decided."""
 
     applied: datetime
     decided: datetime
@@ -77,7 +102,7 @@ class Scheduler:
         await self.close()
 
     async def step(self) -> None:
-        """Fires what is due, looks after the iterations it has, and takes others; raises StoreError."""
+        """Fires jobs that are due, looks after iterations that it has, and takes others; raises StoreError."""
         now = self._clock.now()
         await self._watch(list(self._runs.values()), now)
         self._fire(now)
@@ -106,7 +131,7 @@ class Scheduler:
             logger.warning("%s", error)
 
     def _start_sweep(self, now: datetime) -> None:
-        """Begins a sweep if it is time, and the last one is done; it may take long."""
+        """Begins a sweep if it is time and the last sweep, which may take long, is done."""
         if self._sweep is not None and not self._sweep.done():
             return
         if self._swept is None or now - self._swept >= _SWEEP_EVERY:
@@ -142,7 +167,7 @@ class Scheduler:
     # --- iterations of this scheduler ---
 
     async def _watch(self, runs: Sequence[IterationRun], now: datetime) -> None:
-        """Looks at iterations, all at once, and stores what is known of them by then."""
+        """Looks at all iterations at the same time, and stores what these looks have shown."""
         looks = [run.look(now) for run in runs]
         if waiting := [look for look in looks if not look.done()]:
             await asyncio.wait(waiting, timeout=_LOOK_SECONDS)

@@ -1,7 +1,7 @@
-"""Tells the people of a job what no worker of its crawls can: firings that were missed, skipped or replaced others, and
-iterations that failed.
+"""Sends the notifications of a job that no worker of its crawls can send.
 
-Also sends what crawls with a metadata database of their own could not send before they ended.
+They are about firings that were missed, skipped or replaced an iteration, and about iterations that failed. Notices
+that crawls with a metadata database of their own could not send before they ended are sent, too.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ logger = logging.getLogger(__name__)
 
 _LATELY = timedelta(days=1)
 _TRIED = timedelta(days=4)
-"""For longer, nothing is tried to be sent."""
+"""How long after the end of a crawl its notices are sent."""
 
 
 class Telling:
-    """Puts notices into the outbox of the jobs' database, each once, and sends what is in it."""
+    """Puts notices into the outbox of the database of jobs, each once, and sends the outbox."""
 
     def __init__(self, store: JobStore, uri: str, crawls: JobCrawls, machine: str) -> None:
         self._store = store
@@ -44,10 +44,10 @@ class Telling:
         self._crawls = crawls
         self._machine = machine
         self._sent: set[int] = set()
-        """Iterations in whose own outbox nothing is left."""
+        """Iterations whose own outbox is empty."""
 
     async def tell(self, now: datetime) -> None:
-        """Tells what is new; raises StoreError. A job whose people cannot be told keeps no other from it."""
+        """Sends new notices; raises StoreError. A job whose notices cannot be sent does not delay other jobs."""
         await asyncio.to_thread(self._tell, now)
 
     def _tell(self, now: datetime) -> None:
@@ -100,7 +100,7 @@ class Telling:
 
 
 def _missed(lately: Sequence[Iteration], since: datetime) -> list[list[Iteration]]:
-    """Those that no scheduler has seen on time, grouped by when one did."""
+    """The iterations that no scheduler made on time, grouped by the time when they were made."""
     fired = [iteration for iteration in lately if iteration.fired and iteration.fired > since]
     late = [iteration for iteration in fired if iteration.fired and iteration.fired - iteration.due > ON_TIME]
     return [list(together) for _, together in groupby(late, lambda iteration: iteration.fired)]
@@ -122,7 +122,7 @@ def _failure(iteration: Iteration, now: datetime, link: str) -> Notice:
 
 
 def _missing(together: Sequence[Iteration], now: datetime, link: str) -> Notice:
-    """Of firings that were missed together; the latest may run."""
+    """The notice about firings that were missed together; the latest may run."""
     first, last = together[0], together[-1]
     number = counted(len(together), "firing")
     lines = [f"No scheduler ran when {number} came due, from {_time(first.due)} to {_time(last.due)}."]
@@ -139,7 +139,7 @@ def _missing(together: Sequence[Iteration], now: datetime, link: str) -> Notice:
 def overlaps(lately: Sequence[Iteration], now: datetime, link: str) -> list[Notice]:
     """Returns the notices about the latest iterations of a job, the oldest first; the same ones each time.
 
-    Firings that the same iteration has kept from running are told together: at the first, and whenever their number
+    Firings that were skipped because of the same iteration share a notice: at the first, and whenever their number
     has doubled.
     """
     skipped = [(before, iteration) for iteration in lately if (before := _predecessor(iteration, lately))]
@@ -178,7 +178,7 @@ def _replacement(iteration: Iteration) -> str:
 
 
 def _skipping(before: Iteration, together: Sequence[Iteration], now: datetime, link: str) -> Notice:
-    """Of firings that were skipped because of the same iteration."""
+    """The notice about firings that were skipped because of the same iteration."""
     number = counted(len(together), "firing")
     lines = [
         f"{number} skipped, the latest at {_time(together[-1].due)}, because iteration {before.number} had not ended.",

@@ -1,7 +1,7 @@
 """The record of each URL of an iteration: whether it is queued, crawled, processed or stuck, and since when.
 
-Records are read where each state is known: from the engine, from what its workers tell of pages in their pipelines, and
-from the tables `stuck` and `pages`. So a crawl stores nothing more for them.
+Each state is read from where it is known: the engine, the vitals of workers for pages in their pipelines, and the
+tables `stuck` and `pages`. So a crawl stores nothing more for its records.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _AT_ONCE = 500
 
 
 class RecordState(StrEnum):
-    """Where a URL of an iteration is."""
+    """The state of a URL of an iteration."""
 
     QUEUED = "QUEUED"
     """It is to be fetched: it waits, or a worker has leased it."""
@@ -49,7 +49,7 @@ class URLRecord(NamedTuple):
     created   when it was found and queued in its iteration. If that is not known, as of URLs that an older version had
               queued: when it was first fetched or given up, and None of a queued URL
     updated   when it got into its state or was tried last; None if that is not known
-    notified  when a notification told of it; only stuck URLs are told one by one
+    notified  when a notification was sent about it; only stuck URLs have notifications of their own
     detail    more of its state: that of the frontier (queued, waiting, scheduled, leased), the state of its row, or
               why it is stuck (SCHEMA, DOCUMENT, DEAD_LETTER)
     """
@@ -101,7 +101,7 @@ class Sources:
         return stuck
 
     def letters_of(self, urls: Sequence[str]) -> dict[str, StuckPage]:
-        """URL -> its dead letter as it is in the table, which has when it was told."""
+        """URL -> its dead letter in the table, which has the time of its notification."""
         pages = self.stuck.of(self.crawl, urls) if self.stuck and urls else ()
         return {page.url: page for page in pages if page.kind == "DEAD_LETTER"}
 
@@ -168,7 +168,7 @@ class URLRecords:
         return records
 
     def _stuck(self) -> Iterator[list[URLRecord]]:
-        """Yields what only the table knows to be stuck."""
+        """Yields URLs that are stuck by the table alone."""
         if self.sources.stuck is None:
             return
         after, last = None, ""
@@ -200,7 +200,7 @@ class URLRecords:
 
 
 async def record_of(sources: Sources, url: str) -> tuple[URLRecord | None, bool]:
-    """The record of a URL, and whether all places were read: a long queue is read in part."""
+    """The record of a URL, and whether everything was read: of a long queue, only a part is."""
     host, path = split(url)
     reading, state = sources.reading, URLState(None)
     if reading is not None:
@@ -236,7 +236,7 @@ def _open(url: str, state: str, processing: Mapping[str, datetime], created: dat
 
 
 def _of_letter(letter: EngineURL, known: StuckPage | None) -> URLRecord:
-    """The record of a dead letter of the engine. `told`: the same in the table."""
+    """The record of a dead letter of the engine. `known`: its row in the table of stuck pages."""
     then, queued = _time(letter.time), _time(letter.queued)
     given_up, notified = (known.created, known.notified) if known else (then, None)
     return URLRecord(

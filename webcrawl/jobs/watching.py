@@ -1,4 +1,4 @@
-"""Watches the crawls of iterations while no worker of theirs does, so that also the death of the only one is told."""
+"""Watches the crawls of iterations while no worker does, so that the death of the only worker raises an alarm, too."""
 
 from __future__ import annotations
 

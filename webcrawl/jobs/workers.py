@@ -23,15 +23,15 @@ class IterationWorkers(ABC):
     """The workers of one iteration."""
 
     outlive_scheduler = False
-    """Whether they go on after the end of the scheduler that has started them."""
+    """Whether the workers continue after the end of the scheduler that has started them."""
 
     @abstractmethod
     async def poll(self, now: datetime) -> Ended | None:
-        """How the crawl ended; None while it runs. Starts workers again that died."""
+        """Returns how the crawl ended, None while it runs. Starts dead workers again."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """Asks all workers to stop cleanly, and starts none again. `poll` tells when they have."""
+        """Asks all workers to stop cleanly, and starts none again. `poll` returns when they have ended."""
 
     @abstractmethod
     async def kill(self) -> None:
@@ -39,11 +39,11 @@ class IterationWorkers(ABC):
 
     @abstractmethod
     async def abandon(self) -> None:
-        """Begins to stop workers that do not outlive the scheduler, which has lost the iteration or gives it up."""
+        """Begins to stop workers that do not outlive the scheduler, when it has lost or releases the iteration."""
 
 
 class Restarts:
-    """When workers that died are started again: later each time, and not for ever."""
+    """When dead workers are started again: after a pause that doubles, and at most MOST_RESTARTS times."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -54,7 +54,7 @@ class Restarts:
         return self.number >= MOST_RESTARTS
 
     def are_due(self, now: datetime) -> bool:
-        """Whether it is time for the next one; the first call after a death sets the time."""
+        """Whether it is time for the next restart; the first call after a death sets that time."""
         if self._due is None:
             self._due = now + timedelta(seconds=2**self.number)
         if now < self._due:

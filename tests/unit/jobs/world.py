@@ -11,10 +11,9 @@ from typing import Any
 
 from webcrawl.errors import CrawlError
 from webcrawl.jobs.claims import IterationClaims
-from webcrawl.jobs.clock import Clock
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Iteration, IterationCounts, IterationState, IterationStatus
-from webcrawl.jobs.scheduler import Scheduler
+from webcrawl.jobs.scheduler import Clock, Scheduler
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.workers import Ended, IterationWorkers
 

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Histogram as ClientHistogram
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from webcrawl.crawler.download.wire import Sending
-from webcrawl.crawler.worker_metrics import STAGE, STORE
+from webcrawl.crawler.report.worker_metrics import STAGE, STORE
 from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.metrics.exposition import exposition
 from webcrawl.metrics.families import WORKER, MetricSample

@@ -21,11 +21,10 @@ from scrapy.settings import Settings
 from tests.crawls import CHECKOUT, NO_NAMES, Crawl, CrawlResult, until
 from tests.web import LocalWeb, Reply
 from webcrawl.config import StoreConfig
-from webcrawl.crawler.displays import plain_line
-from webcrawl.crawler.live_panel import panel
-from webcrawl.crawler.result_commands import result_commands
-from webcrawl.crawler.summary import results, text
-from webcrawl.crawler.waiting import duration, host_line, retry_line
+from webcrawl.crawler.report.displays import plain_line
+from webcrawl.crawler.report.live_panel import panel
+from webcrawl.crawler.report.summary_text import result_commands, result_locations, summary_text
+from webcrawl.crawler.report.waiting import duration, host_line, retry_line
 from webcrawl.frontier.figures import CrawlFigures
 from webcrawl.frontier.waits import NextHost, NextRetry
 
@@ -193,7 +192,7 @@ def test_plain_lines_say_what_the_crawl_waits_for(local_web: StartWeb, start_cra
 
 def test_error_responses_are_counted_apart_from_failed_fetches() -> None:
     assert "8 HTTP errors, 23 failed, 25 duplicates" in plain_line(FIGURES, 1.0)
-    assert "8 answers 4xx or 5xx, 23 fetches failed, 24 retries" in text(FIGURES, "finished", "data")
+    assert "8 answers 4xx or 5xx, 23 fetches failed, 24 retries" in summary_text(FIGURES, "finished", "data")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +205,7 @@ def test_error_responses_are_counted_apart_from_failed_fetches() -> None:
     ],
 )
 def test_the_summary_says_how_to_continue(state: dict[str, Any], expected: str) -> None:
-    assert text(replace(FIGURES, **state), "shutdown", "data").splitlines()[-1].endswith(expected)
+    assert summary_text(replace(FIGURES, **state), "shutdown", "data").splitlines()[-1].endswith(expected)
 
 
 @pytest.mark.parametrize(
@@ -218,21 +217,21 @@ def test_the_summary_says_how_to_continue(state: dict[str, Any], expected: str) 
     ],
 )
 def test_the_summary_of_an_iteration_names_the_command_of_its_job(reason: str, expected: str) -> None:
-    line = text(FIGURES, reason, "data", job="news").splitlines()[-1]
+    line = summary_text(FIGURES, reason, "data", job="news").splitlines()[-1]
     assert line.startswith(expected) and line.endswith(": scrapy jobs run news")
 
 
 @pytest.mark.parametrize(("queued", "promised"), [(5, False), (6, True)])
 def test_the_summary_promises_nothing_for_requests_that_are_lost(queued: int, promised: bool) -> None:
     now = replace(FIGURES, queued=queued, leased=0, parked=0)
-    shown = text(now, "shutdown", "data", lost={"parse_item": 3, "<lambda>": 2})
+    shown = summary_text(now, "shutdown", "data", lost={"parse_item": 3, "<lambda>": 2})
     assert "requests that cannot be stored (3 for parse_item, 2 for <lambda>)" in shown
     assert ("Run the same command" in shown) == promised
 
 
 def test_the_summary_names_the_stores_without_passwords() -> None:
     def places(now: CrawlFigures = FIGURES, **settings: str) -> str:
-        return results(StoreConfig.from_settings(Settings({"DATA_DIR": "data", **settings})), now)
+        return result_locations(StoreConfig.from_settings(Settings({"DATA_DIR": "data", **settings})), now)
 
     assert places() == "data: summary.json, warc/, metadata.db"
     assert places(STORE_URI="s3://b/p") == "data: summary.json, metadata.db; s3://b/p"
@@ -268,7 +267,7 @@ def test_the_summary_says_how_to_look_at_what_is_stored() -> None:
 
 
 def test_commands_without_their_libraries_are_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webcrawl.crawler.result_commands.find_spec", lambda name: None)
+    monkeypatch.setattr("webcrawl.crawler.report.summary_text.find_spec", lambda name: None)
     shown = commands()
     assert "scrapy export --format jsonl -o FOLDER  all pages as JSON Lines" in shown
     assert "scrapy index" not in shown and "dashboard" not in shown

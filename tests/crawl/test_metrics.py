@@ -13,7 +13,7 @@ from tests.crawls import Crawl, CrawlResult, scrapy
 from tests.ports import free_ports
 from tests.scraped import Scraped, check_by_promtool, scrape, scraped_when
 from tests.web import LocalWeb, Reply
-from webcrawl.crawler import worker_metrics
+from webcrawl.crawler.report import worker_metrics
 from webcrawl.metrics.crawl import GAUGES
 from webcrawl.metrics.families import CRAWL, WORKER
 from webcrawl.metrics.observations import STAGES

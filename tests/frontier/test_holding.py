@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.frontier.consumer import Consumer, page_with
-from webcrawl.crawler.displays import plain_line
+from webcrawl.crawler.report.displays import plain_line
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.figures import figures
 from webcrawl.worker.backpressure import Backpressure

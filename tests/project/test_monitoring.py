@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.crawls import CHECKOUT
-from webcrawl.crawler import worker_metrics
+from webcrawl.crawler.report import worker_metrics
 from webcrawl.metrics.crawl import GAUGES
 from webcrawl.metrics.families import CRAWL, WORKER, Family
 from webcrawl.metrics.observations import STAGES

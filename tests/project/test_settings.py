@@ -23,7 +23,7 @@ from settings import base
 from tests.crawls import CHECKOUT
 from webcrawl.config import DEFAULTS
 from webcrawl.crawler.crawl_settings import completed
-from webcrawl.crawler.progress import Progress
+from webcrawl.crawler.report.progress import Progress
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
 from webcrawl.pipelines.near_duplicates import NearDuplicatesPipeline

@@ -63,11 +63,11 @@ ITEM_PIPELINES = {
     "webcrawl.pipelines.stuck.StuckPipeline": 960,
 }
 EXTENSIONS = {
-    "webcrawl.crawler.metrics_port.MetricsPort": 0,
-    "webcrawl.crawler.trace_export.TraceExport": 0,
-    "webcrawl.crawler.progress.Progress": 0,
-    "webcrawl.crawler.summary.Summary": 0,
-    "webcrawl.crawler.alarms.Alarms": 0,
+    "webcrawl.crawler.report.worker_metrics.MetricsPort": 0,
+    "webcrawl.crawler.report.trace_export.TraceExport": 0,
+    "webcrawl.crawler.report.progress.Progress": 0,
+    "webcrawl.crawler.report.summary.Summary": 0,
+    "webcrawl.crawler.report.alarms.Alarms": 0,
     # switched off by settings too; None saves their imports
     "scrapy.extensions.telnet.TelnetConsole": None,
     "scrapy.extensions.remote_control.RemoteControl": None,
@@ -134,7 +134,7 @@ VALUES: Mapping[str, Any] = {
     "SCHEDULER": "webcrawl.scheduler.FrontierScheduler",
     "DOWNLOADER": "webcrawl.crawler.download.downloader.Downloader",
     "ITEM_PROCESSOR": "webcrawl.crawler.pages.processor.ItemProcessor",
-    "LOG_FORMATTER": "webcrawl.crawler.logs.QuietLogFormatter",
+    "LOG_FORMATTER": "webcrawl.crawler.report.logs.QuietLogFormatter",
     # it reads the source code of a callback again for each response
     "WARN_ON_GENERATOR_RETURN_VALUE": False,
     "TELNETCONSOLE_ENABLED": False,

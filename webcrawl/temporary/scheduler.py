@@ -17,9 +17,9 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from webcrawl.crawler.errors import RequestRefused
+from webcrawl.crawler.report.summary import Summary
 from webcrawl.crawler.scheduling.start_urls import StartURLFeeding, is_fed
 from webcrawl.crawler.session import Session
-from webcrawl.crawler.summary import Summary
 from webcrawl.documents.values import printable
 from webcrawl.errors import InvalidURL
 from webcrawl.scheduler import FrontierScheduler

@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from webcrawl.crawler.waiting import duration
+from webcrawl.crawler.report.waiting import duration
 from webcrawl.documents.values import counted, size
 from webcrawl.web.notices import notice_of
 

@@ -8,7 +8,7 @@ import sys
 from hypothesis import given, strategies as st
 
 from tests.scraped import Scraped, check_by_promtool
-from webcrawl.crawler import worker_metrics
+from webcrawl.crawler.report import worker_metrics
 from webcrawl.metrics.crawl import GAUGES
 from webcrawl.metrics.exposition import exposition
 from webcrawl.metrics.families import CRAWL, WORKER, Family, MetricSample

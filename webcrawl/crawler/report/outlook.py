@@ -9,10 +9,9 @@ from collections import Counter
 from scrapy.crawler import Crawler
 
 from webcrawl.crawler.access import tasks_of
-from webcrawl.crawler.causes import Look, Shares
-from webcrawl.crawler.ending import Course, Point, about
+from webcrawl.crawler.report.causes import Look, Shares
+from webcrawl.crawler.report.ending import Course, Point, SlowHost, SlowHosts, about, hosts_line
 from webcrawl.crawler.session import Session
-from webcrawl.crawler.slow_hosts import SlowHost, SlowHosts, hosts_line
 from webcrawl.documents.html.outline_process import MAX_WAITING_BYTES
 from webcrawl.frontier.figures import CrawlFigures
 from webcrawl.worker.link_intake import MOST_DISCOVERED

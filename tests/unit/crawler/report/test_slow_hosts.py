@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from webcrawl.crawler.slow_hosts import SlowHost, SlowHosts, hosts_line, shown
+from webcrawl.crawler.report.ending import SlowHost, SlowHosts, hosts_line, shown
 from webcrawl.worker.stages import LeasedHostState, Stage
 
 hosts = st.dictionaries(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from webcrawl.crawler.causes import Cause, Look, Shares, causes
+from webcrawl.crawler.report.causes import Cause, Look, Shares, causes
 from webcrawl.worker.stages import Stage
 
 numbers = st.integers(0, 5_000)

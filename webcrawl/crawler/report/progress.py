@@ -13,10 +13,10 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.config import read
-from webcrawl.crawler.displays import Display, PlainLines
-from webcrawl.crawler.outlook import Outlook
+from webcrawl.crawler.report.displays import Display, PlainLines
+from webcrawl.crawler.report.outlook import Outlook
+from webcrawl.crawler.report.waiting import Waiting
 from webcrawl.crawler.session import Session
-from webcrawl.crawler.waiting import Waiting
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.figures import CrawlFigures, figures
 
@@ -127,6 +127,6 @@ class Progress:
 def _display(kind: str, title: str) -> Display:
     if kind != "live":
         return PlainLines()
-    from webcrawl.crawler.live_panel import LivePanel  # Rich is slow to import
+    from webcrawl.crawler.report.live_panel import LivePanel  # Rich is slow to import
 
     return LivePanel(title)

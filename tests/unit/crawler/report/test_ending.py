@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
-from webcrawl.crawler.ending import Course, Ending, Point, about, steady_rate
+from webcrawl.crawler.report.ending import Course, Ending, Point, about, steady_rate
 
 steps = st.lists(
     st.tuples(st.floats(0.2, 30), st.integers(0, 500), st.integers(-500, 500)), min_size=1, max_size=80

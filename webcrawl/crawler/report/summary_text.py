@@ -1,41 +1,20 @@
-"""Writes the summary of a crawl: a text on stderr, and files in DATA_DIR for programs.
-
-`summary.json` is that of the crawl that ended last, `summaries/<crawl>.json` that of each crawl in the folder.
-"""
+"""The summary of a crawl as text: its figures, where its results are, and the commands to look at them."""
 
 from __future__ import annotations
 
-import json
-import logging
-import os
-import sys
+import shlex
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Self
+from importlib.util import find_spec
 
-from scrapy import Spider, signals
-from scrapy.crawler import Crawler
-from scrapy.utils.project import inside_project
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
-from webcrawl.config import StoreConfig, read
+from webcrawl.config import StoreConfig
 from webcrawl.config.passwords import without_password, without_secret_options
-from webcrawl.crawler.displays import http_errors
-from webcrawl.crawler.no_pages import NoPages
-from webcrawl.crawler.result_commands import result_commands
-from webcrawl.crawler.scheduling.unserializable import LOST
-from webcrawl.crawler.session import Session
-from webcrawl.crawler.written_feeds import WrittenFeeds
+from webcrawl.crawler.report.displays import http_errors
 from webcrawl.documents.values import counted, size
-from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.frontier.ends import note_end
-from webcrawl.frontier.figures import FEED, LOST_REQUESTS, CrawlFigures, figures
+from webcrawl.frontier.figures import CrawlFigures
 
-logger = logging.getLogger(__name__)
-
-_MOST_WRITES = 3
-"""Figures of a crawl that other workers continue never stop changing; the last worker to end writes last."""
 _SHOWN_TYPES = 12
-_NEVER_BEGAN = ("cannot_start", "no_seeds")
 _NOTHING_LEFT = "Nothing was left to crawl. To start over, set SCHEDULER_FLUSH_ON_START=True. Earlier runs:"
 _NONE_LOST: Mapping[str, int] = {}
 _REASONS = {
@@ -48,105 +27,8 @@ _REASONS = {
 }
 
 
-class Summary:
-    """Extension that writes the figures of all workers and runs of the crawl when the spider is closed.
-
-    A run that ends by itself without a page sets the exit status of `scrapy crawl` to 1, unless it had nothing to do.
-    """
-
-    def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
-        self._session = session
-        self._no_pages = NoPages(crawler, session)
-        self._feeds = WrittenFeeds(crawler)
-        self._print = read(crawler.settings, "PROGRESS") != "off"
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        extension = cls(crawler, Session.of(crawler))
-        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
-        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
-        return extension
-
-    async def spider_opened(self) -> None:
-        await self._no_pages.begin()
-
-    async def spider_closed(self, spider: Spider, reason: str) -> None:
-        if not self._session.connection.is_open or reason in _NEVER_BEGAN:
-            return
-        await self._feeds.close()
-        try:
-            await self._count()
-            await note_end(self._session.connection.crawl, reason)
-            now = await self._write(reason)
-            why = await self._explain(now, reason)
-        except UNAVAILABLE as error:
-            print(f"Cannot write the summary: the engine is unavailable ({error}).", file=sys.stderr)
-            return
-        if self._print:
-            received = self._crawler.stats.get_value("response_received_count")
-            idle = self._session.joined.finished and not received
-            shown = text(now, reason, self._places(now), idle=idle, lost=self._lost())
-            print("\n".join([shown, *why]), file=sys.stderr, flush=True)
-        elif why:
-            logger.error("%s", "\n".join(why))
-
-    def _places(self, now: CrawlFigures) -> str:
-        """Where the results are, and in a project the commands for them."""
-        stores, settings = self._session.stores, self._crawler.settings
-        lines = [results(stores, now), *feeds(now.feeds, self._feeds.failed)]
-        return "\n".join([*lines, *(result_commands(stores, now, settings) if inside_project() else ())])
-
-    async def _explain(self, now: CrawlFigures, reason: str) -> list[str]:
-        """Why no page was fetched, as lines; sets the exit status if that is an error."""
-        if not self._no_pages.applies(now):
-            return []
-        stats = self._crawler.stats
-        if reason == "finished" and not stats.get_value("exit_status"):
-            stats.set_value("exit_status", 1)
-        return self._no_pages.lines(now, await self._no_pages.reasons(now, reason))
-
-    def _lost(self) -> dict[str, int]:
-        """Callback -> requests that could not be stored and end with this process."""
-        stats = self._crawler.stats.get_stats().items()
-        return {name.removeprefix(LOST): number for name, number in stats if name.startswith(LOST)}
-
-    async def _count(self) -> None:
-        """Add to the totals what is known only now: feeds and lost requests."""
-        before = (await self._figures()).feeds
-        after = self._feeds.totals(before)
-        counted = {f"{FEED}{name}": number - before.get(name, 0) for name, number in after.items()}
-        counted |= {f"{LOST_REQUESTS}{callback}": number for callback, number in self._lost().items()}
-        if counted:
-            await self._session.connection.crawl.workers.leave(counted)
-
-    async def _figures(self) -> CrawlFigures:
-        return await figures(self._session.connection.frontier, self._session.connection.crawl)
-
-    async def _write(self, reason: str) -> CrawlFigures:
-        """Write the figures, and again if they changed meanwhile, because another worker may have ended."""
-        folder, crawl = self._session.stores.data_dir, self._session.connection.keys.crawl
-        now = await self._figures()
-        for _ in range(_MOST_WRITES):
-            summary = {"crawl": crawl, **now.as_dict(), "finish_reason": reason}
-            for path in (folder / "summaries" / f"{crawl}.json", folder / "summary.json"):
-                write_summary(path, summary)
-            before, now = now, await self._figures()
-            if now == before:
-                break
-        return now
-
-
-def write_summary(path: Path, summary: dict[str, Any]) -> None:
-    """Replace the file atomically, because several workers may write it, and others read it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps(summary, indent=2) + "\n")
-    temporary.replace(path)
-
-
-def results(stores: StoreConfig, now: CrawlFigures) -> str:
-    """The places with results of the crawl: files in DATA_DIR, then stores elsewhere, without passwords."""
+def result_locations(stores: StoreConfig, now: CrawlFigures) -> str:
+    """Where the results of the crawl are: files in DATA_DIR, then stores elsewhere, without passwords."""
     files, elsewhere = ["summary.json"], []
     if now.archived and stores.pages == (stores.data_dir / "warc").resolve().as_uri():
         files.append("warc/")
@@ -163,17 +45,17 @@ def results(stores: StoreConfig, now: CrawlFigures) -> str:
     return "; ".join([f"{stores.data_dir}: {', '.join(files)}", *elsewhere])
 
 
-def feeds(feeds: Mapping[str, int], failed: int) -> list[str]:
+def feed_lines(feeds: Mapping[str, int], failed: int) -> list[str]:
     """A line for each feed, and one if files of this run could not be stored."""
     lines = [f"{name}: {counted(number, 'item')}" for name, number in feeds.items()]
     lines += [f"{counted(failed, 'file')} could not be stored: see the log"] if failed else []
     return [f"  {'' if number else 'feeds':<10}  {line}" for number, line in enumerate(lines)]
 
 
-def text(
+def summary_text(
     now: CrawlFigures,
     reason: str,
-    places: str,
+    locations: str,
     *,
     idle: bool = False,
     lost: Mapping[str, int] = _NONE_LOST,
@@ -205,7 +87,7 @@ def text(
         ),
         f"  left out    {now.robots_denied:,} by robots.txt, {now.addresses_refused:,} by the address guard",
         _errors(now),
-        f"  results in  {places}",
+        f"  results in  {locations}",
     ]
     lines += _losses(lost)
     lines += _how_to_continue(now, max(0, left - sum(lost.values())), reason, job)
@@ -283,3 +165,45 @@ def _types(types: dict[str, dict[str, int]]) -> list[str]:
     if len(types) > len(shown):
         lines.append(f"and {len(types) - len(shown)} more: see summary.json")
     return [f"  {'' if number else 'types':<10}  {line}" for number, line in enumerate(lines)]
+
+
+_LOCATION_SETTINGS = ("METADATA_URI", "STORE_URI", "REDIS_URL")
+_DASHBOARD_LIBRARIES = ("starlette", "jinja2", "uvicorn")
+
+
+def result_commands(stores: StoreConfig, now: CrawlFigures, settings: BaseSettings) -> list[str]:
+    """Lines with the commands for what the crawl has stored; none if it has stored no pages.
+
+    A command whose library is not installed is left out.
+    """
+    rows = []
+    if now.stored:
+        rows.append(("scrapy page URL", "what is stored about a page; --text, --body"))
+        if find_spec("pyarrow"):
+            rows.append(("scrapy export -o FOLDER", "all pages as Parquet"))
+        else:
+            rows.append(("scrapy export --format jsonl -o FOLDER", "all pages as JSON Lines"))
+    if now.stored and now.archived and find_spec("tantivy"):
+        rows.append(("scrapy index", "then: scrapy search WORDS"))
+    if now.stored and stores.keeps_links:
+        rows.append(("scrapy links URL", "the links on a page; with --in those to it"))
+    if now.stored and all(find_spec(name) for name in _DASHBOARD_LIBRARIES):
+        rows.append(("scrapy dashboard", "the crawl as pages in a browser"))
+    width = max((len(command) for command, _ in rows), default=0)
+    lines = [f"{command:<{width}}  {what}" for command, what in rows]
+    if rows and (options := _options(settings)):
+        lines.append(f"each with: {options}")
+    return [f"  {'' if number else 'look with':<10}  {line}" for number, line in enumerate(lines)]
+
+
+def _options(settings: BaseSettings) -> str:
+    """The options of the command line that the commands need too; a URI may contain a password and is left out."""
+    words = []
+    if _is_option(settings, "DATA_DIR"):
+        words.append(f"-s {shlex.quote('DATA_DIR=' + str(settings['DATA_DIR']))}")
+    words += [f"-s {name}=..." for name in _LOCATION_SETTINGS if _is_option(settings, name)]
+    return " ".join(words)
+
+
+def _is_option(settings: BaseSettings, name: str) -> bool:
+    return settings.getpriority(name) == SETTINGS_PRIORITIES["cmdline"]

@@ -9,7 +9,7 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawler.logs import QuietLogFormatter
+from webcrawl.crawler.report.logs import QuietLogFormatter
 
 
 @pytest.mark.parametrize(

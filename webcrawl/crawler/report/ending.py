@@ -1,4 +1,4 @@
-"""When a crawl ends, as far as its course tells: at a limit, or when its queue is empty.
+"""When a crawl ends, as far as its course tells: at a limit, or when its queue is empty; and the hosts that hold it up.
 
 Nothing is told until the course was steady for a while: with equal parts of it giving about the same rate. What is told
 moves slowly, and is withdrawn when the course is not steady any more.
@@ -6,11 +6,15 @@ moves slowly, and is withdrawn when the course is not steady any more.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from webcrawl.frontier import Frontier
+from webcrawl.worker.stages import LeasedHostState, Stage
 
 _LEAST_SECONDS = 20.0
 """How long a course must be known."""
@@ -27,6 +31,13 @@ _KEPT_SECONDS = 10.0
 """How long an ending is told after the course was steady for the last time."""
 _STEP = 0.1
 """An ending that was told moves by at most this share of the time left."""
+_HOSTS_ASKED = 16
+"""Hosts whose queues are looked up at a time."""
+_MOST_SLOW_HOSTS = 3
+_SLOW_HOST_SECONDS = 60.0
+"""A host that takes less is not shown."""
+_SLOW_HOST_SHARE = 0.5
+"""A host is shown if it takes this share of the slowest one's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +168,56 @@ def about(seconds: float) -> str:
         if seconds < most:
             return f"about {round(seconds / step) * step // unit} {name}"
     return f"about {round(seconds / 86_400):,} days"
+
+
+@dataclass(frozen=True, slots=True)
+class SlowHost:
+    """A host with `urls` to fetch, one each `gap` seconds at most."""
+
+    host: str
+    urls: int
+    gap: float
+
+    @property
+    def seconds(self) -> float:
+        """The time that its URLs take at least."""
+        return self.urls * self.gap
+
+
+class SlowHosts:
+    """Finds the slowest hosts that this worker has leased: each look compares a few more with the slowest so far."""
+
+    def __init__(self) -> None:
+        self._slowest: list[SlowHost] = []
+        self._from = 0
+
+    async def look(self, frontier: Frontier, states: Sequence[LeasedHostState]) -> list[SlowHost]:
+        """Returns the hosts to show, the slowest first; raises UNAVAILABLE."""
+        before = {one.host for one in self._slowest}
+        asked = [one for one in states if one.host in before] + self._next(states)
+        gone = [LeasedHostState(one.host, Stage.DUE, one.gap, 0, has_more=True) for one in self._slowest]
+        known = {one.host: one for one in gone + asked}
+        queued = await frontier.queue_lengths(list(known))
+        found = [SlowHost(one.host, one.urls + queued[one.host], one.gap) for one in known.values()]
+        self._slowest = heapq.nlargest(_MOST_SLOW_HOSTS, found, key=lambda one: one.seconds)
+        return shown(self._slowest)
+
+    def _next(self, states: Sequence[LeasedHostState]) -> list[LeasedHostState]:
+        """The next few hosts of which the engine may have more URLs."""
+        more = [one for one in states if one.has_more and one.gap > 0]
+        first = self._from % max(1, len(more))
+        self._from = first + _HOSTS_ASKED
+        return (more[first:] + more[:first])[:_HOSTS_ASKED]
+
+
+def shown(slowest: Sequence[SlowHost]) -> list[SlowHost]:
+    """Returns those of the slowest hosts, in order, that take long and not much less than the first one."""
+    least = max(_SLOW_HOST_SECONDS, _SLOW_HOST_SHARE * max((one.seconds for one in slowest), default=0.0))
+    return [one for one in slowest if one.seconds >= least]
+
+
+def hosts_line(hosts: Sequence[SlowHost]) -> str:
+    """The hosts in words: "held up by http://a.example (1,200 URLs, 10 s apart: about 3 h), ..."."""
+    return "held up by " + ", ".join(
+        f"{one.host} ({one.urls:,} URLs, {one.gap:.3g} s apart: {about(one.seconds)})" for one in hosts
+    )

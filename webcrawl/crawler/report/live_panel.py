@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 from scrapy.utils.log import get_scrapy_root_handler
 
-from webcrawl.crawler.displays import Display, duplicates, errors, holding
-from webcrawl.crawler.waiting import STOPPING
+from webcrawl.crawler.report.displays import Display, duplicates, errors, holding
+from webcrawl.crawler.report.waiting import STOPPING
 from webcrawl.documents.values import size
 from webcrawl.frontier.figures import CrawlFigures
 

@@ -14,8 +14,8 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.config import read
+from webcrawl.crawler.report.summary_text import result_locations, summary_text
 from webcrawl.crawler.session import Session
-from webcrawl.crawler.summary import results, text
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import StoreError
 from webcrawl.frontier.figures import figures
@@ -102,8 +102,8 @@ class Alarms:
         await watcher.look()
         if await self._is_last(reason):
             now = await figures(connection.frontier, connection.crawl)
-            places = results(self._session.stores, now)
-            await watcher.finish(reason, text(now, reason, places, job=self._about.job))
+            places = result_locations(self._session.stores, now)
+            await watcher.finish(reason, summary_text(now, reason, places, job=self._about.job))
         await watcher.leave()
 
     async def _is_last(self, reason: str) -> bool:

@@ -26,7 +26,7 @@ import pyarrow.parquet
 from benchmarks.command import command_line, table
 from benchmarks.linked_web import linked_web
 from webcrawl.config import StoreConfig
-from webcrawl.graph import building, levels, measures
+from webcrawl.graph import building, measures
 from webcrawl.graph.database import LinkDatabase
 from webcrawl.links.arrow import schema
 from webcrawl.links.sources import link_files
@@ -40,7 +40,7 @@ STEPS = {
     "read links": (LinkDatabase, "add"),
     "number pages": (LinkDatabase, "number"),
     "sort edges": (LinkDatabase, "graph"),
-    "fold hosts and domains": (levels, "folded"),
+    "fold hosts and domains": (building, "folded"),
     "PageRank": (measures, "pagerank"),
     "harmonic centrality": (measures, "harmonic"),
     "components": (measures, "components"),
@@ -125,7 +125,7 @@ def build(folder: Path, memory: int) -> dict[str, Any]:
         setattr(owner, attribute, timed(getattr(owner, attribute), name, seconds))
     config = StoreConfig(folder.as_uri(), "sqlite://", folder, links=(folder / "links").as_uri())
     before, began = peak(), time.perf_counter()
-    wanted = building.Wanted(memory=memory)
+    wanted = building.GraphOptions(memory=memory)
     summary = building.build(link_files(config), folder / "graph", wanted, lambda *_: None)
     seconds["all"] = time.perf_counter() - began
     return {"seconds": seconds, "before": before, "peak": peak(), "summary": summary}

@@ -22,7 +22,7 @@ from webcrawl.config import StoreConfig
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_rows import LinkRows, pack_rows
 from webcrawl.documents.html.outline import make_outline, pack, unpack
-from webcrawl.links.entry import Entry
+from webcrawl.links.entry import StoredLinks
 from webcrawl.links.hosts import reversed_host
 from webcrawl.links.questions import linked_hosts, links_from, links_to
 from webcrawl.links.sources import link_files
@@ -67,7 +67,7 @@ def cost(pages: list[Document]) -> None:
     gc.disable()  # the process for HTML has one page at a time, and here are hundreds
     bare, full = sent(pages, link_rows=False)[0], sent(pages, link_rows=True)[0]
     entries = [
-        Entry(page.url, "broad", 3, START + number * 50_000, False, (rows,))
+        StoredLinks(page.url, "broad", 3, START + number * 50_000, False, (rows,))
         for number, (page, data) in enumerate(zip(pages, full, strict=True))
         if (rows := unpack(data, page).link_rows)
     ]
@@ -108,11 +108,11 @@ def compared(pages: list[Document], number: int, seed: int) -> None:
         print(f"  {url}")
 
 
-def links_of(entry: Entry) -> int:
+def links_of(entry: StoredLinks) -> int:
     return sum(part.number for part in entry.unpacked())
 
 
-def generated(edges: int) -> Iterator[Entry]:
+def generated(edges: int) -> Iterator[StoredLinks]:
     """Pages of many hosts: each has 40 links of a menu, 50 to its site and 20 to others, few of them to many pages."""
     dice = random.Random(1)
     words = [f"word{number}" for number in range(5_000)]
@@ -133,7 +133,7 @@ def generated(edges: int) -> Iterator[Entry]:
         rows = LinkRows(targets, texts, [""] * LINKS_A_PAGE, bytearray(LINKS_A_PAGE))
         rows.blocks.extend([7] * 40 + [8] * 50 + [9] * 20)
         url = f"{host}/articles/2026/{page}/{words[page % 5000]}-of-{words[page % 777]}.html"
-        yield Entry(url, "broad", page % 9, START + page * 10_000, False, (pack_rows(rows),))
+        yield StoredLinks(url, "broad", page % 9, START + page * 10_000, False, (pack_rows(rows),))
 
 
 def questions(folder: Path, edges: int) -> None:

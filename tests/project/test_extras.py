@@ -22,7 +22,7 @@ EXTRAS = {
 USES = {
     "postgresql": ("psycopg", "from webcrawl.stores.database import Database; Database('postgresql://db/x')"),
     "parquet": ("pyarrow", "from webcrawl.results.exports.parts import ParquetPart; ParquetPart('x')"),
-    "search": ("tantivy", "from webcrawl.search.library import tantivy; tantivy()"),
+    "search": ("tantivy", "from webcrawl.search.schema import tantivy; tantivy()"),
     "mine": ("duckdb", "from webcrawl.mining.libraries import check_libraries; check_libraries()"),
     "graph": ("duckdb", "from webcrawl.graph.libraries import duckdb; duckdb()"),
     "metrics": (

@@ -11,8 +11,7 @@ import pytest
 from tests.s3server import Line, weed_binary
 from tests.stores.buckets import NOW
 from webcrawl.errors import StoreError
-from webcrawl.results.exports.export import export
-from webcrawl.results.exports.manifest import MANIFEST
+from webcrawl.results.exports.export import MANIFEST, export
 from webcrawl.results.exports.parts import JsonLinesPart
 from webcrawl.stores.columns import pages
 from webcrawl.stores.objects.registry import open_store

@@ -15,7 +15,7 @@ from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
-    from webcrawl.results.exports.parts import Part
+    from webcrawl.results.exports.parts import ExportPart
     from webcrawl.stores.locations import Row
     from webcrawl.stores.metadata import Metadata
 
@@ -123,7 +123,7 @@ def _check_crawl(name: str, metadata: Metadata) -> None:
 class _Form(NamedTuple):
     """What is written: the class of files, their folders and fields, and how rows of the database become theirs."""
 
-    part: type[Part]
+    part: type[ExportPart]
     partition: str
     fields: Mapping[str, str]
     rows: Callable[[Iterator[Row]], Iterator[Row]]
@@ -131,8 +131,7 @@ class _Form(NamedTuple):
 
 def _form(opts: argparse.Namespace, metadata: Metadata) -> _Form:
     from webcrawl.results.exports import cc_index
-    from webcrawl.results.exports.fields import FIELDS
-    from webcrawl.results.exports.parts import FORMATS, ParquetPart
+    from webcrawl.results.exports.parts import FIELDS, FORMATS, ParquetPart
 
     if opts.format == "cc-index":
         return _Form(

@@ -53,7 +53,7 @@ class Command(OpenedCrawlCommand):
         return None
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.graph.building import Wanted, build, check_libraries
+        from webcrawl.graph.building import GraphOptions, build, check_libraries
         from webcrawl.links.sources import link_files
 
         if args or not opts.output:
@@ -63,7 +63,7 @@ class Command(OpenedCrawlCommand):
         check_libraries()
         files = link_files(opened.stores)
         memory = int(opts.memory * 1e9) if opts.memory else None
-        wanted = Wanted(opts.crawl, opts.hosts, opts.nofollow, opts.plot, memory)
+        wanted = GraphOptions(opts.crawl, opts.hosts, opts.nofollow, opts.plot, memory)
         try:
             with _interruptible():
                 summary = build(files, Path(opts.output), wanted, _silent if opts.json else _report)

@@ -20,7 +20,7 @@ from webcrawl.documents.values import counted, printable
 if TYPE_CHECKING:
     from webcrawl.crawler.pages.stored_texts import TextColumns
     from webcrawl.opened import OpenedCrawl
-    from webcrawl.search.indexer import Figures, Indexer
+    from webcrawl.search.indexer import Indexer, IndexFigures
     from webcrawl.stores.locations import Row
     from webcrawl.stores.metadata import Metadata
 
@@ -121,14 +121,14 @@ class _Progress:
     def __init__(self) -> None:
         self._at = time.monotonic()
 
-    def __call__(self, figures: Figures) -> None:
+    def __call__(self, figures: IndexFigures) -> None:
         if time.monotonic() - self._at >= _REPORT_SECONDS:
             self._at = time.monotonic()
             done = figures.added + figures.changed
             print(f"{done:,} of {counted(figures.planned, 'page')} indexed", file=sys.stderr, flush=True)
 
 
-def _print(figures: Figures, columns: TextColumns, *, as_json: bool) -> None:
+def _print(figures: IndexFigures, columns: TextColumns, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({**asdict(figures), "unread": columns.unread}))
     else:

@@ -22,7 +22,7 @@ from webcrawl.opened import host_named
 if TYPE_CHECKING:
     from webcrawl.frontier.listing.listing import CountLinks
     from webcrawl.opened import OpenedCrawl
-    from webcrawl.results.exports.parts import Part
+    from webcrawl.results.exports.parts import ExportPart
 
 _FORMATS = ("jsonl", "csv", "parquet")
 _ENDINGS = {name: name for name in _FORMATS} | {"jl": "jsonl"}
@@ -137,7 +137,7 @@ async def _list(opened: OpenedCrawl, wanted: _Wanted, output: str | None, *, wit
 
 
 @contextmanager
-def _written(opened: OpenedCrawl, form: str, output: str | None) -> Iterator[Part]:
+def _written(opened: OpenedCrawl, form: str, output: str | None) -> Iterator[ExportPart]:
     """A file that has its name when it is complete, or standard output."""
     from webcrawl.config.private_files import readable_outside
     from webcrawl.frontier.listing.listing import FIELDS

@@ -1,34 +1,37 @@
-"""Builds the graphs of a link store and writes their files."""
+"""Builds the graphs of a link store, one for each level (pages, hosts, domains), and writes their files."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from webcrawl.config.memory import usual_memory
 from webcrawl.documents.disk import failure, flush
 from webcrawl.errors import StoreError
 from webcrawl.graph import plots
 from webcrawl.graph.database import COLUMNS, LinkDatabase
+from webcrawl.graph.digraph import Digraph, Vertices, folded
 from webcrawl.graph.files import VERTICES, write_texts, write_vertices
-from webcrawl.graph.levels import Level, levels
 from webcrawl.graph.libraries import duckdb, pyarrow, sparse
 from webcrawl.graph.measures import Measures, measured
-from webcrawl.links.hosts import plain_host
+from webcrawl.links.hosts import plain_host, reversed_host
 from webcrawl.links.sources import LinkFiles
+from webcrawl.urls.canonical import hostname, registered_domain
 
 SUMMARY = "summary.json"
 _TOP = 20
 
 
 @dataclass(frozen=True)
-class Wanted:
+class GraphOptions:
     """What a graph is made of.
 
     crawl       only the links that this crawl found, or those of all crawls
@@ -46,7 +49,7 @@ class Wanted:
 
 
 def build(
-    files: LinkFiles, output: Path, wanted: Wanted, report: Callable[[str, dict[str, Any]], None]
+    files: LinkFiles, output: Path, wanted: GraphOptions, report: Callable[[str, dict[str, Any]], None]
 ) -> dict[str, Any]:
     """Writes a folder with the graphs of a link store; returns its summary.
 
@@ -78,7 +81,7 @@ def _write_levels(
     files: LinkFiles,
     folder: Path,
     database: LinkDatabase,
-    wanted: Wanted,
+    wanted: GraphOptions,
     memory: int,
     report: Callable[[str, dict[str, Any]], None],
 ) -> dict[str, Any]:
@@ -141,3 +144,48 @@ def _new_folder(output: Path) -> Iterator[Path]:
         raise failure("write", output, error) from error
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Level:
+    """A graph and the names of its vertices.
+
+    columns   of the names; the first is the name, and a number may follow
+    vertices  returns Arrow record batches: id, then the columns, and others
+    """
+
+    name: str
+    columns: list[str]
+    graph: Digraph
+    vertices: Callable[[], Iterable[Any]]
+
+
+def levels(database: LinkDatabase, pages: int, scratch: Path, *, only_hosts: bool) -> Iterator[Level]:
+    """Yields the graphs of pages, of hosts and of domains. `pages`: how many the database has numbered."""
+    graph = database.graph(pages, scratch / "pages.int32")
+    if not only_hosts:
+        yield Level("pages", ["url"], graph, database.pages)
+    hosts = database.hosts()
+    number = len(hosts)
+    # pages are sorted by host
+    host_of = np.repeat(np.arange(number, dtype=np.int32), hosts["pages"].to_numpy())
+    graph = folded(graph, host_of, number, scratch / "hosts.int32")
+    yield Level("hosts", ["host"], graph, hosts.to_batches)
+    domains, domain_of = _domains(hosts["host"].to_pylist())
+    graph = folded(graph, domain_of, len(domains), scratch / "domains.int32")
+    yield Level("domains", ["domain", "hosts"], graph, domains.to_batches)
+
+
+def _domains(hosts: list[str]) -> tuple[Any, Vertices]:
+    """Returns the registered domains of reversed hosts as an Arrow table (id, domain, hosts), and that of each host."""
+    names = np.array([_domain(host) for host in hosts], dtype=object)
+    found, places, counts = np.unique(names, return_inverse=True, return_counts=True)
+    ids = np.arange(len(found), dtype=np.int32)
+    table = pyarrow().table({"id": ids, "domain": found, "hosts": counts.astype(np.int32)})
+    return table, places.astype(np.int32)
+
+
+def _domain(host: str) -> str:
+    """Returns "uk.co.example" for "uk.co.example.www:8080"; addresses are their own domain."""
+    name = hostname(f"http://{plain_host(host)}/")
+    return reversed_host(f"http://[{name}]/" if ":" in name else f"http://{registered_domain(name)}/")

@@ -13,7 +13,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(slots=True)
-class Entry:
+class StoredLinks:
     """The links of one fetch of one page.
 
     url, crawl, depth   of the page
@@ -36,19 +36,21 @@ class Entry:
         return [unpack_rows(part) for part in self.rows]
 
 
-def pack_entry(entry: Entry) -> bytes:
+def pack_entry(entry: StoredLinks) -> bytes:
     """Returns an entry as MessagePack."""
     # `astuple` would copy each value
-    values = [getattr(entry, name) for name in Entry.__slots__]
+    values = [getattr(entry, name) for name in StoredLinks.__slots__]
     return bytes(msgpack.packb(values, unicode_errors="replace"))
 
 
-def unpack_entry(data: bytes) -> Entry:
+def unpack_entry(data: bytes) -> StoredLinks:
     """Reverses `pack_entry`; raises ValueError for anything else."""
     try:
         url, crawl, depth, fetched, nofollow, rows, again = msgpack.unpackb(data)
         read_at = None if again is None else int(again)
-        made = Entry(str(url), str(crawl), int(depth), int(fetched), bool(nofollow), tuple(rows), read_at)
+        made = StoredLinks(
+            str(url), str(crawl), int(depth), int(fetched), bool(nofollow), tuple(rows), read_at
+        )
     except Exception as error:
         raise ValueError(f"not links of a page: {error}") from error
     if not all(type(part) is bytes for part in made.rows):
@@ -57,5 +59,5 @@ def unpack_entry(data: bytes) -> Entry:
 
 
 def microseconds(moment: datetime) -> int:
-    """Returns a time as in `Entry`."""
+    """Returns a time as in `StoredLinks`."""
     return (moment - _EPOCH) // timedelta(microseconds=1)

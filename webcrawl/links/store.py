@@ -8,7 +8,7 @@ from typing import Any
 
 from webcrawl.config import StoreConfig
 from webcrawl.links.arrow import pyarrow
-from webcrawl.links.entry import Entry, pack_entry
+from webcrawl.links.entry import StoredLinks, pack_entry
 from webcrawl.links.tables import make_table
 from webcrawl.stores.tables.store import TableFormat, TableStore, table_location
 
@@ -25,7 +25,7 @@ class LinkStore:
         pyarrow()
         self._table = TableStore(folder, crawl, _LINKS, roll_bytes=roll_bytes, **options)
 
-    def write(self, entries: Sequence[Entry]) -> None:
+    def write(self, entries: Sequence[StoredLinks]) -> None:
         """Appends the links of pages, all or none; raises StoreError, StoreUnavailable when there is no room."""
         self._table.write([pack_entry(entry) for entry in entries])
 

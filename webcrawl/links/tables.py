@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from webcrawl.documents.html.link_rows import ELEMENTS
 from webcrawl.links.arrow import GROUP_ROWS, footer_of, pyarrow, schema, writer
-from webcrawl.links.entry import Entry, unpack_entry
+from webcrawl.links.entry import StoredLinks, unpack_entry
 from webcrawl.links.hosts import reversed_host
 from webcrawl.stores.tables.journal import JournalReader
 
@@ -32,11 +32,11 @@ Column: TypeAlias = Callable[[int, int], Any]
 """Makes the Arrow array of some rows: from the first number to before the second."""
 
 
-class Rows:
+class JournalRows:
     """The rows of many pages in memory: 21 bytes each, and distinct targets and texts once for 30,000 rows."""
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[StoredLinks] = []
         self._lengths = array("i")
         self._blocks, self._elements = bytearray(), bytearray()
         self._targets, self._texts, self._rels = _Words(), _Words(), _Words()
@@ -44,7 +44,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self._elements)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: StoredLinks) -> None:
         """Adds the rows of a page, and takes them from the entry; raises ValueError if they are damaged."""
         parts = entry.unpacked()
         entry.rows = ()
@@ -203,7 +203,7 @@ logger = logging.getLogger(__name__)
 
 def make_table(journal: Path, path: Path) -> bool:
     """Makes the Parquet file at a path of a journal; returns False if it has no rows. Raises OSError."""
-    rows, damaged = Rows(), 0
+    rows, damaged = JournalRows(), 0
     with journal.open("rb") as file:
         reading = JournalReader(file)
         for data in reading:

@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.link_rows import document_rows, pack_rows
-from webcrawl.links.entry import Entry, microseconds
+from webcrawl.links.entry import StoredLinks, microseconds
 from webcrawl.links.store import open_link_store
 from webcrawl.page import Page
 from webcrawl.stores.group_commit import PAUSE, Batches
@@ -40,8 +40,8 @@ class LinksPipeline:
     async def close_spider(self) -> None:
         await self._batches.close(self._store.close)
 
-    def _entry(self, page: Page) -> Entry:
-        return Entry(
+    def _entry(self, page: Page) -> StoredLinks:
+        return StoredLinks(
             url=page.url,
             crawl=self._session.connection.keys.crawl,
             depth=page.depth,

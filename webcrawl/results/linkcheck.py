@@ -15,7 +15,7 @@ from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.values import printable
 from webcrawl.links.questions import Opener
 from webcrawl.results.current_links import links_now
-from webcrawl.results.references import Anchors, place, references
+from webcrawl.results.references import PageAnchors, place, references
 from webcrawl.results.rewriting import loaded
 from webcrawl.stores.locations import Row
 from webcrawl.stores.stored_pages import StoredPages
@@ -175,7 +175,7 @@ class _LinkCheck:
                 if anchors is not None and fragment not in anchors:
                     yield problem
 
-    def _anchors_of(self, url: str) -> tuple[str | None, Anchors | None]:
+    def _anchors_of(self, url: str) -> tuple[str | None, PageAnchors | None]:
         """The page that a URL redirects to, if any, and its anchors; None where these are unknown."""
         row = self._targets.page_of(url)
         if row is None:
@@ -263,12 +263,12 @@ class _Targets:
             return None
         return rows[-1]
 
-    def anchors(self, row: Row) -> Anchors | None:
+    def anchors(self, row: Row) -> PageAnchors | None:
         """The anchors of a page; None if it is truncated, simplified, refused or not in the archive."""
         document = None if row["truncated"] else self._stored.document(row)
         if document is None or document.refused is not None or document.simplified:
             return None
-        return Anchors(document)
+        return PageAnchors(document)
 
     def _hops(self, url: str) -> tuple[list[Row], str | None]:
         """The rows of a URL and its redirects, and the URL among them that has no row, if any."""

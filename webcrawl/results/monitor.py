@@ -33,7 +33,7 @@ _UNSEEN = "script,style,noscript,template"
 
 
 @dataclass
-class Change:
+class PageChange:
     """The change of a page since the last finished run.
 
     `change` is new, changed, unchanged, gone (404, 410, a redirect to `target`, or no page links to it any more),
@@ -53,7 +53,7 @@ class Change:
     referrers: list[str] | None = None
 
 
-class Run(NamedTuple):
+class MonitorRun(NamedTuple):
     """A run of the crawl that began at `since`, over the URLs that are `inside`.
 
     `finished` has the begin and end of each earlier finished run, in order: fetches of other runs have not been
@@ -90,8 +90,8 @@ class Run(NamedTuple):
 
 
 def changes(
-    stored: Versions, run: Run, doubt: str, unlinked: Mapping[str, list[str]] = _NONE
-) -> Iterator[Change]:
+    stored: Versions, run: MonitorRun, doubt: str, unlinked: Mapping[str, list[str]] = _NONE
+) -> Iterator[PageChange]:
     """The changes of all pages that are inside, sorted by URL; for `doubt` see `doubt_of`.
 
     `unlinked`: pages that no page links to any more, and the pages that did.
@@ -109,7 +109,7 @@ def changes(
             yield change
 
 
-def doubt_of(stored: Versions, run: Run) -> str:
+def doubt_of(stored: Versions, run: MonitorRun) -> str:
     """Why a page that was not fetched may still be linked; "" if it cannot be."""
     if run.differing:
         return f"visited with another {' and '.join(run.differing)}"
@@ -120,20 +120,20 @@ def doubt_of(stored: Versions, run: Run) -> str:
     return "links beyond DEPTH_LIMIT are not followed" if run.cut else ""
 
 
-def write(found: Iterable[Change]) -> Iterator[str]:
+def write(found: Iterable[PageChange]) -> Iterator[str]:
     """Changes as JSON lines."""
     for change in found:
         known = {name: value for name, value in asdict(change).items() if value is not None}
         yield json.dumps(known, ensure_ascii=False)
 
 
-class Report:
+class ChangeReport:
     """A report for people: a few lines for each change, and a count of each kind."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
-    def lines(self, change: Change) -> list[str]:
+    def lines(self, change: PageChange) -> list[str]:
         self.counts[change.change] += 1
         if change.change == "unchanged":
             return []
@@ -168,7 +168,9 @@ def is_lost(stored: Versions, row: Row, since: datetime) -> bool:
     return bool(answers) and (answers[-1].status or 0) < 400
 
 
-def _untried(stored: Versions, row: Row, run: Run, doubt: str, referrers: list[str] | None) -> Change | None:
+def _untried(
+    stored: Versions, row: Row, run: MonitorRun, doubt: str, referrers: list[str] | None
+) -> PageChange | None:
     """The change of a page that this run did not fetch. Reports doubts only once."""
     since = run.last if doubt else run.watched
     if since is None or _tried_at(row) < since or run.before(stored, row["url"]) is None:
@@ -176,39 +178,41 @@ def _untried(stored: Versions, row: Row, run: Run, doubt: str, referrers: list[s
     facts: dict[str, Any] = {"status": row["status"], "fetched_at": row["fetched_at"].isoformat()}
     if referrers is not None:
         some = referrers[:_MOST_REFERRERS]
-        return Change(row["url"], "unlinked", **facts, error="no page links to it any more", referrers=some)
+        return PageChange(
+            row["url"], "unlinked", **facts, error="no page links to it any more", referrers=some
+        )
     kind, why = ("unseen", doubt) if doubt else ("gone", "no page leads to it")
-    return Change(row["url"], kind, **facts, error=why)
+    return PageChange(row["url"], kind, **facts, error=why)
 
 
-def _change(stored: Versions, row: Row, run: Run) -> Change | None:
+def _change(stored: Versions, row: Row, run: MonitorRun) -> PageChange | None:
     """The change of a page that this run fetched; None if it did not exist and does not."""
     before = run.before(stored, row["url"])
     facts: dict[str, Any] = {"status": row["status"], "fetched_at": row["fetched_at"].isoformat()}
     is_here = row["status"] == 200 and row["state"] not in UNREACHABLE
     if before is None:
-        return Change(row["url"], "new", **facts) if is_here else None
+        return PageChange(row["url"], "new", **facts) if is_here else None
     if is_here and row["digest"] == before.digest:
-        return Change(row["url"], "unchanged", **facts)
+        return PageChange(row["url"], "unchanged", **facts)
     facts["before"] = before.fetched_at.isoformat()
     if is_here:
         return _compared(stored, row, before, facts)
     if row["state"] in UNREACHABLE:
-        return Change(row["url"], "unreachable", **facts, error=row["error"])
+        return PageChange(row["url"], "unreachable", **facts, error=row["error"])
     target = row["final_url"] if row["state"] == "redirected" else None
-    return Change(row["url"], "gone", **facts, target=target)
+    return PageChange(row["url"], "gone", **facts, target=target)
 
 
-def _compared(stored: Versions, row: Row, before: StoredFetch, facts: dict[str, Any]) -> Change:
+def _compared(stored: Versions, row: Row, before: StoredFetch, facts: dict[str, Any]) -> PageChange:
     """The change of a page with other bytes; unchanged if its text is the same."""
     new = _lines(stored.version(row))
     old = _lines(stored.version({**before._asdict(), "url": row["url"]}))
     if new is None or old is None:
-        return Change(row["url"], "changed", **facts)
+        return PageChange(row["url"], "changed", **facts)
     if new == old:
-        return Change(row["url"], "unchanged", **facts)
+        return PageChange(row["url"], "unchanged", **facts)
     diff = difflib.unified_diff(old, new, facts["before"], facts["fetched_at"], lineterm="", n=1)
-    return Change(row["url"], "changed", **facts, diff=list(islice(diff, _MOST_DIFFERENCES)))
+    return PageChange(row["url"], "changed", **facts, diff=list(islice(diff, _MOST_DIFFERENCES)))
 
 
 def _lines(document: Document | None) -> list[str] | None:

@@ -118,7 +118,7 @@ def place(fragment: str) -> str:
     return fragment.partition(":~:")[0]
 
 
-class Anchors:
+class PageAnchors:
     """The anchors of a page, as browsers find them."""
 
     def __init__(self, document: Document) -> None:

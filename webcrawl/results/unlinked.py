@@ -12,12 +12,12 @@ from datetime import datetime
 
 from webcrawl.links.questions import Opener, pages_among
 from webcrawl.results.current_links import links_known
-from webcrawl.results.monitor import Run, is_lost, is_not_fetched
+from webcrawl.results.monitor import MonitorRun, is_lost, is_not_fetched
 from webcrawl.results.versions import UNREACHABLE, Versions
 from webcrawl.stores.locations import Row
 
 
-def unlinked(stored: Versions, run: Run, files: Sequence[Opener]) -> dict[str, list[str]]:
+def unlinked(stored: Versions, run: MonitorRun, files: Sequence[Opener]) -> dict[str, list[str]]:
     """Returns the pages that the run did not fetch and that no page links to: URL -> the pages that did, sorted.
 
     It has none of which no link is known. It is empty if something else may lead to them: other settings, URLs that are

@@ -17,7 +17,7 @@ MOST = 20
 _COLUMNS = ["from_url", "to_url", "text"]
 
 
-class Anchors:
+class LinkTexts:
     """Finds the texts of links to pages. There are none if the crawl has no link store."""
 
     def __init__(self, openers: Sequence[Callable[[], LinkFile]]) -> None:
@@ -54,11 +54,11 @@ class Anchors:
 _ORDER = ("to_url", "text", "from_url_count_distinct")
 
 
-def stored_anchors(config: StoreConfig) -> Anchors:
+def stored_anchors(config: StoreConfig) -> LinkTexts:
     """Returns the texts of a crawl's links; raises StoreError for a damaged file, LibraryMissing without pyarrow."""
     store = open_store(config.links, "STORE_URI", config.object_stores, check=False)
     folder = store.folder or spool_of(config, config.links)
     has_links = folder.is_dir() and any(folder.iterdir())
     if not has_links and (store.folder is not None or next(iter(store.objects()), None) is None):
-        return Anchors([])
-    return Anchors(link_files(config).openers)
+        return LinkTexts([])
+    return LinkTexts(link_files(config).openers)

@@ -14,8 +14,7 @@ import msgpack
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.documents.values import clean, plain
-from webcrawl.search.library import tantivy
-from webcrawl.search.schema import MEDIA, PAGE, storable
+from webcrawl.search.schema import MEDIA, PAGE, storable, tantivy
 from webcrawl.search.words import analyzer, composed, searchable
 from webcrawl.stores.locations import Row
 from webcrawl.stores.warc.records import warc_date
@@ -26,7 +25,7 @@ _DEPTH_OF_DETAILS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexedPage:
     """A page without its text. Times are ISO 8601 in UTC; `first` is the page of which it is a copy, or itself.
 
     `details` are the facts of images, audio and video, and `anchors` the texts of links to the page, the most frequent
@@ -74,12 +73,12 @@ def text_key(url: str, fetched_at: datetime) -> int:
     return xxh3_64_intdigest(f"{warc_date(fetched_at)} {url}".encode("utf-8", "replace"))
 
 
-def entry_of(row: Row, anchors: Sequence[str]) -> Entry:
+def entry_of(row: Row, anchors: Sequence[str]) -> IndexedPage:
     """Returns the entry of a row of table `pages`."""
     is_media = (row["mime_type"] or "").partition("/")[0] in MEDIA
     published = row["published_at"]
     importance = row["importance"]
-    return Entry(
+    return IndexedPage(
         url=row["url"],
         first=row["duplicate_of"] or row["url"],
         title=row["title"],
@@ -103,21 +102,21 @@ def _length(details: object) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def unpacked(data: bytes) -> tuple[Entry, str]:
+def unpacked(data: bytes) -> tuple[IndexedPage, str]:
     """Reads the `page` of a document: its entry and its text; raises ValueError if it is damaged."""
     try:
         fields, text = msgpack.unpackb(data)
-        return Entry(*fields), str(text)
+        return IndexedPage(*fields), str(text)
     except (TypeError, msgpack.UnpackException) as error:
         raise ValueError(f"a document is damaged: {error}") from error
 
 
-def entry_from(data: bytes) -> Entry:
+def entry_from(data: bytes) -> IndexedPage:
     """Reverses `Entry.packed`."""
-    return Entry(*msgpack.unpackb(data))
+    return IndexedPage(*msgpack.unpackb(data))
 
 
-def document(entry: Entry, text: str) -> Any:
+def document(entry: IndexedPage, text: str) -> Any:
     """Returns the document of a page."""
     made, text = tantivy().Document(), composed(clean(text))
     for field, texts in (
@@ -153,7 +152,7 @@ def weight(importance: float | None) -> float:
     return float(2 ** (1 + math.log2(1 + mean) / 8) - 2)
 
 
-def _texts(entry: Entry, text: str) -> Iterator[str | None]:
+def _texts(entry: IndexedPage, text: str) -> Iterator[str | None]:
     yield text
     yield entry.description
     yield entry.author
@@ -174,7 +173,7 @@ def _words_in(details: Any) -> Iterator[str]:
             yield from _words_in(value)
 
 
-def _names(entry: Entry) -> dict[str, list[str]]:
+def _names(entry: IndexedPage) -> dict[str, list[str]]:
     """Returns the fields that are compared whole."""
     family = [f"{entry.mime_type.partition('/')[0]}/*"] if entry.mime_type else []
     return {

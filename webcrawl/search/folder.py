@@ -20,8 +20,7 @@ from typing import Any
 
 from webcrawl.documents.disk import failure
 from webcrawl.errors import CrawlError, StoreError, brief
-from webcrawl.search.library import tantivy
-from webcrawl.search.schema import VERSION, WORDS, schema
+from webcrawl.search.schema import VERSION, WORDS, schema, tantivy
 from webcrawl.search.words import analyzer
 from webcrawl.stores.file_lock import locked
 

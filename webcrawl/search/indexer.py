@@ -10,26 +10,27 @@ found in the first step.
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.config import StoreConfig
-from webcrawl.search.anchors import Anchors, stored_anchors
-from webcrawl.search.entry import Entry, document, entry_of, text_key
+from webcrawl.errors import StoreError
+from webcrawl.search.anchors import LinkTexts, stored_anchors
+from webcrawl.search.entry import IndexedPage, document, entry_from, entry_of, text_key
 from webcrawl.search.folder import damages
-from webcrawl.search.library import tantivy
-from webcrawl.search.plan import Plan, Planned
-from webcrawl.search.schema import PAGE, schema
-from webcrawl.search.state import Known
-from webcrawl.search.texts import StoredTexts
+from webcrawl.search.schema import PAGE, schema, tantivy
+from webcrawl.search.state import KnownPages
+from webcrawl.search.texts import TextFiles
 from webcrawl.stores.columns import pages
 from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Metadata
@@ -48,12 +49,12 @@ _KEYS = 1_000
 
 Archived = Callable[[Iterable[Row]], Iterable[Row]]
 """Reads pages in the archive: yields each row with its `text`."""
-Described = Callable[[Sequence[Entry]], Sequence[str]]
+Described = Callable[[Sequence[IndexedPage]], Sequence[str]]
 """Returns what the crawl knows of images, audio and video, besides their facts."""
 
 
 @dataclass
-class Figures:
+class IndexFigures:
     """How many pages a run has added, replaced, and removed; how many it planned; and which files it could not read."""
 
     added: int = 0
@@ -76,7 +77,7 @@ class Indexer:
         archived: Archived,
         media: Described,
         *,
-        report: Callable[[Figures], None] = lambda figures: None,
+        report: Callable[[IndexFigures], None] = lambda figures: None,
         commit_seconds: float = COMMIT_SECONDS,
     ) -> None:
         self._index, self._folder = index, folder
@@ -84,7 +85,7 @@ class Indexer:
         self._media = media
         self._report, self._commit_seconds = report, commit_seconds
         self.is_stopped = False
-        self.figures = Figures()
+        self.figures = IndexFigures()
 
     def stop(self) -> None:
         self.is_stopped = True
@@ -92,11 +93,11 @@ class Indexer:
     def run(self) -> None:
         """Brings the index up to date; raises StoreError."""
         with damages(self._folder):
-            self._known = Known(self._index.searcher())
+            self._known = KnownPages(self._index.searcher())
             self._writer = self._index.writer(MEMORY, 0)
         self._committed, self._waiting = time.monotonic(), 0
-        texts = StoredTexts(self._config)
-        with closing(Plan(self._folder)) as plan:
+        texts = TextFiles(self._config)
+        with closing(IndexPlan(self._folder)) as plan:
             self._make(plan)
             self._remove(self._known.gone())
             for found in self._found(plan, texts):
@@ -111,7 +112,7 @@ class Indexer:
             self._index.reload()
             self.figures.pages = self._index.searcher().num_docs
 
-    def _found(self, plan: Plan, texts: StoredTexts) -> Iterator[list[tuple[Entry, str]]]:
+    def _found(self, plan: IndexPlan, texts: TextFiles) -> Iterator[list[tuple[IndexedPage, str]]]:
         """Yields planned pages with their texts, some at a time."""
         while entries := plan.first(without_text=True):
             yield list(zip(entries, self._media(entries), strict=True))
@@ -122,7 +123,7 @@ class Indexer:
         while entries := plan.first():
             yield self._read(entries)
 
-    def _make(self, plan: Plan) -> None:
+    def _make(self, plan: IndexPlan) -> None:
         """Plans the pages that the index does not have in this state."""
         anchors = stored_anchors(self._config)
         self._to_replace: set[int] = set()
@@ -132,7 +133,7 @@ class Indexer:
             plan.add(planned)
             self.figures.planned += len(planned)
 
-    def _changed(self, rows: Sequence[Row], anchors: Anchors) -> Iterator[Planned]:
+    def _changed(self, rows: Sequence[Row], anchors: LinkTexts) -> Iterator[Planned]:
         texts = anchors.to([row["url"] for row in rows])
         for row in rows:
             original = self._original(row)
@@ -156,7 +157,7 @@ class Indexer:
                 return found
         return row
 
-    def _read(self, entries: Sequence[Entry]) -> list[tuple[Entry, str]]:
+    def _read(self, entries: Sequence[IndexedPage]) -> list[tuple[IndexedPage, str]]:
         """Reads the text of pages in the archive, in its order."""
         by_url = {entry.url: entry for entry in entries}
         rows = self._metadata.get_many(list(by_url))
@@ -164,7 +165,7 @@ class Indexer:
         found = {row["url"]: row["text"] or "" for row in self._archived(ordered)}
         return [(entry, found.get(url, "")) for url, entry in by_url.items()]
 
-    def _put(self, found: Sequence[tuple[Entry, str]]) -> None:
+    def _put(self, found: Sequence[tuple[IndexedPage, str]]) -> None:
         """Adds documents, in the place of those that the index has."""
         with damages(self._folder):
             old = [entry.key for entry, _ in found if entry.key in self._to_replace]
@@ -214,3 +215,73 @@ def _batches(texts: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]
             batch, size = [], 0
     if batch:
         yield batch
+
+
+_AT_ONCE = 500
+_HALF = 1 << 63
+
+
+class Planned(NamedTuple):
+    """A page that has to be indexed. `text`: the fetch that has its text (`text_key`), None if it has none."""
+
+    entry: IndexedPage
+    text: int | None
+
+
+class IndexPlan:
+    """The pages that wait to be indexed, in a temporary SQLite file, so that memory does not grow with the crawl.
+
+    Methods raise StoreError when the disk is full.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / f"plan-{os.getpid()}.db"
+        self._database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        self._database.executescript(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+            "CREATE TABLE plan (key INTEGER PRIMARY KEY, text INTEGER, url TEXT, entry BLOB);"
+            "CREATE INDEX plan_text ON plan (text);"
+        )
+
+    def close(self) -> None:
+        """Deletes the file."""
+        self._database.close()
+        self._path.unlink(missing_ok=True)
+
+    def add(self, pages: Sequence[Planned]) -> None:
+        rows = [
+            (_signed(one.entry.key), _signed(one.text), one.entry.url, one.entry.packed()) for one in pages
+        ]
+        try:
+            self._database.execute("BEGIN")
+            self._database.executemany("INSERT OR REPLACE INTO plan VALUES (?, ?, ?, ?)", rows)
+            self._database.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot write {self._path}: {error}") from error
+
+    def waiting(self, texts: Sequence[int]) -> dict[int, list[IndexedPage]]:
+        """Returns the pages that wait for some texts, by `text_key`."""
+        found: dict[int, list[IndexedPage]] = {}
+        for start in range(0, len(texts), _AT_ONCE):
+            some = [_signed(one) for one in texts[start : start + _AT_ONCE]]
+            marks = ", ".join("?" * len(some))
+            query = f"SELECT text, entry FROM plan WHERE text IN ({marks})"
+            for text, entry in self._database.execute(query, some):
+                found.setdefault(text % (2 * _HALF), []).append(entry_from(entry))
+        return found
+
+    def done(self, entries: Sequence[IndexedPage]) -> None:
+        """Forgets pages, which are indexed."""
+        rows = [(_signed(entry.key),) for entry in entries]
+        self._database.executemany("DELETE FROM plan WHERE key = ?", rows)
+
+    def first(self, *, without_text: bool = False) -> list[IndexedPage]:
+        """Returns some of the pages that wait; `without_text`: of those that have none."""
+        condition = "WHERE text IS NULL" if without_text else ""
+        found = self._database.execute(f"SELECT entry FROM plan {condition} LIMIT {_AT_ONCE}")
+        return [entry_from(row[0]) for row in found]
+
+
+def _signed(number: int | None) -> int | None:
+    """The number in SQLite's 64 bits."""
+    return number if number is None or number < _HALF else number - 2 * _HALF

@@ -11,7 +11,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.timed_parse import BlockingTimedParser
 from webcrawl.errors import InvalidURL, StoreError, StoreUnavailable
-from webcrawl.search.entry import Entry
+from webcrawl.search.entry import IndexedPage
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.locations import Row, location_of, location_with_body
 from webcrawl.stores.metadata import Metadata
@@ -30,7 +30,7 @@ class MediaTexts:
         self._parser = BlockingTimedParser()
         self.unread = 0
 
-    def of(self, entries: Sequence[Entry]) -> list[str]:
+    def of(self, entries: Sequence[IndexedPage]) -> list[str]:
         """Returns for each medium what its page says of it, then the title of that page: a line each."""
         rows = self._metadata.get_many([entry.url for entry in entries])
         by_page: defaultdict[str, list[str]] = defaultdict(list)

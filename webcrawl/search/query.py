@@ -11,8 +11,7 @@ from typing import Any
 
 from webcrawl.errors import ConfigurationError, brief
 from webcrawl.search.folder import use_words_of
-from webcrawl.search.library import tantivy
-from webcrawl.search.schema import NAMES, PAGE, TEXTS, schema, storable
+from webcrawl.search.schema import NAMES, PAGE, TEXTS, schema, storable, tantivy
 from webcrawl.search.words import composed, searchable, stemmer
 from webcrawl.urls.canonical import authority
 

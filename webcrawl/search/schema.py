@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import cache
+from types import ModuleType
 from typing import Any
 
-from webcrawl.search.library import tantivy
+from webcrawl.config.libraries import optional
 
 VERSION = 2
 """An index with another version has to be made anew."""
@@ -52,3 +53,8 @@ def storable(moment: datetime) -> datetime:
     library = tantivy()
     nearest: datetime = min(max(moment, library.MIN_DATETIME), library.MAX_DATETIME)
     return nearest.astimezone(UTC)
+
+
+def tantivy() -> ModuleType:
+    """Returns tantivy; raises LibraryMissing."""
+    return optional("search", "tantivy", "search", "tantivy")

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from webcrawl.errors import ConfigurationError, StoreError
-from webcrawl.search.entry import Entry, key_of, unpacked
+from webcrawl.search.entry import IndexedPage, key_of, unpacked
 from webcrawl.search.folder import damages, open_to_read, use_words_of
-from webcrawl.search.library import tantivy
 from webcrawl.search.query import ANYTHING, Filters, explained, query_of
-from webcrawl.search.schema import PAGE, schema
+from webcrawl.search.schema import PAGE, schema, tantivy
 from webcrawl.search.words import searchable
 
 SNIPPET = 200
@@ -34,7 +33,7 @@ class Hit:
     `copies` are the URLs of up to MOST_COPIES further results that are copies of this one or of the same page.
     """
 
-    entry: Entry
+    entry: IndexedPage
     score: float
     snippet: str
     marks: Sequence[tuple[int, int]]
@@ -126,7 +125,7 @@ class Search:
             entry, text = self.page(hits[0][1])
             return text if entry.kind == PAGE else ""
 
-    def page(self, place: Any) -> tuple[Entry, str]:
+    def page(self, place: Any) -> tuple[IndexedPage, str]:
         """Returns what the index has of a page: its entry and its text."""
         data = self.searcher.doc(place).get_first("page")
         if data is None:
@@ -153,7 +152,7 @@ class Snippets:
         self._generator = tantivy().SnippetGenerator.create
         self._about = (searcher, query, schema(), "text")
 
-    def of(self, entry: Entry, text: str) -> tuple[str, list[tuple[int, int]]]:
+    def of(self, entry: IndexedPage, text: str) -> tuple[str, list[tuple[int, int]]]:
         """Returns the part as one line, and the places of the words in it; the start of the text if it has none."""
         text = text or entry.description or ""
         use_words_of(self._index, entry.language, text[:_PART])

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from webcrawl.search.library import tantivy
-from webcrawl.search.schema import schema
+from webcrawl.search.schema import schema, tantivy
 
 Numbers = npt.NDArray[np.uint64]
 
@@ -16,7 +15,7 @@ _AT_ONCE = 50_000
 _ALL = 1 << 64
 
 
-class Known:
+class KnownPages:
     """The pages of an index, 17 bytes each. Those that are not `seen` in the crawl are gone."""
 
     def __init__(self, searcher: Any) -> None:

@@ -24,7 +24,7 @@ Texts = Iterator[tuple[int, str]]
 """The key of each text, and the text."""
 
 
-class StoredTexts:
+class TextFiles:
     """Reads the texts that a crawl stored with TEXT. `problems` has a line for each file that could not be read."""
 
     def __init__(self, config: StoreConfig) -> None:

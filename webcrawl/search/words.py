@@ -12,7 +12,7 @@ import unicodedata
 from functools import cache
 from typing import Any
 
-from webcrawl.search.library import tantivy
+from webcrawl.search.schema import tantivy
 
 STEMMERS = {
     "ar": "arabic",

@@ -94,18 +94,18 @@ class Monitor(BroadSpider):
 
     def _report(self, lost: list[str] | None, cut: bool) -> None:
         # slow to import, and every command imports the spiders
-        from webcrawl.results.monitor import Report, Run, changes, doubt_of, write
+        from webcrawl.results.monitor import ChangeReport, MonitorRun, changes, doubt_of, write
         from webcrawl.results.unlinked import unlinked
         from webcrawl.results.versions import Versions
 
         session, past = Session.of(self.crawler), self._past()
         path = Path(self.report or self._folder / "monitor.jsonl")
-        counts = Report()
+        counts = ChangeReport()
         unfinished = path.with_name(f".{path.name}.unfinished")
         with readable_outside(self._folder, path):
             unfinished.touch()
         differing = self._differing(past.told)
-        run = Run(self.began, self.scope.allows, past.finished, past.watched, lost, cut, differing)
+        run = MonitorRun(self.began, self.scope.allows, past.finished, past.watched, lost, cut, differing)
         with Versions(session.stores, session.fetch) as stored, unfinished.open("w") as file:
             doubt, links = doubt_of(stored, run), self.stored_links()
             missing = unlinked(stored, run, links) if links else {}

@@ -17,10 +17,10 @@ from tests.processes import file_size_limit
 from tests.unit.links.rows import TIME, entry
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
-from webcrawl.graph.building import Wanted, build
+from webcrawl.graph.building import GraphOptions, build
 from webcrawl.graph.files import _write
 from webcrawl.links import tables
-from webcrawl.links.entry import Entry
+from webcrawl.links.entry import StoredLinks
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
 
@@ -52,7 +52,7 @@ DOMAINS = {
 Edge = tuple[str, str]
 
 
-def files(folder: Path, *entries: Entry) -> Any:
+def files(folder: Path, *entries: StoredLinks) -> Any:
     """The files of a link store in a folder, after some entries were written to it."""
     for one in entries:
         store = LinkStore(folder / "links", one.crawl)
@@ -61,8 +61,8 @@ def files(folder: Path, *entries: Entry) -> Any:
     return link_files(StoreConfig(folder.as_uri(), "sqlite://", folder, links=(folder / "links").as_uri()))
 
 
-def built(folder: Path, *entries: Entry, **wanted: Any) -> dict[str, Any]:
-    return build(files(folder, *entries), folder / "graph", Wanted(**wanted), lambda *_: None)
+def built(folder: Path, *entries: StoredLinks, **wanted: Any) -> dict[str, Any]:
+    return build(files(folder, *entries), folder / "graph", GraphOptions(**wanted), lambda *_: None)
 
 
 def lines(path: Path) -> list[list[str]]:
@@ -182,7 +182,7 @@ def test_one_crawl_can_be_chosen(tmp_path: Path) -> None:
     built(tmp_path, entry(a, b, crawl="one"), entry(a, c, crawl="two", time=TIME + 1), crawl="one")
     assert edges(tmp_path / "graph" / "pages") == [(a, b)]
     with pytest.raises(StoreError, match="'three' has stored no links that count yet"):
-        build(files(tmp_path), tmp_path / "other", Wanted(crawl="three"), lambda *_: None)
+        build(files(tmp_path), tmp_path / "other", GraphOptions(crawl="three"), lambda *_: None)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["graph", "links"]
 
 
@@ -199,7 +199,7 @@ def test_nofollow_is_left_out_unless_wanted(tmp_path: Path, nofollow: bool) -> N
 
 def test_only_hosts_are_the_same_without_pages(written: tuple[Path, set[Edge]], tmp_path: Path) -> None:
     folder, _ = written
-    summary = build(files(folder.parent), tmp_path / "hosts", Wanted(only_hosts=True), lambda *_: None)
+    summary = build(files(folder.parent), tmp_path / "hosts", GraphOptions(only_hosts=True), lambda *_: None)
     assert sorted(summary) == ["domains", "hosts", "links"]
     for name in ("vertices.txt.gz", "edges.txt.gz", "ranks.txt.gz"):
         assert lines(tmp_path / "hosts" / "hosts" / name) == lines(folder / "hosts" / name)
@@ -209,10 +209,10 @@ def test_only_hosts_are_the_same_without_pages(written: tuple[Path, set[Edge]], 
 def test_an_output_that_exists_stays(tmp_path: Path) -> None:
     (tmp_path / "graph").mkdir()
     found = files(tmp_path, entry(URLS[0], URLS[1]))
-    build(found, tmp_path / "graph", Wanted(), lambda *_: None)
+    build(found, tmp_path / "graph", GraphOptions(), lambda *_: None)
     before = sorted((tmp_path / "graph").rglob("*"))
     with pytest.raises(StoreError, match="graph exists and is not an empty folder"):
-        build(found, tmp_path / "graph", Wanted(), lambda *_: None)
+        build(found, tmp_path / "graph", GraphOptions(), lambda *_: None)
     assert sorted((tmp_path / "graph").rglob("*")) == before
 
 
@@ -222,7 +222,7 @@ def test_a_damaged_file_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[:60] + bytes(byte ^ 255 for byte in data[60:200]) + data[200:])
     with pytest.raises(StoreError, match=rf"{path} cannot be read"):
-        build(found, tmp_path / "graph", Wanted(), lambda *_: None)
+        build(found, tmp_path / "graph", GraphOptions(), lambda *_: None)
     assert [one.name for one in tmp_path.iterdir()] == ["links"]
 
 
@@ -230,7 +230,7 @@ def test_a_damaged_file_is_named_and_nothing_is_written(tmp_path: Path) -> None:
 def test_without_room_nothing_is_left(tmp_path: Path, size: int) -> None:
     found = files(tmp_path, entry(URLS[0], *[f"{URLS[1]}/{number * 7919}" for number in range(9_000)]))
     with file_size_limit(size), pytest.raises(StoreError, match="graph|DuckDB"):
-        build(found, tmp_path / "graph", Wanted(), lambda *_: None)
+        build(found, tmp_path / "graph", GraphOptions(), lambda *_: None)
     assert [one.name for one in tmp_path.iterdir()] == ["links"]
 
 
@@ -239,7 +239,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        build(files(tmp_path, entry(URLS[0], URLS[1])), tmp_path / "graph", Wanted(), interrupt)
+        build(files(tmp_path, entry(URLS[0], URLS[1])), tmp_path / "graph", GraphOptions(), interrupt)
     assert [one.name for one in tmp_path.iterdir()] == ["links"]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from webcrawl.graph import balls, counters, digraph, pagerank
+from webcrawl.graph import balls, counters, digraph, measures
 from webcrawl.graph.balls import harmonic
 from webcrawl.graph.digraph import Digraph, EdgeWriter, folded
 from webcrawl.graph.measures import Measures, measured
@@ -90,7 +90,7 @@ def test_blocks_chunks_and_hubs_change_no_result(
     web: tuple[Digraph, Digraph, networkx.DiGraph], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Limits are so small here that all parts of a large graph are needed."""
-    for module in (digraph, balls, pagerank):
+    for module in (digraph, balls, measures):
         monkeypatch.setattr(module, "BLOCK_EDGES", 97)
     for name, value in {"_SOURCES": 64, "_CHUNK_BYTES": 400, "_HUB": 20}.items():
         monkeypatch.setattr(balls, name, value)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.dataset as dataset
 
 from webcrawl.documents.html.link_rows import LinkRows, pack_rows
-from webcrawl.links.entry import Entry
+from webcrawl.links.entry import StoredLinks
 
 TIME = 1_770_000_000_123_456
 
@@ -25,11 +25,11 @@ def rows(*targets: str, text: str = "", rel: str = "") -> LinkRows:
     return made
 
 
-def entry(url: str, *targets: str, text: str = "", rel: str = "", **fields: Any) -> Entry:
+def entry(url: str, *targets: str, text: str = "", rel: str = "", **fields: Any) -> StoredLinks:
     """The links of a page."""
     packed = pack_rows(rows(*targets, text=text, rel=rel))
     facts = {"crawl": "broad", "depth": 1, "time": TIME, "nofollow": False, "rows": (packed,), **fields}
-    return Entry(url=url, **facts)
+    return StoredLinks(url=url, **facts)
 
 
 def table(folder: Path) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from tests.unit.links.rows import TIME, entry, table
 from webcrawl.documents.html.link_rows import ELEMENTS, pack_rows, plain_rows
 from webcrawl.errors import LibraryMissing, StoreError, StoreUnavailable
 from webcrawl.links.store import LinkStore
-from webcrawl.links.tables import Rows, make_table
+from webcrawl.links.tables import JournalRows, make_table
 from webcrawl.stores.tables.journal import finish_journals, journals
 
 A, B, C = "http://a.example/", "http://b.example/", "http://www.c.example:8080/x"
@@ -170,12 +170,12 @@ def test_a_full_disk_keeps_the_journal_until_there_is_room(
     store = LinkStore(tmp_path, "broad")
     store.write([entry(A, B)])
 
-    def full(rows: Rows, path: Path) -> None:
+    def full(rows: JournalRows, path: Path) -> None:
         path.write_bytes(b"PAR1")
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Rows, "write", full)
+        patch.setattr(JournalRows, "write", full)
         with pytest.raises(StoreUnavailable, match="No space left"):
             store.close()
     assert table(tmp_path) == []

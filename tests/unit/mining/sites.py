@@ -12,7 +12,7 @@ import pyarrow
 from tests.unit.links.rows import TIME
 from webcrawl.config import StoreConfig
 from webcrawl.documents.html.link_rows import LinkRows, pack_rows
-from webcrawl.links.entry import Entry
+from webcrawl.links.entry import StoredLinks
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
 from webcrawl.mining.blocks import find_blocks
@@ -46,7 +46,9 @@ def stored(folder: Path, site: Site, *, start: int = TIME, read_at: int | None =
             rows.rels.append("")
             rows.elements.append(0)
             rows.blocks.append(link.block)
-        store.write([Entry(url, "broad", 1, start + number * SECOND, False, (pack_rows(rows),), read_at)])
+        store.write(
+            [StoredLinks(url, "broad", 1, start + number * SECOND, False, (pack_rows(rows),), read_at)]
+        )
     store.close()
 
 

@@ -16,7 +16,7 @@ from tests.unit.links.test_questions import config
 from webcrawl.links.questions import Opener
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
-from webcrawl.results.monitor import Run
+from webcrawl.results.monitor import MonitorRun
 from webcrawl.results.unlinked import unlinked
 from webcrawl.stores.metadata import StoredFetch
 
@@ -94,7 +94,7 @@ def test_pages_are_unlinked_if_nothing_leads_to_them(
     before: list[set[int]], now: list[set[int]], failing: set[int]
 ) -> None:
     site = Site([{1}, *before[1:]], [{2}, *now[1:]], failing)
-    run = Run(NOW, lambda _: True)
+    run = MonitorRun(NOW, lambda _: True)
     with tempfile.TemporaryDirectory() as folder:
         files = site.stored_links(Path(folder))
         found = unlinked(site, run, files)  # type: ignore[arg-type]

@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.metadata import NOW, row
 from webcrawl.config import StoreConfig
-from webcrawl.search.entry import Entry
+from webcrawl.search.entry import IndexedPage
 from webcrawl.search.folder import open_to_write
-from webcrawl.search.indexer import Figures, Indexer
+from webcrawl.search.indexer import Indexer, IndexFigures
 from webcrawl.search.query import ANYTHING, Filters
 from webcrawl.search.searching import Hit, Search
 from webcrawl.stores.metadata import Metadata
@@ -49,7 +49,9 @@ class Pages:
     def metadata(self) -> Metadata:
         return Metadata(f"sqlite:///{self.folder}/metadata.db")
 
-    def index(self, *, again: bool = False, config: StoreConfig | None = None, **options: Any) -> Figures:
+    def index(
+        self, *, again: bool = False, config: StoreConfig | None = None, **options: Any
+    ) -> IndexFigures:
         place, stores = self.folder / "index", config or self.config
         with self.metadata() as metadata, open_to_write(place, again=again) as index:
             indexer = Indexer(index, place, stores, metadata, self.archived, self.media, **options)
@@ -61,7 +63,7 @@ class Pages:
             self.read.append(one["url"])
             yield {**one, "text": self.texts[one["url"]]}
 
-    def media(self, entries: Sequence[Entry]) -> list[str]:
+    def media(self, entries: Sequence[IndexedPage]) -> list[str]:
         return [self.texts[entry.url] for entry in entries]
 
     def search(self) -> Search:

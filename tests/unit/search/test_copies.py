@@ -12,8 +12,7 @@ from hypothesis import given, strategies as st
 from tests.unit.search.indexes import SITE, Pages, page
 from webcrawl.documents.simhash import simhash64
 from webcrawl.errors import ConfigurationError
-from webcrawl.search.copies import Copy, copies_of, unstored
-from webcrawl.search.overlap import SHINGLE, Original, words_of
+from webcrawl.search.copies import SHINGLE, Copy, Original, copies_of, unstored, words_of
 
 DICE = random.Random(3)
 WORDS = [f"{start}{end}" for start in ("fox", "owl", "elk", "bee", "ant") for end in range(200)]

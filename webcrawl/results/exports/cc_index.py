@@ -31,7 +31,7 @@ FIELDS: Mapping[str, str] = (
     | {"warc_record_id": "binary", "warc_filename": "string"}
     | {"warc_record_offset": "int32", "warc_record_length": "int32", "warc_segment": "string"}
 )
-"""Name -> type, as in `webcrawl.results.exports.fields`. The columns `crawl` and `subset` are names of folders."""
+"""Name -> type, as in `webcrawl.results.exports.parts`. The columns `crawl` and `subset` are names of folders."""
 
 _PARTS = ("url_host_tld", *(f"url_host_{number}_last_part" for number in ("2nd", "3rd", "4th", "5th")))
 _LARGEST = 2**31 - 1

@@ -5,21 +5,20 @@ Files are stored when all are complete. The manifest `_export.json`, which names
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
 import xxhash
 
 from webcrawl.documents.values import memory_bytes
-from webcrawl.errors import StoreError
-from webcrawl.results.exports.fields import FIELDS
-from webcrawl.results.exports.manifest import read_manifest, write_manifest
-from webcrawl.results.exports.parts import Part, Row
+from webcrawl.errors import NoSuchObject, StoreError
+from webcrawl.results.exports.parts import FIELDS, ExportPart, Row
 from webcrawl.stores.objects.store import ObjectStore
 
 BUFFERED_BYTES = 32_000_000
@@ -43,7 +42,7 @@ PARTITIONS: Mapping[str, Callable[[Row], str]] = {
 def export(
     rows: Iterable[Row],
     store: ObjectStore,
-    part: type[Part],
+    part: type[ExportPart],
     partition: str,
     *,
     source: str,
@@ -93,7 +92,7 @@ def _earlier(store: ObjectStore, *, force: bool) -> Mapping[str, Any]:
 def _store_files(
     rows: Iterable[Row],
     store: ObjectStore,
-    part: Callable[[Path], Part],
+    part: Callable[[Path], ExportPart],
     partition: Callable[[Row], str],
     stamp: str,
     suffix: str,
@@ -118,7 +117,7 @@ class _Files:
     """The files of an export. Buffers rows, and writes the partition with the most bytes when the buffer is full."""
 
     def __init__(
-        self, folder: Path, part: Callable[[Path], Part], partition: Callable[[Row], str], names: str
+        self, folder: Path, part: Callable[[Path], ExportPart], partition: Callable[[Row], str], names: str
     ) -> None:
         self._folder = folder
         self._part = part
@@ -127,7 +126,7 @@ class _Files:
         self._waiting: dict[str, list[Row]] = defaultdict(list)
         self._weights: Counter[str] = Counter()
         self._total = 0
-        self._open: dict[str, tuple[str, Part]] = {}
+        self._open: dict[str, tuple[str, ExportPart]] = {}
         self.rows: dict[str, int] = {}
         """File -> number of rows."""
 
@@ -156,7 +155,7 @@ class _Files:
         if self.rows[name] >= ROWS_A_FILE or (self._folder / name).stat().st_size >= BYTES_A_FILE:
             self._close(key)
 
-    def _begin(self, key: str) -> tuple[str, Part]:
+    def _begin(self, key: str) -> tuple[str, ExportPart]:
         if len(self._open) >= OPEN_PARTS:
             self._close(next(iter(self._open)))
         file = self._names.format(len(self.rows))
@@ -167,3 +166,27 @@ class _Files:
 
     def _close(self, key: str) -> None:
         self._open.pop(key)[1].close()
+
+
+MANIFEST = "_export.json"
+
+
+def read_manifest(store: ObjectStore) -> dict[str, Any] | None:
+    """The manifest of the export in a store, or None; raises StoreError when it was not written by `export`."""
+    try:
+        data = b"".join(store.chunks(MANIFEST))
+    except NoSuchObject:
+        return None
+    try:
+        manifest = json.loads(data)
+        names = [PurePosixPath(file["name"]) for file in manifest["files"]]
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreError(f"{store.uri(MANIFEST)} is not the manifest of an export: {error}") from error
+    # these are deleted when the export is replaced
+    if any(name.is_absolute() or ".." in name.parts for name in names):
+        raise StoreError(f"{store.uri(MANIFEST)} names files outside of the export")
+    return dict(manifest)
+
+
+def write_manifest(store: ObjectStore, manifest: dict[str, Any]) -> None:
+    store.put(MANIFEST, json.dumps(manifest, indent=1).encode())

@@ -1,4 +1,4 @@
-"""The files of an export: Parquet, JSON Lines or CSV, written row by row in bounded memory."""
+"""The files of an export: their fields, and Parquet, JSON Lines or CSV, written row by row in bounded memory."""
 
 from __future__ import annotations
 
@@ -9,15 +9,41 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from sqlalchemy import BigInteger, Boolean, Float, Integer
+from sqlalchemy.types import TypeEngine
+
 from webcrawl.config.libraries import optional
 from webcrawl.documents.spreadsheet import harmless
 from webcrawl.documents.values import plain
-from webcrawl.results.exports.fields import FIELDS
+from webcrawl.stores.columns import Structure, Unsigned64, UtcTime, pages
 
 Row = Mapping[str, Any]
 
 
-class Part(ABC):
+_KINDS: tuple[tuple[type[TypeEngine[Any]], str], ...] = (
+    # the first match counts: a BigInteger is an Integer too
+    (UtcTime, "time"),
+    (Unsigned64, "uint64"),
+    (Structure, "json"),
+    (BigInteger, "int64"),
+    (Integer, "int32"),
+    (Float, "double"),
+    (Boolean, "boolean"),
+)
+
+
+def _kind(column_type: TypeEngine[Any]) -> str:
+    return next((kind for known, kind in _KINDS if isinstance(column_type, known)), "string")
+
+
+FIELDS: Mapping[str, str] = {column.name: _kind(column.type) for column in pages.columns}
+"""The columns of table `pages`, with types that all formats share.
+
+Name -> string, int32, int64, uint64, double, boolean, time (UTC, microseconds) or json.
+"""
+
+
+class ExportPart(ABC):
     """A file of an export; its name ends with `suffix`."""
 
     suffix: str
@@ -35,7 +61,7 @@ class Part(ABC):
         """Finish the file."""
 
 
-class ParquetPart(Part):
+class ParquetPart(ExportPart):
     """A Parquet file with a row group for each `write`, compressed by Zstandard."""
 
     suffix = ".parquet"
@@ -67,7 +93,7 @@ class ParquetPart(Part):
         self._writer.close()
 
 
-class JsonLinesPart(Part):
+class JsonLinesPart(ExportPart):
     """One JSON object per line, without fields that are null."""
 
     suffix = ".jsonl"
@@ -85,7 +111,7 @@ class JsonLinesPart(Part):
         self._file.close()
 
 
-class CsvPart(Part):
+class CsvPart(ExportPart):
     """RFC 4180 with a header line. A field may contain JSON; null is empty; see `harmless` for formulas."""
 
     suffix = ".csv"
@@ -105,7 +131,7 @@ class CsvPart(Part):
         self._file.close()
 
 
-FORMATS: Mapping[str, type[Part]] = {"parquet": ParquetPart, "jsonl": JsonLinesPart, "csv": CsvPart}
+FORMATS: Mapping[str, type[ExportPart]] = {"parquet": ParquetPart, "jsonl": JsonLinesPart, "csv": CsvPart}
 
 
 def _flat(row: Row, fields: Mapping[str, str]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def make_table(journal: Path, path: Path) -> bool:
     options = {"compression": "zstd", "use_dictionary": list(_REPEATED)}
     with arrow.parquet.ParquetWriter(path, _schema(), **options) as writer:
         for group in _groups(journal):
-            writer.write_table(arrow.TableFormat.from_batches(group))
+            writer.write_table(arrow.Table.from_batches(group))
             has_rows = True
     if not has_rows:
         path.unlink()

@@ -22,10 +22,8 @@ from webcrawl.documents.values import memory_bytes
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.page import Page
 from webcrawl.results.exports import export as module
-from webcrawl.results.exports.export import export
-from webcrawl.results.exports.fields import FIELDS
-from webcrawl.results.exports.manifest import MANIFEST
-from webcrawl.results.exports.parts import FORMATS, ParquetPart
+from webcrawl.results.exports.export import MANIFEST, export
+from webcrawl.results.exports.parts import FIELDS, FORMATS, ParquetPart
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.objects.registry import location, open_store
 from webcrawl.stores.objects.store import ObjectStore

@@ -27,7 +27,7 @@ def run(coroutine: Coroutine[Any, Any, None], seconds: float = 20.0) -> None:
 
 
 def opened(turns: Turns, host: str = HOST, valid_for: float = math.inf, failures: int = 0) -> None:
-    turns.places.open(host, failures=failures, delay=None, valid_until=time.monotonic() + valid_for)
+    turns.host_slots.open(host, failures=failures, delay=None, valid_until=time.monotonic() + valid_for)
 
 
 async def request(

@@ -25,7 +25,7 @@ from webcrawl.crawler.crawl_settings import completed
 from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
-from webcrawl.hosts.dns import Answer
+from webcrawl.hosts.dns import ResolvedName
 from webcrawl.middlewares.dns import DnsMiddleware
 from webcrawl.middlewares.redirect import RedirectMiddleware
 from webcrawl.spiders.base import BroadSpider
@@ -179,7 +179,7 @@ async def test_a_seed_keeps_its_first_addresses_for_all_workers_and_later_runs(
         (other, "inner.test:81", ["10.0.0.1"], False),
     ]
     for crawler, host, addresses, passes in asked:
-        answer = Answer(tuple(addresses), 0.0)
+        answer = ResolvedName(tuple(addresses), 0.0)
         monkeypatch.setattr(Session.of(crawler).resolver, "resolve", AsyncMock(return_value=answer))
         middleware = DnsMiddleware.from_crawler(crawler)
         with nullcontext() if passes else pytest.raises(RequestRefused):

@@ -127,7 +127,7 @@ def _print(state: HostStatus, rule: str | None, shares: Mapping[str, Share]) -> 
         ("names asked", [f"{one.cost.questions:,}" for one in shares.values()]),
         ("waits for its share", [f"{one.cost.waits:,}" for one in shares.values()]),
         ("connections now", [f"{one.load.connections:,}" for one in shares.values()]),
-        ("pages in processing", [f"{one.load.places:,}" for one in shares.values()]),
+        ("pages in processing", [f"{one.load.unfinished:,}" for one in shares.values()]),
     ):
         costs.add_row(name, *row)
     console = Console()

@@ -60,9 +60,11 @@ class HostCosts:
     async def show(self, loads: Mapping[str, Load]) -> None:
         """Stores what hosts and domains use of this worker now: those that wait for their share, then the busiest."""
         busiest = sorted(
-            loads.items(), key=lambda item: (-item[1].waits, -item[1].connections - item[1].places)
+            loads.items(), key=lambda item: (-item[1].waits, -item[1].connections - item[1].unfinished)
         )
-        packed = {name: (load.connections, load.places, load.waits) for name, load in busiest[:_MOST_LOADS]}
+        packed = {
+            name: (load.connections, load.unfinished, load.waits) for name, load in busiest[:_MOST_LOADS]
+        }
         seconds = max(1, int(self.worker_seconds * 1000))
         await self.engine.change(self._key(self.worker), "SET", msgpack.packb(packed), "PX", seconds)
 

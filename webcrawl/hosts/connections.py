@@ -90,21 +90,21 @@ class Connections:
 
     async def take(self, held: Held) -> None:
         """Waits for a connection; call `give` afterwards."""
-        place = asyncio.get_running_loop().create_future() if self._must_wait(held.new) else None
-        if place is None:
+        admitted = asyncio.get_running_loop().create_future() if self._must_wait(held.new) else None
+        if admitted is None:
             self._hold(held)
         else:
             self._order += 1
-            (self._new_waiting if held.new else self._waiting).append((self._order, place, held))
+            (self._new_waiting if held.new else self._waiting).append((self._order, admitted, held))
         if not held.new:
             self._note_demand()
-        if place is None:
+        if admitted is None:
             return
         self._admit()
         try:
-            await place
+            await admitted
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
+            if admitted.done() and not admitted.cancelled():
                 self.give(held)
             raise
 
@@ -170,9 +170,9 @@ class Connections:
     def _admit(self) -> None:
         """Gives free connections to those that wait."""
         while self.has_room and (queue := self._next()) is not None:
-            _, place, held = queue.popleft()
+            _, admitted, held = queue.popleft()
             self._hold(held)
-            place.set_result(None)
+            admitted.set_result(None)
 
     def _next(self) -> deque[_Waiting] | None:
         """The queue whose first request gets the next connection; None if nobody may have it."""

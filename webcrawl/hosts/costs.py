@@ -93,26 +93,26 @@ class Load:
     """What a host or a registered domain uses now.
 
     connections   requests under way
-    places        pages fetched and not finished: their documents are read, or they are in the pipelines
+    unfinished    pages fetched and not finished: their documents are read, or they are in the pipelines
     waits         times that it waited for its share in the last seconds
     """
 
     connections: int = 0
-    places: int = 0
+    unfinished: int = 0
     waits: int = 0
 
     def add(self, other: Load) -> None:
         """Adds another load to this one."""
         self.connections += other.connections
-        self.places += other.places
+        self.unfinished += other.unfinished
         self.waits += other.waits
 
 
 def with_domains(loads: Iterable[tuple[str, Load]]) -> dict[str, Load]:
     """Returns the loads of hosts and domains, with those of hosts added to their domains."""
-    found: dict[str, Load] = {}
+    sums: dict[str, Load] = {}
     for name, load in loads:
-        found.setdefault(name, Load()).add(load)
+        sums.setdefault(name, Load()).add(load)
         if "://" in name:
-            found.setdefault(registered_domain(hostname(name)), Load()).add(load)
-    return found
+            sums.setdefault(registered_domain(hostname(name)), Load()).add(load)
+    return sums

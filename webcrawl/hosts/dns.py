@@ -8,15 +8,14 @@ import random
 import re
 import socket
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TypeVar
 
 import aiodns
 import pycares
+from cachetools import FIFOCache, LRUCache
 
 from webcrawl.errors import ConfigurationError, NameNotResolved
 from webcrawl.hosts.costs import Costs
@@ -48,7 +47,7 @@ _SHORTEST_TRY = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResolvedName:
     """The addresses of a name, IPv4 first, and when they expire by the resolver's clock."""
 
     addresses: tuple[str, ...]
@@ -60,9 +59,6 @@ class _Failure:
     reason: str
     permanent: bool
     expires: float
-
-
-_Outcome = TypeVar("_Outcome", Answer, _Failure)
 
 
 class Resolver:
@@ -92,13 +88,12 @@ class Resolver:
         self._min_ttl = min_ttl
         self._max_ttl = max_ttl
         self._negative_ttl = negative_ttl
-        self._max_names = max_names
         self._clock = clock
         # apart, so that no number of names without an answer drives out those with one
-        self._answers: OrderedDict[str, Answer] = OrderedDict()
-        self._failures: OrderedDict[str, _Failure] = OrderedDict()
+        self._answers: LRUCache[str, ResolvedName] = LRUCache(max_names)
+        self._failures: FIFOCache[str, _Failure] = FIFOCache(max_names)
         self._silent = SilentDomains(clock)
-        self._asking: dict[str, asyncio.Task[Answer | _Failure]] = {}
+        self._asking: dict[str, asyncio.Task[ResolvedName | _Failure]] = {}
         self._channel: _Channel | None = None
         self._flush_at = 0.0
         self._questions = Questions(max_questions, costs or Costs())
@@ -110,7 +105,7 @@ class Resolver:
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
         *,
         host: str | None = None,
-    ) -> Answer:
+    ) -> ResolvedName:
         """Returns the addresses of a host name (as in a normalized URL) or of an IP address.
 
         `waiting` makes a context for the time of a query; a cached name needs none. The query is charged to `host`
@@ -118,7 +113,7 @@ class Resolver:
         Raises NameNotResolved: permanent if the name has no address, temporary if no server answered.
         """
         if literal := _literal(hostname):
-            return Answer((literal,), math.inf)
+            return ResolvedName((literal,), math.inf)
         name = hostname.removesuffix(".").lower()
         outcome = self._cached(name)
         if outcome is None:
@@ -137,16 +132,15 @@ class Resolver:
         if self._asking:
             await asyncio.wait(self._asking.values())
 
-    def _cached(self, name: str) -> Answer | _Failure | None:
+    def _cached(self, name: str) -> ResolvedName | _Failure | None:
         now = self._clock()
         answer = self._answers.get(name)
         if answer is not None and now < answer.expires:
-            self._answers.move_to_end(name)
             return answer
         failure = self._failures.get(name)
         return failure if failure is not None and now < failure.expires else None
 
-    def _question(self, name: str, host: str | None) -> asyncio.Task[Answer | _Failure]:
+    def _question(self, name: str, host: str | None) -> asyncio.Task[ResolvedName | _Failure]:
         """Returns the query in flight for a name, or a new one."""
         task = self._asking.get(name)
         if task is None:
@@ -154,7 +148,7 @@ class Resolver:
             task.add_done_callback(lambda _: self._asking.pop(name, None))
         return task
 
-    async def _ask(self, name: str, host: str | None) -> Answer | _Failure:
+    async def _ask(self, name: str, host: str | None) -> ResolvedName | _Failure:
         """Queries the servers and caches the outcome. Never raises, because all callers may have been cancelled."""
         if not _NAME.fullmatch(name):
             return self._failure("not a name that the DNS can hold", True)
@@ -166,11 +160,11 @@ class Resolver:
                 return _Failure(f"the nameservers of {domain} do not answer", False, until)
             self._questions.costs.of(host or domain).questions += 1
             outcome = await self._look_up(name)
-        self._silent.note(domain, answered=isinstance(outcome, Answer) or outcome.permanent)
+        self._silent.note(domain, answered=isinstance(outcome, ResolvedName) or outcome.permanent)
         self._remember(name, outcome)
         return outcome
 
-    async def _look_up(self, name: str) -> Answer | _Failure:
+    async def _look_up(self, name: str) -> ResolvedName | _Failure:
         if self._channel is None:
             # created at first use, because it belongs to the running loop
             self._channel = _Channel(
@@ -182,39 +176,39 @@ class Resolver:
             self._flush_at = self._clock() + _FLUSH_EVERY
         try:
             async with asyncio.timeout(self._timeout):
-                found = await self._channel.getaddrinfo(name, type=socket.SOCK_STREAM, flags=_NO_SORT)
+                info = await self._channel.getaddrinfo(name, type=socket.SOCK_STREAM, flags=_NO_SORT)
         except aiodns.error.DNSError as error:
             code, reason = error.args
             return self._failure(str(reason), code in _NO_SUCH_NAME)
         except TimeoutError:
             return self._failure("no answer in time", False)
-        return self._answer(found)
+        return self._answer(info)
 
-    def _answer(self, found: pycares.AddrInfoResult) -> Answer | _Failure:
+    def _answer(self, info: pycares.AddrInfoResult) -> ResolvedName | _Failure:
         families: tuple[dict[str, None], ...] = {}, {}
-        for node in found.nodes:
+        for node in info.nodes:
             families[node.family != socket.AF_INET][node.addr[0].decode()] = None
         addresses = [address for family in families for address in _kept(family)]
         if not addresses:
             return self._failure("no address", True)
-        ttl = float(min([node.ttl for node in found.nodes] + [alias.ttl for alias in found.cnames]))
+        ttl = float(min([node.ttl for node in info.nodes] + [alias.ttl for alias in info.cnames]))
         if ttl > 0:
             ttl = max(min(ttl, self._max_ttl), self._min_ttl)
-        return Answer(tuple(addresses), self._clock() + ttl)
+        return ResolvedName(tuple(addresses), self._clock() + ttl)
 
     def _failure(self, reason: str, permanent: bool) -> _Failure:
         ttl = self._negative_ttl if permanent else min(FAILURE_TTL, self._negative_ttl)
         return _Failure(reason, permanent, self._clock() + ttl)
 
-    def _remember(self, name: str, outcome: Answer | _Failure) -> None:
+    def _remember(self, name: str, outcome: ResolvedName | _Failure) -> None:
         if self._closed:
             return
-        if isinstance(outcome, Answer):
+        if isinstance(outcome, ResolvedName):
             # also one that has expired: its name had an answer
             self._failures.pop(name, None)
-            _put(self._answers, name, outcome, self._max_names)
+            self._answers[name] = outcome
         elif outcome.expires > self._clock():
-            _put(self._failures, name, outcome, self._max_names)
+            self._failures[name] = outcome
 
 
 def to_try(addresses: Sequence[str]) -> list[str]:
@@ -240,13 +234,6 @@ class _Channel(aiodns.DNSResolver):
 
     def flush(self) -> None:
         self._channel.reinit()
-
-
-def _put(cache: OrderedDict[str, _Outcome], name: str, outcome: _Outcome, most: int) -> None:
-    cache[name] = outcome
-    cache.move_to_end(name)
-    if len(cache) > most:
-        cache.popitem(last=False)
 
 
 def _tries(timeout: float) -> int:

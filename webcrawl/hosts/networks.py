@@ -18,11 +18,11 @@ class Networks:
     def __init__(self, networks: Iterable[IPv4Network | IPv6Network]) -> None:
         self._starts: dict[tuple[int, int], set[int]] = {}
         """Version of IP and length of prefix -> the first bits of the networks."""
-        for one in networks:
-            start = int(one.network_address) >> (one.max_prefixlen - one.prefixlen)
-            self._starts.setdefault((one.version, one.prefixlen), set()).add(start)
+        for network in networks:
+            start = int(network.network_address) >> (network.max_prefixlen - network.prefixlen)
+            self._starts.setdefault((network.version, network.prefixlen), set()).add(start)
         self.covers = lru_cache(maxsize=_CACHED)(self._covers)
-        """Whether an address is in one of them."""
+        """Whether an address is in one of the networks."""
 
     def __bool__(self) -> bool:
         return bool(self._starts)
@@ -37,15 +37,15 @@ class Networks:
 
 
 def read_networks(setting: str, words: Sequence[str]) -> Networks:
-    """Returns the networks of a setting: in CIDR form, or `@file` with one on each line.
+    """Returns the networks of a setting: in CIDR form, or `@file` with a network on each line.
 
-    Raises ConfigurationError, with the setting and the place.
+    Raises ConfigurationError, which names the setting and the entry.
     """
-    return Networks(_network(setting, place, text) for place, text in _entries(setting, words))
+    return Networks(_network(setting, where, text) for where, text in _entries(setting, words))
 
 
 def _entries(setting: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yields the entries after the place of each of them."""
+    """Yields each entry, after where it is written."""
     for number, word in enumerate(words, 1):
         if not word.startswith("@"):
             yield f"entry {number}", word
@@ -59,8 +59,8 @@ def _entries(setting: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
                 yield f"{word[1:]}, line {line_number}", text
 
 
-def _network(setting: str, place: str, text: str) -> IPv4Network | IPv6Network:
+def _network(setting: str, where: str, text: str) -> IPv4Network | IPv6Network:
     try:
         return ip_network(text)
     except ValueError as error:
-        raise ConfigurationError(f"{setting}, {place}: {text!r} is not a network: {error}") from None
+        raise ConfigurationError(f"{setting}, {where}: {text!r} is not a network: {error}") from None

@@ -46,7 +46,7 @@ class Failed:
 Outcome = Ok | Throttled | Failed
 
 
-class Block(NamedTuple):
+class HostBlock(NamedTuple):
     """Before `until` the host is not asked; `asked`: because of its Retry-After."""
 
     until: float
@@ -107,7 +107,7 @@ class HostTurn:
         """Seconds that its last answer took; 0 before the first one."""
         self._unreachable = False
         self._others: dict[str, tuple[int, bool]] | None = None
-        self.block = Block(now + wait)
+        self.block = HostBlock(now + wait)
         """The last back-off, or Retry-After."""
         self.started = -math.inf
         """When the last request was sent; it may be set to a later time."""
@@ -195,7 +195,7 @@ class HostTurn:
                 self._count_failure(now)
                 until = now + min(_valid(retry_after), self._config.max_backoff)
                 if until > self.block.until:
-                    self.block = Block(until, asked=True)
+                    self.block = HostBlock(until, asked=True)
             case Failed():
                 self._back_off(now, self._config.connect_backoff)
 
@@ -216,7 +216,7 @@ class HostTurn:
         """Returns how fast the host is asked, and why."""
         wait, reasons = self.wait(now), ("settings", "Crawl-delay", "operator", "answer time")
         delays = _delays(self._config, self._adaptation, self._crawl_delay, self._delay, self.latency)
-        gap, reason = max(zip(delays, reasons, strict=True), key=lambda one: one[0])
+        gap, reason = max(zip(delays, reasons, strict=True), key=lambda delay: delay[0])
         if self.block.until < max(self._free_at, now + self.gap if self.in_flight else -math.inf):
             wait_by = "gap"
         else:  # without a failure, it is what an earlier lease left of the gap
@@ -238,7 +238,7 @@ class HostTurn:
         if now >= self.block.until:
             self._count_failure(now)
             seconds = base * 2.0 ** min(self.failures - 1, 64) * (1 + self._config.jitter * self._random())
-            self.block = Block(now + min(seconds, self._config.max_backoff))
+            self.block = HostBlock(now + min(seconds, self._config.max_backoff))
 
     def _count_failure(self, now: float) -> None:
         if now >= self.block.until:

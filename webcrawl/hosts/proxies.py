@@ -95,21 +95,21 @@ class ProxyPool:
 
 
 def read_proxies(words: Sequence[str]) -> list[Proxy]:
-    """Returns the proxies of PROXIES: URLs, or `@file` with one on each line.
+    """Returns the proxies of PROXIES: URLs, or `@file` with a URL on each line.
 
     Raises ConfigurationError, without the URL, which may contain a password.
     """
-    found: dict[str, Proxy] = {}
-    for place, text in _entries(words):
-        proxy = _proxy(text if "://" in text else f"http://{text}", place)
-        found.setdefault(proxy.url, proxy)
-    if words and not found:
+    proxies: dict[str, Proxy] = {}
+    for where, text in _entries(words):
+        proxy = _proxy(text if "://" in text else f"http://{text}", where)
+        proxies.setdefault(proxy.url, proxy)
+    if words and not proxies:
         raise ConfigurationError(f"PROXIES {','.join(words)}: the file names no proxy")
-    return list(found.values())
+    return list(proxies.values())
 
 
 def _entries(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The entries and where each of them is."""
+    """Yields each entry, after where it is written."""
     for number, word in enumerate(words, 1):
         if not word.startswith("@"):
             yield f"entry {number}", word
@@ -124,7 +124,7 @@ def _entries(words: Sequence[str]) -> Iterator[tuple[str, str]]:
                 yield f"{word}, line {line_number}", text
 
 
-def _proxy(url: str, place: str) -> Proxy:
+def _proxy(url: str, where: str) -> Proxy:
     try:
         parts = urlsplit(url)
         name, number = parts.hostname, parts.port
@@ -132,10 +132,10 @@ def _proxy(url: str, place: str) -> Proxy:
         name, number = None, None
     if not name or parts.path not in ("", "/") or parts.query or parts.fragment or " " in url:
         raise ConfigurationError(
-            f"PROXIES, {place}: not the URL of a proxy, such as http://user:password@proxy.example:3128"
+            f"PROXIES, {where}: not the URL of a proxy, such as http://user:password@proxy.example:3128"
         )
     if parts.scheme not in ("http", "https"):
-        raise ConfigurationError(f"PROXIES, {place}: {parts.scheme}:// is not supported, only http and https")
+        raise ConfigurationError(f"PROXIES, {where}: {parts.scheme}:// is not supported, only http and https")
     shown = f"[{name}]" if ":" in name else name
     return Proxy(url.rstrip("/"), f"{parts.scheme}://{shown}" + (f":{number}" if number else ""))
 

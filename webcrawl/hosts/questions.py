@@ -33,16 +33,16 @@ class Questions:
     @asynccontextmanager
     async def turn(self, domain: str, *, known: bool) -> AsyncIterator[None]:
         """Waits until a name of a domain may be asked for. `known`: it had an answer before."""
-        place = asyncio.get_running_loop().create_future()
+        admitted = asyncio.get_running_loop().create_future()
         queue = self._known_waiting if known else self._waiting.setdefault(domain, deque())
-        queue.append(place)
+        queue.append(admitted)
         self._admit()
-        if not (known or place.done()) and self._of_domain[domain] >= self._most_of_domain:
+        if not (known or admitted.done()) and self._of_domain[domain] >= self._most_of_domain:
             self.costs.of(domain).waits += 1
         try:
-            await place
+            await admitted
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
+            if admitted.done() and not admitted.cancelled():
                 self._leave(domain, known=known)
             raise
         try:
@@ -79,12 +79,14 @@ class Questions:
 
     def _next_domain(self) -> str | None:
         # at most four domains have as many as they may
-        return next((one for one in self._waiting if self._of_domain[one] < self._most_of_domain), None)
+        return next(
+            (domain for domain in self._waiting if self._of_domain[domain] < self._most_of_domain), None
+        )
 
 
-def _let_go(place: asyncio.Future[None]) -> bool:
+def _let_go(admitted: asyncio.Future[None]) -> bool:
     """Wakes a waiting question; returns False if its caller was cancelled."""
-    if place.done():
+    if admitted.done():
         return False
-    place.set_result(None)
+    admitted.set_result(None)
     return True

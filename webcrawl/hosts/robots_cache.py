@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
+
+from cachetools import LRUCache
 
 from webcrawl.hosts.robots import RobotsPolicy
 
@@ -23,35 +24,28 @@ class RobotsCache:
         max_characters: int = 4 * 1024 * 1024,
     ) -> None:
         self._max_hosts = max_hosts
-        self._max_characters = max_characters
         self._clock = clock
-        self._characters = 0
-        self._policies: OrderedDict[str, tuple[RobotsPolicy, float]] = OrderedDict()
+        self._policies: LRUCache[str, tuple[RobotsPolicy, float]]
+        self._policies = LRUCache(max_characters, getsizeof=lambda known: len(known[0].rules))
 
     def __len__(self) -> int:
         return len(self._policies)
 
     def get(self, host: str) -> RobotsPolicy | None:
         """Returns the policy of a host ("https://example.org"), or None if it is unknown or expired."""
-        entry = self._policies.get(host)
-        if entry is None:
+        known = self._policies.get(host)
+        if known is None:
             return None
-        policy, expires = entry
+        policy, expires = known
         if self._clock() >= expires:
-            self._remove(host)
+            del self._policies[host]
             return None
-        self._policies.move_to_end(host)
         return policy
 
     def put(self, host: str, policy: RobotsPolicy, ttl: float | None = None) -> None:
         """Keeps a policy for `ttl` seconds, by default its own; a shared cache gives the remaining time."""
-        self._remove(host)
-        self._policies[host] = (policy, self._clock() + (policy.ttl if ttl is None else ttl))
-        self._characters += len(policy.rules)
-        while len(self._policies) > self._max_hosts or self._characters > self._max_characters:
-            self._remove(next(iter(self._policies)))
-
-    def _remove(self, host: str) -> None:
-        entry = self._policies.pop(host, None)
-        if entry is not None:
-            self._characters -= len(entry[0].rules)
+        self._policies.pop(host, None)
+        if len(policy.rules) <= self._policies.maxsize:
+            self._policies[host] = (policy, self._clock() + (policy.ttl if ttl is None else ttl))
+        if len(self._policies) > self._max_hosts:
+            self._policies.popitem()

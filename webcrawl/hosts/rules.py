@@ -24,7 +24,7 @@ _CACHED = 1 << 14
 _FIELDS = PolitenessRule._fields[1:]
 
 
-class Rules:
+class HostRules:
     """The rules in force. Those of a file are read again by `changed` and `use`."""
 
     path: str | None = None
@@ -125,7 +125,7 @@ class RobotsAgents:
     """ROBOTSTXT_USER_AGENT, which holds for all hosts if it is set."""
     usual: str
     """USER_AGENT."""
-    rules: Rules | None
+    rules: HostRules | None
 
     def of(self, host: str) -> str:
         """The user agent for a host, "https://example.org"."""
@@ -162,7 +162,7 @@ def _table(rules: Iterable[tuple[str, PolitenessRule]]) -> dict[str, PolitenessR
 
 def _normal(match: str) -> str:
     """Returns a match with its name as in normalised URLs; raises ValueError, which says what is wrong with it."""
-    prefix = next((one for one in ("*.", ".") if match.startswith(one)), "")
+    prefix = next((start for start in ("*.", ".") if match.startswith(start)), "")
     name = match.removeprefix(prefix)
     if "*" in name:
         raise ValueError("has a wildcard elsewhere than at its start: write *.example.org")

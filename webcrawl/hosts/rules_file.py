@@ -18,10 +18,10 @@ Version = tuple[int, int, int]
 def version(path: str) -> Version | None:
     """What changes when a file is written or replaced; None if it cannot be read."""
     try:
-        found = Path(path).stat()
+        stat = Path(path).stat()
     except (OSError, ValueError):
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
 def read_rules(path: str) -> Iterator[tuple[str, PolitenessRule]]:
@@ -65,5 +65,5 @@ def _entries(text: str) -> Iterator[tuple[int, object]]:
 
 
 def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    space = _SPACE.match(text, at)
+    return space.end() if space else at

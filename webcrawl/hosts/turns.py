@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from webcrawl.config import PolitenessConfig
 from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.connections import Connections, Held
-from webcrawl.hosts.place import Gate, Place, until_due
-from webcrawl.hosts.places import Places
+from webcrawl.hosts.host_slots import Gate, HostSlot, HostSlots, until_due
 from webcrawl.hosts.politeness import Failed, HostTurn, Outcome
-from webcrawl.hosts.rules import Rules
+from webcrawl.hosts.rules import HostRules
 from webcrawl.urls.canonical import hostname
 
 
@@ -41,18 +40,18 @@ class Turns:
     """Called when a request begins to wait, or is slow, so that another one can take its place."""
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by `abandon`."""
-    rules: Rules | None = None
+    rules: HostRules | None = None
     """POLITENESS_RULES, if there are any."""
     unit: Callable[[str], str] = str
     """What takes turns for a host: itself, or its name (POLITENESS_UNIT)."""
     addresses: AddressTurns | None = None
     """The turns of IP addresses, if they are limited."""
-    places: Places = field(init=False)
-    _taken: dict[HostTurn, Place] = field(default_factory=dict)
+    host_slots: HostSlots = field(init=False)
+    _taken: dict[HostTurn, HostSlot] = field(default_factory=dict)
     _connections: Connections = field(init=False)
 
     def __post_init__(self) -> None:
-        self.places = Places(self.config_of, self.unit)
+        self.host_slots = HostSlots(self.config_of, self.unit)
         self._connections = Connections(self.total, most_slow=self.most_slow, on_lent=lambda: self.on_aside())
 
     def config_of(self, host: str) -> PolitenessConfig:
@@ -62,7 +61,7 @@ class Turns:
         return self.overrides.get(hostname(host), self.config)
 
     def turn(self, host: str) -> HostTurn:
-        return self.places.of(host).turn
+        return self.host_slots.of(host).turn
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -85,17 +84,17 @@ class Turns:
 
     @asynccontextmanager
     async def disconnected(self, host: str) -> AsyncIterator[None]:
-        """Lets a request with a turn wait `aside`, and gives its place among the `total` to others meanwhile."""
-        place = self._taken.get(self.places.of(host).turn)
+        """Lets a request with a turn wait `aside`, and gives its connection to others meanwhile."""
+        slot = self._taken.get(self.host_slots.of(host).turn)
         with self.aside():
-            if place is None:
+            if slot is None:
                 yield
                 return
-            self._connections.give(place.connections.pop())
+            self._connections.give(slot.connections.pop())
             try:
                 yield
             finally:
-                place.connections.append(held := place.held())
+                slot.connections.append(held := slot.held())
                 await self._connections.take_again(held)
 
     async def take(self, host: str, *, during_shutdown: bool = False, gates: Sequence[Gate] = ()) -> HostTurn:
@@ -104,19 +103,19 @@ class Turns:
         `gates` are passed once the host may be asked. Raises LeaseLost, and after `abandon` Abandoned; with
         `during_shutdown` it waits on. Raises what `gates` raise.
         """
-        place = self.places.of(host)
+        slot = self.host_slots.of(host)
         with self.aside():
-            await place.slots.acquire()
+            await slot.permits.acquire()
             try:
                 ending = asyncio.Event() if during_shutdown else self.ending
-                now, held = await self._until_allowed(host, place, ending, gates)
+                now, held = await self._until_allowed(host, slot, ending, gates)
             except BaseException:
-                place.release()
+                slot.release()
                 raise
-        place.turn.start(now)
-        place.connections.append(held)
-        self._taken[place.turn] = place
-        return place.turn
+        slot.turn.start(now)
+        slot.connections.append(held)
+        self._taken[slot.turn] = slot
+        return slot.turn
 
     @asynccontextmanager
     async def sending(self, turn: HostTurn) -> AsyncIterator[None]:
@@ -124,14 +123,14 @@ class Turns:
 
         Turns are taken a gap apart. But requests take different times to connect, and would be written at once.
         """
-        place = self._taken[turn]
-        async with place.sending:
-            while (seconds := place.sent + turn.gap - time.monotonic()) > 0:
+        slot = self._taken[turn]
+        async with slot.sending:
+            while (seconds := slot.sent + turn.gap - time.monotonic()) > 0:
                 await asyncio.sleep(seconds)
             try:
                 yield
             finally:
-                place.sent = turn.started = time.monotonic()
+                slot.sent = turn.started = time.monotonic()
 
     def holds(self, turn: HostTurn) -> bool:
         """Whether a taken turn may still be used: the lease of its host is valid."""
@@ -146,52 +145,52 @@ class Turns:
     def give(self, host: str, turn: HostTurn, outcome: Outcome) -> None:
         """Returns a turn after the response or failure of its request."""
         # the host may have been closed and opened again meanwhile: release what this turn has
-        place = self._taken[turn]
-        if place.host == host:
+        slot = self._taken[turn]
+        if slot.host == host:
             turn.finish(time.monotonic(), outcome)
         else:
             turn.finish_other(time.monotonic(), outcome, host)
         # the youngest: of several requests to a host, the quick ones end first
-        self._connections.give(place.connections.pop())
-        place.release()
+        self._connections.give(slot.connections.pop())
+        slot.release()
         if not turn.in_flight:
             del self._taken[turn]
 
     def set_crawl_delay(self, host: str, seconds: float | None) -> bool:
         """Sets the delay of robots.txt; returns True if the host's gap changes. An operator's longer delay stays."""
-        place = self.places.of(host)
-        return place.turn.set_crawl_delay(seconds, other=place.host != host)
+        slot = self.host_slots.of(host)
+        return slot.turn.set_crawl_delay(seconds, other=slot.host != host)
 
     def set_delay(self, host: str, seconds: float | None) -> bool:
         """Sets or removes an operator's delay; returns True if the gap changes. A longer one of robots.txt stays."""
-        return self.places.of(host).turn.set_delay(seconds)
+        return self.host_slots.of(host).turn.set_delay(seconds)
 
     def fail(self, host: str) -> None:
         """Counts a failed request for a host whose name could not be resolved."""
-        place, now = self.places.of(host), time.monotonic()
-        if place.turn.may_start(now):
-            place.turn.start(now)
-            if place.host == host:
-                place.turn.finish(now, Failed())
+        slot, now = self.host_slots.of(host), time.monotonic()
+        if slot.turn.may_start(now):
+            slot.turn.start(now)
+            if slot.host == host:
+                slot.turn.finish(now, Failed())
             else:
-                place.turn.finish_other(now, Failed(), host)
+                slot.turn.finish_other(now, Failed(), host)
 
     async def _until_allowed(
-        self, host: str, place: Place, ending: asyncio.Event, gates: Sequence[Gate]
+        self, host: str, slot: HostSlot, ending: asyncio.Event, gates: Sequence[Gate]
     ) -> tuple[float, Held]:
-        """Waits for the host's turn and for a place in the total; returns the time when it has both, and the place."""
+        """Waits for the host's turn and for a connection; returns the time when it has both, and the connection."""
         while True:
-            await until_due(host, place, ending)
+            await until_due(host, slot, ending)
             try:
                 for gate in gates:
                     await gate.enter(ending)
                 # after the turn, because a request waiting for its host must not keep others from a connection
-                await self._connections.take(held := place.held())
+                await self._connections.take(held := slot.held())
             except BaseException:
                 _leave(gates)
                 raise
             now = time.monotonic()
-            if place.is_open(now) and place.turn.may_start(now) and not ending.is_set():
+            if slot.is_open(now) and slot.turn.may_start(now) and not ending.is_set():
                 return now, held
             # meanwhile another request failed or the lease was lost
             self._connections.give(held)

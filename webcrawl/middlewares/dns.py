@@ -17,7 +17,7 @@ from webcrawl.crawler.download.proxies import is_proxied
 from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.session import Session
 from webcrawl.errors import AddressRefused, NameNotResolved
-from webcrawl.hosts.dns import Answer
+from webcrawl.hosts.dns import ResolvedName
 from webcrawl.urls.canonical import hostname, is_address, normalize, port
 
 _PROXY_HINT = (
@@ -72,7 +72,7 @@ class DnsMiddleware:
         with self._turns.aside(), self._observed.timed("dns", url):
             yield
 
-    async def _check(self, answer: Answer, name: str, number: int) -> None:
+    async def _check(self, answer: ResolvedName, name: str, number: int) -> None:
         """Raises AddressRefused unless a host may have all these addresses."""
         scope, guard = self._session.scope, self._session.guard
         if scope.is_unsettled_seed(name, number):

@@ -129,7 +129,7 @@ class PolitenessMiddleware(Pacer):
 
     def _borrow(self, request: Request, host: str) -> BorrowedTurn | None:
         """The turn of a host that this worker has not leased, for its robots.txt; None if there is no need."""
-        if not is_robots(request) or self._turns.places.is_open(host):
+        if not is_robots(request) or self._turns.host_slots.is_open(host):
             return None
         return BorrowedTurn(self._turns, self._session.connection, host, self._session.config.lease_seconds)
 
@@ -175,7 +175,7 @@ class PolitenessMiddleware(Pacer):
         tasks = tasks_of(self._crawler)
         if request in self._taken:
             host, size = self._taken[request][0], length_of(response)
-            self._turns.places.has_answered(host)
+            self._turns.host_slots.has_answered(host)
             self._costs.of(host).bytes += fetch_of(request).received or size
             if not is_question(request):
                 tasks.count(f"status.{response.status}")

@@ -11,7 +11,7 @@ from scrapy.exceptions import NotConfigured
 from webcrawl.crawler.access import host_of
 from webcrawl.crawler.download.curl import IMPERSONATE
 from webcrawl.crawler.session import Session
-from webcrawl.hosts.rules import Rules
+from webcrawl.hosts.rules import HostRules
 from webcrawl.urls.canonical import hostname
 
 
@@ -21,7 +21,7 @@ class UserAgentMiddleware:
     A request that impersonates a browser keeps the browser's, which its other headers and its handshake belong to.
     """
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: HostRules) -> None:
         self._rules = rules
 
     @classmethod

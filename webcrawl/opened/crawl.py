@@ -35,7 +35,7 @@ from webcrawl.urls.canonical import (
 
 if TYPE_CHECKING:
     from webcrawl.documents.mime.reader_processes import Readers
-    from webcrawl.hosts.rules import RobotsAgents, Rules
+    from webcrawl.hosts.rules import HostRules, RobotsAgents
     from webcrawl.stores.metadata import Metadata
 
 DEFAULT_CRAWL = "broad"
@@ -79,13 +79,15 @@ class OpenedCrawl:
         await self.close()
 
     @cached_property
-    def rules(self) -> Rules | None:
+    def rules(self) -> HostRules | None:
         """POLITENESS_RULES, if there are any."""
-        from webcrawl.hosts.rules import Rules
+        from webcrawl.hosts.rules import HostRules
 
         rules = read(self.settings, "POLITENESS_RULES")
         return (
-            Rules.from_setting(rules, self.politeness, politeness_overrides(self.settings)) if rules else None
+            HostRules.from_setting(rules, self.politeness, politeness_overrides(self.settings))
+            if rules
+            else None
         )
 
     @cached_property

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
 from webcrawl.frontier import Frontier, Lease
 from webcrawl.frontier.ruled_limits import review_rules
-from webcrawl.hosts.rules import Rules
+from webcrawl.hosts.rules import HostRules
 from webcrawl.hosts.turns import Turns
 from webcrawl.mining.weights_file import WeightsFile
 from webcrawl.policies.mined import Mined
@@ -64,7 +64,7 @@ class RuleChanges:
             await review_rules(self._frontier, rules.max_pages, self._membership.served())
             self._to_review = False
 
-    async def _look(self, rules: Rules) -> None:
+    async def _look(self, rules: HostRules) -> None:
         try:
             table = await asyncio.to_thread(rules.changed)
         except ConfigurationError as error:
@@ -74,7 +74,7 @@ class RuleChanges:
             return
         before = rules.limits_pages
         rules.use(table)
-        for name in self._turns.places.reconfigure():
+        for name in self._turns.host_slots.reconfigure():
             if name in self._hosts:
                 self._hosts.delay_changed(name)
         for host in self._hosts:

@@ -215,7 +215,7 @@ class LeasedHosts:
 
     def open(self, lease: Lease, until: float) -> None:
         """Adds a leased host with its URLs; the lease lasts until the monotonic time `until`."""
-        turn = self._turns.places.open(
+        turn = self._turns.host_slots.open(
             lease.host,
             failures=lease.failures,
             delay=lease.delay,
@@ -234,7 +234,7 @@ class LeasedHosts:
 
     def extend(self, lease: Lease, until: float) -> None:
         """Extends a lease to a monotonic time, and takes the delay that an operator has set."""
-        self._turns.places.extend(lease.host, until)
+        self._turns.host_slots.extend(lease.host, until)
         if self._turns.set_delay(lease.host, lease.delay):
             self.delay_changed(lease.host)
 
@@ -257,7 +257,7 @@ class LeasedHosts:
         """Removes a host that was released."""
         if (arrivals := self._hosts.pop(name).arrivals) is not None:
             arrivals.close()
-        self._turns.places.close(name)
+        self._turns.host_slots.close(name)
         self._intake.close(name)
 
     def lose(self, name: str) -> None:

@@ -152,7 +152,7 @@ class HostLeasing:
     async def lease(self) -> None:
         """Leases as many hosts as are needed now, if there are any."""
         asked = time.monotonic()
-        answered = self._turns.places.answered
+        answered = self._turns.host_slots.answered
         new = len(self._hosts) - answered
         self._window.update(
             answered=answered,

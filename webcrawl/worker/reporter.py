@@ -168,7 +168,7 @@ class Reporter:
         request.
         """
         host.leaving = True
-        if self._turns.places.leave(host.lease.host):
+        if self._turns.host_slots.leave(host.lease.host):
             return self._last_report(host)
         self._hosts.to_report.add(host.lease.host)
         return report
@@ -201,7 +201,7 @@ class Reporter:
 
     def _may_keep(self, host: LeasedHost) -> bool:
         """Whether more URLs of a host may be leased."""
-        others = self._turns.places.answered if host.turn.answered else len(self._hosts)
+        others = self._turns.host_slots.answered if host.turn.answered else len(self._hosts)
         room = others < self._window.size
         served = self._membership.serves(self._frontier.keys.shard(host.lease.host))
         return room and served and self._leases_more and not (host.frozen or host.leaving)

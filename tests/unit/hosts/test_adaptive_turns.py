@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from webcrawl.config import PolitenessConfig, politeness, politeness_overrides
 from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled
-from webcrawl.hosts.rules import Rules
+from webcrawl.hosts.rules import HostRules
 from webcrawl.policies.adaptation import MOST_FACTOR
 
 ADAPTIVE = PolitenessConfig(delay=1.0, adapt=True, min_delay=0.2, jitter=0.0)
@@ -79,7 +79,7 @@ def test_a_delay_of_a_host_of_its_own_does_not_fall() -> None:
         "DOWNLOAD_SLOTS": {"slot.example": {"delay": 3}, "two.example": {"concurrency": 2}},
     }
     overrides = politeness_overrides(settings)
-    rules = Rules.from_setting([{"match": "*.example", "delay": 5}], politeness(settings), overrides)
+    rules = HostRules.from_setting([{"match": "*.example", "delay": 5}], politeness(settings), overrides)
     least = {name: rules.config_of(name).min_delay for name in ("a.example", "a.test")}
     assert least == {"a.example": 5, "a.test": 0.1}
     assert {name: config.min_delay for name, config in overrides.items()} == {

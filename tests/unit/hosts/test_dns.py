@@ -13,7 +13,7 @@ import pytest
 from tests.nameserver import Nameserver, Record, Trouble
 from tests.unit.hosts.resolving import Clock, eventually, refusal, run
 from webcrawl.errors import ConfigurationError, NameNotResolved
-from webcrawl.hosts.dns import FAILURE_TTL, Answer, Resolver
+from webcrawl.hosts.dns import FAILURE_TTL, ResolvedName, Resolver
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def nameserver() -> Iterator[Nameserver]:
         yield server
 
 
-def lifetime(answer: Answer) -> float:
+def lifetime(answer: ResolvedName) -> float:
     return answer.expires - time.monotonic()
 
 
@@ -254,7 +254,7 @@ def test_ip_address_is_returned_without_a_query(nameserver: Nameserver, hostname
     resolver = Resolver([nameserver.address])
 
     async def scenario() -> None:
-        assert await resolver.resolve(hostname) == Answer((address,), math.inf)
+        assert await resolver.resolve(hostname) == ResolvedName((address,), math.inf)
         assert not nameserver.queries
 
     run(resolver, scenario)

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from webcrawl.config import PolitenessConfig, read
 from webcrawl.errors import ConfigurationError
-from webcrawl.hosts.rules import RobotsAgents, Rules
+from webcrawl.hosts.rules import HostRules, RobotsAgents
 
 COMMON = PolitenessConfig(delay=1.0, concurrency=2)
 SLOT = PolitenessConfig(delay=9.0, concurrency=3)
@@ -22,9 +22,9 @@ NAMES = st.lists(LABELS, min_size=1, max_size=4).map(".".join)
 MATCHES = st.tuples(st.sampled_from(["", ".", "*."]), NAMES).map("".join)
 
 
-def rules_of(*entries: dict[str, Any]) -> Rules:
+def rules_of(*entries: dict[str, Any]) -> HostRules:
     setting = read({"POLITENESS_RULES": list(entries)}, "POLITENESS_RULES")
-    return Rules.from_setting(setting, COMMON, {"slot.example": SLOT})
+    return HostRules.from_setting(setting, COMMON, {"slot.example": SLOT})
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_rule_comes_before_a_slot() -> None:
 )
 def test_a_wrong_rule_is_named(entries: Any, said: str) -> None:
     with pytest.raises(ConfigurationError) as error:
-        Rules.from_setting(read({"POLITENESS_RULES": entries}, "POLITENESS_RULES"), COMMON, {})
+        HostRules.from_setting(read({"POLITENESS_RULES": entries}, "POLITENESS_RULES"), COMMON, {})
     assert str(error.value).startswith("POLITENESS_RULES") and said in str(error.value)
 
 
@@ -153,7 +153,7 @@ def write(path: Path, text: str) -> None:
 def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     path = tmp_path / "rules.json"
     path.write_text(json.dumps([{"match": "a.example", "delay": 5, "max_pages": 3}]))
-    rules = Rules.from_setting(f"@{path}", COMMON, {})
+    rules = HostRules.from_setting(f"@{path}", COMMON, {})
     before = rules.limits_pages
     assert rules.config_of("a.example").delay == 5
     assert rules.changed() is None
@@ -191,13 +191,13 @@ def test_a_wrong_file_is_reported_with_its_line(tmp_path: Path, text: str, said:
     path = tmp_path / "rules.json"
     path.write_text(text)
     with pytest.raises(ConfigurationError) as error:
-        Rules.from_setting(f"@{path}", COMMON, {})
+        HostRules.from_setting(f"@{path}", COMMON, {})
     assert f"{path}, " in str(error.value) and said in str(error.value)
 
 
 def test_a_file_may_be_empty(tmp_path: Path) -> None:
     (tmp_path / "rules.json").write_text(" [ ] ")
-    assert Rules.from_setting(f"@{tmp_path}/rules.json", COMMON, {}).config_of("a.example") == COMMON
+    assert HostRules.from_setting(f"@{tmp_path}/rules.json", COMMON, {}).config_of("a.example") == COMMON
 
 
 def test_robots_txt_is_read_by_the_agent_of_the_rule() -> None:

@@ -12,12 +12,12 @@ from collections import defaultdict
 import pytest
 from hypothesis import given, settings, strategies as st
 
-import webcrawl.hosts.places
+import webcrawl.hosts.host_slots
 from tests.pacing import FAST, HOST, OTHER, Log, most_at_once, opened, request, run, shortest_gap
 from webcrawl.config import PolitenessConfig, PolitenessRule, politeness_rule
 from webcrawl.errors import LeaseLost
 from webcrawl.hosts.politeness import Failed, Ok, Outcome, Throttled
-from webcrawl.hosts.rules import Rules
+from webcrawl.hosts.rules import HostRules
 from webcrawl.hosts.turns import Turns
 
 
@@ -179,7 +179,7 @@ def test_take_fails_after_the_lease_expired() -> None:
         turns.give(HOST, await turns.take(HOST), Ok())
         with pytest.raises(LeaseLost):
             await turns.take(HOST)
-        turns.places.extend(HOST, time.monotonic() + 1)
+        turns.host_slots.extend(HOST, time.monotonic() + 1)
         turns.give(HOST, await turns.take(HOST), Ok())
 
     run(crawl())
@@ -195,9 +195,9 @@ def test_turn_is_invalid_after_its_lease_is_lost() -> None:
         assert turns.holds(turn)
         await asyncio.sleep(0.51)
         assert not turns.holds(turn)
-        turns.places.extend(HOST, time.monotonic() + 5)
+        turns.host_slots.extend(HOST, time.monotonic() + 5)
         assert turns.holds(turn)
-        turns.places.close(HOST)
+        turns.host_slots.close(HOST)
         opened(turns)
         assert not turns.holds(turn), "the turn belongs to the old lease"
         turns.give(HOST, turn, Ok())
@@ -228,7 +228,7 @@ def test_waiting_continues_under_an_extended_lease() -> None:
         turns.give(HOST, await turns.take(HOST), Ok())
         waiting = asyncio.create_task(turns.take(HOST))
         await asyncio.sleep(0.05)
-        turns.places.extend(HOST, time.monotonic() + 5)
+        turns.host_slots.extend(HOST, time.monotonic() + 5)
         turns.give(HOST, await waiting, Ok())
 
     run(crawl())
@@ -242,7 +242,7 @@ def test_closing_a_host_fails_its_waiting_requests() -> None:
         turn = await turns.take(HOST)
         waiting = [asyncio.create_task(turns.take(HOST)) for _ in range(3)]
         await asyncio.sleep(0)
-        turns.places.close(HOST)
+        turns.host_slots.close(HOST)
         turns.give(HOST, turn, Ok())
         results = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(result) for result in results] == [LeaseLost] * 3
@@ -261,7 +261,7 @@ def test_limits_hold_when_a_lease_opens_during_unleased_requests() -> None:
     async def crawl() -> None:
         first = [asyncio.create_task(request(turns, log, seconds=0.05)) for _ in range(2)]
         await asyncio.sleep(0.01)
-        turns.places.open(HOST, failures=2, delay=0.04, valid_until=math.inf)
+        turns.host_slots.open(HOST, failures=2, delay=0.04, valid_until=math.inf)
         assert turns.turn(HOST).failures == 2
         await asyncio.gather(*first, *(request(turns, log) for _ in range(3)))
 
@@ -277,7 +277,7 @@ def test_turn_given_back_late_does_not_affect_the_new_lease() -> None:
     async def crawl() -> None:
         opened(turns)
         old = await turns.take(HOST)
-        turns.places.close(HOST)
+        turns.host_slots.close(HOST)
         opened(turns)
         new = await turns.take(HOST)
         turns.give(HOST, old, Failed())
@@ -294,7 +294,7 @@ def test_turn_given_back_late_does_not_affect_the_new_lease() -> None:
 
 def test_larger_of_crawl_delay_and_operator_delay_applies() -> None:
     turns = Turns(PolitenessConfig(delay=1))
-    turn = turns.places.open(HOST, failures=0, delay=5.0, valid_until=math.inf)
+    turn = turns.host_slots.open(HOST, failures=0, delay=5.0, valid_until=math.inf)
     assert turn.gap == 5
     turns.set_crawl_delay(HOST, 3)
     assert turn.gap == 5
@@ -308,7 +308,7 @@ def test_larger_of_crawl_delay_and_operator_delay_applies() -> None:
 
 def test_operator_can_change_the_delay_of_a_leased_host() -> None:
     turns = Turns(PolitenessConfig(delay=1, max_crawl_delay=60))
-    turn = turns.places.open(HOST, failures=0, delay=None, valid_until=math.inf)
+    turn = turns.host_slots.open(HOST, failures=0, delay=None, valid_until=math.inf)
     turns.set_crawl_delay(HOST, 3)
     assert turns.set_delay(HOST, 100)
     assert turn.gap == 100, "only the crawl delay of robots.txt is capped"
@@ -353,7 +353,7 @@ def test_unresolved_host_counts_as_one_failure() -> None:
 
 
 def test_idle_hosts_without_a_lease_are_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webcrawl.hosts.places, "_IDLE_HOSTS_KEPT", 3)
+    monkeypatch.setattr(webcrawl.hosts.host_slots, "_IDLE_HOSTS_KEPT", 3)
     turns = Turns(FAST)
     first = turns.turn("http://0.example")
     for number in range(1, 4):
@@ -372,7 +372,7 @@ def test_changed_rules_apply_to_known_hosts() -> None:
     def table(**fields: object) -> dict[str, PolitenessRule]:
         return {"a.example": politeness_rule("entry 1", {**entry, **fields})}
 
-    rules = Rules([("entry 1", table()["a.example"])], FAST, {})
+    rules = HostRules([("entry 1", table()["a.example"])], FAST, {})
     turns = Turns(FAST, rules=rules)
 
     async def crawl() -> None:
@@ -381,10 +381,10 @@ def test_changed_rules_apply_to_known_hosts() -> None:
         waiting = asyncio.create_task(turns.take(HOST))
         await asyncio.sleep(0.01)
         rules.use(table(delay=0, connections=3))
-        assert turns.places.reconfigure() == [HOST]
+        assert turns.host_slots.reconfigure() == [HOST]
         taken = [await waiting, await turns.take(HOST), await turns.take(HOST)]
         rules.use(table(delay=0, connections=1))
-        assert turns.places.reconfigure() == []
+        assert turns.host_slots.reconfigure() == []
         for turn in taken:
             turns.give(HOST, turn, Ok())
         last = await turns.take(HOST)

@@ -57,7 +57,7 @@ def test_host_lost_or_failed_while_waiting_passes_its_turn_on() -> None:
         first = await turns.take(HOST)
         waiting = [asyncio.create_task(turns.take(host)) for host in (lost, failed, OTHER)]
         await asyncio.sleep(0.01)
-        turns.places.close(lost)
+        turns.host_slots.close(lost)
         turns.fail(failed)
         turns.give(HOST, first, Ok())
         with pytest.raises(LeaseLost):
@@ -100,11 +100,11 @@ def test_failures_of_one_host_of_a_name_do_not_count_for_another() -> None:
         for _ in range(3):
             turns.give(closed, await turns.take(closed), Failed())
         assert (turns.turn(HOST).failures, turns.turn(HOST).given_up) == (0, False)
-        turns.places.close(closed)
+        turns.host_slots.close(closed)
         turns.give(HOST, await turns.take(HOST), Failed())
         assert turns.turn(HOST).failures == 1
-        turns.places.open(closed, failures=6, delay=None, valid_until=math.inf)
-        turns.places.close(HOST)
+        turns.host_slots.open(closed, failures=6, delay=None, valid_until=math.inf)
+        turns.host_slots.close(HOST)
         assert turns.turn(closed).given_up, "the place of a lost lease belongs to the next one"
 
     run(crawl())

@@ -46,7 +46,7 @@ class BorrowedTurn:
         Raises LongWait if another one has it for long, RobotsUnreachable if the host backs off.
         """
         until = time.monotonic() + _LONGEST_WAIT
-        while not (ending.is_set() or self._turns.places.is_open(self._host)):
+        while not (ending.is_set() or self._turns.host_slots.is_open(self._host)):
             asked = time.monotonic()
             found = await self._connection.retry_until_available(
                 lambda: self._verbs.borrow(self._host, self._name, self._lease_seconds)

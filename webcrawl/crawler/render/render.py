@@ -25,7 +25,7 @@ from webcrawl.config import FetchConfig, read
 from webcrawl.crawler.errors import RenderingFailed
 from webcrawl.crawler.render.browser import PlaywrightPages
 from webcrawl.crawler.render.guarded_proxy import GuardedProxy
-from webcrawl.crawler.render.rules import Rules
+from webcrawl.crawler.render.rules import RenderRules
 from webcrawl.crawler.render.visit import Allows, Visit
 from webcrawl.crawler.responses import TRUNCATED, make_response
 from webcrawl.documents.body import BodyWriter
@@ -75,7 +75,7 @@ class Renderer:
                 raise ConfigurationError(
                     f"{name} cannot be set: the crawl starts its own browser. Remove it."
                 )
-        self.rules = Rules(read(settings, "RENDER"))
+        self.rules = RenderRules(read(settings, "RENDER"))
         self._proxy = GuardedProxy(resolver, guard)
         self._spool = fetch.spool
         self._most = int(min(Sizes(fetch.sizes).of("text/html"), _MOST_BYTES))

@@ -13,7 +13,7 @@ _SCHEMES = ("http", "https")
 _HOST = re.compile(r"(?P<name>\[[^\]]*\]|[^:\[\]@#?\\\s]+)(?::(?P<port>[0-9*]*))?")
 
 
-class Rules:
+class RenderRules:
     """Hosts ("example.org" with its subdomains, "*.example.org", "example.org:8080") and URL patterns.
 
     In a pattern ("https://example.org/app/*"), "*" matches any text and no other character is special. Hosts and

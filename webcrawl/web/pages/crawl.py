@@ -110,7 +110,7 @@ async def _paces(crawl: Crawl, one: Overview, hosts: Set[str]) -> dict[str, Pace
 def busiest(loads: Mapping[str, Load], costs: Mapping[str, Cost]) -> list[tuple[str, Load, Cost | None]]:
     """The hosts that use most now, then those that have cost most."""
     using = {host: load for host, load in loads.items() if "://" in host}
-    used = sorted(using, key=lambda host: (-using[host].connections - using[host].places, host))
+    used = sorted(using, key=lambda host: (-using[host].connections - using[host].unfinished, host))
     hosts = list(dict.fromkeys([*used, *costs]))[:_MOST_HOSTS]
     return [(host, using.get(host, Load()), costs.get(host)) for host in hosts]
 

@@ -53,8 +53,8 @@ render = pytest.importorskip("webcrawl.crawler.render.render", reason="needs the
     ],
 )
 def test_rule_matches_urls(rule: str, url: str, applies: bool) -> None:
-    assert rules.Rules([rule]).apply(url) == applies
-    assert rules.Rules(["other.example", rule, "https://x/*"]).apply(url) == applies
+    assert rules.RenderRules([rule]).apply(url) == applies
+    assert rules.RenderRules(["other.example", rule, "https://x/*"]).apply(url) == applies
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_rule_matches_urls(rule: str, url: str, applies: bool) -> None:
 )
 def test_rule_that_can_never_match_is_rejected(rule: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(f"RENDER {rule!r}: ")):
-        rules.Rules(["example.org", rule])
+        rules.RenderRules(["example.org", rule])
 
 
 @test_render.pytestmark

@@ -18,7 +18,7 @@ _RELEASED_SECONDS = 0.05
 
 
 @dataclass(slots=True)
-class Place:
+class AddressSlot:
     """An address: the requests that wait for it, and this worker's turn at it.
 
     queue     requests that wait, each with what tells it to go on
@@ -90,5 +90,5 @@ class Place:
         if now >= turn.begins and turn.is_full:
             return now + _RELEASED_SECONDS
         return min(
-            one for one in (turn.begins - LEAD, turn.begins, turn.ends + 0.001, now + 1.0) if one > now
+            look for look in (turn.begins - LEAD, turn.begins, turn.ends + 0.001, now + 1.0) if look > now
         )

@@ -321,7 +321,7 @@ def test_a_callback_may_finish_its_downloads_after_ctrl_c(
 
 def test_requests_keep_the_delay_with_several_connections(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
-    home = put_pages(web, SITE, 8, delay=0.5)
+    home = put_pages(web, SITE, 8, delay=1.2)
     crawl([home], CONCURRENT_REQUESTS_PER_DOMAIN=4, DOWNLOAD_DELAY=0.15, DOWNLOAD_HANDLERS=HANDLERS)
     assert web.max_concurrency(SITE) == 4
     assert min(gaps_of(web.log(SITE))) >= 0.15 - STAMP_SECONDS

@@ -84,6 +84,8 @@ def test_records_are_filtered_and_turned_page_by_page(
     check_accessible: Callable[[Any], None],
     job: Job,
 ) -> None:
+    from playwright.sync_api import expect
+
     dashboard = start_dashboard(REDIS_URL=job.redis_url)
     page = open_page("/jobs/morning/records?iteration=1", dashboard.url)
     assert "No record yet" in page.locator("main").inner_text()
@@ -94,7 +96,8 @@ def test_records_are_filtered_and_turned_page_by_page(
     page.goto(f"{dashboard.url}/jobs/morning")
     page.locator("#iteration-1").get_by_role("link", name="263", exact=True).click()
     rows = page.locator("tbody tr")
-    assert rows.count() == 1 and "stuck" in rows.inner_text() and ATTACK in rows.inner_text()
+    expect(rows).to_have_count(1)
+    assert "stuck" in rows.inner_text() and ATTACK in rows.inner_text()
     seen, pages = rows.all_inner_texts(), 1
     while (more := page.get_by_role("link", name="Next records")).count():
         # the keyboard reaches it like any link

@@ -44,7 +44,7 @@ def test_a_started_crawl_can_be_killed(
     crawl = start_crawl("broad", web.url("127.0.1.1"), DOWNLOAD_DELAY=30)
     assert crawl.process.poll() is None
     crawl.kill()
-    assert crawl.wait(10).returncode == -signal.SIGKILL
+    crawl.wait(10, status=-signal.SIGKILL)
 
 
 def test_a_command_gets_a_folder_an_environment_and_a_status_of_its_own(
@@ -58,5 +58,5 @@ def test_a_command_gets_a_folder_an_environment_and_a_status_of_its_own(
     done = scrapy("settings", "--get", "TOLD", cwd=tmp_path, env={"TOLD": "yes"}, typed="typed")
     assert (done.returncode, json.loads(done.stdout)) == (0, [str(tmp_path), "yes", "typed"]), done.stderr
     assert json.loads(scrapy("settings", "--get", "TOLD", cwd=tmp_path).stdout) == [str(tmp_path), None, ""]
-    wrong = scrapy("nonsense", cwd=tmp_path)
-    assert wrong.returncode == 2 and "Unknown command: nonsense" in wrong.stdout
+    wrong = scrapy("nonsense", cwd=tmp_path, status=2)
+    assert "Unknown command: nonsense" in wrong.stdout

@@ -20,13 +20,13 @@ HOSTILE = {
     "dates": "dates.read_date('1' + ' ' * 2_000_000 + 'x')",
     "a refresh": "links.refresh_address('1' * 500_000 + ' ' * 500_000 + ';' + ' ' * 500_000 + 'url' + ' ' * 500_000)",
     "directives": "list(robots._DIRECTIVE.finditer(' ' * 500_000 + 'a' * 500_000 + ' ' * 500_000 + 'x: , ' * 100_000))",
-    "links in a header": "list(link_header.header_links(['<>;a=\"\\\\' * 100_000]))",
+    "links in a header": "list(links.header_links(['<>;a=\"\\\\' * 100_000]))",
     "spaces in a style sheet": "rewriting.rewritten_style('url(' + ' ' * 500_000, 'http://h/', print)",
     "addresses in a style sheet": "rewriting.rewritten_style('url(a\\\\' * 200_000, 'http://h/', print)",
     "commas in a srcset": "rewriting.source_set(',' * 2_000_000, 'http://h/', print)",
 }
 READERS = """
-from webcrawl.documents.html import link_header
+from webcrawl.documents.html import links
 from webcrawl.documents.html import links
 from webcrawl.results import rewriting
 from webcrawl.hosts import robots_directives as robots

@@ -31,9 +31,8 @@ from webcrawl.crawler.responses import (
 from webcrawl.crawler.scheduling.requests import OFFSITE, QUEUED_AT, SITEMAP
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html, robots_metas
-from webcrawl.documents.html.link_header import header_links
 from webcrawl.documents.html.link_rows import pack_rows, plain_rows
-from webcrawl.documents.html.links import PageLinks, frame_links
+from webcrawl.documents.html.links import PageLinks, frame_links, header_links
 from webcrawl.documents.html.outline import Outline, link_rows_of as rows_of, links_of
 from webcrawl.documents.link_elements import Attributes
 from webcrawl.documents.mime.facts import language
@@ -46,7 +45,7 @@ from webcrawl.urls.canonical import normalize, resolve, split, without_fragment
 NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
 _LONGEST_VALIDATOR = 1024
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_FOUND_ONLY = replace(NO_LINKS, also_found=True)
+_FOUND_ONLY = replace(NO_LINKS, with_document_links=True)
 
 _FLAWS = {
     LOST: "the connection broke before the end of the body",

@@ -75,7 +75,7 @@ class Outlinks:
         self._ascends = read(crawler.settings, "PATH_ASCENDING")
 
     async def follow_from_spider(self, response: Response, links: PageLinks) -> None:
-        """Follows links that the spider yielded, and those in the document if `links.also_found` is set."""
+        """Follows links that the spider yielded, and those in the document if `links.with_document_links` is set."""
         # the scope of another worker may have admitted this page
         await self._session.scope.update_for(normalize(response.url))
         depth = response.meta.get("depth", 0) + 1
@@ -85,7 +85,7 @@ class Outlinks:
         await self._in_batches(links.links, source, self.add, document)
         if self._ascends:  # a seed or the target of a redirect was no link
             self._ascend([normalize(response.url)], source)
-        if links.also_found:
+        if links.with_document_links:
             pending = pending_links_of(response)
             pending.wanted = True
             found, pending.found = pending.found, []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable
 from contextlib import suppress
@@ -9,11 +10,12 @@ from dataclasses import dataclass, field
 
 import msgpack
 from selectolax.lexbor import LexborNode
+from xxhash import xxh3_64_intdigest
 
 from webcrawl.documents.document import Document
-from webcrawl.documents.html.link_blocks import blocks_around
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, MAX_TEXTS, is_plain, text_of
 from webcrawl.documents.html.links import PageLinks, link_of_fragments
+from webcrawl.documents.html.text import INLINE
 from webcrawl.documents.link_elements import Attributes
 from webcrawl.documents.mime.facts import collapsed
 from webcrawl.errors import InvalidURL
@@ -32,10 +34,19 @@ ELEMENTS = (
 _CODES = {name: code for code, name in enumerate(ELEMENTS)}
 _CODES_OF_ELEMENTS = bytes(_CODES.values())
 
-
 _MAX_SHORT_TEXTS = 1 << 12
 _short_texts: dict[str, str] = {}
-"""The texts of links as they are stored, by what is in the page: of those that have no image and no code."""
+"""The stored texts of links without images and code, by their text in the page. A dictionary: read for each link."""
+
+_DIGIT = re.compile(r"\d")
+_MASK = (1 << 64) - 1
+_HALF = 1 << 63
+_MAX_CLASSES = 500
+"""Characters of a `class` that are looked at."""
+_ROOT = 0
+_MAX_STEPS = 1 << 13
+_steps: dict[tuple[int, str | None, str | None], int] = {}
+"""The hash of a block by that of the block around it, its tag and its classes; they recur on page after page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +57,7 @@ class LinkRows:
     texts      of `a`, or the `alt` or `title` of other elements: MAX_LINK_TEXT characters at most, "" without one
     rels       the values of `rel` in lower case; "" without one
     elements   the indexes of their names in ELEMENTS
-    blocks     see `link_blocks`; 0 for a link that is in no element
+    blocks     see `blocks_around`; 0 for a link that is in no element
     """
 
     targets: list[str] = field(default_factory=list)
@@ -78,7 +89,7 @@ def rows_of(
     """
     rows = LinkRows()
     add_target, add_text, add_rel = rows.targets.append, rows.texts.append, rows.rels.append
-    add_element, found = rows.elements.append, list[LexborNode]()
+    add_element, linking = rows.elements.append, list[LexborNode]()
     known_text = _short_texts.get
     joined = _Joined(links, document.url)
     text_left, left = MAX_TEXTS, MAX_ROWS_LENGTH
@@ -90,7 +101,7 @@ def rows_of(
         if (text := known_text(raw)) is None:
             if is_link:
                 raw = text_of(node)
-            text = _remembered(raw)
+            text = _shortened(raw)
         text_left -= len(raw)
         rel = _short(relation.lower(), MAX_REL) if (relation := attributes.get("rel")) else ""
         left -= len(target) + len(text) + len(rel)
@@ -100,8 +111,8 @@ def rows_of(
         add_text(text)
         add_rel(rel)
         add_element(_CODES[tag])
-        found.append(node)
-    rows.blocks.extend(blocks_around(found))
+        linking.append(node)
+    rows.blocks.extend(blocks_around(linking))
     if text_links and left >= 0:
         known = set(rows.targets)
         rows.add_plain([link for link in links.links if link not in known], "text")
@@ -204,7 +215,7 @@ def _short(raw: str, most: int) -> str:
     return text
 
 
-def _remembered(raw: str) -> str:
+def _shortened(raw: str) -> str:
     """Returns the text of a link, shortened; keeps it, because menus have the same ones on page after page."""
     text = _short(raw, MAX_LINK_TEXT)
     if len(raw) <= MAX_LINK_TEXT and is_plain(raw):
@@ -216,3 +227,67 @@ def _remembered(raw: str) -> str:
 
 def _name(tag: str, attributes: Attributes) -> str:
     return "" if tag in ("a", "meta") else attributes.get("alt" if tag == "area" else "title") or ""
+
+
+def blocks_around(nodes: Iterable[LexborNode]) -> list[int]:
+    """Returns the hash of the block of each node: of the nearest element around the node that is not inline.
+
+    The hash is made of the names of all elements from the root to the block, and of their classes without digits in
+    them. A block has the same hash on all pages that one template makes.
+    """
+    blocks: list[int] = []
+    # by `mem_id` of the elements; inline elements have the hash of their block
+    hashes: dict[int, int] = {}
+    known, steps, add = hashes.get, _steps.get, blocks.append
+    for node in nodes:
+        if (parent := node.parent) is None:
+            add(_ROOT)
+            continue
+        parent_id = parent.mem_id
+        if (block := known(parent_id)) is None:
+            # most often only the nearest element is new
+            grandparent = parent.parent
+            if grandparent is None:
+                path = _ROOT
+            elif (known_path := known(grandparent.mem_id)) is not None:
+                path = known_path
+            else:
+                path = _path(grandparent, hashes)
+            if (tag := parent.tag) in INLINE:
+                block = path
+            elif (block := steps(step := (path, tag, parent.attributes.get("class")))) is None:
+                block = _inner_block(*step)
+            hashes[parent_id] = block
+        add(block)
+    return blocks
+
+
+def _path(node: LexborNode | None, hashes: dict[int, int]) -> int:
+    """Returns the hash of an element. Adds the hashes of the element and its ancestors to `hashes`."""
+    known, steps = hashes.get, _steps.get
+    new: list[tuple[int, LexborNode]] = []
+    path: int | None = _ROOT
+    while node is not None and (path := known(mem_id := node.mem_id)) is None:
+        new.append((mem_id, node))
+        node = node.parent
+    block = _ROOT if path is None else path
+    while new:
+        mem_id, element = new.pop()
+        if (tag := element.tag) not in INLINE:
+            step = block, tag, element.attributes.get("class")
+            path = steps(step)
+            block = _inner_block(*step) if path is None else path
+        hashes[mem_id] = block
+    return block
+
+
+def _inner_block(path: int, tag: str | None, classes: str | None) -> int:
+    """Returns the hash of a block inside the block with the hash `path`; keeps it unless `classes` are long."""
+    lasting = [name for name in (classes or "")[:_MAX_CLASSES].split() if not _DIGIT.search(name)]
+    data = ".".join([tag or "", *lasting]).encode("utf-8", "replace")
+    block = xxh3_64_intdigest(data, path & _MASK) - _HALF
+    if len(_steps) >= _MAX_STEPS:
+        _steps.clear()
+    if len(classes or "") <= _MAX_CLASSES:
+        _steps[path, tag, classes] = block
+    return block

@@ -1,15 +1,17 @@
-"""The texts of the links of an HTML page."""
+"""The texts of the links of an HTML page, and the links in its text: addresses outside of links, see TEXT_LINKS."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from webcrawl.documents.html.text import BLOCK, INLINE_IDS, tag_ids, walk
+from webcrawl.documents.html.text import BLOCK, HIDDEN, INLINE_IDS, LINK, LINK_END, clean, tag_ids, walk
 from webcrawl.documents.mime.facts import collapsed
+from webcrawl.documents.written_addresses import written_addresses
 from webcrawl.errors import InvalidURL
-from webcrawl.urls.canonical import Base
+from webcrawl.urls.canonical import Base, resolve
 
 MAX_LINK_TEXT = 200
 """Characters of one text that are kept."""
@@ -20,6 +22,12 @@ _DEEPEST_TEXT = 8
 """Elements around a text that are looked at: links may be nested in SVG, and each would look through all."""
 MAX_TEXTS = 1_000_000
 """Characters of all links of a page that are looked at: links may be nested in SVG, so texts may count many times."""
+
+_ANCHORS = tag_ids("a")
+# The text of a link often is its address, shortened.
+_IN_LINK = re.compile(f"{LINK}[^{LINK_END}]*+(?:{LINK_END}|$)")
+_SOFT_HYPHEN = "\xad"
+"""It is left out of the text, so it may stand within the signs of an address."""
 
 
 def link_texts(tree: LexborHTMLParser, base: str) -> dict[str, str]:
@@ -88,9 +96,42 @@ def _only_text(child: LexborNode) -> str | None:
 
 
 def _has_block(child: LexborNode | None) -> bool:
-    """Returns whether a node or one of those after it is an element that is not inline."""
+    """Returns whether a node or one of its next siblings is an element that is not inline."""
     while child is not None:
         if child.text_content is None and child.tag_id not in INLINE_IDS:
             return True
         child = child.next
     return False
+
+
+def written_links(tree: LexborHTMLParser) -> list[str]:
+    """Returns the links that the visible text of the page contains outside of links, in its order, each once."""
+    body = tree.body
+    if body is None or not _may_have_addresses(body):
+        return []
+    text = _IN_LINK.sub(" ", clean("".join(walk(body, HIDDEN, links=_ANCHORS))))
+    links = dict[str, None]()
+    for address in written_addresses(text):
+        with suppress(InvalidURL):
+            if link := resolve(address):
+                links[link] = None
+    return list(links)
+
+
+def _may_have_addresses(body: LexborNode) -> bool:
+    """Returns whether there are more signs of addresses in all text of the body than in its scripts and style sheets.
+
+    That takes a tenth of the time of a walk, and most pages have none. The text of a script is one node, which is its
+    first child.
+    """
+    text = body.text_lexbor() or ""
+    if not (signs := _signs(text)):
+        return _SOFT_HYPHEN in text
+    code = (node.first_child for node in body.css("script, style"))
+    return _SOFT_HYPHEN in text or signs > sum(
+        _signs(child.text_content or "") for child in code if child is not None
+    )
+
+
+def _signs(text: str) -> int:
+    return text.count("://") + text.lower().count("www.")

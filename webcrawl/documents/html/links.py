@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any, NamedTuple, Self, overload
 
 from webcrawl.documents.link_elements import Element
 from webcrawl.errors import InvalidURL
@@ -31,6 +33,17 @@ _REFRESH = re.compile(
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 
+# Links to pages in the Link header (RFC 8288):
+_HEADER_RELATIONS = frozenset({"canonical", "next", "prev", "previous", "alternate"})
+_MAX_HEADER_LINKS = 100
+# "<address>" and its parameters, up to the comma before the next one; quoted strings may contain commas.
+_HEADER_LINK = re.compile(r"""<([^<>]*)>((?:[^",<]|"(?:[^"\\]|\\.)*")*)""")
+_PARAMETER = re.compile(r""";\s*([a-z*]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";,]*)))?""", re.IGNORECASE)
+
+MANY_LINKS = 5_000
+"""A page with more links is sent with `ManyLinks`."""
+_PART_SIZE = 500
+
 
 @dataclass(frozen=True, slots=True)
 class PageLinks:
@@ -42,7 +55,7 @@ class PageLinks:
     canonical  the normalised URL of rel=canonical, or None
     base       the URL to which relative links were joined: that of the first base element, or of the page
     malformed  the number of distinct addresses that are not valid URLs
-    also_found whether links that a pipeline finds in the document are followed too
+    with_document_links whether links that a pipeline finds in the document are followed too
     addresses  the address of each element that was read, None if it is no link, empty if it is that of the base, and
     joined     the link of each address; both for readers of the same tree, and not sent between processes
     texts      the texts of links by URL, if they were asked for; see `webcrawl.documents.html.link_texts`
@@ -53,7 +66,7 @@ class PageLinks:
     canonical: str | None
     base: str
     malformed: int
-    also_found: bool = False
+    with_document_links: bool = False
     addresses: Sequence[str | None] = field(default=(), compare=False, repr=False)
     joined: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -68,7 +81,7 @@ class PageResources:
 
 
 @dataclass(slots=True)
-class Addresses:
+class PageAddresses:
     """What one pass over the elements of a page finds: of each its address, and the distinct ones to join, in order."""
 
     of_elements: list[str | None] = field(default_factory=list)
@@ -146,18 +159,18 @@ def refresh_address(content: str) -> str:
     return match["double"] or match["single"] or match["bare"] or ""
 
 
-def collect(elements: Iterable[Element]) -> Addresses:
+def collect(elements: Iterable[Element]) -> PageAddresses:
     """Returns the addresses in the `Document.elements` of a page."""
-    found = Addresses()
-    add = found.of_elements.append
-    addresses = found.addresses
+    page = PageAddresses()
+    add = page.of_elements.append
+    addresses = page.addresses
     # what is no address as it is written; a dictionary of all would take as much memory again
     changed: dict[str | None, str | None] = {}
     for tag, attributes in elements:
         relation = attributes.get("rel")
         tokens = relation.lower().split() if relation else ()
         if tag == "base":
-            found.base = attributes["href"] or "" if found.base is None else found.base
+            page.base = attributes["href"] or "" if page.base is None else page.base
             add(None)
             continue
         if tag == "a" and not tokens:
@@ -176,12 +189,12 @@ def collect(elements: Iterable[Element]) -> Addresses:
         if address is None:
             continue
         if "nofollow" in tokens:
-            found.nofollow += bool(address)
+            page.nofollow += bool(address)
             continue
         addresses[address] = None
-        if tag == "link" and found.canonical is None and "canonical" in tokens:
-            found.canonical = address
-    return found
+        if tag == "link" and page.canonical is None and "canonical" in tokens:
+            page.canonical = address
+    return page
 
 
 def _address(tag: str, attributes: Mapping[str, str | None], tokens: Collection[str]) -> str | None:
@@ -229,3 +242,83 @@ def _resolve_or_none(address: str, base: Base) -> str | None:
         return base.resolve(address)
     except InvalidURL:
         return None
+
+
+class HeaderLink(NamedTuple):
+    """An address as written, and whether the page names it as its canonical one."""
+
+    address: str
+    canonical: bool
+
+
+def header_links(values: Iterable[str]) -> Iterator[HeaderLink]:
+    """Yields the links to pages in Link headers, without those whose context is another page (anchor)."""
+    for count, match in enumerate(match for value in values for match in _HEADER_LINK.finditer(value)):
+        if count == _MAX_HEADER_LINKS:
+            return
+        parameters: dict[str, str] = {}
+        for name, quoted, bare in _PARAMETER.findall(match[2]):
+            parameters.setdefault(name.lower(), quoted or bare)
+        relations = parameters.get("rel", "").lower().split()
+        if "anchor" in parameters or "nofollow" in relations or "stylesheet" in relations:
+            continue
+        if not _HEADER_RELATIONS.isdisjoint(relations):
+            yield HeaderLink(match[1], "canonical" in relations)
+
+
+class ManyLinks(Sequence[str]):
+    """A sequence of URLs that takes a third of the memory of a list, and leaves no gaps in it when it is freed.
+
+    parts   the URLs, joined by line feeds, 500 in each but the last; raises ValueError for other ones
+    """
+
+    __slots__ = ("__weakref__", "_length", "parts")
+
+    def __init__(self, parts: list[str]) -> None:
+        counts = [part.count("\n") + 1 for part in parts]
+        if any(count != _PART_SIZE for count in counts[:-1]) or any(
+            count > _PART_SIZE for count in counts[-1:]
+        ):
+            raise ValueError("not the parts of many links")
+        self.parts = parts
+        self._length = sum(counts)
+
+    @classmethod
+    def of(cls, links: Iterable[str]) -> Self:
+        remaining, parts = iter(links), list[str]()
+        while part := list(islice(remaining, _PART_SIZE)):
+            parts.append("\n".join(part))
+        return cls(parts)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self._length)
+            if step < 1:
+                return list(self)[index]
+            first = start // _PART_SIZE
+            near = chain.from_iterable(
+                part.split("\n") for part in self.parts[first : -(-stop // _PART_SIZE)]
+            )
+            return list(islice(near, start - first * _PART_SIZE, max(start, stop) - first * _PART_SIZE, step))
+        part, position = divmod(range(self._length)[index], _PART_SIZE)
+        return self.parts[part].split("\n")[position]
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(part.split("\n") for part in self.parts)
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Sequence) and not isinstance(other, str) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<ManyLinks {self._length}>"

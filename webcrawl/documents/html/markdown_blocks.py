@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from webcrawl.documents.html.markdown_containers import Container, separation
+from webcrawl.documents.html.markdown_containers import Cell, Container, MarkdownTable, separation
 from webcrawl.documents.html.markdown_inline import Mark, escaped, is_special, marked
-from webcrawl.documents.html.markdown_tables import Cell, Table
 from webcrawl.documents.html.text import clean, collapsed
 from webcrawl.documents.mime.facts import MAX_TEXT
 
@@ -20,25 +19,25 @@ _KEEP_LINES = (PARAGRAPH, IMAGE, CODE)
 
 # A list, heading, quotation, rule, underline or table would begin here.
 _START = re.compile(r"#{1,6}(?=\s|$)|[-+](?=[\s-]|$)|>|=+\s*$|:(?=-)|(\d{1,9})[.)](?=\s|$)")
-# A definition of a link is no text.
+# Such a line would define a link, and not be shown.
 _REFERENCE = re.compile(r"\[(?:[^\[\]\\]|\\.)+\]:")
 _FENCES = re.compile("`{3,}")
 _LAST_SIGNS, _ESCAPED_SIGNS = re.compile(r"(?<![^\s])(#+)$"), r"\\\1"
 
 NO_GLUE, BREAK, LINE, SPACE = "", "\\\n", "\n", " "
-"""What is between a block and the one before it: a new paragraph begins, or the same one goes on."""
+"""What is between two blocks: a new paragraph begins, or the same paragraph goes on."""
 
 
 @dataclass(slots=True)
-class Block:
+class MarkdownBlock:
     """A block of text, or an image.
 
-    text       the text of the page with its white space, or an image in Markdown
-    pieces     of the text, if something in them has to be marked or escaped
-    marks      the inline elements around the pieces
-    glue       how it follows the block before it
-    language   of code
-    is_kept    it is in the main part
+    text      the text of the page with its white space, or an image in Markdown
+    pieces    the pieces of the text, if they have to be marked or escaped
+    marks     the inline elements around the pieces
+    glue      what is between the previous block and this block
+    language  the language of code
+    is_kept   whether the block is in the main part
     """
 
     text: str
@@ -53,15 +52,15 @@ class Block:
 
 
 def escaped_start(text: str) -> str:
-    """Returns a line that is a paragraph whatever it begins with."""
+    """Returns a line that is read as a paragraph, whatever its first characters are."""
     if text[:1].isalpha() or (match := _START.match(text)) is None:
         return text
     end = len(match[1] or "")
     return f"{text[:end]}\\{text[end:]}"
 
 
-def _made(block: Block) -> str:
-    """Returns the Markdown of a block without the marks of the block itself."""
+def _inner_markdown(block: MarkdownBlock) -> str:
+    """Returns the Markdown of the text in a block, without the marks of a heading or of code."""
     text, kind = block.text, block.kind
     if len(text) > _LONGEST:
         text = text[:_LONGEST]
@@ -81,7 +80,7 @@ def _made(block: Block) -> str:
     return escaped_start(text)
 
 
-def rendered(blocks: Iterable[Block]) -> str:
+def rendered(blocks: Iterable[MarkdownBlock]) -> str:
     """Returns the Markdown of the blocks that are kept, of at most MAX_TEXT characters."""
     made: list[str] = []
     before: Container | None = None
@@ -101,7 +100,7 @@ def rendered(blocks: Iterable[Block]) -> str:
 
 
 def _inside(lines: list[str], container: Container) -> list[str]:
-    """Returns lines with what those in a container begin with."""
+    """Returns lines with the prefixes of their container."""
     first, rest = container.begin() + lines[0], container.rest
     if len(lines) == 1:
         return [first]
@@ -109,14 +108,14 @@ def _inside(lines: list[str], container: Container) -> list[str]:
     return [first, *[rest + line if line else empty for line in lines[1:]]]
 
 
-def _joined(blocks: Iterable[Block]) -> list[Block]:
-    """Returns the blocks that are kept, each with those that belong to the same paragraph."""
-    joined: list[Block] = []
+def _joined(blocks: Iterable[MarkdownBlock]) -> list[MarkdownBlock]:
+    """Returns the kept blocks; blocks of the same paragraph are joined."""
+    joined: list[MarkdownBlock] = []
     more: list[str] = []
     was_kept = False
     for block in blocks:
         if block.is_kept:
-            block.text = _made(block)
+            block.text = _inner_markdown(block)
             if was_kept and block.glue and _can_follow(last := joined[-1], block):
                 if last.kind == IMAGE:
                     last.kind = block.kind  # an image at the start of a heading
@@ -132,15 +131,15 @@ def _joined(blocks: Iterable[Block]) -> list[Block]:
     return joined
 
 
-def _can_follow(last: Block, block: Block) -> bool:
+def _can_follow(last: MarkdownBlock, block: MarkdownBlock) -> bool:
     if last.container is not block.container or last.cell is not block.cell:
         return False
     return (last.kind == CODE) == (block.kind == CODE)
 
 
-def _with_tables(blocks: Iterable[Block]) -> Iterator[tuple[list[str], Container | None]]:
+def _with_tables(blocks: Iterable[MarkdownBlock]) -> Iterator[tuple[list[str], Container | None]]:
     """Yields the lines of each block or table, and its container."""
-    waiting: list[Block] = []
+    waiting: list[MarkdownBlock] = []
     for block in blocks:
         if waiting and (block.cell is None or block.cell.table is not _table_of(waiting[0])):
             yield from _table(waiting)
@@ -153,12 +152,12 @@ def _with_tables(blocks: Iterable[Block]) -> Iterator[tuple[list[str], Container
         yield from _table(waiting)
 
 
-def _table_of(block: Block) -> Table | None:
+def _table_of(block: MarkdownBlock) -> MarkdownTable | None:
     return block.cell.table if block.cell is not None else None
 
 
-def _table(blocks: list[Block]) -> Iterator[tuple[list[str], Container | None]]:
-    """Yields the lines of a table, or of its blocks if it is only there for the layout."""
+def _table(blocks: list[MarkdownBlock]) -> Iterator[tuple[list[str], Container | None]]:
+    """Yields the lines of a table, or of its blocks if the table only arranges the page."""
     table = _table_of(blocks[0])
     assert table is not None
     for block in blocks:
@@ -172,7 +171,7 @@ def _table(blocks: list[Block]) -> Iterator[tuple[list[str], Container | None]]:
             yield _lines(block), block.container
 
 
-def _lines(block: Block) -> list[str]:
+def _lines(block: MarkdownBlock) -> list[str]:
     text, kind = block.text, block.kind
     if kind in (PARAGRAPH, IMAGE):
         if "\n" not in text:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import ada_url
+from selectolax.lexbor import LexborNode
 
-from webcrawl.documents.html.text import clean
+from webcrawl.documents.html.markdown_elements import (
+    CODE_MARK,
+    LINK_MARK,
+    SUBSCRIPT,
+    SUPERSCRIPT,
+    only_text_node,
+)
+from webcrawl.documents.html.text import clean, is_permalink
 from webcrawl.urls.canonical import Base
 
-CODE_MARK, LINK_MARK = "`", "["
-"""Kinds of inline elements; the others are the marks that are put around their text."""
-SUPERSCRIPT, SUBSCRIPT = "^", "v"
-"""Kinds without a mark: digits and signs in them become those of Unicode, if all can."""
 SCRIPTS = {
     SUPERSCRIPT: str.maketrans("0123456789+-\u2212=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿ"),
     SUBSCRIPT: str.maketrans("0123456789+-\u2212=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎"),
@@ -31,21 +35,21 @@ _SAFE_FRAGMENT = re.compile(r"[A-Za-z0-9._~:/?@!$&'*+,;=%-]*")
 _PLAIN_FRAGMENT = re.compile(r"[A-Za-z0-9._~:/?@!$'*+,=%-]*")
 """Such a fragment is the same in a destination, and ends no character reference that the address begins."""
 _TRACKING_SIZES = frozenset({"0", "1", "0px", "1px"})
-# what may stand outside of emphasis: it must not begin or end with punctuation
+# Punctuation that is moved out of emphasis, which must not begin or end with it.
 _OPENING = "\"'“‘„‚«‹¿¡（「『《〈【"
 _CLOSING = ".,:;?!\"'”’“‘»›…）」』》〉】。、，．：；？！"
 
 
 AROUND, BEGINS, ENDS = range(3)
-"""What a mark does: it is around the next piece of the text, or begins or ends before it."""
+"""What a mark does: it is put around the next piece of the text, or begins or ends before the piece."""
 Mark: TypeAlias = tuple[int, int, str, str]
 """An inline element: the number of the next piece, what it does, its kind, and the address of a link."""
 OpenMark: TypeAlias = tuple[str, str, int]
-"""One that has begun: its kind, its address, and the number of pieces that were made before it."""
+"""An inline element that has begun: its kind, its address, and the number of Markdown pieces before it."""
 
 
 def is_special(text: str) -> bool:
-    """Returns whether a text has characters that may be markup; to look for each is quicker in long ones."""
+    """Returns whether a text has characters that may be markup. In long texts this is faster than an expression."""
     return (
         "_" in text
         or "*" in text
@@ -60,21 +64,21 @@ def is_special(text: str) -> bool:
 
 
 def escaped(text: str) -> str:
-    """Returns a text that is no Markdown, except for what is markup only at the start of a line."""
-    if SPECIAL.search(text) is None or _ESCAPED.search(text) is None:  # most have none, or a harmless one
+    """Returns a text without markup, except for signs that are markup only at the start of a line."""
+    if SPECIAL.search(text) is None or _ESCAPED.search(text) is None:  # as most texts
         return text
     return _ESCAPED.sub(r"\\\g<0>", text)
 
 
 def marked(pieces: Sequence[str], marks: Iterable[Mark], *, with_signs: bool) -> str:
-    """Returns the Markdown of the pieces of a text with marks around them; `with_signs`: the pieces are escaped."""
+    """Returns the Markdown of the pieces of a text with their marks. `with_signs`: the pieces have to be escaped."""
     made: list[str] = []
     open_marks: list[OpenMark] = []
     is_text, at = with_signs, 0
-    for place, does, kind, address in marks:
-        if at < place:
-            made += map(escaped, pieces[at:place]) if is_text else pieces[at:place]
-        at = place
+    for piece, does, kind, address in marks:
+        if at < piece:
+            made += map(escaped, pieces[at:piece]) if is_text else pieces[at:piece]
+        at = piece
         if does == AROUND:
             text = pieces[at]
             _wrap(made, kind, escaped(text) if is_text and kind != CODE_MARK else text, address, open_marks)
@@ -102,8 +106,8 @@ def _wrap(
 ) -> None:
     """Appends the text in an inline element to the pieces of its block.
 
-    `address` is that of a link; `around` are the elements around this one, and `inside` the pieces of the text, if it
-    has other inline elements in it.
+    `address` is the destination of a link. `around` are the inline elements around this element. `inside` are the
+    pieces of the text, if the element has other inline elements in it.
     """
     if kind == CODE_MARK and text and text.isprintable() and " " not in text and CODE_MARK not in text:
         made.append(_code(text, made, around) if made and made[-1][:1] == CODE_MARK else f"`{text}`")
@@ -135,9 +139,9 @@ def _wrap(
 
 
 def _code(content: str, pieces: list[str], around: Sequence[OpenMark]) -> str:
-    """Returns a code span; two in a row are one, because the backticks between them would be read as one run.
+    """Returns a code span, joined with a code span right before it: their backticks would be read as a single run.
 
-    One before the element around it, a link, is not in a row with it.
+    A code span before the link around `content` stays apart.
     """
     if pieces and pieces[-1][:1] == CODE_MARK and not (around and around[-1][2] >= len(pieces)):
         content = _content(pieces.pop()) + content
@@ -149,14 +153,14 @@ def _code(content: str, pieces: list[str], around: Sequence[OpenMark]) -> str:
 
 
 def _content(code: str) -> str:
-    """Returns what is in a code span. No other piece begins with a backtick: in texts they are escaped."""
+    """Returns the content of a code span. Only code spans begin with a backtick, because texts are escaped."""
     inside = code.lstrip(CODE_MARK)
     inside = inside[: len(inside) - (len(code) - len(inside))]
     return inside[1:-1] if inside[0] == " " else inside
 
 
 def _emphasis(mark: str, core: str, before: str) -> str:
-    """Returns text between marks, without marks where they could be read in another way."""
+    """Returns a text between marks, or without marks where a parser could read them differently."""
     inner = core.lstrip(_OPENING)
     opening = core[: len(core) - len(inner)]
     middle = inner.rstrip(_CLOSING)
@@ -187,17 +191,18 @@ class Destinations:
     def __init__(self, base: str) -> None:
         self._url = base
         self._base = Base(base)
-        self._found: dict[str, str] = {}
-        """The destinations of addresses, and of addresses without their fragments."""
+        self._destinations: dict[str, str] = {}
+        """By address, with and without its fragment."""
 
     def of(self, written: str | None) -> str:
-        """Returns the destination of an address; "" for one that is malformed, too long, or no page or file."""
+        """Returns the destination of an address; "" for an address that is malformed, too long, or not fetched."""
         if not written:
             return ""
-        found = self._found.get(written)
-        if found is None:
-            found = self._found[written] = self._joined(written) if len(written) <= _MAX_ADDRESS else ""
-        return found
+        destination = self._destinations.get(written)
+        if destination is None:
+            destination = self._joined(written) if len(written) <= _MAX_ADDRESS else ""
+            self._destinations[written] = destination
+        return destination
 
     def base(self) -> str:
         """Returns the destination of an empty address."""
@@ -205,9 +210,9 @@ class Destinations:
 
     def _joined(self, written: str) -> str:
         address, mark, fragment = written.strip().partition("#")
-        page = self._found.get(address)
+        page = self._destinations.get(address)
         if page is None:
-            page = self._found[address] = self._made(address, "", "")
+            page = self._destinations[address] = self._made(address, "", "")
         if not mark:
             return page
         if page and _PLAIN_FRAGMENT.fullmatch(fragment):
@@ -231,7 +236,7 @@ class Destinations:
 
 
 _NOT_PLAIN = re.compile(r"[\\()<>\s&]")
-# what ends a destination, or is read as something else in it
+# Signs that end a destination, or are not read as they stand in it.
 _IN_DESTINATION = re.compile(r"[\\()]|[<>\s]|&(?=#?\w+;)")
 
 
@@ -243,3 +248,123 @@ def _sign(sign: str) -> str:
     if sign in "\\()&":
         return "\\" + sign
     return "".join([f"%{byte:02X}" for byte in sign.encode("utf-8", "replace")])
+
+
+class Inline:
+    """Collects the pieces and marks of a block while inline elements begin and end.
+
+    pieces   the text
+    marks    what is around its pieces
+    is_kept  whether a piece is the text of a node in `text_nodes`, or these are None
+    """
+
+    __slots__ = ("_destinations", "_open", "_text_nodes", "is_kept", "marks", "pieces")
+
+    def __init__(self, destinations: Destinations, text_nodes: Collection[int] | None) -> None:
+        self._text_nodes = text_nodes
+        self.is_kept = text_nodes is None
+        self.pieces: list[str] = []
+        self.marks: list[Mark] = []
+        self._open: list[tuple[str, str]] = []
+        self._destinations = destinations
+
+    def add(
+        self, kind: str, node: LexborNode, child: LexborNode, code: str | None, heading: int
+    ) -> str | None:
+        """Adds an element that has only text, or begins any other element. `child` is its first node.
+
+        Returns None if the element was added, else its kind, or "" for an element that is ignored. Within a <pre> all
+        are ignored; `code` is the language of the <pre>, or None. `heading` is the level of the heading, or 0.
+        """
+        text_node: LexborNode | None = child
+        text = child.text_content
+        if text is None or child.next is not None:
+            text_node = only_text_node(child)
+            text = None if text_node is None else text_node.text_content
+        if code is not None:
+            address = None
+        elif self._open or kind == LINK_MARK:
+            address = self._address(kind, node, heading)
+        else:
+            address = ""
+        if text is None:
+            if address is None or kind in SCRIPTS:
+                return ""
+            self._begin(kind, address)
+            return kind
+        if len(text) == 1 and kind == LINK_MARK and is_permalink(node, text):
+            return None
+        pieces = self.pieces
+        if text_node is not None and not self.is_kept:
+            self.look_at(text_node)
+        if pieces or not text.isspace() or code is not None:
+            if address is not None:
+                if self._open and self._open[-1][0] == CODE_MARK:  # only a link counts in code
+                    self._begin(kind, address)
+                    pieces.append(text)
+                    self.end(kind)
+                    return None
+                self.marks.append((len(pieces), AROUND, kind, address))
+            pieces.append(text)
+        return None
+
+    def look_at(self, node: LexborNode) -> None:
+        """Keeps the block if a node is one of `text_nodes`."""
+        self.is_kept = self._text_nodes is None or node.mem_id in self._text_nodes
+
+    def end(self, kind: str) -> None:
+        """Ends the last element of a kind that has begun."""
+        in_code = kind == LINK_MARK and self._is_in_code()
+        if in_code:
+            self._end()
+        self._end()
+        if in_code:
+            self._begin(CODE_MARK, "")
+
+    def clear(self) -> None:
+        """Begins a new block, in the same inline elements."""
+        self.pieces.clear()
+        self.is_kept = self._text_nodes is None
+        if self.marks:
+            self.marks[:] = [(0, BEGINS, kind, address) for kind, address in self._open]
+
+    def ended(self) -> list[Mark]:
+        """Returns the marks, with the ends of those that are open."""
+        return self.marks + [(len(self.pieces), ENDS, "", "")] * len(self._open)
+
+    def _begin(self, kind: str, address: str) -> None:
+        # markup in a code span is text, so a link in code becomes code in a link
+        in_code = kind == LINK_MARK and self._is_in_code()
+        if in_code:
+            self._end()
+        self._open.append((kind, address))
+        self.marks.append((len(self.pieces), BEGINS, kind, address))
+        if in_code:
+            self._begin(CODE_MARK, "")
+
+    def _end(self) -> None:
+        self._open.pop()
+        piece = len(self.pieces)
+        if self.marks[-1][:2] == (piece, BEGINS):  # the element is empty
+            self.marks.pop()
+        else:
+            self.marks.append((piece, ENDS, "", ""))
+
+    def _is_in_code(self) -> bool:
+        return bool(self._open) and self._open[-1][0] == CODE_MARK
+
+    def _address(self, kind: str, node: LexborNode, heading: int) -> str | None:
+        """Returns the address of a link, "" for other inline elements, or None for an element that is ignored.
+
+        An element within another of its kind is ignored, and so are all elements within code but links. In a heading,
+        links to a fragment are ignored: they are its anchors. `heading` is the level of the heading, or 0.
+        """
+        for around, _ in self._open:
+            if around == kind or (around == CODE_MARK and kind != LINK_MARK):
+                return None
+        if kind != LINK_MARK:
+            return ""
+        written = node.attrs.get("href")
+        if written is None or (heading and written[:1] in ("", "#")):
+            return None
+        return (self._destinations.of(written) if written else self._destinations.base()) or None

@@ -13,10 +13,15 @@ import msgpack
 from webcrawl.documents.document import Document, take_elements
 from webcrawl.documents.html.facts import MAX_AUTHOR, MAX_DESCRIPTION, MAX_TITLE, MAX_URL, HTMLFacts, describe
 from webcrawl.documents.html.link_rows import pack_rows, rows_of
-from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts
-from webcrawl.documents.html.links import Addresses, PageLinks, collect, frame_links
-from webcrawl.documents.html.many_links import MANY_LINKS, ManyLinks
-from webcrawl.documents.html.written_links import written_links
+from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts, written_links
+from webcrawl.documents.html.links import (
+    MANY_LINKS,
+    ManyLinks,
+    PageAddresses,
+    PageLinks,
+    collect,
+    frame_links,
+)
 from webcrawl.documents.link_elements import Attributes, Element
 from webcrawl.documents.mime.facts import MAX_ERROR, MAX_TEXT, trimmed
 from webcrawl.documents.sandbox import give_back_memory
@@ -135,7 +140,7 @@ class _Collected:
     """All that the links of a page are made of, without its tree: addresses, links in its text, and texts of links."""
 
     url: str
-    found: Addresses
+    found: PageAddresses
     written: list[str]
     texts: dict[str, str]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from webcrawl.documents.html.link_header import HeaderLink, header_links
+from webcrawl.documents.html.links import HeaderLink, header_links
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.documents.document import Document
-from webcrawl.documents.html import link_blocks
+from webcrawl.documents.html import link_rows
 from webcrawl.documents.html.link_rows import (
     ELEMENTS,
     MAX_ROWS_LENGTH,
@@ -132,10 +132,10 @@ def test_a_block_depends_on_the_classes_around_it() -> None:
 def test_known_blocks_are_bounded_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = [f"<div class=c{'x' * number}><p><span><a href=/a>a</a></span>" for number in range(8)]
     blocks = [rows(one).blocks for one in pages]
-    monkeypatch.setattr(link_blocks, "_steps", {})
-    monkeypatch.setattr(link_blocks, "_MAX_STEPS", 3)
+    monkeypatch.setattr(link_rows, "_steps", {})
+    monkeypatch.setattr(link_rows, "_MAX_STEPS", 3)
     assert [rows(one).blocks for one in pages] == blocks
-    assert len(link_blocks._steps) <= 3
+    assert len(link_rows._steps) <= 3
 
 
 def test_addresses_in_the_text_are_rows() -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.documents.document import Document
-from webcrawl.documents.html.links import MAX_FRAMES
-from webcrawl.documents.html.many_links import MANY_LINKS, ManyLinks
+from webcrawl.documents.html.links import MANY_LINKS, MAX_FRAMES, ManyLinks
 from webcrawl.documents.html.outline import make_outline, pack, unpack
 
 URL = "http://h.test/"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
+from webcrawl.documents.html.link_texts import written_links
 from webcrawl.documents.html.links import page_links
-from webcrawl.documents.html.written_links import written_links
 from webcrawl.documents.link_elements import elements
 
 URL = "http://site.example/folder/page"

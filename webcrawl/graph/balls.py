@@ -72,16 +72,16 @@ def harmonic(forward: Digraph, backward: Digraph, memory: int) -> Harmonic:
         return Harmonic(values, registers)
     for start in range(0, number, _SOURCES):
         sources = np.arange(start, min(start + _SOURCES, number))
-        places = sources - start
+        bits = sources - start
         rows = np.zeros((number, -(-len(sources) // 8)), dtype=np.uint8)
-        rows[sources, places // 8] = 1 << (places % 8)
+        rows[sources, bits // 8] = 1 << (bits % 8)
         _Growth(forward, backward, Sets(rows, np.bitwise_or, _bits), values).run(sources)
     return Harmonic(values, 0)
 
 
 def _bits(rows: Rows) -> Values:
-    found: Values = np.bitwise_count(rows).sum(axis=1, dtype=np.float64)
-    return found
+    counts: Values = np.bitwise_count(rows).sum(axis=1, dtype=np.float64)
+    return counts
 
 
 class _Growth:
@@ -141,8 +141,8 @@ class _Growth:
         rows = before.copy()
         degrees, starts = self._degrees[chunk], self._backward.first[chunk]
         hubs = int(np.count_nonzero(degrees > _HUB))
-        for place in range(hubs):
-            self._unite_hub(rows[place], int(starts[place]), int(degrees[place]))
+        for row in range(hubs):
+            self._unite_hub(rows[row], int(starts[row]), int(degrees[row]))
         for turn in range(int(degrees[hubs]) if hubs < len(degrees) else 0):
             # degrees fall, so those with more than `turn` predecessors come first
             end = int(np.searchsorted(-degrees, -turn, side="left"))

@@ -93,9 +93,9 @@ def _write_levels(
     scratch = folder / "scratch"
     summary: dict[str, Any] = {"links": links}
     for level in levels(database, pages, scratch, only_hosts=wanted.only_hosts):
-        found = measured(level.graph, scratch, memory // 3)
-        _write_level(folder / level.name, level, found, database, plot=wanted.plots)
-        summary[level.name] = found.summary()
+        measures = measured(level.graph, scratch, memory // 3)
+        _write_level(folder / level.name, level, measures, database, plot=wanted.plots)
+        summary[level.name] = measures.summary()
         report(level.name, summary[level.name])
     return summary
 
@@ -108,13 +108,15 @@ def _rows(files: LinkFiles) -> Iterator[Any]:
             yield file.read(group, COLUMNS).select(list(COLUMNS))
 
 
-def _write_level(folder: Path, level: Level, found: Measures, database: LinkDatabase, *, plot: bool) -> None:
+def _write_level(
+    folder: Path, level: Level, measures: Measures, database: LinkDatabase, *, plot: bool
+) -> None:
     """Writes the folder of one graph."""
     folder.mkdir()
-    write_vertices(folder, level.vertices(), found.columns())
+    write_vertices(folder, level.vertices(), measures.columns())
     write_texts(folder, level.graph, level.columns, database)
     if plot:
-        series = {"links to it": found.in_degrees, "links on it": found.out_degrees}
+        series = {"links to it": measures.in_degrees, "links on it": measures.out_degrees}
         title = f"{level.name.capitalize()} with so many links or more"
         (folder / "degrees.svg").write_text(plots.degrees(title, series))
         title = f"The {level.name} with the highest PageRank"
@@ -179,10 +181,10 @@ def levels(database: LinkDatabase, pages: int, scratch: Path, *, only_hosts: boo
 def _domains(hosts: list[str]) -> tuple[Any, Vertices]:
     """Returns the registered domains of reversed hosts as an Arrow table (id, domain, hosts), and that of each host."""
     names = np.array([_domain(host) for host in hosts], dtype=object)
-    found, places, counts = np.unique(names, return_inverse=True, return_counts=True)
-    ids = np.arange(len(found), dtype=np.int32)
-    table = pyarrow().table({"id": ids, "domain": found, "hosts": counts.astype(np.int32)})
-    return table, places.astype(np.int32)
+    domains, numbers, counts = np.unique(names, return_inverse=True, return_counts=True)
+    ids = np.arange(len(domains), dtype=np.int32)
+    table = pyarrow().table({"id": ids, "domain": domains, "hosts": counts.astype(np.int32)})
+    return table, numbers.astype(np.int32)
 
 
 def _domain(host: str) -> str:

@@ -44,8 +44,8 @@ def sizes(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
     zeros = total // _ZERO
     total -= zeros * _ZERO
     total += registers * _correction(registers)[zeros.astype(np.int64)]
-    found: npt.NDArray[np.float64] = _ALPHA * registers**2 / total
-    return found
+    estimates: npt.NDArray[np.float64] = _ALPHA * registers**2 / total
+    return estimates
 
 
 @cache

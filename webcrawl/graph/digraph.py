@@ -131,8 +131,8 @@ def folded(graph: Digraph, groups: Vertices, number: int, path: Path) -> Digraph
     for start, end in graph.blocks():
         sources, targets = (groups[side].astype(np.int64) for side in graph.block(start, end))
         crossing = sources != targets
-        found = np.unique(sources[crossing] << 32 | targets[crossing])
-        keys = np.union1d(keys, found)
+        crossing_keys = np.unique(sources[crossing] << 32 | targets[crossing])
+        keys = np.union1d(keys, crossing_keys)
     writer = EdgeWriter(number, path)
     writer.add(keys)
     return writer.finished()

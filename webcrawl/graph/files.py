@@ -35,13 +35,13 @@ def write_vertices(folder: Path, batches: Iterable[Any], columns: dict[str, npt.
     batches  Arrow record batches of ids, from 0, and names
     columns  name -> a value for each vertex
     """
-    arrow, place, writer = pyarrow(), 0, None
+    arrow, start, writer = pyarrow(), 0, None
     try:
         for batch in batches:
             table = arrow.Table.from_batches([batch])
             for name, values in columns.items():
-                table = table.append_column(name, arrow.array(values[place : place + len(batch)]))
-            place += len(batch)
+                table = table.append_column(name, arrow.array(values[start : start + len(batch)]))
+            start += len(batch)
             writer = writer or arrow.parquet.ParquetWriter(
                 folder / VERTICES, table.schema, compression="zstd"
             )

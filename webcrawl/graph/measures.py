@@ -74,7 +74,7 @@ def measured(graph: Digraph, scratch: Path, memory: int) -> Measures:
     path = scratch / "backward.int32"
     backward = graph.reversed(path)
     out_degrees = graph.degrees
-    found = Measures(
+    measures = Measures(
         backward.degrees,
         out_degrees,
         pagerank(backward, out_degrees),
@@ -83,7 +83,7 @@ def measured(graph: Digraph, scratch: Path, memory: int) -> Measures:
         components(graph, strong=True),
     )
     path.unlink()
-    return found
+    return measures
 
 
 def _positions(values: Values) -> Vertices:
@@ -170,8 +170,8 @@ class _Rows:
         self._blocks = []
         for start, end in graph.blocks():
             first, last = graph.first[start], graph.first[end]
-            places = (graph.first[start : end + 1] - first).astype(np.int32)
-            entries = (ones[: last - first], graph.targets[first:last], places)
+            offsets = (graph.first[start : end + 1] - first).astype(np.int32)
+            entries = (ones[: last - first], graph.targets[first:last], offsets)
             matrix = sparse().csr_array(entries, shape=(end - start, graph.vertices))
             self._blocks.append((start, end, matrix))
 

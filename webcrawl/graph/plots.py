@@ -47,14 +47,14 @@ def degrees(title: str, series: dict[str, npt.NDArray[Any]]) -> str:
         parts.append(f'<line class="g" x1="{x}" x2="{x}" y1="{top}" y2="{bottom}"/>')
         parts.append(_text(x, bottom + 20, f"{10**power:,}", "middle"))
     parts.append(_text((left + right) / 2, bottom + 42, "links or more", "middle"))
-    for place, (name, (x_values, y_values)) in enumerate(curves.items()):
+    for number, (name, (x_values, y_values)) in enumerate(curves.items()):
         points = " ".join(f"{across(x)},{up(y)}" for x, y in zip(x_values, y_values, strict=True))
-        colour = _COLOURS[place]
+        colour = _COLOURS[number]
         parts.append(f'<polyline class="l" stroke="{colour}" points="{points}"/>')
         parts.append(
-            f'<rect x="{right + 16}" y="{top + 22 * place}" width="12" height="12" fill="{colour}"/>'
+            f'<rect x="{right + 16}" y="{top + 22 * number}" width="12" height="12" fill="{colour}"/>'
         )
-        parts.append(f'<text x="{right + 34}" y="{top + 11 + 22 * place}">{escape(name)}</text>')
+        parts.append(f'<text x="{right + 34}" y="{top + 11 + 22 * number}">{escape(name)}</text>')
     return _svg(title, bottom + 56, parts)
 
 
@@ -63,8 +63,8 @@ def top(title: str, values: Sequence[tuple[str, float]]) -> str:
     left, right = 330, 70
     most = max(value for _, value in values)
     parts = []
-    for place, (name, value) in enumerate(values):
-        y = 44 + 24 * place
+    for number, (name, value) in enumerate(values):
+        y = 44 + 24 * number
         width = round((_WIDTH - left - right) * value / most, 1)
         shown = name if len(name) <= _LONGEST_NAME else f"...{name[3 - _LONGEST_NAME :]}"
         parts.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{escape(shown)}</text>')
@@ -78,9 +78,9 @@ def _at_least(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[A
     counts = np.bincount(values[values > 0], minlength=1)
     numbers = np.flatnonzero(counts)
     vertices = np.cumsum(counts[numbers][::-1])[::-1]
-    places = np.unique(np.geomspace(1, max(len(numbers), 1), _POINTS).astype(int)) - 1
-    places = places[places < len(numbers)]
-    return numbers[places], vertices[places]
+    chosen = np.unique(np.geomspace(1, max(len(numbers), 1), _POINTS).astype(int)) - 1
+    chosen = chosen[chosen < len(numbers)]
+    return numbers[chosen], vertices[chosen]
 
 
 def _decades(value: float) -> int:

@@ -50,8 +50,8 @@ def _notes(store: ObjectStore) -> Iterator[tuple[str, str, list[str]]]:
     for note, size in sorted(store.objects(_HIDDEN)):
         if note.endswith(_NOTE):
             try:
-                told = json.loads(store.read(note, 0, size))
-                into, names = str(told["into"]), [str(name) for name in told["from"]]
+                note_facts = json.loads(store.read(note, 0, size))
+                into, names = str(note_facts["into"]), [str(name) for name in note_facts["from"]]
             except (ValueError, KeyError, TypeError) as error:
                 raise StoreError(f"{store.uri(note)} is damaged: it should name merged files") from error
             yield note, into, names

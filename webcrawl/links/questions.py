@@ -48,23 +48,25 @@ def linked_hosts(
 
     def search(file: LinkFile) -> Counter[str]:
         groups = [group for group in file.groups if file.may_have(group, own, [host])]
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         columns = [other, "crawl"] if crawl else [other]
         table = _of_crawl(_matching(file, groups, own, [host], columns), crawl)
-        for one in pyarrow().compute.value_counts(table[other]).to_pylist():
-            found[one["values"]] += one["counts"]
-        return found
+        for pair in pyarrow().compute.value_counts(table[other]).to_pylist():
+            counts[pair["values"]] += pair["counts"]
+        return counts
 
     total: Counter[str] = Counter()
-    for found in _searched(files, search):
-        total.update(found)
+    for counts in _searched(files, search):
+        total.update(counts)
     return sorted(total.items(), key=lambda item: (-item[1], item[0]))
 
 
 def pages_among(files: Iterable[Opener], urls: Sequence[str]) -> set[str]:
     """Returns those of some pages that have stored links, of any fetch; by hashes, so that one may be wrong."""
-    found = _searched(files, lambda file: {url for url in urls if file.may_have_page([url])}) if urls else []
-    return set().union(*found)
+    stored_pages = (
+        _searched(files, lambda file: {url for url in urls if file.may_have_page([url])}) if urls else []
+    )
+    return set().union(*stored_pages)
 
 
 def link_counts(files: Iterable[Opener], urls: Sequence[str]) -> Counter[str]:
@@ -75,16 +77,16 @@ def link_counts(files: Iterable[Opener], urls: Sequence[str]) -> Counter[str]:
     wanted, ends = pyarrow().array(urls, pyarrow().string()), [min(urls, default=""), max(urls, default="")]
 
     def search(file: LinkFile) -> Counter[str]:
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for group in file.groups:
             if file.may_overlap(group, "to_url", *ends):
                 for url, links in file.counts(group, "to_url", wanted):
-                    found[url] += links
-        return found
+                    counts[url] += links
+        return counts
 
     total: Counter[str] = Counter()
-    for found in _searched(files, search) if urls else ():
-        total.update(found)
+    for counts in _searched(files, search) if urls else ():
+        total.update(counts)
     return total
 
 
@@ -101,12 +103,12 @@ def _matching(
     arrow = pyarrow()
     wanted, names = arrow.array(values, arrow.string()), list(columns)
     fields = [schema().field(name) for name in names]
-    found = [arrow.schema(fields).empty_table()]
+    tables = [arrow.schema(fields).empty_table()]
     for group in groups:
         rows = file.rows(group, column, wanted)
         if arrow.compute.any(rows).as_py():
-            found.append(file.read(group, names).select(names).filter(rows))
-    return arrow.concat_tables([table.cast(found[0].schema) for table in found])
+            tables.append(file.read(group, names).select(names).filter(rows))
+    return arrow.concat_tables([table.cast(tables[0].schema) for table in tables])
 
 
 def _latest(tables: list[Any], crawl: str | None) -> Any:

@@ -56,17 +56,17 @@ class LinkFile:
 
     def may_have(self, group: int, column: str, values: Sequence[str]) -> bool:
         """Returns whether a row group may have one of some values in a column, by its least and largest one."""
-        found = self._metadata.row_group(group).column(self._columns[column]).statistics
-        if found is None or not found.has_min_max:
+        statistics = self._metadata.row_group(group).column(self._columns[column]).statistics
+        if statistics is None or not statistics.has_min_max:
             return True
-        return any(found.min <= value <= found.max for value in values)
+        return any(statistics.min <= value <= statistics.max for value in values)
 
     def may_overlap(self, group: int, column: str, least: str, largest: str) -> bool:
         """Returns whether a row group may have a value between two in a column."""
-        found = self._metadata.row_group(group).column(self._columns[column]).statistics
-        if found is None or not found.has_min_max:
+        statistics = self._metadata.row_group(group).column(self._columns[column]).statistics
+        if statistics is None or not statistics.has_min_max:
             return True
-        return bool(found.min <= largest and least <= found.max)
+        return bool(statistics.min <= largest and least <= statistics.max)
 
     def counts(self, group: int, column: str, values: Any) -> Iterator[tuple[str, int]]:
         """Yields those of some values (an Arrow array) that a column of _SEARCHED has in a group, with their rows."""
@@ -74,8 +74,8 @@ class LinkFile:
         for chunk in self.read(group, [column])[column].chunks:
             rows = np.bincount(chunk.indices.to_numpy(), minlength=len(chunk.dictionary))
             wanted = arrow.compute.is_in(chunk.dictionary, value_set=values).to_numpy(zero_copy_only=False)
-            for place in np.flatnonzero(wanted & (rows > 0)):
-                yield chunk.dictionary[int(place)].as_py(), int(rows[place])
+            for code in np.flatnonzero(wanted & (rows > 0)):
+                yield chunk.dictionary[int(code)].as_py(), int(rows[code])
 
     def may_have_page(self, urls: Sequence[str]) -> bool:
         """Returns whether the file may have the links of one of some pages."""
@@ -91,11 +91,11 @@ class LinkFile:
     def rows(self, group: int, column: str, values: Any) -> Any:
         """Returns for each row of a group whether a column, one of _SEARCHED, has one of some values (Arrow arrays)."""
         arrow = pyarrow()
-        found = [
+        chunks = [
             arrow.compute.is_in(chunk.dictionary, value_set=values).take(chunk.indices)
             for chunk in self.read(group, [column])[column].chunks
         ]
-        return arrow.chunked_array(found, arrow.bool_())
+        return arrow.chunked_array(chunks, arrow.bool_())
 
     def read(self, group: int, columns: Sequence[str]) -> Any:
         """Returns columns of a row group as an Arrow table."""
@@ -126,11 +126,11 @@ def link_files(config: StoreConfig) -> LinkFiles:
 
     Where this process may write, journals that dead processes left are finished first.
     """
-    found = link_files_if_any(config)
-    if found is None:
+    files = link_files_if_any(config)
+    if files is None:
         store = open_store(config.links, "STORE_URI", config.object_stores, check=False)
         raise StoreError(f"no links are stored in {store.uri()}: crawl with LINKS = True")
-    return found
+    return files
 
 
 def link_files_if_any(config: StoreConfig) -> LinkFiles | None:

@@ -58,8 +58,8 @@ def find_blocks(workspace: Workspace) -> None:
 
 def marks(workspace: Workspace) -> Mapping[str, frozenset[bytes]]:
     """Returns host and pattern of pages -> the hashes of the targets of their boilerplate."""
-    found: dict[str, set[bytes]] = {}
+    marked: dict[str, set[bytes]] = {}
     for batch in workspace.rows(_MARKS, [MOST_MARKS]):
-        for place, url in batch:
-            found.setdefault(place, set()).add(mark(url))
-    return {place: frozenset(hashes) for place, hashes in found.items()}
+        for pattern, url in batch:
+            marked.setdefault(pattern, set()).add(mark(url))
+    return {pattern: frozenset(hashes) for pattern, hashes in marked.items()}

@@ -76,15 +76,15 @@ def add_urls(workspace: Workspace) -> None:
     arrow = pyarrow()
     names = ("url", "host", "pattern", "place")
     for batch in workspace.rows("FROM all_urls"):
-        found: list[tuple[str, str, str, str]] = []
+        rows: list[tuple[str, str, str, str]] = []
         for (url,) in batch:
             try:
                 host, path = split(url)
             except InvalidURL:  # a database may have anything
                 continue
             pattern = url_pattern(path)
-            found.append((url, host, pattern, host + pattern))
-        columns = [arrow.array(column, arrow.string()) for column in zip(*found, strict=True)]
+            rows.append((url, host, pattern, host + pattern))
+        columns = [arrow.array(column, arrow.string()) for column in zip(*rows, strict=True)]
         if columns:
             workspace.add("urls", arrow.table(columns, names=names))
     workspace.run(_PATTERNS)
@@ -98,5 +98,5 @@ def measure(workspace: Workspace) -> None:
 
 def weights(workspace: Workspace) -> Mapping[str, float]:
     """Returns host and pattern -> levels by which its URLs are worse, where they are."""
-    found = workspace.rows(_WORSE, [MOST_WEIGHTS])
-    return {place: weight for batch in found for place, weight in batch}
+    batches = workspace.rows(_WORSE, [MOST_WEIGHTS])
+    return {pattern: weight for batch in batches for pattern, weight in batch}

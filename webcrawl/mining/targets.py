@@ -56,16 +56,16 @@ class Target:
             return None if row["status"] is None else 0.0
         if not self.column:
             return 1.0
-        found = row[self.column]
+        value = row[self.column]
         if self.key:
-            found = found.get(self.key) if isinstance(found, Mapping) else None
-        return _number(found)
+            value = value.get(self.key) if isinstance(value, Mapping) else None
+        return _number(value)
 
 
 def text_length(row: Mapping[str, Any]) -> int | None:
     """Returns the characters of a page's main text; None if they are not known."""
-    found = (row["details"] or {}).get(_LENGTH)
-    return found if isinstance(found, int) else None
+    length = (row["details"] or {}).get(_LENGTH)
+    return length if isinstance(length, int) else None
 
 
 def _is_sound(row: Mapping[str, Any]) -> bool:

@@ -77,19 +77,19 @@ class Examples:
 
     def __init__(self) -> None:
         self.values = array("d")
-        self._places, self._signs, self._ends = array("i"), array("b"), array("q", [0])
+        self._buckets, self._signs, self._ends = array("i"), array("b"), array("q", [0])
 
     def add(self, url: str, depth: int, source: str, text: str, value: float) -> None:
         """Adds a page; leaves it out if its URL is none, which a database may have."""
         try:
             host, path = split(normalize(url))
-            found = features(host, path, depth, normalize(source) if source else "", text)
+            names = features(host, path, depth, normalize(source) if source else "", text)
         except InvalidURL:
             return
-        for place, sign in map(bucket, found):
-            self._places.append(place)
+        for number, sign in map(bucket, names):
+            self._buckets.append(number)
             self._signs.append(sign)
-        self._ends.append(len(self._places))
+        self._ends.append(len(self._buckets))
         self.values.append(even(value))
 
     def matrix(self) -> Any:
@@ -97,8 +97,8 @@ class Examples:
         from scipy.sparse import csr_matrix
 
         signs = np.frombuffer(self._signs, np.int8).astype(np.float64)
-        places, ends = np.frombuffer(self._places, np.int32), np.frombuffer(self._ends, np.int64)
-        return csr_matrix((signs, places, ends), shape=(len(self.values), 1 << BITS))
+        buckets, ends = np.frombuffer(self._buckets, np.int32), np.frombuffer(self._ends, np.int64)
+        return csr_matrix((signs, buckets, ends), shape=(len(self.values), 1 << BITS))
 
 
 def _fitted(matrix: Any, scores: NDArray[np.float64]) -> Any:

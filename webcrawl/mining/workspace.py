@@ -117,8 +117,8 @@ class Workspace:
     def exported(self, query: str, name: str) -> tuple[Path, int]:
         """Writes the rows of a query into a temporary Parquet file; returns its path and the number of rows."""
         path = self._folder / name
-        place = str(path).replace("'", "''")
-        (rows,) = self.run(f"COPY ({query}) TO '{place}' (FORMAT parquet, COMPRESSION zstd)").fetchone()
+        quoted = str(path).replace("'", "''")
+        (rows,) = self.run(f"COPY ({query}) TO '{quoted}' (FORMAT parquet, COMPRESSION zstd)").fetchone()
         return path, rows
 
     def load_links(self, files: Iterable[Callable[[], LinkFile]], crawl: str | None = None) -> None:
@@ -127,13 +127,13 @@ class Workspace:
         for opener in files:
             file = opener()
             for group in file.groups:
-                found = file.read(group, [*_LINK_COLUMNS, "crawl"])
+                table = file.read(group, [*_LINK_COLUMNS, "crawl"])
                 if crawl is not None:
-                    found = found.filter(arrow.compute.equal(found["crawl"], crawl))
+                    table = table.filter(arrow.compute.equal(table["crawl"], crawl))
                 for name in _TIMES:
-                    times = found[name].cast(arrow.int64())
-                    found = found.set_column(found.schema.get_field_index(name), name, times)
-                self.add("links", found.select(_LINK_COLUMNS))
+                    times = table[name].cast(arrow.int64())
+                    table = table.set_column(table.schema.get_field_index(name), name, times)
+                self.add("links", table.select(_LINK_COLUMNS))
         self.run(_FIRST)
         self.run(_LATEST)
 
@@ -144,8 +144,8 @@ class Workspace:
         kinds = (arrow.string(), arrow.int32(), arrow.string(), arrow.int64(), arrow.float64())
         schema = arrow.schema(list(zip(_PAGE_COLUMNS, kinds, strict=True)))
         for batch in columns.scan(names, crawl):
-            found = (dict(zip(("url", *names), row, strict=True)) for row in batch)
-            rows = [row | {"text_length": text_length(row), "value": target.value(row)} for row in found]
+            dicts = (dict(zip(("url", *names), row, strict=True)) for row in batch)
+            rows = [row | {"text_length": text_length(row), "value": target.value(row)} for row in dicts]
             self.add("pages", arrow.Table.from_pylist(rows, schema))
         if not target.column:
             self._count_new_links()
@@ -153,8 +153,8 @@ class Workspace:
     @property
     def is_empty(self) -> bool:
         """Whether no page and no link was loaded."""
-        found = self.run("SELECT EXISTS (FROM links) OR EXISTS (FROM pages)").fetchone()
-        return not found[0]
+        row = self.run("SELECT EXISTS (FROM links) OR EXISTS (FROM pages)").fetchone()
+        return not row[0]
 
     def _count_new_links(self) -> None:
         """Sets the value of pages that count to the number of URLs that they were the first to link to."""

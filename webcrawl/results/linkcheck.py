@@ -15,7 +15,7 @@ from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.values import printable
 from webcrawl.links.questions import Opener
 from webcrawl.results.current_links import links_now
-from webcrawl.results.references import PageAnchors, place, references
+from webcrawl.results.references import PageAnchors, references, without_directive
 from webcrawl.results.rewriting import loaded
 from webcrawl.stores.locations import Row
 from webcrawl.stores.stored_pages import StoredPages
@@ -77,7 +77,7 @@ def problems(
     check.read_rows(crawl)
     if links:
         check.read_links(links)
-    yield from sorted(check.found(), key=lambda problem: (problem.url, problem.anchor or ""))
+    yield from sorted(check.all_problems(), key=lambda problem: (problem.url, problem.anchor or ""))
 
 
 class _LinkCheck:
@@ -150,8 +150,8 @@ class _LinkCheck:
             if not self._inside(page):
                 continue
             # the target of a redirect is not reported: the redirect is
-            found = ((link.url, link.text) for link in links if link.element != "redirect")
-            for url, text in dict.fromkeys(found):
+            targets = ((link.url, link.text) for link in links if link.element != "redirect")
+            for url, text in dict.fromkeys(targets):
                 problem = known[url]
                 problem.texts = problem.texts or []
                 problem.texts.append({"page": page, "text": text})
@@ -164,7 +164,7 @@ class _LinkCheck:
         if self._most is None or len(problem.referrers) < self._most:
             problem.referrers.append(referrer)
 
-    def found(self) -> Iterator[Problem]:
+    def all_problems(self) -> Iterator[Problem]:
         """All problems, in any order."""
         yield from (problem for problem in self._problems.values() if problem is not None)
         by_url = groupby(sorted(self._fragments.items(), key=lambda item: item[0]), lambda item: item[0][0])
@@ -186,33 +186,33 @@ class _LinkCheck:
         return target, self._targets.anchors(row) if is_page else None
 
 
-def write(found: Iterable[Problem]) -> Iterator[str]:
+def write(problems: Iterable[Problem]) -> Iterator[str]:
     """Problems as JSON lines."""
-    for problem in found:
+    for problem in problems:
         known = {name: value for name, value in asdict(problem).items() if value is not None}
         yield json.dumps(known, ensure_ascii=False)
 
 
-def table(found: Iterable[Problem]) -> str:
+def table(problems: Iterable[Problem]) -> str:
     """A report for people: problems with their referrers, then a count of each kind."""
     lines: list[str] = []
     counts: Counter[str] = Counter()
-    for problem in found:
+    for problem in problems:
         counts[problem.problem] += 1
         if problem.problem == "unchecked":
             continue
-        place = f"#{problem.anchor}" if problem.anchor else ""
+        fragment = f"#{problem.anchor}" if problem.anchor else ""
         why = problem.error or (problem.status if problem.status != 200 else "no such anchor") or ""
         target = f" -> {problem.target}" if problem.target else ""
-        lines.append(f"{problem.problem:9} {problem.url}{place}{target}  ({why})")
+        lines.append(f"{problem.problem:9} {problem.url}{fragment}{target}  ({why})")
         texts = {text["page"]: text["text"] for text in problem.texts or ()}
         for referrer in problem.referrers[:3]:
             words = f"  {json.dumps(texts[referrer], ensure_ascii=False)}" if texts.get(referrer) else ""
             lines.append(f"{'':9}   on {referrer}{words}")
         if problem.links > 3:
             lines.append(f"{'':9}   and on {problem.links - 3:,} more pages")
-    told = ", ".join(f"{number:,} {kind}" for kind, number in sorted(counts.items()))
-    return "\n".join([*map(printable, lines), f"Links: {told or 'all are good'}."])
+    summary = ", ".join(f"{number:,} {kind}" for kind, number in sorted(counts.items()))
+    return "\n".join([*map(printable, lines), f"Links: {summary or 'all are good'}."])
 
 
 def _has_links(row: Row) -> bool:
@@ -221,10 +221,14 @@ def _has_links(row: Row) -> bool:
 
 def _links_of(document: Document) -> dict[tuple[str, str], None]:
     """The links and resources of a page or style sheet: unique URLs with their fragments, in order."""
-    found: dict[tuple[str, str], None] = {}
+    links: dict[tuple[str, str], None] = {}
     if is_html(document.mime_type):
-        found = {(one.url, place(one.fragment)): None for one in references(document) if one.use != "named"}
-    return found | {(url, ""): None for url in loaded(document)}
+        links = {
+            (reference.url, without_directive(reference.fragment)): None
+            for reference in references(document)
+            if reference.use != "named"
+        }
+    return links | {(url, ""): None for url in loaded(document)}
 
 
 class _Targets:

@@ -123,12 +123,12 @@ def _name(text: str) -> str:
     raw = name.encode("utf-8", "replace")
     if len(raw) <= _LONGEST_NAME:
         return raw.decode()
-    suffix = found[0] if (found := _SUFFIX.search(name)) else ""
+    suffix = match[0] if (match := _SUFFIX.search(name)) else ""
     return raw[: _LONGEST_NAME - 26].decode("utf-8", "ignore") + f"~{_hash(text)}{suffix}"
 
 
 def _numbered(path: str, url: str) -> str:
-    suffix = found[0] if (found := _SUFFIX.search(path)) else ""
+    suffix = match[0] if (match := _SUFFIX.search(path)) else ""
     return f"{path.removesuffix(suffix)}~{_hash(url)}{suffix}"
 
 

@@ -120,9 +120,9 @@ def doubt_of(stored: Versions, run: MonitorRun) -> str:
     return "links beyond DEPTH_LIMIT are not followed" if run.cut else ""
 
 
-def write(found: Iterable[PageChange]) -> Iterator[str]:
+def write(changes: Iterable[PageChange]) -> Iterator[str]:
     """Changes as JSON lines."""
-    for change in found:
+    for change in changes:
         known = {name: value for name, value in asdict(change).items() if value is not None}
         yield json.dumps(known, ensure_ascii=False)
 

@@ -69,14 +69,14 @@ def references(document: Document, *, templates: bool = False) -> list[Reference
     With `templates`, those in template elements follow. A browser uses them only when a script inserts them.
     """
     base = page_links(document.elements, document.url).base
-    found = []
+    collected = []
     for part, node in nodes(document, _QUERY, templates=templates):
         for attribute in _ATTRIBUTES[node.tag or ""]:
             reference = _reference(node, attribute, base)
             # a template of a script is not an address yet
             if reference is not None and not (part and "{" in (node.attributes.get(attribute) or "")):
-                found.append(reference)
-    return found
+                collected.append(reference)
+    return collected
 
 
 def nodes(document: Document, query: str, *, templates: bool = False) -> Iterator[tuple[bool, LexborNode]]:
@@ -113,7 +113,7 @@ def _reference(node: LexborNode, attribute: str, base: str) -> Reference | None:
     return Reference(node, attribute, url, quote(fragment, safe=_IN_FRAGMENTS), use)
 
 
-def place(fragment: str) -> str:
+def without_directive(fragment: str) -> str:
     """The fragment without a text directive (":~:text=...")."""
     return fragment.partition(":~:")[0]
 

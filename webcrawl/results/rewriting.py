@@ -35,37 +35,39 @@ _NOT_IN_CSS = str.maketrans({sign: quote(sign) for sign in "()\"' \\"})
 
 def loaded(document: Document, *, templates: bool = False) -> list[str]:
     """The unique URLs of the resources that an HTML page or a style sheet loads; see `references`."""
-    found: dict[str, None] = {}
+    urls: dict[str, None] = {}
 
     def note(url: str) -> str | None:
-        found[url] = None
+        urls[url] = None
         return None
 
     if document.mime_type == "text/css":
         rewritten_style(document.text, document.url, note)
-        return list(found)
+        return list(urls)
     if not is_html(document.mime_type):
         return []
     base = page_links(document.elements, document.url).base
-    for one in references(document, templates=templates):
-        if one.use == "loaded":
-            found[one.url] = None
+    for reference in references(document, templates=templates):
+        if reference.use == "loaded":
+            urls[reference.url] = None
     for node, attribute in _source_sets(document, templates=templates):
         source_set(node.attributes.get(attribute) or "", base, note)
     for _, node in nodes(document, "[style]", templates=templates):
         rewritten_style(node.attributes.get("style") or "", base, note)
     for _, node in nodes(document, "style", templates=templates):
         rewritten_style(node.text(), base, note)
-    return list(found)
+    return list(urls)
 
 
 def rewritten_style(text: str, base: str, address: Callable[[str], str | None]) -> str:
     """A style sheet with its URLs replaced by `address`; None keeps a URL."""
 
     def replaced(match: re.Match[str]) -> str:
-        if (one := match.lastindex) is None or (new := _new(_unescaped(match[one]), base, address)) is None:
+        if (group := match.lastindex) is None or (
+            new := _new(_unescaped(match[group]), base, address)
+        ) is None:
             return match[0]
-        before, after = text[match.start() : match.start(one)], text[match.end(one) : match.end()]
+        before, after = text[match.start() : match.start(group)], text[match.end(group) : match.end()]
         return before + new.translate(_NOT_IN_CSS) + after
 
     return _CSS_ADDRESS.sub(replaced, text)
@@ -80,8 +82,8 @@ def rewritten_sheet(document: Document, address: Callable[[str], str | None]) ->
 def source_set(value: str, base: str, address: Callable[[str], str | None]) -> str:
     """The value of a srcset attribute with its URLs replaced by `address`."""
     candidates, position = [], 0
-    while (found := _FIRST_OF_A_SET.match(value, position)) and (url := found[1]):
-        position, size = found.end(), ""
+    while (match := _FIRST_OF_A_SET.match(value, position)) and (url := match[1]):
+        position, size = match.end(), ""
         if url.endswith(","):
             url = url.rstrip(",")
         else:
@@ -99,11 +101,13 @@ def rewritten_page(document: Document, address: Callable[[str], str | None]) -> 
     def known(url: str) -> str:
         return address(url) or url
 
-    for one in references(document, templates=True):
-        within = one.use == "opened" and one.fragment and one.url == document.url
+    for reference in references(document, templates=True):
+        within = reference.use == "opened" and reference.fragment and reference.url == document.url
         # only the site can answer a form
-        target = "" if within else one.url if one.use == "named" else known(one.url)
-        one.node.attrs[one.attribute] = target + (f"#{one.fragment}" if one.fragment else "")
+        target = "" if within else reference.url if reference.use == "named" else known(reference.url)
+        reference.node.attrs[reference.attribute] = target + (
+            f"#{reference.fragment}" if reference.fragment else ""
+        )
     for node, attribute in _source_sets(document, templates=True):
         node.attrs[attribute] = source_set(node.attributes.get(attribute) or "", base, known)
     for _, node in nodes(document, "[style]", templates=True):

@@ -59,10 +59,10 @@ def _answered(stored: Versions, row: Row, since: datetime) -> datetime:
 
 def _reached(leads: dict[str, set[str]], starts: Iterable[str]) -> set[str]:
     """Returns what can be reached from some pages."""
-    found: set[str] = set()
+    reached: set[str] = set()
     todo = list(starts)
     while todo:
-        new = leads.get(todo.pop(), set()) - found
-        found |= new
+        new = leads.get(todo.pop(), set()) - reached
+        reached |= new
         todo += new
-    return found
+    return reached

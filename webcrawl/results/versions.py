@@ -25,7 +25,9 @@ class Versions(StoredPages):
     def answers(self, url: str, until: datetime) -> list[StoredFetch]:
         """Returns the fetches of a page before `until`, oldest first, without those that failed (`UNREACHABLE`)."""
         fetches = self.metadata.history(url)
-        return [one for one in fetches if one.fetched_at < until and state(one.status) not in UNREACHABLE]
+        return [
+            fetch for fetch in fetches if fetch.fetched_at < until and state(fetch.status) not in UNREACHABLE
+        ]
 
     def last(self, url: str, until: datetime, counts: Callable[[datetime], bool]) -> StoredFetch | None:
         """Returns the version of the latest fetch before `until` whose time `counts` accepts, or None.
@@ -37,7 +39,7 @@ class Versions(StoredPages):
             answers.pop()
         if not answers or answers[-1].status != UNCHANGED:
             return answers[-1] if answers else None
-        confirmed = [one for one in answers if one.status != UNCHANGED]
+        confirmed = [fetch for fetch in answers if fetch.status != UNCHANGED]
         # the history may have dropped the version that the 304 confirms
         return confirmed[-1] if confirmed else answers[-1]._replace(status=200)
 
@@ -46,19 +48,19 @@ class Versions(StoredPages):
 
         `fetch` is a row, or a Fetch as a mapping with its `url`. The document is `refused` if parsing takes too long.
         """
-        place = own_location(fetch)
+        location = own_location(fetch)
         try:
-            return None if place is None else self._document_at(place, fetch["url"])
+            return None if location is None else self._document_at(location, fetch["url"])
         except StoreUnavailable:
             raise
         except StoreError:
             return None
 
-    def _document_at(self, place: WarcLocation, url: str) -> Document | None:
-        body = self.body_at(place)
+    def _document_at(self, location: WarcLocation, url: str) -> Document | None:
+        body = self.body_at(location)
         if body is None:
             return None
-        record = self._bodies.head(place)
+        record = self._bodies.head(location)
         media = sniff(body=body, **about(record))
         # the record of a rendered page may name the charset that the page had before rendering
         return self._read(body, media.mime_type, media.charset if record.http_head else None, url)

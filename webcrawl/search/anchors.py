@@ -41,8 +41,10 @@ class LinkTexts:
                 field = arrow.compute.field
                 table = table.cast(arrow.schema([(name, arrow.string()) for name in _COLUMNS]))
                 table = table.filter(field("text").is_valid() & (field("from_url") != field("to_url")))
-                found = table.group_by(["to_url", "text"]).aggregate([("from_url", "count_distinct")])
-                for to_url, text, pages in zip(*(found[name].to_pylist() for name in _ORDER), strict=True):
+                pages_by_text = table.group_by(["to_url", "text"]).aggregate([("from_url", "count_distinct")])
+                for to_url, text, pages in zip(
+                    *(pages_by_text[name].to_pylist() for name in _ORDER), strict=True
+                ):
                     texts = counts[to_url]
                     texts[text] = texts.get(text, 0) + pages
         return {

@@ -65,18 +65,18 @@ def copies_of(
     if not original.words:
         raise ConfigurationError("the text has no words")
     own = simhash64(text)
-    found: dict[str, Copy] = {}
+    copies: dict[str, Copy] = {}
     with damages(search.folder):
-        for place in _candidates(search, original, language, own, bits):
-            entry, other = search.page(place)
-            if entry.url == leave_out or entry.url in found:
+        for address in _candidates(search, original, language, own, bits):
+            entry, other = search.page(address)
+            if entry.url == leave_out or entry.url in copies:
                 continue
             overlap = original.overlap(other)
             if overlap.share >= least:
                 apart = None if own is None or entry.simhash is None else distance(own, entry.simhash)
                 more = abs(overlap.words - len(original.words))
-                found[entry.url] = Copy(entry, overlap.share, overlap.passages, apart, more)
-    return sorted(found.values(), key=Copy.order)
+                copies[entry.url] = Copy(entry, overlap.share, overlap.passages, apart, more)
+    return sorted(copies.values(), key=Copy.order)
 
 
 def unstored(metadata: Metadata, text: str, *, bits: int) -> list[tuple[str, int]]:
@@ -89,7 +89,7 @@ def unstored(metadata: Metadata, text: str, *, bits: int) -> list[tuple[str, int
         return []
     rows = metadata.scan(where=[pages.c.simhash.is_not(None), pages.c.warc_file.is_(None)])
     near = [(row["url"], apart) for row in rows if (apart := distance(own, row["simhash"])) <= bits]
-    return sorted(near, key=lambda one: (one[1], one[0]))
+    return sorted(near, key=lambda pair: (pair[1], pair[0]))
 
 
 def _candidates(
@@ -99,36 +99,36 @@ def _candidates(
     query = tantivy().Query
     if simhash is not None:
         keys, hashes = fast_values(search.searcher, "simhash")
-        apart = _ones(hashes ^ np.uint64(simhash))
+        apart = _set_bits(hashes ^ np.uint64(simhash))
         near = np.flatnonzero(apart <= bits)
         if len(near):
             # all would take memory without bound
             nearest = near[np.argsort(apart[near], kind="stable")][:CANDIDATES]
             some = query.term_set_query(schema(), "key", [int(key) for key in keys[nearest]])
-            yield from (place for _, place in search.searcher.search(some, CANDIDATES, count=False).hits)
+            yield from (address for _, address in search.searcher.search(some, CANDIDATES, count=False).hits)
     phrases = [
         query.const_score_query(query.phrase_query(schema(), "text", list(words)), 1.0)
         for words in _phrases(search, original, language)
     ]
     if phrases:
         with_some = query.boolean_query([(tantivy().Occur.Should, phrase) for phrase in phrases])
-        yield from (place for _, place in search.searcher.search(with_some, CANDIDATES, count=False).hits)
+        yield from (address for _, address in search.searcher.search(with_some, CANDIDATES, count=False).hits)
 
 
-def _ones(numbers: Any) -> Any:
+def _set_bits(numbers: Any) -> Any:
     """Returns the number of ones in each 64-bit number."""
     return np.unpackbits(numbers.view(np.uint8).reshape(-1, 8), axis=1).sum(axis=1)
 
 
 def _phrases(search: Search, original: Original, language: str | None) -> set[tuple[str, ...]]:
     """Returns the rarest phrases of the text, as the words of its language and as those of unknown ones."""
-    found: set[tuple[str, ...]] = set()
-    languages = {stemmer(one): one for one in (language or "", "")}
+    phrases: set[tuple[str, ...]] = set()
+    languages = {stemmer(spelling): spelling for spelling in (language or "", "")}
     text = searchable(original.text)
-    for one in languages.values():
-        terms = analyzer(one, text).analyze(text)
-        found |= _rarest(search, terms)
-    return found
+    for spelling in languages.values():
+        terms = analyzer(spelling, text).analyze(text)
+        phrases |= _rarest(search, terms)
+    return phrases
 
 
 def _rarest(search: Search, terms: Sequence[str]) -> set[tuple[str, ...]]:
@@ -140,13 +140,13 @@ def _rarest(search: Search, terms: Sequence[str]) -> set[tuple[str, ...]]:
     size = min(PHRASE, len(terms))
     starts = range(len(terms) - size + 1)
     step = max(1, -(-len(starts) // PHRASES))
-    found: set[tuple[str, ...]] = set()
+    rarest: set[tuple[str, ...]] = set()
     for first in starts[::step]:
         runs = [tuple(terms[start : start + size]) for start in starts[first : first + step]]
-        there = [run for run in runs if all(number[term] for term in run)]
-        if there:
-            found.add(min(there, key=lambda run: min(number[term] for term in run)))
-    return {run for run in found if len(run) > 1}
+        present = [run for run in runs if all(number[term] for term in run)]
+        if present:
+            rarest.add(min(present, key=lambda run: min(number[term] for term in run)))
+    return {run for run in rarest if len(run) > 1}
 
 
 SHINGLE = 6
@@ -187,7 +187,7 @@ class Overlap(NamedTuple):
 
 def words_of(text: str) -> list[Word]:
     """Returns the words of a text, in order."""
-    return [Word(found[0].lower(), *found.span()) for found in _WORD.finditer(text)]
+    return [Word(match[0].lower(), *match.span()) for match in _WORD.finditer(text)]
 
 
 class Original:
@@ -200,33 +200,33 @@ class Original:
         self.text = text
         self.words = words_of(text)
         self._size = min(SHINGLE, max(1, len(self.words)))
-        self._places: dict[int, list[int]] = {}
-        for place, shingle in enumerate(_shingles([word.text for word in self.words], self._size)):
-            self._places.setdefault(shingle, []).append(place)
+        self._positions: dict[int, list[int]] = {}
+        for position, shingle in enumerate(_shingles([word.text for word in self.words], self._size)):
+            self._positions.setdefault(shingle, []).append(position)
 
     def overlap(self, other: str) -> Overlap:
         """Returns how much of this text the other one has."""
         covered = bytearray(len(self.words))
         theirs = [word.text for word in words_of(other)]
-        found = self._places.keys() & _shingles(theirs, self._size)
-        for shingle in found:
-            for place in self._places[shingle]:
-                covered[place : place + self._size] = b"\1" * self._size
+        shared = self._positions.keys() & _shingles(theirs, self._size)
+        for shingle in shared:
+            for position in self._positions[shingle]:
+                covered[position : position + self._size] = b"\1" * self._size
         passages = [
             Passage(end - start, self.text[self.words[start].start : self.words[end - 1].end])
             for start, end in _runs(covered)
         ]
-        passages.sort(key=lambda one: -one.words)
+        passages.sort(key=lambda passage: -passage.words)
         return Overlap(sum(covered) / max(1, len(covered)), passages, len(theirs))
 
 
 def _shingles(words: list[str], size: int) -> Iterator[int]:
     """Yields a hash of each run of `size` words."""
-    for place in range(len(words) - size + 1):
-        yield hash(tuple(words[place : place + size]))
+    for position in range(len(words) - size + 1):
+        yield hash(tuple(words[position : position + size]))
 
 
 def _runs(covered: bytearray) -> Iterator[tuple[int, int]]:
     """Yields the first place of each run of ones, and the place behind it."""
-    for found in re.finditer(b"\1+", covered):
-        yield found.span()
+    for match in re.finditer(b"\1+", covered):
+        yield match.span()

@@ -98,8 +98,8 @@ def entry_of(row: Row, anchors: Sequence[str]) -> IndexedPage:
 
 
 def _length(details: object) -> int | None:
-    found = details.get("text_length") if isinstance(details, Mapping) else None
-    return found if isinstance(found, int) else None
+    length = details.get("text_length") if isinstance(details, Mapping) else None
+    return length if isinstance(length, int) else None
 
 
 def unpacked(data: bytes) -> tuple[IndexedPage, str]:
@@ -118,28 +118,28 @@ def entry_from(data: bytes) -> IndexedPage:
 
 def document(entry: IndexedPage, text: str) -> Any:
     """Returns the document of a page."""
-    made, text = tantivy().Document(), composed(clean(text))
+    stored, text = tantivy().Document(), composed(clean(text))
     for field, texts in (
         ("text", _texts(entry, text)),
         ("title", [entry.title]),
         ("anchors", entry.anchors),
     ):
-        for one in filter(None, texts):
-            words = searchable(composed(one))
-            made.add_pre_tokenized_text(field, analyzer(entry.language, words).pre_tokenize(words))
+        for searched in filter(None, texts):
+            words = searchable(composed(searched))
+            stored.add_pre_tokenized_text(field, analyzer(entry.language, words).pre_tokenize(words))
     for field, names in _names(entry).items():
         for name in names:
-            made.add_text(field, name)
-    made.add_unsigned("key", entry.key)
-    made.add_unsigned("first", key_of(entry.first))
-    made.add_unsigned("state", xxh3_64_intdigest(entry.packed()))
+            stored.add_text(field, name)
+    stored.add_unsigned("key", entry.key)
+    stored.add_unsigned("first", key_of(entry.first))
+    stored.add_unsigned("state", xxh3_64_intdigest(entry.packed()))
     if entry.simhash is not None:
-        made.add_unsigned("simhash", entry.simhash)
-    made.add_float("weight", weight(entry.importance))
-    made.add_date("fetched", storable(datetime.fromisoformat(entry.fetched_at)))
+        stored.add_unsigned("simhash", entry.simhash)
+    stored.add_float("weight", weight(entry.importance))
+    stored.add_date("fetched", storable(datetime.fromisoformat(entry.fetched_at)))
     data = msgpack.packb((astuple(entry), text), unicode_errors="replace")
-    made.add_bytes("page", data)
-    return made
+    stored.add_bytes("page", data)
+    return stored
 
 
 def weight(importance: float | None) -> float:
@@ -190,5 +190,5 @@ def hosts_of(url: str) -> list[str]:
     """Returns the names under which a host is found: with port, its name, and the domains above it."""
     full, name = authority(url), hostname(url)
     labels = [] if is_address(name) else name.split(".")
-    above = [".".join(labels[place:]) for place in range(1, len(labels))]
+    above = [".".join(labels[level:]) for level in range(1, len(labels))]
     return list(dict.fromkeys([full, name, *above]))

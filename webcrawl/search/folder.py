@@ -82,7 +82,7 @@ def damages(folder: Path) -> Iterator[None]:
         # tantivy appends an optional explanation as Rust writes it: None, or Some("...")
         reason = brief(_OPTION.sub("", str(error)))
         if "Lockfile" in reason and "IoError" in reason:
-            why = found[1] if (found := _OF_SYSTEM.search(reason)) else reason
+            why = match[1] if (match := _OF_SYSTEM.search(reason)) else reason
             raise StoreError(
                 f"cannot search in {folder}: tantivy cannot open its lock file in {folder / _PAGES} ({why}). Give "
                 "yourself the right to write there, or copy the index"

@@ -100,9 +100,9 @@ class Indexer:
         with closing(IndexPlan(self._folder)) as plan:
             self._make(plan)
             self._remove(self._known.gone())
-            for found in self._found(plan, texts):
-                self._put(found)
-                plan.done([entry for entry, _ in found])
+            for batch in self._with_texts(plan, texts):
+                self._put(batch)
+                plan.done([entry for entry, _ in batch])
                 if self.is_stopped:
                     break
         self.figures.problems = texts.problems
@@ -112,7 +112,7 @@ class Indexer:
             self._index.reload()
             self.figures.pages = self._index.searcher().num_docs
 
-    def _found(self, plan: IndexPlan, texts: TextFiles) -> Iterator[list[tuple[IndexedPage, str]]]:
+    def _with_texts(self, plan: IndexPlan, texts: TextFiles) -> Iterator[list[tuple[IndexedPage, str]]]:
         """Yields planned pages with their texts, some at a time."""
         while entries := plan.first(without_text=True):
             yield list(zip(entries, self._media(entries), strict=True))
@@ -152,9 +152,9 @@ class Indexer:
         """Returns the row of the first page for an exact copy, or else the row itself."""
         first = row["duplicate_of"]
         if row["duplicate_kind"] == "exact" and first not in (None, row["url"]):
-            found = self._metadata.get(first)
-            if found is not None and found["digest"] == row["digest"]:
-                return found
+            original = self._metadata.get(first)
+            if original is not None and original["digest"] == row["digest"]:
+                return original
         return row
 
     def _read(self, entries: Sequence[IndexedPage]) -> list[tuple[IndexedPage, str]]:
@@ -162,19 +162,19 @@ class Indexer:
         by_url = {entry.url: entry for entry in entries}
         rows = self._metadata.get_many(list(by_url))
         ordered = sorted(rows.values(), key=lambda row: (row["warc_file"] or "", row["warc_offset"] or 0))
-        found = {row["url"]: row["text"] or "" for row in self._archived(ordered)}
-        return [(entry, found.get(url, "")) for url, entry in by_url.items()]
+        texts = {row["url"]: row["text"] or "" for row in self._archived(ordered)}
+        return [(entry, texts.get(url, "")) for url, entry in by_url.items()]
 
-    def _put(self, found: Sequence[tuple[IndexedPage, str]]) -> None:
+    def _put(self, batch: Sequence[tuple[IndexedPage, str]]) -> None:
         """Adds documents, in the place of those that the index has."""
         with damages(self._folder):
-            old = [entry.key for entry, _ in found if entry.key in self._to_replace]
+            old = [entry.key for entry, _ in batch if entry.key in self._to_replace]
             self._delete(old)
-            for entry, text in found:
+            for entry, text in batch:
                 self._writer.add_document(document(entry, text))
                 self._waiting += len(text)
             self.figures.changed += len(old)
-            self.figures.added += len(found) - len(old)
+            self.figures.added += len(batch) - len(old)
             is_time = time.monotonic() - self._committed >= self._commit_seconds
             if is_time or self._waiting >= COMMIT_CHARACTERS:
                 self._writer.commit()
@@ -207,9 +207,9 @@ def _batches(texts: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]
     """Yields texts, up to 100 or two million characters at a time."""
     batch: list[tuple[int, str]] = []
     size = 0
-    for one in texts:
-        batch.append(one)
-        size += len(one[1])
+    for pair in texts:
+        batch.append(pair)
+        size += len(pair[1])
         if len(batch) == 100 or size > 2_000_000:
             yield batch
             batch, size = [], 0
@@ -250,7 +250,8 @@ class IndexPlan:
 
     def add(self, pages: Sequence[Planned]) -> None:
         rows = [
-            (_signed(one.entry.key), _signed(one.text), one.entry.url, one.entry.packed()) for one in pages
+            (_signed(page.entry.key), _signed(page.text), page.entry.url, page.entry.packed())
+            for page in pages
         ]
         try:
             self._database.execute("BEGIN")
@@ -261,14 +262,14 @@ class IndexPlan:
 
     def waiting(self, texts: Sequence[int]) -> dict[int, list[IndexedPage]]:
         """Returns the pages that wait for some texts, by `text_key`."""
-        found: dict[int, list[IndexedPage]] = {}
+        entries_by_text: dict[int, list[IndexedPage]] = {}
         for start in range(0, len(texts), _AT_ONCE):
-            some = [_signed(one) for one in texts[start : start + _AT_ONCE]]
+            some = [_signed(text) for text in texts[start : start + _AT_ONCE]]
             marks = ", ".join("?" * len(some))
             query = f"SELECT text, entry FROM plan WHERE text IN ({marks})"
             for text, entry in self._database.execute(query, some):
-                found.setdefault(text % (2 * _HALF), []).append(entry_from(entry))
-        return found
+                entries_by_text.setdefault(text % (2 * _HALF), []).append(entry_from(entry))
+        return entries_by_text
 
     def done(self, entries: Sequence[IndexedPage]) -> None:
         """Forgets pages, which are indexed."""
@@ -278,8 +279,8 @@ class IndexPlan:
     def first(self, *, without_text: bool = False) -> list[IndexedPage]:
         """Returns some of the pages that wait; `without_text`: of those that have none."""
         condition = "WHERE text IS NULL" if without_text else ""
-        found = self._database.execute(f"SELECT entry FROM plan {condition} LIMIT {_AT_ONCE}")
-        return [entry_from(row[0]) for row in found]
+        rows = self._database.execute(f"SELECT entry FROM plan {condition} LIMIT {_AT_ONCE}")
+        return [entry_from(row[0]) for row in rows]
 
 
 def _signed(number: int | None) -> int | None:

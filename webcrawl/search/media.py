@@ -38,7 +38,7 @@ class MediaTexts:
             if row["referrer"]:
                 by_page[row["referrer"]].append(url)
         pages = self._metadata.get_many(list(by_page))
-        found: dict[str, list[str]] = {}
+        lines: dict[str, list[str]] = {}
         for page, urls in by_page.items():
             shown_on = pages.get(page)
             if shown_on is None or not is_html(shown_on["mime_type"] or ""):
@@ -46,8 +46,8 @@ class MediaTexts:
             texts = self._texts_on(shown_on, urls)
             for url in urls:
                 title = shown_on["title"] or ""
-                found[url] = list(dict.fromkeys(filter(None, [*texts[url], title])))
-        return ["\n".join(found.get(entry.url, ())) for entry in entries]
+                lines[url] = list(dict.fromkeys(filter(None, [*texts[url], title])))
+        return ["\n".join(lines.get(entry.url, ())) for entry in entries]
 
     def _texts_on(self, row: Row, urls: Sequence[str]) -> dict[str, list[str]]:
         """Returns what a page says of some media."""
@@ -55,7 +55,7 @@ class MediaTexts:
         document = self._document(row)
         if document is None:
             return texts
-        base = next((one.attributes.get("href") for one in document.html.css("base[href]")), None)
+        base = next((node.attributes.get("href") for node in document.html.css("base[href]")), None)
         own = row["final_url"]
         for node in document.html.css(_SHOWN):
             url = _address(node, _address_of(base or "", own) or own)
@@ -66,12 +66,12 @@ class MediaTexts:
     def _document(self, row: Row) -> Document | None:
         """Returns the archived page, parsed; None if it is not archived or damaged."""
         try:
-            place = location_of(row, self._metadata.get)
-            if place is not None:
-                place = location_with_body(place, self._bodies.head, self._metadata.history)
-            if place is None:
+            location = location_of(row, self._metadata.get)
+            if location is not None:
+                location = location_with_body(location, self._bodies.head, self._metadata.history)
+            if location is None:
                 return None
-            body = self._bodies.read(place)[1]
+            body = self._bodies.read(location)[1]
         except StoreUnavailable:
             raise
         except StoreError:

@@ -58,13 +58,13 @@ def query_of(
         alike[stemmer(language)].append(language)
     parsed: dict[str, tuple[Any, list[str]]] = {}
     for some in alike.values():
-        found = _parsed(index, words, some[0], any_word=any_word)
-        parsed.setdefault(repr(found), (found, []))[1].extend(some)
-    parts = [found for found, _ in parsed.values()]
+        parsed_query = _parsed(index, words, some[0], any_word=any_word)
+        parsed.setdefault(repr(parsed_query), (parsed_query, []))[1].extend(some)
+    parts = [parsed_query for parsed_query, _ in parsed.values()]
     if len(parts) > 1:
         parts = [
-            query.boolean_query([(occur.Must, found), (occur.Must, _one_of("language", some))])
-            for found, some in parsed.values()
+            query.boolean_query([(occur.Must, parsed_query), (occur.Must, _any_of("language", some))])
+            for parsed_query, some in parsed.values()
         ]
     wanted = parts[0] if len(parts) == 1 else query.disjunction_max_query(parts)
     return query.boolean_query(
@@ -88,16 +88,16 @@ def check(words: str) -> None:
 def conditions(filters: Filters) -> list[Any]:
     """Returns the filters as queries that do not change scores."""
     library = tantivy()
-    made = [_one_of("kind", filters.kinds)]
+    made = [_any_of("kind", filters.kinds)]
     if filters.host:
         host = filters.host.lower()
-        made.append(_one_of("host", [authority(host) if "://" in host else host]))
+        made.append(_any_of("host", [authority(host) if "://" in host else host]))
     if filters.languages:
-        made.append(_one_of("language", filters.languages))
+        made.append(_any_of("language", filters.languages))
     if filters.types:
-        made.append(_one_of("type", [kind.lower() for kind in filters.types]))
+        made.append(_any_of("type", [kind.lower() for kind in filters.types]))
     if filters.crawl:
-        made.append(_one_of("crawl", [filters.crawl]))
+        made.append(_any_of("crawl", [filters.crawl]))
     if filters.since or filters.until:
         made.append(
             library.Query.range_query(
@@ -108,23 +108,23 @@ def conditions(filters: Filters) -> list[Any]:
                 filters.until and storable(filters.until),
             )
         )
-    return [library.Query.const_score_query(one, 0.0) for one in made]
+    return [library.Query.const_score_query(condition, 0.0) for condition in made]
 
 
-def _one_of(field: str, values: Sequence[str]) -> Any:
+def _any_of(field: str, values: Sequence[str]) -> Any:
     library = tantivy()
     if len(values) == 1:
-        found = library.Query.term_query(schema(), field, values[0])
+        query = library.Query.term_query(schema(), field, values[0])
     else:
-        found = library.Query.term_set_query(schema(), field, list(values))
-    return library.Query.const_score_query(found, 0.0)
+        query = library.Query.term_set_query(schema(), field, list(values))
+    return library.Query.const_score_query(query, 0.0)
 
 
 def _parsed(index: Any, words: str, language: str, *, any_word: bool) -> Any:
     """Parses the words as those of a language; raises ConfigurationError."""
     use_words_of(index, language, words)
     # tantivy finds nothing for "a AND NOT b", and the right pages for "a AND -b"
-    written = searchable(_NOT.sub(lambda found: found[1] or "-", composed(words)))
+    written = searchable(_NOT.sub(lambda match: match[1] or "-", composed(words)))
     try:
         return index.parse_query(
             written, list(TEXTS), field_boosts=BOOSTS, conjunction_by_default=not any_word
@@ -135,8 +135,8 @@ def _parsed(index: Any, words: str, language: str, *, any_word: bool) -> Any:
 
 def explained(words: str, error: str) -> str:
     """Returns what is wrong with a query, in words."""
-    if found := _FIELD.search(error):
-        return f"{found[1]!r} before a colon is not a field; the fields are {', '.join((*TEXTS, *NAMES))}. {_SIGNS}"
+    if match := _FIELD.search(error):
+        return f"{match[1]!r} before a colon is not a field; the fields are {', '.join((*TEXTS, *NAMES))}. {_SIGNS}"
     if "not a fast field" in error:
         return "a field cannot be searched for any value (`field:*`): name one"
     if "Only excluding" in error:

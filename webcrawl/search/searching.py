@@ -40,9 +40,9 @@ class Hit:
     copies: list[str] = field(default_factory=list)
 
 
-class _Found(NamedTuple):
+class _Candidate(NamedTuple):
     score: float
-    place: Any
+    address: Any
     is_first: bool
 
 
@@ -63,8 +63,8 @@ class Search:
         self.index = open_to_read(folder)
         with damages(folder):
             self.searcher = self.index.searcher()
-            found = self.searcher.terms_with_prefix("language", "")
-        self.languages = [language for language, _ in found]
+            terms = self.searcher.terms_with_prefix("language", "")
+        self.languages = [language for language, _ in terms]
         """Those of the pages; "" for pages without one."""
 
     def find(self, words: str, filters: Filters = ANYTHING, limit: int = 10) -> Results:
@@ -89,31 +89,32 @@ class Search:
 
     def _best(self, query: Any, limit: int) -> tuple[list[Hit], int]:
         """Returns the best pages and the number of all, reading more results as long as they are copies."""
-        chosen: dict[int, list[_Found]] = {}
+        chosen: dict[int, list[_Candidate]] = {}
         total, offset, wanted = 0, 0, limit * 2
         while True:
-            found = self.searcher.search(query, wanted, offset=offset, weight_by_field="weight")
-            total = total or found.count
-            places = [place for _, place in found.hits]
-            firsts = self.searcher.fast_field_values("first", places)
-            keys = self.searcher.fast_field_values("key", places)
-            for (score, place), first, key in zip(found.hits, firsts, keys, strict=True):
+            results = self.searcher.search(query, wanted, offset=offset, weight_by_field="weight")
+            total = total or results.count
+            addresses = [address for _, address in results.hits]
+            firsts = self.searcher.fast_field_values("first", addresses)
+            keys = self.searcher.fast_field_values("key", addresses)
+            for (score, address), first, key in zip(results.hits, firsts, keys, strict=True):
                 if first in chosen or len(chosen) < limit:
-                    chosen.setdefault(first, []).append(_Found(score, place, is_first=key == first))
-            offset += len(places)
-            if len(chosen) >= limit or len(places) < wanted or offset >= _MOST_READ:
+                    chosen.setdefault(first, []).append(_Candidate(score, address, is_first=key == first))
+            offset += len(addresses)
+            if len(chosen) >= limit or len(addresses) < wanted or offset >= _MOST_READ:
                 break
             wanted *= 2
         snippets = Snippets(self.index, self.searcher, query)
         return [self._hit(same, snippets) for same in chosen.values()], total
 
-    def _hit(self, same: Sequence[_Found], snippets: Snippets) -> Hit:
+    def _hit(self, same: Sequence[_Candidate], snippets: Snippets) -> Hit:
         """Returns the page of which the others are copies, or else the best, with the best score."""
-        shown = next((one for one in same if one.is_first), same[0])
-        entry, text = self.page(shown.place)
+        shown = next((candidate for candidate in same if candidate.is_first), same[0])
+        entry, text = self.page(shown.address)
         snippet, marks = snippets.of(entry, text)
-        others = [one for one in same if one is not shown][:MOST_COPIES]
-        return Hit(entry, same[0].score, snippet, marks, [self.page(one.place)[0].url for one in others])
+        others = [candidate for candidate in same if candidate is not shown][:MOST_COPIES]
+        copies = [self.page(candidate.address)[0].url for candidate in others]
+        return Hit(entry, same[0].score, snippet, marks, copies)
 
     def text_of(self, url: str) -> str | None:
         """Returns the text of a page, or None if the index does not have it; images, audio and video have none."""
@@ -125,9 +126,9 @@ class Search:
             entry, text = self.page(hits[0][1])
             return text if entry.kind == PAGE else ""
 
-    def page(self, place: Any) -> tuple[IndexedPage, str]:
+    def page(self, address: Any) -> tuple[IndexedPage, str]:
         """Returns what the index has of a page: its entry and its text."""
-        data = self.searcher.doc(place).get_first("page")
+        data = self.searcher.doc(address).get_first("page")
         if data is None:
             raise StoreError(f"the index in {self.folder} is damaged: make it anew by `scrapy index --again`")
         return unpacked(bytes(data))
@@ -161,16 +162,18 @@ class Snippets:
         for start in range(0, min(len(text), _PART * _MOST_PARTS), _PART):
             document, searched = tantivy().Document(), searchable(text[start : start + _PART])
             document.add_text("text", searched)
-            found = generator.snippet_from_doc(document)
-            if marks := [(one.start, one.end) for one in found.highlighted()]:
-                return _line(found.fragment(), marks, _as_written(found.fragment(), searched, text, start))
+            snippet = generator.snippet_from_doc(document)
+            if marks := [(span.start, span.end) for span in snippet.highlighted()]:
+                return _line(
+                    snippet.fragment(), marks, _as_written(snippet.fragment(), searched, text, start)
+                )
         return " ".join(text[:SNIPPET].split()), []
 
 
 def _as_written(fragment: str, searched: str, text: str, start: int) -> str:
     """Returns a fragment of what was searched as it is in the text, a part of which begins at `start`."""
-    place = start + searched.find(fragment)
-    return text[place : place + len(fragment)]
+    offset = start + searched.find(fragment)
+    return text[offset : offset + len(fragment)]
 
 
 def _line(fragment: str, marks: Sequence[tuple[int, int]], written: str) -> tuple[str, list[tuple[int, int]]]:
@@ -181,7 +184,7 @@ def _line(fragment: str, marks: Sequence[tuple[int, int]], written: str) -> tupl
     raw = fragment.encode()
     joined: list[tuple[int, int]] = []
     for mark in sorted({*marks}):
-        start, end = (len(raw[:place].decode("utf-8", "ignore")) for place in mark)
+        start, end = (len(raw[:offset].decode("utf-8", "ignore")) for offset in mark)
         if joined and start <= joined[-1][1]:
             joined[-1] = joined[-1][0], max(end, joined[-1][1])
         else:

@@ -27,11 +27,11 @@ class KnownPages:
 
     def see(self, key: int, state: int) -> tuple[bool, bool]:
         """Notes that a page exists; returns whether the index has it, and whether in this state."""
-        place = int(np.searchsorted(self._keys, np.uint64(key)))
-        if place == len(self._keys) or int(self._keys[place]) != key:
+        index = int(np.searchsorted(self._keys, np.uint64(key)))
+        if index == len(self._keys) or int(self._keys[index]) != key:
             return False, False
-        self._seen[place] = True
-        return True, int(self._states[place]) == state
+        self._seen[index] = True
+        return True, int(self._states[index]) == state
 
     def gone(self) -> list[int]:
         """Returns the keys that were not seen."""
@@ -47,11 +47,11 @@ def fast_values(searcher: Any, field: str) -> tuple[Numbers, Numbers]:
     for part in range(parts):
         bounds = part * _ALL // parts, (part + 1) * _ALL // parts - 1
         query = library.Query.range_query(schema(), "key", library.FieldType.Unsigned, *bounds)
-        found = searcher.search(query, max(1, searcher.num_docs), count=False).hits
-        places = [place for _, place in found]
+        hits = searcher.search(query, max(1, searcher.num_docs), count=False).hits
+        addresses = [address for _, address in hits]
         for key, value in zip(
-            searcher.fast_field_values("key", places),
-            searcher.fast_field_values(field, places),
+            searcher.fast_field_values("key", addresses),
+            searcher.fast_field_values(field, addresses),
             strict=True,
         ):
             if value is not None:

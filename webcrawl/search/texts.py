@@ -51,9 +51,11 @@ class TextFiles:
             for path in sorted(folder.glob(f"[!_.]*{suffix}"), reverse=True) if folder.is_dir() else ():
                 yield str(path), path
             return
-        for name in sorted((one.name for one in store.objects() if one.name.endswith(suffix)), reverse=True):
-            with tempfile.TemporaryDirectory(prefix="webcrawl-") as place:
-                yield store.uri(name), store.fetch(name, Path(place))
+        for name in sorted(
+            (stored.name for stored in store.objects() if stored.name.endswith(suffix)), reverse=True
+        ):
+            with tempfile.TemporaryDirectory(prefix="webcrawl-") as copies:
+                yield store.uri(name), store.fetch(name, Path(copies))
 
 
 def _table(path: Path, wanted: Wanted) -> Texts:

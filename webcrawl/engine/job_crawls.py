@@ -10,5 +10,5 @@ _OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")
 
 def job_of(crawl: str) -> str:
     """Returns the job of whose iterations this crawl is one; "" if it is none."""
-    found = _OF_A_JOB.fullmatch(crawl)
-    return found[1] if found else ""
+    match = _OF_A_JOB.fullmatch(crawl)
+    return match[1] if match else ""

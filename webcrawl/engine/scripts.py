@@ -82,7 +82,7 @@ def script_call(
 
 
 @dataclass(frozen=True)
-class Group:
+class ArgumentGroup:
     """Arguments that repeat: rows with columns ("each"), or values without ("list")."""
 
     name: str
@@ -130,7 +130,7 @@ class Header:
     """One name that ends in "..." stands for any number of keys."""
     fields: tuple[str, ...]
     """The arguments in front of the groups; a "#" marks a number."""
-    groups: tuple[Group, ...]
+    groups: tuple[ArgumentGroup, ...]
     """The first of two is preceded by the number of its rows."""
     reply: tuple[str, ...]
     is_list: bool
@@ -153,7 +153,9 @@ class Header:
         if reply is None or not sections.keys() >= {"KEYS", "ARGV"}:
             raise ValueError(f"the header of {script}.lua must name KEYS, ARGV and reply")
         keys, arguments = tuple(sections.pop("KEYS")), tuple(sections.pop("ARGV"))
-        groups = tuple(Group(name.partition(" ")[2], tuple(columns)) for name, columns in sections.items())
+        groups = tuple(
+            ArgumentGroup(name.partition(" ")[2], tuple(columns)) for name, columns in sections.items()
+        )
         return cls(script, keys, arguments, groups, tuple(reply), is_list)
 
     @cached_property

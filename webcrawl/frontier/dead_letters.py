@@ -55,21 +55,21 @@ class CrawlDeadLetters:
 
     async def by_reason(self, host: str | None = None, reason: str = "", most: int = _MOST_READ) -> Reasons:
         """Returns the reasons of those among the first `most` dead letters, with samples."""
-        found: dict[str, Reason] = {}
+        reasons: dict[str, Reason] = {}
         read = 0
-        async for letters in self._looked_at(host, reason):
+        async for letters in self._by_url(host, reason):
             if read >= most:
-                return Reasons(_commonest_first(found), read, complete=False)
+                return Reasons(_commonest_first(reasons), read, complete=False)
             read += 1
             for letter in letters:
                 kind = kind_of(letter.reason)
-                one = found.setdefault(kind, Reason(kind))
-                one.letters += 1
-                if len(one.samples) < _MOST_SAMPLES:
-                    one.samples.append(letter)
-        return Reasons(_commonest_first(found), read, complete=True)
+                counted = reasons.setdefault(kind, Reason(kind))
+                counted.letters += 1
+                if len(counted.samples) < _MOST_SAMPLES:
+                    counted.samples.append(letter)
+        return Reasons(_commonest_first(reasons), read, complete=True)
 
-    async def _looked_at(self, host: str | None, reason: str) -> AsyncIterator[list[DeadLetter]]:
+    async def _by_url(self, host: str | None, reason: str) -> AsyncIterator[list[DeadLetter]]:
         """Yields the wanted letters of each URL with dead letters; none for another host."""
         keys = self.operations.keys
         for shard in range(keys.shards) if host is None else [keys.shard(host)]:
@@ -109,5 +109,5 @@ def kind_of(reason: str) -> str:
     return _ADDRESS.sub(_ELLIPSIS, reason)
 
 
-def _commonest_first(found: dict[str, Reason]) -> list[Reason]:
-    return sorted(found.values(), key=lambda one: (-one.letters, one.kind))
+def _commonest_first(reasons: dict[str, Reason]) -> list[Reason]:
+    return sorted(reasons.values(), key=lambda reason: (-reason.letters, reason.kind))

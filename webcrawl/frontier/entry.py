@@ -175,8 +175,8 @@ def decode_urls(host: str, flat: Sequence[Any], worths: Sequence[int] = ()) -> l
     """Decodes the URLs of a script's reply: index, entry, index, entry ...; and what they are worth, if it is known."""
     known = worths or itertools.repeat(None)
     return [
-        LeasedURL.decode(*one)
-        for one in zip(flat[::2], itertools.repeat(host), flat[1::2], known, strict=False)
+        LeasedURL.decode(*row)
+        for row in zip(flat[::2], itertools.repeat(host), flat[1::2], known, strict=False)
     ]
 
 

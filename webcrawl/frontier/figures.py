@@ -177,17 +177,17 @@ def _named(totals: dict[str, int], prefix: str) -> dict[str, int]:
 
 
 def _failed_start_urls(totals: dict[str, int]) -> dict[str, str]:
-    found = sorted(name.removeprefix(FAILED_START) for name in totals if name.startswith(FAILED_START))
-    return {url: reason for url, _, reason in (one.partition(" ") for one in found)}
+    starts = sorted(name.removeprefix(FAILED_START) for name in totals if name.startswith(FAILED_START))
+    return {url: reason for url, _, reason in (start.partition(" ") for start in starts)}
 
 
 def _types(totals: dict[str, int]) -> dict[str, dict[str, int]]:
-    found = _named(totals, "type_pages.")
+    types = _named(totals, "type_pages.")
     return {
         mime_type: {
             "pages": pages,
             "bytes": totals.get(f"type_bytes.{mime_type}", 0),
             "errors": totals.get(f"type_errors.{mime_type}", 0),
         }
-        for mime_type, pages in sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
+        for mime_type, pages in sorted(types.items(), key=lambda pair: (-pair[1], pair[0]))
     }

@@ -127,15 +127,15 @@ async def stored_robots(operations: Operations, host: str) -> StoredRobots | Non
 
 async def _budgets(crawl: Crawl, host: str) -> dict[str, dict[str, object]]:
     """The budgets of the host's name and of its registered domain."""
-    known = await Ledger(crawl.engine, crawl.keys).add({one: BudgetEntry() for one in owners(host)})
+    spendings = await Ledger(crawl.engine, crawl.keys).add({owner: BudgetEntry() for owner in owners(host)})
     return {
         owner: {
-            "spent": one.spent / COST,
-            "pages": one.pages,
-            "linking_domains": one.domains,
-            "is_over": one.is_over,
+            "spent": spending.spent / COST,
+            "pages": spending.pages,
+            "linking_domains": spending.domains,
+            "is_over": spending.is_over,
         }
-        for owner, one in known.items()
+        for owner, spending in spendings.items()
     }
 
 

@@ -90,23 +90,23 @@ class HostWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A place in a list: a shard, and the cursor there."""
+class _Position:
+    """Where a window begins: a shard, and the cursor there."""
 
     shard: int = 0
     cursor: int = 0
 
     @classmethod
-    def parse(cls, text: str, shards: int) -> _Place:
+    def parse(cls, text: str, shards: int) -> _Position:
         parts = text.split(".")
         if not text:
             return cls()
         if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):
             raise StoreError(f"{text!r} is no place in a list of hosts: begin at its first page")
-        place = cls(*map(int, parts))
-        if place.shard >= shards or place.cursor >= 1 << 64:
+        position = cls(*map(int, parts))
+        if position.shard >= shards or position.cursor >= 1 << 64:
             raise StoreError(f"{text!r} is no place in a list of hosts: begin at its first page")
-        return place
+        return position
 
     def __str__(self) -> str:
         return f"{self.shard}.{self.cursor}"
@@ -128,14 +128,14 @@ class HostTable:
         """
         if name not in LISTS:
             raise StoreError(f"{name!r} is no list of hosts: choose one of {', '.join(LISTS)}")
-        place: _Place | None = _Place.parse(after, self.crawl.keys.shards)
+        position: _Position | None = _Position.parse(after, self.crawl.keys.shards)
         hosts: dict[str, None] = {}
         read = calls = 0
-        while place and len(hosts) < most and read < _MOST_READ and calls < _MOST_CALLS:
-            found, place = await self._piece(name, place, min(most, BATCH))
-            read, calls = read + len(found), calls + 1
-            hosts |= dict.fromkeys(host for host in found if text.lower() in host.lower())
-        return HostWindow(await self.rows(list(hosts)), read, str(place or ""))
+        while position and len(hosts) < most and read < _MOST_READ and calls < _MOST_CALLS:
+            piece, position = await self._piece(name, position, min(most, BATCH))
+            read, calls = read + len(piece), calls + 1
+            hosts |= dict.fromkeys(host for host in piece if text.lower() in host.lower())
+        return HostWindow(await self.rows(list(hosts)), read, str(position or ""))
 
     async def rows(self, hosts: Sequence[str]) -> list[HostRow]:
         """Returns the rows of these hosts, known or not, in their order."""
@@ -143,40 +143,42 @@ class HostTable:
         for host in hosts:
             by_shard.setdefault(keys.shard(host), []).append(host)
         costs = dict(zip(hosts, await self.crawl.costs.of(*hosts), strict=True))
-        found: dict[str, HostRow] = {}
+        rows: dict[str, HostRow] = {}
         for shard, some in by_shard.items():
             for start in range(0, len(some), BATCH):
                 for row in await self._rows_of(shard, some[start : start + BATCH], costs):
-                    found[row.host] = row
-        return [found[host] for host in hosts]
+                    rows[row.host] = row
+        return [rows[host] for host in hosts]
 
-    async def _piece(self, name: str, place: _Place, count: int) -> tuple[list[str], _Place | None]:
-        """Reads hosts at a place; also returns the place behind them, None at the end."""
+    async def _piece(self, name: str, position: _Position, count: int) -> tuple[list[str], _Position | None]:
+        """Reads hosts from a position on; also returns the position behind them, None at the end."""
         client = self.crawl.engine.client
         if name == "costliest":
-            return await self._costliest(place.cursor, count)
+            return await self._costliest(position.cursor, count)
         if name == "waiting":
             return await self.waiting(MOST_WAITING), None
-        prefix = self.crawl.keys.queue(place.shard)[0]
+        prefix = self.crawl.keys.queue(position.shard)[0]
         hosts: list[str]
         if name in _HASHES:
             key = prefix + _HASHES[name]
-            cursor, found = await client.hscan(key, cursor=place.cursor, count=count)
-            hosts = [_host_of_field(name, one).decode() for one in found]
+            cursor, fields = await client.hscan(key, cursor=position.cursor, count=count)
+            hosts = [_host_of_field(name, field).decode() for field in fields]
         else:
             cursor, members = await client.zscan(
-                prefix + _SORTED_SETS[name], cursor=place.cursor, count=count
+                prefix + _SORTED_SETS[name], cursor=position.cursor, count=count
             )
-            hosts = [_host_of_member(one) if name == "retrying" else one.decode() for one, _ in members]
+            hosts = [
+                _host_of_member(member) if name == "retrying" else member.decode() for member, _ in members
+            ]
         if cursor:
-            return hosts, _Place(place.shard, cursor)
-        return hosts, _Place(place.shard + 1) if place.shard + 1 < self.crawl.keys.shards else None
+            return hosts, _Position(position.shard, cursor)
+        return hosts, _Position(position.shard + 1) if position.shard + 1 < self.crawl.keys.shards else None
 
-    async def _costliest(self, start: int, count: int) -> tuple[list[str], _Place | None]:
+    async def _costliest(self, start: int, count: int) -> tuple[list[str], _Position | None]:
         key = self.crawl.keys.own("costliest")
         names = await self.crawl.engine.client.zrevrange(key, start, start + count - 1)
         hosts = [name.decode() for name in names if b"://" in name]
-        return hosts, _Place(0, start + count) if len(names) == count else None
+        return hosts, _Position(0, start + count) if len(names) == count else None
 
     async def waiting(self, most: int) -> list[str]:
         """Returns the hosts with queued URLs and without a lease that wait longest, in order over the whole crawl."""
@@ -187,8 +189,9 @@ class HostTable:
         for prefix, now in zip(prefixes, times, strict=True):
             for level in range(LEVELS):
                 pipe.zrevrangebyscore(f"{prefix}ready:{level}", "+inf", f"({now}", 0, most, withscores=True)
-        found = [one for some in await pipe.execute() for one in some]
-        return [host_of(name).decode() for name, _ in nlargest(most, found, key=lambda one: one[1])]
+        names = [member for members in await pipe.execute() for member in members]
+        longest = nlargest(most, names, key=lambda member: member[1])
+        return [host_of(name).decode() for name, _ in longest]
 
     async def _rows_of(self, shard: int, hosts: Sequence[str], costs: Mapping[str, Cost]) -> list[HostRow]:
         engine, keys = self.crawl.engine, self.crawl.keys
@@ -202,18 +205,18 @@ class HostTable:
         ]
         records = await engine.hashes(keys.host(host) for host in hosts)
         rows = []
-        for place, (host, record) in enumerate(zip(hosts, records, strict=True)):
-            pages, size = (int(part) for part in (spent[place] or b"0 0").split())
+        for index, (host, record) in enumerate(zip(hosts, records, strict=True)):
+            pages, size = (int(part) for part in (spent[index] or b"0 0").split())
             rows.append(
                 HostRow(
                     host,
-                    lengths[place],
-                    leases[place] is not None,
-                    held[place].decode() if held[place] else None,
+                    lengths[index],
+                    leases[index] is not None,
+                    held[index].decode() if held[index] else None,
                     pages,
                     size,
                     cost=costs[host],
-                    errors=int(errors[place] or 0),
+                    errors=int(errors[index] or 0),
                     **_politeness(record, failures_field(keys, host), now),
                 )
             )

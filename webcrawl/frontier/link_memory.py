@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # NumPy is slow to import, and only the end of a crawl needs 
     import numpy as np
     import numpy.typing as npt
 
-Places: TypeAlias = "npt.NDArray[np.integer[Any]]"
+Numbers: TypeAlias = "npt.NDArray[np.integer[Any]]"
 
 logger = logging.getLogger(__name__)
 
@@ -103,55 +103,55 @@ def forget(folder: Path) -> None:
 class Remembered(NamedTuple):
     """The links between pages: page p links to `targets[first[p]:first[p + 1]]`, each once, and not to itself."""
 
-    first: Places
-    targets: Places
+    first: Numbers
+    targets: Numbers
     known: int
     """The pages whose links are known, also if they have none."""
 
 
-def remembered(folder: Path, pages: Places) -> Remembered | None:
+def remembered(folder: Path, pages: Numbers) -> Remembered | None:
     """Returns the links between the pages with these numbers, sorted and each once; None if there are none or too many.
 
     Links to other pages are left out. Of several fetches of a page, those of the last count. Raises OSError.
     """
     import numpy as np
 
-    found = _read(folder)
-    if found is None:
+    read = _read(folder)
+    if read is None:
         return None
-    numbers, starts = found
+    numbers, starts = read
     counts = numbers[starts + 1].astype(np.int64)
-    places = _places(pages, numbers)
-    del numbers, found
-    last = _last_records(places[starts])
+    indexes = _indexes(pages, numbers)
+    del numbers, read
+    last = _last_records(indexes[starts])
     targets, first, end = np.empty(int(counts[last].sum()), np.int32), np.zeros(len(pages) + 1, np.int64), 0
     for start, count in zip(starts[last].tolist(), counts[last].tolist(), strict=True):
-        links = places[start + 2 : start + 2 + count]
-        links = links[(links != _NO_PAGE) & (links != places[start])]
+        links = indexes[start + 2 : start + 2 + count]
+        links = links[(links != _NO_PAGE) & (links != indexes[start])]
         targets[end : end + len(links)] = links
-        first[places[start] + 1] = len(links)
+        first[indexes[start] + 1] = len(links)
         end += len(links)
     return Remembered(np.cumsum(first, out=first), targets[:end], len(last))
 
 
-def _last_records(pages: Places) -> Places:
+def _last_records(pages: Numbers) -> Numbers:
     """Returns the numbers of the records that are the last ones of their pages, by page; `pages` has that of each."""
     import numpy as np
 
     order = np.argsort(pages, kind="stable")
     ends = np.flatnonzero(np.diff(pages[order], append=_NO_PAGE - 1))
-    last: Places = order[ends[pages[order[ends]] != _NO_PAGE]]
+    last: Numbers = order[ends[pages[order[ends]] != _NO_PAGE]]
     return last
 
 
-def _read(folder: Path) -> tuple[Places, Places] | None:
+def _read(folder: Path) -> tuple[Numbers, Numbers] | None:
     """Returns the numbers in all files, and where records begin; None if there are none or too many."""
     import numpy as np
 
     paths = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime)
     if not paths or sum(path.stat().st_size for path in paths) > _MOST_BYTES:
         return None
-    parts, starts, offset = list[Places](), array("q"), 0
+    parts, starts, offset = list[Numbers](), array("q"), 0
     for path in paths:
         numbers = np.fromfile(path, "<u4")
         start, end = 0, len(numbers)
@@ -163,16 +163,16 @@ def _read(folder: Path) -> tuple[Places, Places] | None:
     return parts[0] if len(parts) == 1 else np.concatenate(parts), np.frombuffer(starts, np.int64)
 
 
-def _places(pages: Places, numbers: Places) -> Places:
-    """Returns the place of each number among the pages, or _NO_PAGE."""
+def _indexes(pages: Numbers, numbers: Numbers) -> Numbers:
+    """Returns the index of each number among the pages, or _NO_PAGE."""
     import numpy as np
 
-    places = np.full(len(numbers), _NO_PAGE, np.int32)
+    indexes = np.full(len(numbers), _NO_PAGE, np.int32)
     for start in range(0, len(numbers) if len(pages) else 0, _BLOCK):
         block = numbers[start : start + _BLOCK]
-        found = np.minimum(np.searchsorted(pages, block), len(pages) - 1)
-        places[start : start + _BLOCK] = np.where(pages[found] == block, found, _NO_PAGE)
-    return places
+        nearest = np.minimum(np.searchsorted(pages, block), len(pages) - 1)
+        indexes[start : start + _BLOCK] = np.where(pages[nearest] == block, nearest, _NO_PAGE)
+    return indexes
 
 
 def number_of(url: str) -> int:

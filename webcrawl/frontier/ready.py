@@ -21,8 +21,8 @@ async def ready_hosts(engine: Engine, keys: Keys) -> list[int]:
             pipe.zcard(f"{prefix}ready:{level}")
             for name in _LISTS:
                 pipe.llen(f"{prefix}{name}:{level}")
-    found, each = await pipe.execute(), 1 + len(_LISTS)
+    lengths, each = await pipe.execute(), 1 + len(_LISTS)
     return [
-        sum(sum(found[place : place + each]) for place in range(level * each, len(found), LEVELS * each))
+        sum(sum(lengths[start : start + each]) for start in range(level * each, len(lengths), LEVELS * each))
         for level in range(LEVELS)
     ]

@@ -36,41 +36,41 @@ class RecentCache(Generic[T]):
         """The entries from the hand on, without the newest."""
         self._newest: list[T] = []
 
-    def add(self, one: T) -> bool:
-        """Adds an element; returns True if it was not in the cache."""
-        if one in self._marked:
+    def add(self, entry: T) -> bool:
+        """Adds an entry; returns True if it was not in the cache."""
+        if entry in self._marked:
             return False
-        if one in self._entries:
-            self._marked.add(one)
+        if entry in self._entries:
+            self._marked.add(entry)
             return False
         if len(self._entries) >= self._capacity:
             self._make_room()
-        self._entries.add(one)
-        self._newest.append(one)
+        self._entries.add(entry)
+        self._newest.append(entry)
         if len(self._newest) >= self._step:
             self._ring.append(self._newest)
             self._newest = []
         return True
 
-    def __contains__(self, one: T) -> bool:
-        if one in self._marked:
+    def __contains__(self, entry: T) -> bool:
+        if entry in self._marked:
             return True
-        if one not in self._entries:
+        if entry not in self._entries:
             return False
-        self._marked.add(one)
+        self._marked.add(entry)
         return True
 
     def absent(self, several: Iterable[T]) -> list[T]:
-        """Returns the elements that are not in the cache, without adding them."""
+        """Returns the entries that are not in the cache, without adding them."""
         entries, marked = self._entries, self._marked
-        found: list[T] = []
+        missing: list[T] = []
         # most are marked already
-        for one in [one for one in several if one not in marked]:
-            if one in entries:
-                marked.add(one)
+        for entry in [entry for entry in several if entry not in marked]:
+            if entry in entries:
+                marked.add(entry)
             else:
-                found.append(one)
-        return found
+                missing.append(entry)
+        return missing
 
     def clear(self) -> None:
         self._entries.clear()
@@ -82,8 +82,8 @@ class RecentCache(Generic[T]):
         """Moves the hand until an entry was dropped."""
         while len(self._entries) >= self._capacity:
             oldest, marked = self._ring.popleft(), self._marked
-            kept = [one for one in oldest if one in marked]
-            self._entries.difference_update([one for one in oldest if one not in marked])
+            kept = [entry for entry in oldest if entry in marked]
+            self._entries.difference_update([entry for entry in oldest if entry not in marked])
             marked.difference_update(kept)
             self._newest += kept
             if len(self._newest) >= self._step:

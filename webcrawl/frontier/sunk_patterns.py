@@ -45,18 +45,18 @@ class SunkPatterns:
 
 async def sunk_patterns(frontier: Frontier, most: int = 10) -> SunkPatterns:
     """Returns what has sunk, with the `most` worst patterns, of the first 2,000 hosts with any. Reads in batches."""
-    found = SunkPatterns()
+    sunk = SunkPatterns()
     keys = [frontier.keys.queue(shard)[0] + "patterns" for shard in range(frontier.keys.shards)]
     for key in keys:
-        found.hosts += await frontier.engine.client.hlen(key)
-        async for host, packed in _records(frontier, key, _MOST_READ - found.hosts_read):
-            found.hosts_read += 1
-            for one in _of_host(host, HostPatterns.unpack(packed)):
-                found.patterns += 1
-                found.fetched, found.new = found.fetched + one.fetched, found.new + one.new
-                found.worst.append(one)
-            found.worst = heapq.nlargest(most, found.worst, key=lambda one: one.fetched - one.new)
-    return found
+        sunk.hosts += await frontier.engine.client.hlen(key)
+        async for host, packed in _records(frontier, key, _MOST_READ - sunk.hosts_read):
+            sunk.hosts_read += 1
+            for pattern in _of_host(host, HostPatterns.unpack(packed)):
+                sunk.patterns += 1
+                sunk.fetched, sunk.new = sunk.fetched + pattern.fetched, sunk.new + pattern.new
+                sunk.worst.append(pattern)
+            sunk.worst = heapq.nlargest(most, sunk.worst, key=lambda pattern: pattern.fetched - pattern.new)
+    return sunk
 
 
 async def _records(frontier: Frontier, key: str, most: int) -> AsyncIterator[tuple[str, bytes]]:

@@ -36,7 +36,7 @@ class Vitals:
     processing: Sequence[tuple[str, float]] = ()
 
 
-_NAMES = frozenset(one.name for one in fields(Vitals))
+_NAMES = frozenset(vital.name for vital in fields(Vitals))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class AllVitals:
 
 def _decoded(packed: bytes) -> Vitals:
     """Reads vitals; a worker of a later version may tell more."""
-    told = {name: value for name, value in msgpack.unpackb(packed).items() if name in _NAMES}
-    paces = {host: Pace(*pace) for host, pace in told.pop("paces", {}).items()}
-    processing = [(url, fetched) for url, fetched in told.pop("processing", ())]
-    return Vitals(**told, paces=paces, processing=processing)
+    values = {name: value for name, value in msgpack.unpackb(packed).items() if name in _NAMES}
+    paces = {host: Pace(*pace) for host, pace in values.pop("paces", {}).items()}
+    processing = [(url, fetched) for url, fetched in values.pop("processing", ())]
+    return Vitals(**values, paces=paces, processing=processing)

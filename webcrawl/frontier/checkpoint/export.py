@@ -5,8 +5,7 @@ not settled, and no settled one. URLs found later may be in it. Pages fetched la
 because:
 
 - After `begin`, the scripts write every entry that leaves its place (queue, lease, sorted set, dead letters) to a
-journal
-  of its shard. All shards begin before the first is read.
+  journal of its shard. All shards begin before the first is read.
 - An entry that stays in its place is found there: a scan returns everything that stays from its begin to its end, and
   long queues are read against the direction in which entries leave. An entry that leaves is in the journal, which is
   read last. So only the seen set depends on the order of reading.
@@ -86,8 +85,8 @@ class Exporter:
     async def begin(self) -> None:
         """Begin the journals of all shards; raises StoreError when another checkpoint of the crawl is being written."""
         self._servers = await self.engine.servers()
-        noted = await self._pipelined("get", [self.keys.clock(shard) for shard in range(self.keys.shards)])
-        self._ahead = [int(one.split()[1]) if one else 0 for one in noted]
+        clocks = await self._pipelined("get", [self.keys.clock(shard) for shard in range(self.keys.shards)])
+        self._ahead = [int(clock.split()[1]) if clock else 0 for clock in clocks]
         holders = await self._hold("begin", range(self.keys.shards))
         for holder in holders:
             if holder != self.name:
@@ -133,25 +132,28 @@ class Exporter:
             yield ["seed_addresses", addresses]
         yield ["met", await client.get(self.keys.own("hosts")) or b""]
         async for names, hashes in self._hashes(f"wc:{{s*}}{self._record_part}*"):
-            yield ["hosts", [self._host_record(name, one) for name, one in zip(names, hashes, strict=True)]]
+            yield [
+                "hosts",
+                [self._host_record(name, fields) for name, fields in zip(names, hashes, strict=True)],
+            ]
         async for _, hashes in self._hashes(f"wc:{{s*}}:c:{self.keys.crawl}:sum:*"):
-            yield ["sums", [[digest, first] for one in hashes for digest, first in one.items()]]
+            yield ["sums", [[digest, first] for bucket in hashes for digest, first in bucket.items()]]
         async for _, hashes in self._hashes(f"wc:{{s*}}:c:{self.keys.crawl}:text:*"):
-            yield ["texts", [[url_id, text] for one in hashes for url_id, text in one.items()]]
+            yield ["texts", [[url_id, text] for bucket in hashes for url_id, text in bucket.items()]]
         async for names, texts in self._values("get", f"wc:{{s*}}:c:{self.keys.crawl}:like:*"):
             blocks = [name.rsplit(b":", 1)[1] for name in names]
-            yield ["like", [[block, one or b""] for block, one in zip(blocks, texts, strict=True)]]
+            yield ["like", [[block, content or b""] for block, content in zip(blocks, texts, strict=True)]]
 
     async def shard(self, shard: int) -> AsyncIterator[Record]:
         """The records of one shard. Its journal ends after the last one."""
         client, prefix = self.engine.client, self.keys.queue(shard)[0]
         for name in (*HASHES, ANSWERS):
-            async for found in self._scan(client.hscan, prefix + name):
-                yield [name, [part for pair in found.items() for part in pair]]
-        async for found in self._scan(client.hscan, prefix + "dead"):
-            yield ["dead", [[url, letters] for url, letters in found.items()]]
-        async for found in self._scan(client.hscan, prefix + "dropped"):
-            yield ["dropped", [part for pair in found.items() for part in pair]]
+            async for fields in self._scan(client.hscan, prefix + name):
+                yield [name, flat(fields)]
+        async for fields in self._scan(client.hscan, prefix + "dead"):
+            yield ["dead", [[url, letters] for url, letters in fields.items()]]
+        async for fields in self._scan(client.hscan, prefix + "dropped"):
+            yield ["dropped", flat(fields)]
         for name in WAITING:
             async for members in self._scan(client.zscan, prefix + name):
                 yield [name, [[int(due) - self._ahead[shard], member] for member, due in members]]
@@ -162,8 +164,8 @@ class Exporter:
         async for record in self._queues(shard, prefix):
             yield record
         known: set[bytes] = set()
-        async for found in self._scan(client.zscan, prefix + "leases"):
-            yield ["leased", await self._leases(prefix, _new(dict(found), known))]
+        async for members in self._scan(client.zscan, prefix + "leases"):
+            yield ["leased", await self._leases(prefix, _new(dict(members), known))]
         async for record in self._journal(prefix):
             yield record
         await self.end([shard])
@@ -186,12 +188,12 @@ class Exporter:
 
     async def _seen(self, prefix: str) -> AsyncIterator[Record]:
         async for sets in self._buckets("smembers", prefix + "n", prefix + "seen:"):
-            marks = [int(mark) for one in sets for mark in one]
+            marks = [int(mark) for bucket in sets for mark in bucket]
             yield ["seen", struct.pack(f"<{len(marks)}q", *marks)]
 
     async def _credit(self, shard: int, prefix: str) -> AsyncIterator[Record]:
         async for hashes in self._buckets("hgetall", prefix + "credit", prefix + "credit:"):
-            pairs = [part for one in hashes for pair in one.items() for part in pair]
+            pairs = [part for bucket in hashes for part in flat(bucket)]
             yield ["credit", self.keys.shards, shard, pairs]
 
     async def _buckets(self, command: str, size: str, name: str) -> AsyncIterator[list[Any]]:
@@ -203,29 +205,29 @@ class Exporter:
             if bucket >= buckets:
                 return
             chosen = range(bucket, min(bucket + _BUCKETS_AT_ONCE, buckets))
-            yield await self._pipelined(command, [f"{name}{one}" for one in chosen])
+            yield await self._pipelined(command, [f"{name}{number}" for number in chosen])
             bucket = chosen.stop
 
     async def _queues(self, shard: int, prefix: str) -> AsyncIterator[Record]:
         known: set[bytes] = set()
         queues = QueueCopy(self.engine, self.keys, self.tails, shard, self.batch)
         async for names in self._scan(self.engine.client.hscan, prefix + "queued"):
-            async for found in queues.hosts([host_of(name) for name in _new(names, known)]):
-                yield ["queue", found]
+            async for batch in queues.hosts([host_of(name) for name in _new(names, known)]):
+                yield ["queue", batch]
         async for condemned in queues.condemned():
             yield ["bury", *condemned]
         self.lost += queues.lost
 
     async def _leases(self, prefix: str, hosts: list[bytes]) -> list[list[Any]]:
-        found = []
+        queues = []
         leases = await self._pipelined("hgetall", [prefix.encode() + b"lease:" + host for host in hosts])
         for host, lease in zip(hosts, leases, strict=True):
             entries = {int(index): entry for index, entry in lease.items() if index.isdigit()}
-            found.append([host, [entries[index] for index in sorted(entries)]])
-        return found
+            queues.append([host, [entries[index] for index in sorted(entries)]])
+        return queues
 
     async def _journal(self, prefix: str) -> AsyncIterator[Record]:
-        # later entries of the journal were found in their places, so a busy crawl cannot delay the end
+        # later entries of the journal were copied where they were, so a busy crawl cannot delay the end
         length = await self.engine.client.llen(prefix + "moved")
         for start in range(0, length, self.batch):
             end = min(start + self.batch, length) - 1
@@ -255,9 +257,9 @@ class Exporter:
         """The members of a large key, in batches."""
         cursor = 0
         while True:
-            cursor, found = await command(key, cursor=cursor, count=self.batch)
-            if found:
-                yield found
+            cursor, members = await command(key, cursor=cursor, count=self.batch)
+            if members:
+                yield members
             if not cursor:
                 return
 
@@ -271,8 +273,13 @@ class Exporter:
         return await hold(self.engine, self.keys, step, self.name, shards)
 
 
-def _new(found: Iterable[bytes], known: set[bytes]) -> list[bytes]:
-    """The items that are new; a scan may return an item twice."""
-    news = [one for one in found if one not in known]
+def flat(fields: dict[bytes, bytes]) -> list[bytes]:
+    """Returns names and values alternately."""
+    return [part for pair in fields.items() for part in pair]
+
+
+def _new(names: Iterable[bytes], known: set[bytes]) -> list[bytes]:
+    """Returns the names that are not known, which are known from now on; a scan may return a name twice."""
+    news = [name for name in names if name not in known]
     known.update(news)
     return news

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgpack
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.engine.scripts import Argument
+from webcrawl.engine.replication import Command
+from webcrawl.engine.scripts import Argument, script_call
 from webcrawl.errors import StoreError
-from webcrawl.frontier.checkpoint.crawl_records import CrawlRecords, flat
-from webcrawl.frontier.checkpoint.export import ANSWERS, HASHES, WAITING, Record
+from webcrawl.frontier.checkpoint.export import ANSWERS, HASHES, WAITING, Record, flat
 from webcrawl.frontier.checkpoint.hold import HOLD_SECONDS
-from webcrawl.frontier.checkpoint.script_batches import ScriptBatches
 from webcrawl.frontier.entry import without_time
 from webcrawl.frontier.operations import BATCH
 from webcrawl.urls.canonical import split
+
+_CARRIED = ("added", "done", "reaped", "refused")
+"""Counters of the past. The others follow from what is restored."""
+
+_OF_THE_COPY = (b"format", b"restoring", b"tails")
+"""Fields of `info` that are not restored, because the new crawl sets its own values."""
+
+_MAX_ARGUMENTS = 20 * BATCH
+"""Arguments of the calls that are sent together."""
 
 
 class Importer:
@@ -99,8 +108,8 @@ class Importer:
         elif kind != "moved":
             await getattr(self._crawl_records, f"put_{kind}", _unknown)(*values)
 
-    async def _put_waiting(self, kind: str, found: Iterable[tuple[int, bytes]]) -> None:
-        for due, member in found:
+    async def _put_waiting(self, kind: str, members: Iterable[tuple[int, bytes]]) -> None:
+        for due, member in members:
             head, _, entry = member.partition(b"\n")
             host = head.partition(b" ")[2]
             if _key(host, entry) not in self._moved:
@@ -136,8 +145,8 @@ class Importer:
             for number, record in zip(pairs[::2], pairs[1::2], strict=True):
                 await self._add(shard, "credit", number, record)
 
-    async def _put_dead(self, found: Iterable[Sequence[bytes]]) -> None:
-        for url, packed in found:
+    async def _put_dead(self, urls: Iterable[Sequence[bytes]]) -> None:
+        for url, packed in urls:
             host = split(url.decode())[0].encode()
             letters = [
                 letter
@@ -152,8 +161,8 @@ class Importer:
         for url, time in zip(pairs[::2], pairs[1::2], strict=True):
             await self._add(self.keys.shard(split(url.decode())[0]), "dropped", url, time)
 
-    async def _put_hosts(self, found: Iterable[tuple[bytes, dict[bytes, bytes]]]) -> None:
-        for host, record in found:
+    async def _put_hosts(self, records: Iterable[tuple[bytes, dict[bytes, bytes]]]) -> None:
+        for host, record in records:
             if fields := flat(record):
                 await self._add(self._shard(host), "host", host, parts=fields)
 
@@ -185,3 +194,105 @@ def _key(host: bytes, entry: bytes) -> bytes:
 
 async def _unknown(*_: Any) -> None:
     raise StoreError("the checkpoint contains records that this version of webcrawl does not know")
+
+
+class CrawlRecords:
+    """A method for each kind of record, called `put_` and the kind."""
+
+    def __init__(self, engine: Engine, keys: Keys) -> None:
+        self._engine = engine
+        self._keys = keys
+
+    async def put_counters(self, counters: dict[bytes, int]) -> None:
+        for name in _CARRIED:
+            if amount := counters.get(name.encode()):
+                await self._engine.change(self._keys.counters(0), "HINCRBY", name, amount)
+
+    async def put_info(self, info: dict[bytes, bytes]) -> None:
+        await self._set_fields(
+            "info", {name: value for name, value in info.items() if name not in _OF_THE_COPY}
+        )
+
+    async def put_totals(self, totals: dict[bytes, bytes]) -> None:
+        await self._set_fields("totals", totals)
+
+    async def put_seed_addresses(self, addresses: dict[bytes, bytes]) -> None:
+        await self._set_fields("seed_addresses", addresses)
+
+    async def _set_fields(self, name: str, fields: dict[bytes, bytes]) -> None:
+        if fields:
+            await self._engine.change(self._keys.own(name), "HSET", *flat(fields))
+
+    async def put_set(self, name: bytes, members: Sequence[bytes]) -> None:
+        if members:
+            await self._engine.change(self._keys.own(name.decode()), "SADD", *members)
+
+    async def put_met(self, hyperloglog: bytes) -> None:
+        if hyperloglog:
+            await self._engine.change(self._keys.own("hosts"), "SET", hyperloglog)
+
+    async def put_sums(self, sums: Iterable[Sequence[bytes]]) -> None:
+        await self._set_hashes((self._keys.checksum(digest), (digest, first)) for digest, first in sums)
+
+    async def put_texts(self, texts: Iterable[Sequence[bytes]]) -> None:
+        await self._set_hashes((self._keys.text(url_id), (url_id, text)) for url_id, text in texts)
+
+    async def put_like(self, blocks: Iterable[Sequence[bytes]]) -> None:
+        keys = [(self._keys.like(int(block, 16)), texts) for block, texts in blocks]
+        await self._engine.change_all([Command(key, ("SET", key, texts)) for key, texts in keys])
+
+    async def _set_hashes(self, hashes: Iterable[tuple[str, Sequence[bytes]]]) -> None:
+        await self._engine.change_all([Command(key, ("HSET", key, *fields)) for key, fields in hashes])
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Records for one call of restore.lua."""
+
+    names: list[Argument] = field(default_factory=list)
+    values: list[Argument] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    parts: list[Argument] = field(default_factory=list)
+
+
+class ScriptBatches:
+    """Sends records of one kind at a time, in batches for each shard."""
+
+    def __init__(self, engine: Engine, keys: Keys) -> None:
+        self._engine = engine
+        self._keys = keys
+        self._kind = ""
+        self._batches: dict[int, _Batch] = {}
+        self._left = _MAX_ARGUMENTS
+
+    async def add(
+        self, shard: int, kind: str, name: Argument, value: Argument = "", parts: Sequence[Argument] = ()
+    ) -> None:
+        """Adds a record; may send what has been added so far."""
+        if kind != self._kind:
+            await self.send()
+            self._kind = kind
+        batch = self._batches.setdefault(shard, _Batch())
+        batch.names.append(name)
+        batch.values.append(value)
+        batch.counts.append(len(parts))
+        batch.parts += parts
+        self._left -= 2 + len(parts)
+        if 2 * len(batch.names) + len(batch.parts) >= 2 * BATCH or self._left <= 0:
+            await self.send()
+
+    async def send(self) -> None:
+        """Sends everything that has been added."""
+        calls = [
+            script_call(
+                "restore",
+                self._keys.queue(shard),
+                kind=self._kind,
+                record={"name": batch.names, "value": batch.values, "n": batch.counts},
+                parts=batch.parts,
+            )
+            for shard, batch in self._batches.items()
+        ]
+        self._batches.clear()
+        self._left = _MAX_ARGUMENTS
+        await self._engine.run_all(calls)

@@ -101,10 +101,10 @@ class _Saving:
         await asyncio.to_thread(self._store.put, MANIFEST, manifest.encoded())
         return manifest
 
-    async def _file(self, folder: Path, what: str, found: AsyncIterator[Record]) -> CheckpointFile:
+    async def _file(self, folder: Path, what: str, records: AsyncIterator[Record]) -> CheckpointFile:
         self._names.append(f"{what}-{self._id}.wcf.gz")
         with FileWriter(folder, self._names[-1]) as writer:
-            async for record in found:
+            async for record in records:
                 writer.write(record)
                 if record[0] == "counters":
                     self._counts = _counts(record[1])

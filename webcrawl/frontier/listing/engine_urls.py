@@ -3,7 +3,7 @@
 The shard is held as for a checkpoint (webcrawl.frontier.checkpoint.export): entries that leave their places meanwhile
 are written to a journal, which is read last. So an entry that was in the shard when the hold began is found, wherever
 workers move it. All is written to a temporary file first, because the hold should not last until a slow reader has
-taken the URLs. Only a digest of each URL is in memory, to find those that were met in several places.
+taken the URLs. Only a digest of each URL is in memory, to find URLs that were read several times.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class ShardURLs:
         self._digests = array("Q")
 
     def add(self, urls: Sequence[EngineURL], *, last: bool = False) -> None:
-        """Adds URLs; one may have been added before, and counts as it was met first, or as added without `last`."""
-        self._digests.extend(digest_of(found.url) for found in urls)
+        """Adds URLs. Of a URL that is added twice, the first state counts, and states without `last` before others."""
+        self._digests.extend(digest_of(url.url) for url in urls)
         self._file.write(msgpack.packb((last, urls)))
 
     def batches(self) -> Iterator[list[EngineURL]]:
@@ -72,12 +72,12 @@ class ShardURLs:
         several, met = {*digests[times > 1].tolist()}, set[str]()
         for urls in itertools.chain(self._added(last=False), self._added(last=True)):
             batch = []
-            for found in itertools.starmap(EngineURL, urls):
-                if several and digest_of(found.url) in several:
-                    if found.url in met:
+            for url in itertools.starmap(EngineURL, urls):
+                if several and digest_of(url.url) in several:
+                    if url.url in met:
                         continue
-                    met.add(found.url)
-                batch.append(found)
+                    met.add(url.url)
+                batch.append(url)
             yield batch
 
     def _added(self, *, last: bool) -> Iterator[list[Any]]:
@@ -114,29 +114,30 @@ class EngineURLs:
 
         Raises StoreError when the hold was lost, or when a server of the engine was replaced meanwhile.
         """
-        found = ShardURLs(file)
+        shard_urls = ShardURLs(file)
         async with self._held(shard):
             noted = await self.engine.client.get(self.keys.clock(shard))
             self._ahead = int(noted.split()[1]) if noted else 0
             async for urls in self._urls(shard):
-                found.add(urls)
-                self._add_overtaken(found)
-            self._add_overtaken(found)
-        return found
+                shard_urls.add(urls)
+                self._add_overtaken(shard_urls)
+            self._add_overtaken(shard_urls)
+        return shard_urls
 
-    def _add_overtaken(self, found: ShardURLs) -> None:
-        """Adds what was queued again: it is met in another place too, unless that was read before."""
+    def _add_overtaken(self, shard_urls: ShardURLs) -> None:
+        """Adds URLs that were queued again: their better entries are read too, unless they were added too late."""
         if self._overtaken:
-            found.add([engine_url("queued", *one) for one in self._overtaken], last=True)
+            urls = [engine_url("queued", host, entry) for host, entry in self._overtaken]
+            shard_urls.add(urls, last=True)
             self._overtaken.clear()
 
     @asynccontextmanager
     async def _held(self, shard: int) -> AsyncIterator[None]:
-        told = ""
+        last_holder = ""
         while (holder := (await self._hold("begin", shard))) != self.name:
-            if holder != told:
+            if holder != last_holder:
                 self.waiting(holder)
-                told = holder
+                last_holder = holder
             await asyncio.sleep(_LOOK_SECONDS)
         servers = await self.engine.servers()
         try:
@@ -177,7 +178,7 @@ class EngineURLs:
         length = await client.llen(prefix + "moved")
         for start in range(0, length, BATCH):
             lines = await client.lrange(prefix + "moved", start, min(start + BATCH, length) - 1)
-            # what was in no place has been handed to a worker meanwhile
+            # an entry that is only in the journal was handed to a worker meanwhile
             moved = [line.split(b"\n", 1) for line in lines]
             yield [engine_url("leased", host, entry) for host, entry in moved if self._is_host(host)]
 
@@ -185,8 +186,8 @@ class EngineURLs:
         queues = QueueCopy(self.engine, self.keys, self.tails, shard, BATCH, live_only=True)
         self._overtaken = queues.overtaken
         async for hosts in self._hosts(prefix):
-            async for found in queues.hosts(hosts):
-                yield [engine_url("queued", host, entry) for host, entries in found for entry in entries]
+            async for batch in queues.hosts(hosts):
+                yield [engine_url("queued", host, entry) for host, entries in batch for entry in entries]
         async for host, reason, entries in queues.condemned():
             if self._is_host(host):
                 why = reason.decode(errors="replace")
@@ -225,9 +226,9 @@ class EngineURLs:
         """Yields the members of a large key in batches."""
         cursor = 0
         while True:
-            cursor, found = await command(key, cursor=cursor, count=BATCH)
-            if found:
-                yield found
+            cursor, members = await command(key, cursor=cursor, count=BATCH)
+            if members:
+                yield members
             if not cursor:
                 return
 
@@ -247,7 +248,8 @@ def digest_of(url: str) -> int:
 
 
 def engine_url(state: str, host: bytes, entry: bytes, **more: Any) -> EngineURL:
-    found = LeasedURL.decode(0, host.decode(), entry)
-    queued = None if found.queued_at is None else round(found.queued_at * 1000)
-    about = found.url, state, found.level, found.depth, found.referrer, found.attempts
+    """Returns the URL of an entry."""
+    url = LeasedURL.decode(0, host.decode(), entry)
+    queued = None if url.queued_at is None else round(url.queued_at * 1000)
+    about = url.url, state, url.level, url.depth, url.referrer, url.attempts
     return EngineURL(*about, queued=queued, **more)

@@ -73,7 +73,7 @@ class URLListing:
         Raises what EngineURLs.read and Metadata.scan raise.
         """
         at_once, waiting = _AT_ONCE if self.count is None else _COUNTED_AT_ONCE, list[Row]()
-        async for some in self._found():
+        async for some in self._batches():
             waiting += some
             if len(waiting) >= at_once:
                 yield self._with_links(waiting)
@@ -81,7 +81,7 @@ class URLListing:
         if waiting:
             yield self._with_links(waiting)
 
-    async def _found(self) -> AsyncIterator[list[Row]]:
+    async def _batches(self) -> AsyncIterator[list[Row]]:
         keys, host = self.reading.keys, self.reading.host
         with tempfile.TemporaryFile() as file:
             self._met = Met(keys, file)
@@ -89,7 +89,7 @@ class URLListing:
                 with tempfile.TemporaryFile() as own:
                     urls = await self.reading.read(shard, own)
                     for some in urls.batches():
-                        yield await self._in_engine([one for one in some if one.state in self.states])
+                        yield await self._in_engine([url for url in some if url.state in self.states])
                 self._met.add(shard, urls.digests())
             if self.metadata is not None and "done" in self.states:
                 for rows in self._stored(self.metadata, host):
@@ -97,14 +97,14 @@ class URLListing:
 
     async def _in_engine(self, urls: Sequence[EngineURL]) -> list[Row]:
         keys, engine = self.reading.keys, self.reading.engine
-        waiting = [found.url for found in urls if found.state in WAITING]
+        waiting = [url.url for url in urls if url.state in WAITING]
         known = await worths(engine, keys, waiting) if waiting and await self._has_credit() else []
         worth = dict(zip(waiting, known, strict=False))
         rows = []
-        for found in urls:
-            row = dict.fromkeys(FIELDS, None) | found._asdict()
-            row["date"], row["time"] = _moment(row.pop("due")), _moment(found.time)
-            if (amount := worth.get(found.url)) is not None:
+        for url in urls:
+            row = dict.fromkeys(FIELDS, None) | url._asdict()
+            row["date"], row["time"] = _moment(row.pop("due")), _moment(url.time)
+            if (amount := worth.get(url.url)) is not None:
                 row["importance"] = importance(amount)
             rows.append(row)
         return rows
@@ -115,8 +115,8 @@ class URLListing:
 
     def _stored(self, metadata: Metadata, host: str | None) -> Iterator[list[Row]]:
         """Yields the rows of this crawl in the table `pages` whose URLs were not met."""
-        found = metadata.scan(host, where=[of_crawl(self.reading.keys.crawl)])
-        while some := list(islice(found, _AT_ONCE)):
+        pages = metadata.scan(host, where=[of_crawl(self.reading.keys.crawl)])
+        while some := list(islice(pages, _AT_ONCE)):
             yield [_of_page(row) for row in some if row["url"] not in self._met]
 
     def _with_links(self, rows: list[Row]) -> list[Row]:
@@ -146,8 +146,8 @@ class Met:
         if digests is None:
             return False
         digest = np.uint64(digest_of(url))
-        place = int(np.searchsorted(digests, digest))
-        return place < len(digests) and bool(digests[place] == digest)
+        index = int(np.searchsorted(digests, digest))
+        return index < len(digests) and bool(digests[index] == digest)
 
 
 def _of_page(page: Mapping[str, Any]) -> Row:

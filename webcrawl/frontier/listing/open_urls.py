@@ -38,8 +38,11 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A part, a shard, and a cursor or number there; of parts by host also the first host, and URLs to skip of it."""
+class _Position:
+    """Where a window begins: a part, a shard, and a cursor or number there.
+
+    Parts that are read by host also have the first host, and how many of its URLs to skip.
+    """
 
     part: int = 0
     shard: int = 0
@@ -48,17 +51,23 @@ class _Place:
     host: str = ""
 
     @classmethod
-    def parse(cls, text: str, shards: int) -> _Place:
+    def parse(cls, text: str, shards: int) -> _Position:
         if not text:
             return cls()
         *numbers, host = text.split(".", 4)
-        if len(numbers) != 4 or not all(one.isascii() and one.isdigit() and len(one) < 21 for one in numbers):
+        if len(numbers) != 4 or not all(
+            number.isascii() and number.isdigit() and len(number) < 21 for number in numbers
+        ):
             raise StoreError(f"{text!r} is no place in a queue: begin at its first page")
         part, shard, cursor, skip = map(int, numbers)
-        place = cls(part, shard, cursor, skip, host)
-        if place.part >= len(PARTS) or place.shard >= shards or max(place.cursor, place.skip) >= 1 << 64:
+        position = cls(part, shard, cursor, skip, host)
+        if (
+            position.part >= len(PARTS)
+            or position.shard >= shards
+            or max(position.cursor, position.skip) >= 1 << 64
+        ):
             raise StoreError(f"{text!r} is no place in a queue: begin at its first page")
-        return place
+        return position
 
     def __str__(self) -> str:
         return f"{self.part}.{self.shard}.{self.cursor}.{self.skip}.{self.host}"
@@ -74,26 +83,26 @@ class OpenURLs:
     parts: Sequence[str] = PARTS
 
     async def window(self, after: str = "", most: int = _READ) -> Window:
-        """Returns the next URLs, about `most`: a step may bring some more, and one that finds none ends after a while.
+        """Returns the next URLs, about `most`; fewer if a limited number of steps brings no more.
 
         Raises StoreError for an `after` that no window had.
         """
-        place: _Place | None = _Place.parse(after, self.keys.shards)
-        found: list[EngineURL] = []
+        position: _Position | None = _Position.parse(after, self.keys.shards)
+        window: list[EngineURL] = []
         stored = 0
         for _ in range(_MOST_STEPS):
-            if place is None or len(found) >= most:
+            if position is None or len(window) >= most:
                 break
-            if self._host and place.shard != self._shard:
-                place = _Place(place.part, self._shard)
-            if PARTS[place.part] not in self.parts:
-                place = self._next_shard(place)
+            if self._host and position.shard != self._shard:
+                position = _Position(position.part, self._shard)
+            if PARTS[position.part] not in self.parts:
+                position = self._next_shard(position)
                 continue
-            read = self._by_host if PARTS[place.part] in ("leased", "queued") else self._by_date
-            urls, place, more = await read(place)
-            found += [one for one in urls if one.url.startswith(self.prefix)]
+            read = self._by_host if PARTS[position.part] in ("leased", "queued") else self._by_date
+            urls, position, more = await read(position)
+            window += [url for url in urls if url.url.startswith(self.prefix)]
             stored += more
-        return Window(found, str(place or ""), stored)
+        return Window(window, str(position or ""), stored)
 
     @property
     def _host(self) -> str:
@@ -105,53 +114,56 @@ class OpenURLs:
     def _shard(self) -> int:
         return self.keys.shard(self._host)
 
-    def _next_shard(self, place: _Place) -> _Place | None:
-        if not self._host and place.shard + 1 < self.keys.shards:
-            return _Place(place.part, place.shard + 1)
-        if place.part + 1 == len(PARTS):
+    def _next_shard(self, position: _Position) -> _Position | None:
+        if not self._host and position.shard + 1 < self.keys.shards:
+            return _Position(position.part, position.shard + 1)
+        if position.part + 1 == len(PARTS):
             return None
-        return _Place(place.part + 1, self._shard if self._host else 0)
+        return _Position(position.part + 1, self._shard if self._host else 0)
 
-    async def _by_host(self, place: _Place) -> tuple[list[EngineURL], _Place | None, int]:
-        """Reads URLs of some hosts behind a place; also returns the next place, and how many the store has."""
-        cursor, hosts = await self._hosts(place)
+    async def _by_host(self, position: _Position) -> tuple[list[EngineURL], _Position | None, int]:
+        """Reads URLs of some hosts; also returns the next position, and how many URLs the hosts have in the store."""
+        cursor, hosts = await self._hosts(position)
         some = hosts[:_HOSTS_AT_ONCE]
-        read = self._leased if PARTS[place.part] == "leased" else self._queued
-        found: list[EngineURL] = []
+        read = self._leased if PARTS[position.part] == "leased" else self._queued
+        urls: list[EngineURL] = []
         stored = 0
-        for host, urls, more in await read(place, some):
-            found += urls
-            skip = place.skip if host == place.host else 0
+        for host, urls_of_host, more in await read(position, some):
+            urls += urls_of_host
+            skip = position.skip if host == position.host else 0
             if more < 0:
-                return found, replace(place, host=host, skip=skip + -more), stored
+                return urls, replace(position, host=host, skip=skip + -more), stored
             stored += more
-            if len(found) >= _READ:
+            if len(urls) >= _READ:
                 # behind this host: a space sorts before all that a longer name has there
-                return found, replace(place, host=f"{host} ", skip=0), stored
+                return urls, replace(position, host=f"{host} ", skip=0), stored
         if len(some) < len(hosts):
-            return found, replace(place, host=hosts[len(some)], skip=0), stored
+            return urls, replace(position, host=hosts[len(some)], skip=0), stored
         return (
-            found,
-            replace(place, cursor=cursor, host="", skip=0) if cursor else self._next_shard(place),
+            urls,
+            replace(position, cursor=cursor, host="", skip=0) if cursor else self._next_shard(position),
             stored,
         )
 
-    async def _hosts(self, place: _Place) -> tuple[int, list[str]]:
-        """The hosts at a place, sorted, and the cursor behind them; 0 at the end of the shard."""
+    async def _hosts(self, position: _Position) -> tuple[int, list[str]]:
+        """Returns the cursor behind the hosts at a position, 0 at the end of the shard, and these hosts, sorted."""
         if self._host:
-            return 0, [self._host] if self._host >= place.host else []
-        key = self.keys.queue(place.shard)[0] + _KEYS[PARTS[place.part]]
-        scan: Any = self.engine.client.hscan if PARTS[place.part] == "queued" else self.engine.client.zscan
-        cursor, found = await scan(key, cursor=place.cursor, count=BATCH if self.prefix else _READ)
-        names = (
-            (host_of(one) for one in found) if PARTS[place.part] == "queued" else (one for one, _ in found)
-        )
-        hosts = sorted(name.decode() for name in names)
-        wanted = [one for one in hosts if one >= place.host and f"{one}/".startswith(self.prefix)]
-        return int(cursor), wanted
+            return 0, [self._host] if self._host >= position.host else []
+        key = self.keys.queue(position.shard)[0] + _KEYS[PARTS[position.part]]
+        scan: Any = self.engine.client.hscan if PARTS[position.part] == "queued" else self.engine.client.zscan
+        cursor, members = await scan(key, cursor=position.cursor, count=BATCH if self.prefix else _READ)
+        if PARTS[position.part] == "queued":
+            hosts = sorted(host_of(name).decode() for name in members)
+        else:
+            hosts = sorted(host.decode() for host, _ in members)
+        return int(cursor), [
+            host for host in hosts if host >= position.host and f"{host}/".startswith(self.prefix)
+        ]
 
-    async def _leased(self, place: _Place, hosts: Sequence[str]) -> list[tuple[str, list[EngineURL], int]]:
-        prefix = self.keys.queue(place.shard)[0]
+    async def _leased(
+        self, position: _Position, hosts: Sequence[str]
+    ) -> list[tuple[str, list[EngineURL], int]]:
+        prefix = self.keys.queue(position.shard)[0]
         leases = await self.engine.hashes(f"{prefix}lease:{host}" for host in hosts)
         return [
             (
@@ -166,15 +178,20 @@ class OpenURLs:
             for host, lease in zip(hosts, leases, strict=True)
         ]
 
-    async def _queued(self, place: _Place, hosts: Sequence[str]) -> list[tuple[str, list[EngineURL], int]]:
-        """Host, URLs, and how many are in the store; or minus the entries that were read if its lists have more."""
-        keys = self.keys.queue(place.shard)
+    async def _queued(
+        self, position: _Position, hosts: Sequence[str]
+    ) -> list[tuple[str, list[EngineURL], int]]:
+        """Returns for each host its URLs, and how many it has in the store.
+
+        If its lists have more entries, that number is minus the number of entries that were read.
+        """
+        keys = self.keys.queue(position.shard)
         calls = [
             script_call(
                 "queued_urls",
                 keys,
                 host=host,
-                skip=place.skip if host == place.host else 0,
+                skip=position.skip if host == position.host else 0,
                 most=_READ,
             )
             for host in hosts
@@ -188,18 +205,18 @@ class OpenURLs:
             for host, reply in zip(hosts, await self.engine.run_all(calls), strict=True)
         ]
 
-    async def _by_date(self, place: _Place) -> tuple[list[EngineURL], _Place | None, int]:
-        """Reads URLs that are queued again at a time, by the order of these."""
-        state = PARTS[place.part]
-        key = self.keys.queue(place.shard)[0] + _KEYS[state]
-        members = await self.engine.client.zrange(key, place.cursor, place.cursor + BATCH - 1)
-        found: list[EngineURL] = []
+    async def _by_date(self, position: _Position) -> tuple[list[EngineURL], _Position | None, int]:
+        """Reads URLs that are queued again at a time, in the order of their times."""
+        state = PARTS[position.part]
+        key = self.keys.queue(position.shard)[0] + _KEYS[state]
+        members = await self.engine.client.zrange(key, position.cursor, position.cursor + BATCH - 1)
+        urls: list[EngineURL] = []
         for number, member in enumerate(members, 1):
             head, _, entry = member.partition(b"\n")
             if (host := head.partition(b" ")[2]).decode().startswith(self._host or self.prefix):
-                found.append(engine_url(state, host, entry))
-            if len(found) == _READ:
-                return found, replace(place, cursor=place.cursor + number), 0
+                urls.append(engine_url(state, host, entry))
+            if len(urls) == _READ:
+                return urls, replace(position, cursor=position.cursor + number), 0
         if len(members) == BATCH:
-            return found, replace(place, cursor=place.cursor + BATCH), 0
-        return found, self._next_shard(place), 0
+            return urls, replace(position, cursor=position.cursor + BATCH), 0
+        return urls, self._next_shard(position), 0

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
 from webcrawl.frontier import Frontier, Lease
@@ -25,32 +26,32 @@ _LOOK_FAR_SECONDS = 60.0
 _WAIT_SECONDS = 5.0
 
 
+@dataclass(slots=True)
 class RuleChanges:
     """Applies POLITENESS_RULES to leased hosts, and tells the engine the page limits of rules.
 
     The limits that the engine does not know yet are kept while it is unavailable.
     """
 
-    def __init__(self, frontier: Frontier, turns: Turns, hosts: LeasedHosts, membership: Membership) -> None:
-        self._frontier = frontier
-        self._turns = turns
-        self._hosts = hosts
-        self._membership = membership
-        self._unsaved: set[str] = set()
-        """Hosts whose page limit the engine does not know yet."""
-        self._to_review = False
-        self._next_look = time.monotonic() + _LOOK_SECONDS
+    frontier: Frontier
+    turns: Turns
+    hosts: LeasedHosts
+    membership: Membership
+    _unsaved: set[str] = field(default_factory=set, init=False)
+    """Hosts whose page limit the engine does not know yet."""
+    _to_review: bool = field(default=False, init=False)
+    _next_look: float = field(default_factory=lambda: time.monotonic() + _LOOK_SECONDS, init=False)
 
     def check(self, lease: Lease) -> None:
         """Releases a host that was just leased, before its first request, if the engine did not know its page limit."""
-        rules = self._turns.rules
+        rules = self.turns.rules
         if rules is not None and lease.ruled != rules.max_pages(lease.host):
             self._unsaved.add(lease.host)
-            self._hosts.release(lease.host)
+            self.hosts.release(lease.host)
 
     async def update(self) -> None:
         """Looks at the file if it is time, and tells the engine what it does not know; call it in each round."""
-        rules = self._turns.rules
+        rules = self.turns.rules
         if rules is None:
             return
         if rules.path is not None and time.monotonic() >= self._next_look:
@@ -58,10 +59,10 @@ class RuleChanges:
             await self._look(rules)
         while self._unsaved:
             host = next(iter(self._unsaved))
-            await self._frontier.rule_limit(host, rules.max_pages(host))
+            await self.frontier.rule_limit(host, rules.max_pages(host))
             self._unsaved.discard(host)
         if self._to_review:
-            await review_rules(self._frontier, rules.max_pages, self._membership.served())
+            await review_rules(self.frontier, rules.max_pages, self.membership.served())
             self._to_review = False
 
     async def _look(self, rules: HostRules) -> None:
@@ -74,10 +75,10 @@ class RuleChanges:
             return
         before = rules.limits_pages
         rules.use(table)
-        for name in self._turns.host_slots.reconfigure():
-            if name in self._hosts:
-                self._hosts.delay_changed(name)
-        for host in self._hosts:
+        for name in self.turns.host_slots.reconfigure():
+            if name in self.hosts:
+                self.hosts.delay_changed(name)
+        for host in self.hosts:
             host.concurrency = host.turn.concurrency
             self.check(host.lease)
         self._to_review = self._to_review or rules.limits_pages != before

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from heapq import nlargest
 from pathlib import Path
 
@@ -39,45 +40,32 @@ Processing = Callable[[float], Sequence[tuple[str, float]]]
 """Returns the URLs that were fetched by a monotonic time and are still processed, each with the time of its fetch."""
 
 
+@dataclass(slots=True)
 class Heartbeat:
     """The heartbeat of one worker.
 
     `finish` is called with the reason "stopped" when an operator has stopped the crawl.
     """
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        crawl: Crawl,
-        hosts: LeasedHosts,
-        membership: Membership,
-        permits: Permits,
-        safety: LeaseSafety,
-        backpressure: Backpressure,
-        tally: Tally,
-        costs: CostReports,
-        vitals: VitalsReports,
-        finish: Callable[[str], None],
-    ) -> None:
-        self.paused = False
-        """An operator paused the crawl."""
-        self.holds = False
-        """The stores accept nothing more, and the engine knows it."""
-        self._frontier = frontier
-        self._crawl = crawl
-        self._hosts = hosts
-        self._membership = membership
-        self._permits = permits
-        self._safety = safety
-        self._backpressure = backpressure
-        self._tally = tally
-        self._costs = costs
-        self._vitals = vitals
-        self._finish = finish
-        self._stops: int | None = None
-        """How often the crawl had been stopped when this worker began."""
-        self._every = min(_BEAT_SECONDS, frontier.lease_seconds / 4)
-        self._last = -math.inf
+    frontier: Frontier
+    crawl: Crawl
+    hosts: LeasedHosts
+    membership: Membership
+    permits: Permits
+    safety: LeaseSafety
+    backpressure: Backpressure
+    tally: Tally
+    costs: CostReports
+    vitals: VitalsReports
+    finish: Callable[[str], None]
+    paused: bool = field(default=False, init=False)
+    """An operator paused the crawl."""
+    holds: bool = field(default=False, init=False)
+    """The stores accept nothing more, and the engine knows it."""
+    _stops: int | None = field(default=None, init=False)
+    """How often the crawl had been stopped when this worker began."""
+    _last: float = field(default=-math.inf, init=False)
+    """Monotonic time of the last heartbeat."""
 
     @property
     def is_registered(self) -> bool:
@@ -87,7 +75,7 @@ class Heartbeat:
     @property
     def is_due(self) -> bool:
         """Whether the next heartbeat should be sent."""
-        return time.monotonic() - self._last > self._every
+        return time.monotonic() - self._last > min(_BEAT_SECONDS, self.frontier.lease_seconds / 4)
 
     async def beat(self, *, seeding: bool) -> None:
         """Extends all leases, reclaims those of dead workers, updates membership and pause, and sends costs.
@@ -95,45 +83,45 @@ class Heartbeat:
         `seeding`: this worker may add more seeds.
         """
         sent = time.monotonic()
-        beat = await self._crawl.workers.beat(seeding=seeding)
+        beat = await self.crawl.workers.beat(seeding=seeding)
         self._set_paused(beat.paused)
         if self._stops is None:
             self._stops = beat.stops
         elif beat.stops > self._stops:
-            self._finish("stopped")
-        self._permits.valid_until = sent + self._crawl.worker_seconds
+            self.finish("stopped")
+        self.permits.valid_until = sent + self.crawl.worker_seconds
         await self._extend(sent)
         await self._reap(sent)
         if self.holds:
-            await self._crawl.workers.hold(self._backpressure.reason)
-        await self._membership.update()
-        await self._costs.send()
-        await self._vitals.send(self._crawl.worker_seconds)
+            await self.crawl.workers.hold(self.backpressure.reason)
+        await self.membership.update()
+        await self.costs.send()
+        await self.vitals.send(self.crawl.worker_seconds)
         self._last = sent
 
     async def end(self) -> None:
         """Sends the last costs, and takes the last sample."""
-        await self._costs.send()
-        await self._vitals.sample()
+        await self.costs.send()
+        await self.vitals.sample()
 
     async def check_engine_age(self) -> None:
         """Leaves hosts to other workers for a while if the engine has just started: it may not know their leases.
 
         An embedded engine is young whenever a crawl starts, and its workers do not outlive its machine.
         """
-        age = await self._frontier.engine.age()
-        young = age < self._frontier.lease_seconds and not self._frontier.engine.embedded
-        if young and await self._crawl.workers.count_alive():
+        age = await self.frontier.engine.age()
+        young = age < self.frontier.lease_seconds and not self.frontier.engine.embedded
+        if young and await self.crawl.workers.count_alive():
             # from now, not from the start: the other workers could not ask the engine while it loaded its data
-            self._safety.leave_to_others(time.monotonic())
+            self.safety.leave_to_others(time.monotonic())
 
     async def update_hold(self) -> None:
         """Holds while the stores accept nothing more: nothing is fetched, and fetched pages wait."""
-        reason = self._backpressure.reason
+        reason = self.backpressure.reason
         if bool(reason) == self.holds:
             return
         # first, so that it is repeated if the engine is unavailable
-        await self._crawl.workers.hold(reason)
+        await self.crawl.workers.hold(reason)
         self.holds = bool(reason)
         if reason:
             logger.warning("The stores accept nothing more (%s): holding, nothing is lost.", reason)
@@ -141,23 +129,21 @@ class Heartbeat:
             logger.warning("The stores accept pages again; the crawl continues.")
 
     async def _extend(self, sent: float) -> None:
-        lost = await self._frontier.extend([host.lease for host in self._hosts])
-        for lease in [host.lease for host in self._hosts]:
+        lost = await self.frontier.extend([host.lease for host in self.hosts])
+        for lease in [host.lease for host in self.hosts]:
             if lease.host in lost:
-                self._hosts.lose(lease.host)
+                self.hosts.lose(lease.host)
             else:
-                self._hosts.extend(lease, self._safety.until(sent))
+                self.hosts.extend(lease, self.safety.until(sent))
 
     async def _reap(self, sent: float) -> None:
         """Reclaims the leases of dead workers; `sent` is the time of this heartbeat."""
-        if not self._safety.may_reap(sent, self._last):
+        if not self.safety.may_reap(sent, self._last):
             return
         # a worker that was suspended during a request may still get its answer
-        hosts, buried = await self._frontier.reap(
-            delay=self._safety.delay, answer=self._safety.answer_seconds
-        )
+        hosts, buried = await self.frontier.reap(delay=self.safety.delay, answer=self.safety.answer_seconds)
         if buried:
-            self._tally.counters[f"{DEAD}worker"] += buried
+            self.tally.counters[f"{DEAD}worker"] += buried
         if hosts:
             logger.warning("Reclaimed %d hosts of dead workers; %d URLs became dead letters.", hosts, buried)
 
@@ -167,24 +153,24 @@ class Heartbeat:
         self.paused = paused
 
 
+@dataclass(slots=True)
 class CostReports:
     """Tells the engine what hosts have cost since the last heartbeat, and what they use now."""
 
-    def __init__(self, costs: Costs, hosts: LeasedHosts, crawl: Crawl) -> None:
-        self._costs = costs
-        self._hosts = hosts
-        self._crawl = crawl
+    costs: Costs
+    hosts: LeasedHosts
+    crawl: Crawl
 
     async def send(self) -> None:
         """Sends what hosts have cost and what they use now; the costs are not lost when this raises."""
-        taken = self._costs.take()
-        await self._crawl.costs.add(taken)
+        taken = self.costs.take()
+        await self.crawl.costs.add(taken)
         with suppress(EngineUnavailable):  # a full engine refuses what is only shown
-            await self._crawl.costs.show(with_domains(self._loads(taken)))
+            await self.crawl.costs.show(with_domains(self._loads(taken)))
 
     def _loads(self, taken: dict[str, Cost]) -> Iterator[tuple[str, Load]]:
         """The loads of the hosts that use something, and of the hosts and domains of `taken` that wait for a share."""
-        for host in self._hosts:
+        for host in self.hosts:
             connections = host.turn.in_flight
             processed = host.unsettled - len(host.urls) - host.in_flight
             if connections or processed > 0:
@@ -194,48 +180,43 @@ class CostReports:
                 yield name, Load(waits=cost.waits)
 
 
+@dataclass(slots=True)
 class VitalsReports:
     """Tells the engine how a worker is doing, with each heartbeat. One worker of the crawl also takes samples.
 
     The samples are the history of the crawl. `processing` returns the pages that are processed.
     """
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        crawl: Crawl,
-        hosts: LeasedHosts,
-        membership: Membership,
-        permits: Permits,
-        processing: Processing,
-    ) -> None:
-        self._frontier = frontier
-        self._crawl = crawl
-        self._hosts = hosts
-        self._membership = membership
-        self._permits = permits
-        self._processing = processing
-        self._all = AllVitals(crawl.engine, crawl.keys)
-        self._history = History(crawl.engine, crawl.keys)
-        self._started = time.time()
-        self._pages: deque[tuple[float, int]] = deque([(time.monotonic(), 0)], maxlen=_SPEED_BEATS)
-        self._sampled = -math.inf
+    frontier: Frontier
+    crawl: Crawl
+    hosts: LeasedHosts
+    membership: Membership
+    permits: Permits
+    processing: Processing
+    _started: float = field(default_factory=time.time, init=False)
+    _pages: deque[tuple[float, int]] = field(init=False)
+    """The last heartbeats: monotonic time and number of finished pages."""
+    _sampled: float = field(default=-math.inf, init=False)
+
+    def __post_init__(self) -> None:
+        self._pages = deque([(time.monotonic(), 0)], maxlen=_SPEED_BEATS)
 
     async def send(self, seconds: float) -> None:
         """Stores the vitals for so many seconds, and takes a sample if one is due."""
-        crawl = self._crawl
+        crawl = self.crawl
         with suppress(EngineUnavailable):  # a full engine refuses what is only shown
-            await self._all.put(crawl.worker, self._vitals(), seconds)
-        if crawl.worker == min(self._membership.peers) and time.monotonic() - self._sampled >= SAMPLE_SECONDS:
+            await AllVitals(crawl.engine, crawl.keys).put(crawl.worker, self._vitals(), seconds)
+        if crawl.worker == min(self.membership.peers) and time.monotonic() - self._sampled >= SAMPLE_SECONDS:
             await self.sample()
 
     async def sample(self) -> None:
         """Adds the figures of now to the history of the crawl."""
         self._sampled = time.monotonic()
-        await self._history.add(await figures(self._frontier, self._crawl))
+        history = History(self.crawl.engine, self.crawl.keys)
+        await history.add(await figures(self.frontier, self.crawl))
 
     def _vitals(self) -> Vitals:
-        hosts, pages = list(self._hosts), self._permits.pages
+        hosts, pages = list(self.hosts), self.permits.pages
         self._pages.append((now := time.monotonic(), pages))
         since, before = self._pages[0]
         slowest = nlargest(_MOST_HOSTS, hosts, key=lambda host: host.turn.latency)
@@ -257,7 +238,7 @@ class VitalsReports:
 
     def _long_processed(self, now: float) -> list[tuple[str, float]]:
         """The pages that are processed for long, with the time since 1970 at which they were fetched."""
-        pages = self._processing(now - _PROCESSED_SECONDS)[:_MOST_PROCESSED]
+        pages = self.processing(now - _PROCESSED_SECONDS)[:_MOST_PROCESSED]
         offset = time.time() - now
         return [(url, fetched + offset) for url, fetched in pages]
 

@@ -7,6 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from webcrawl.engine.backoff import SHUTDOWN_SECONDS, Backoff
 from webcrawl.engine.client import Engine
@@ -126,51 +127,42 @@ class LeaseSafety:
         return sent >= self._reap_at
 
 
+@dataclass(slots=True)
 class HostLeasing:
     """Leases hosts, and makes their URLs available."""
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        turns: Turns,
-        hosts: LeasedHosts,
-        membership: Membership,
-        window: LeaseWindow,
-        safety: LeaseSafety,
-        rules: RuleChanges,
-    ) -> None:
-        self._frontier = frontier
-        self._turns = turns
-        self._hosts = hosts
-        self._membership = membership
-        self._window = window
-        self._safety = safety
-        self._rules = rules
-        self._lease_at = 0.0
-        """Monotonic time of the next attempt to lease, after an attempt that gave nothing."""
+    frontier: Frontier
+    turns: Turns
+    hosts: LeasedHosts
+    membership: Membership
+    window: LeaseWindow
+    safety: LeaseSafety
+    rules: RuleChanges
+    _lease_at: float = field(default=0.0, init=False)
+    """Monotonic time of the next attempt to lease, after an attempt that gave nothing."""
 
     async def lease(self) -> None:
         """Leases as many hosts as are needed now, if there are any."""
         asked = time.monotonic()
-        answered = self._turns.host_slots.answered
-        new = len(self._hosts) - answered
-        self._window.update(
+        answered = self.turns.host_slots.answered
+        new = len(self.hosts) - answered
+        self.window.update(
             answered=answered,
             new=new,
-            due=self._hosts.next_at() <= asked,
-            connections=self._turns.has_room,
+            due=self.hosts.next_at() <= asked,
+            connections=self.turns.has_room,
         )
-        hosts, new = self._window.room(answered=answered, new=new)
-        if not (hosts or new) or asked < self._lease_at or not self._safety.may_lease(asked):
+        hosts, new = self.window.room(answered=answered, new=new)
+        if not (hosts or new) or asked < self._lease_at or not self.safety.may_lease(asked):
             return
-        leases = await self._frontier.lease(hosts, self._window.urls, self._membership.served(), new=new)
+        leases = await self.frontier.lease(hosts, self.window.urls, self.membership.served(), new=new)
         self._lease_at = 0.0 if leases else asked + _IDLE_SECONDS
         self._open(leases, asked)
 
     async def regain(self) -> None:
         """Takes the leases that the engine gave in replies which did not arrive."""
         asked = time.monotonic()
-        self._open(await self._frontier.regain(), asked)
+        self._open(await self.frontier.regain(), asked)
 
     def retry_now(self) -> None:
         """Makes `lease` ask the engine, although it had no hosts last: there are new URLs."""
@@ -179,8 +171,8 @@ class HostLeasing:
     def _open(self, leases: Iterable[Lease], asked: float) -> None:
         """Makes the URLs of new leases available; `asked` is the monotonic time of the call."""
         for lease in leases:
-            self._hosts.open(lease, self._safety.until(asked))
-            self._rules.check(lease)
+            self.hosts.open(lease, self.safety.until(asked))
+            self.rules.check(lease)
 
 
 class EngineWatch:

@@ -85,8 +85,6 @@ class LinkIntake:
         """Whether the seen set is in this process, so the crawl must have no other worker."""
         return self._bloom is not None
 
-    # --- the links of a page -----------------------------------------------------------------------------------------
-
     def unknown(self, links: Sequence[str]) -> list[str]:
         """Returns the links, as written in pages, that this worker has not added recently."""
         unknown = self.recent.links.absent(links)
@@ -165,8 +163,6 @@ class LinkIntake:
         if self.credit:
             self.credit.link(url, self.dust.simplest(links), depth, refused | uncredited)
 
-    # --- a leased URL ------------------------------------------------------------------------------------------------
-
     def begin(self, url: LeasedURL) -> None:
         """Begins to collect the links of a page that is handed out, and spends from the budgets of its host."""
         if self.credit:
@@ -189,8 +185,6 @@ class LinkIntake:
         self._counters["rewritten"] += 1
         self.add(simpler)
         return self.total
-
-    # --- a leased host -----------------------------------------------------------------------------------------------
 
     def open(self, lease: Lease) -> None:
         """Takes what the engine knows of a host that was just leased."""
@@ -221,8 +215,6 @@ class LinkIntake:
         self.dust.saved(report.lease.host, report.dust)
         if report.over is not None:
             report.lease.over = report.over
-
-    # --- the engine --------------------------------------------------------------------------------------------------
 
     async def send(self, between: Callable[[], Awaitable[None]]) -> bool:
         """Sends the URLs discovered so far; returns True if any was new to the engine.

@@ -6,7 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from webcrawl.frontier import Crawl, Frontier, LeasedURL, LeaseReport
 from webcrawl.frontier.figures import GIVEN_UP
@@ -59,32 +59,21 @@ class Tally:
         return taken
 
 
+@dataclass(slots=True)
 class Reporter:
     """Writes and sends the reports of one worker."""
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        crawl: Crawl,
-        turns: Turns,
-        hosts: LeasedHosts,
-        intake: LinkIntake,
-        membership: Membership,
-        permits: Permits,
-        window: LeaseWindow,
-        tally: Tally,
-    ) -> None:
-        self._frontier = frontier
-        self._crawl = crawl
-        self._turns = turns
-        self._hosts = hosts
-        self._intake = intake
-        self._membership = membership
-        self._permits = permits
-        self._window = window
-        self._tally = tally
-        self._leases_more = True
-        """Whether more URLs may be leased: the worker does not close."""
+    frontier: Frontier
+    crawl: Crawl
+    turns: Turns
+    hosts: LeasedHosts
+    intake: LinkIntake
+    membership: Membership
+    permits: Permits
+    window: LeaseWindow
+    tally: Tally
+    _leases_more: bool = field(default=True, init=False)
+    """Whether more URLs may be leased: the worker does not close."""
 
     async def send(self, *, seeding: bool, closing: bool) -> None:
         """Sends what has changed since the last report.
@@ -93,50 +82,50 @@ class Reporter:
         """
         self._leases_more = not closing
         self._keep_links()
-        tally = self._tally
-        names = [name for name in self._hosts.to_report if name in self._hosts]
-        self._hosts.to_report.clear()
-        reports = [self._report(self._hosts[name]) for name in names]
-        counted, permits = tally.take_counters(), self._permits.take_used()
+        tally = self.tally
+        names = [name for name in self.hosts.to_report if name in self.hosts]
+        self.hosts.to_report.clear()
+        reports = [self._report(self.hosts[name]) for name in names]
+        counted, permits = tally.take_counters(), self.permits.take_used()
         answered, unreachable = set(tally.answered_hosts), set(tally.unreachable_hosts)
         if not reports and not counted and not permits:
             return
         try:
-            await self._crawl.workers.beat(counted=counted, permits=permits, seeding=seeding)
-            await self._crawl.count_hosts(answered, unreachable)
+            await self.crawl.workers.beat(counted=counted, permits=permits, seeding=seeding)
+            await self.crawl.count_hosts(answered, unreachable)
             tally.answered_hosts -= answered
             tally.unreachable_hosts -= unreachable
-            await self._frontier.settle_all(reports, self._on_reply)
+            await self.frontier.settle_all(reports, self._on_reply)
         except BaseException:
-            self._hosts.to_report.update(names)
+            self.hosts.to_report.update(names)
             raise
 
     async def send_last(self) -> None:
         """Sends everything, releases all hosts and signs the worker off. The engine has all discovered URLs."""
         self._keep_links()
-        await self._frontier.settle_all([self._end(host) for host in self._hosts], self._on_last_reply)
-        await self._intake.send_last_worth(self._membership.served())
-        await self._crawl.workers.leave(self._tally.take_counters())
-        self._intake.save_seen()
+        await self.frontier.settle_all([self._end(host) for host in self.hosts], self._on_last_reply)
+        await self.intake.send_last_worth(self.membership.served())
+        await self.crawl.workers.leave(self.tally.take_counters())
+        self.intake.save_seen()
 
     def _end(self, host: LeasedHost) -> LeaseReport:
         """The report of a host when the worker signs off; its lease expires if a request to it is still in flight."""
-        return self._release(host, host.report(self._intake.sent))
+        return self._release(host, host.report(self.intake.sent))
 
     def _keep_links(self) -> None:
         """Writes the links of pages, which the worker forgets when the pages are reported."""
-        if self._intake.credit:
-            self._intake.credit.flush()
+        if self.intake.credit:
+            self.intake.credit.flush()
 
     async def give_up(self, name: str) -> None:
         """Makes dead letters of all URLs of a host, those queued in the engine and those leased here."""
         reason = "the host was given up after too many failures in a row"
-        buried = await self._frontier.condemn(name, reason)
-        self._tally.count_given_up(name)
-        if name in self._hosts:
-            buried += self._hosts[name].bury_rest(reason)
-            self._hosts.report(name)
-        self._tally.counters[f"{DEAD}host"] += buried
+        buried = await self.frontier.condemn(name, reason)
+        self.tally.count_given_up(name)
+        if name in self.hosts:
+            buried += self.hosts[name].bury_rest(reason)
+            self.hosts.report(name)
+        self.tally.counters[f"{DEAD}host"] += buried
         # a crawl of many dead hosts, each with a single URL, would fill the log
         level = logging.WARNING if buried else logging.INFO
         message = "Giving up %s after too many failures in a row; %d more URLs became dead letters."
@@ -145,7 +134,7 @@ class Reporter:
     def _report(self, host: LeasedHost) -> LeaseReport:
         """The current report of a host. It may release the host when no fetch is in flight."""
         host.lease.gap, host.lease.answered = host.turn.gap, host.turn.answered
-        report = self._intake.with_records(host.report(self._intake.sent), last=False)
+        report = self.intake.with_records(host.report(self.intake.sent), last=False)
         if report.over and not host.lease.over:
             host.leaving = True  # it sinks now: others come first
         complete = len(report.settled) == len(host.settled)
@@ -168,9 +157,9 @@ class Reporter:
         request.
         """
         host.leaving = True
-        if self._turns.host_slots.leave(host.lease.host):
+        if self.turns.host_slots.leave(host.lease.host):
             return self._last_report(host)
-        self._hosts.to_report.add(host.lease.host)
+        self.hosts.to_report.add(host.lease.host)
         return report
 
     def _last_report(self, host: LeasedHost) -> LeaseReport:
@@ -180,9 +169,9 @@ class Reporter:
         wait = host.turn.wait(now)
         pause = max(wait, host.resumes - now)
         asked = pause == wait and host.turn.pace(now).wait_by == "Retry-After"
-        quiet = self._turns.config.forgive_after
-        report = host.report(self._intake.sent)
-        return self._intake.with_records(replace(report, pause=pause, quiet=quiet, asked=asked), last=True)
+        quiet = self.turns.config.forgive_after
+        report = host.report(self.intake.sent)
+        return self.intake.with_records(replace(report, pause=pause, quiet=quiet, asked=asked), last=True)
 
     def _wanted(self, host: LeasedHost) -> int:
         """How many more URLs to lease; a host is kept while no other host waits to be leased.
@@ -190,27 +179,27 @@ class Reporter:
         A fast host gets more than FRONTIER_LEASE_URLS ahead, or it would run out between two reports.
         """
         fast = max(host.concurrency, len(host.settled)) // _SETTLED_PER_BATCH
-        ahead = min(self._window.urls * (1 + fast), _MOST_AHEAD)
+        ahead = min(self.window.urls * (1 + fast), _MOST_AHEAD)
         low = len(host.urls) <= ahead // 2
         return ahead - len(host.urls) if low and not host.drained and self._may_keep(host) else 0
 
     def _wanted_better(self, host: LeasedHost) -> int:
         """How many URLs to lease if they are better than the last one leased ahead; they are handed out first."""
-        most = min(self._window.urls, _MOST_AHEAD - len(host.urls))
+        most = min(self.window.urls, _MOST_AHEAD - len(host.urls))
         return most if host.urls and self._may_keep(host) else 0
 
     def _may_keep(self, host: LeasedHost) -> bool:
         """Whether more URLs of a host may be leased."""
-        others = self._turns.host_slots.answered if host.turn.answered else len(self._hosts)
-        room = others < self._window.size
-        served = self._membership.serves(self._frontier.keys.shard(host.lease.host))
+        others = self.turns.host_slots.answered if host.turn.answered else len(self.hosts)
+        room = others < self.window.size
+        served = self.membership.serves(self.frontier.keys.shard(host.lease.host))
         return room and served and self._leases_more and not (host.frozen or host.leaving)
 
     def _on_last_reply(self, report: LeaseReport, _: list[LeasedURL] | None, given: Sequence[int]) -> None:
         """Divides the credit of the pages of a report, and observes how long they waited for their acknowledgement."""
-        self._observe(self._hosts[report.lease.host], report)
-        if self._intake.credit:
-            self._intake.credit.divide(report, given)
+        self._observe(self.hosts[report.lease.host], report)
+        if self.intake.credit:
+            self.intake.credit.divide(report, given)
 
     def _observe(self, host: LeasedHost, report: LeaseReport) -> None:
         """Observes how long the URLs of a report have waited for their acknowledgement."""
@@ -224,21 +213,21 @@ class Reporter:
     def _on_reply(self, report: LeaseReport, urls: list[LeasedURL] | None, given: Sequence[int]) -> None:
         """Applies the engine's reply to one report: further URLs, or None when the lease was lost."""
         self._on_last_reply(report, urls, given)
-        name, host = report.lease.host, self._hosts[report.lease.host]
-        self._intake.saved(report)
+        name, host = report.lease.host, self.hosts[report.lease.host]
+        self.intake.saved(report)
         del host.settled[: len(report.settled)]
         if host.settled:
-            self._hosts.report(name)
+            self.hosts.report(name)
         if urls is None:
-            self._hosts.lose(name)
+            self.hosts.lose(name)
         elif report.pause >= 0:
-            self._hosts.drop(name)
+            self.hosts.drop(name)
         elif report.more:
             if report.better_than is None:
                 host.drained = len(urls) < report.more
-            self._hosts.add_urls(host, urls)
+            self.hosts.add_urls(host, urls)
             if host.settled or not (host.urls or host.unsettled):
-                self._hosts.report(name)
+                self.hosts.report(name)
 
 
 def _has_long_wait(host: LeasedHost) -> bool:

@@ -94,21 +94,30 @@ def stage_of(host: LeasedHost, now: float) -> Stage:
     return Stage.ENGINE
 
 
-class LeaseFigures(NamedTuple):
-    """The leased hosts of a worker in figures.
+class WorkerStatus(NamedTuple):
+    """What a worker shows in its metrics.
 
-    `hosts`: the number of those that are `busy` with a request, `ready` to be asked, `waiting` for their turn, or
-    `leaving` to be released. `urls` are leased and not handed out. `ages`: seconds since each host was leased, sorted;
-    known with METRICS_PORT or TRACES only.
+    engine_answers   whether the engine answered last
+    paused           whether an operator has paused the crawl
+    holds            whether the stores accept nothing more
+    unsent_urls      discovered URLs that the engine does not have yet
+    leased_urls      URLs that are leased and not handed out
+    hosts            number of leased hosts that are `busy` with a request, `ready` to be asked, `waiting` for their
+                     turn, or `leaving` to be released
+    lease_ages       seconds since each host was leased, sorted; known with METRICS_PORT or TRACES only
     """
 
+    engine_answers: bool
+    paused: bool
+    holds: bool
+    unsent_urls: int
+    leased_urls: int
     hosts: Counter[str]
-    urls: int
-    ages: list[float]
+    lease_ages: list[float]
 
 
-def lease_figures(hosts: LeasedHosts) -> LeaseFigures:
-    """Returns the figures of all leased hosts."""
+def count_hosts(hosts: LeasedHosts) -> Counter[str]:
+    """Returns `WorkerStatus.hosts`."""
     now = time.monotonic()
     states: Counter[str] = Counter()
     for host in hosts:
@@ -118,5 +127,4 @@ def lease_figures(hosts: LeasedHosts) -> LeaseFigures:
             states["busy"] += 1
         else:
             states["ready" if host.turn.may_start(now) else "waiting"] += 1
-    ages = sorted(now - host.arrivals.opened for host in hosts if host.arrivals is not None)
-    return LeaseFigures(states, sum(len(host.urls) for host in hosts), ages)
+    return states

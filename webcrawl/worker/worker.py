@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import NamedTuple
 
 from webcrawl.config import FrontierConfig
 from webcrawl.engine.client import UNAVAILABLE
@@ -35,7 +34,7 @@ from webcrawl.worker.leasing import EngineWatch, HostLeasing, LeaseSafety, Lease
 from webcrawl.worker.link_intake import LinkIntake
 from webcrawl.worker.membership import AHEAD_SECONDS, Membership, Permits
 from webcrawl.worker.reporter import Reporter, Tally
-from webcrawl.worker.stages import HostStages, LeasedHostState, LeaseFigures, lease_figures
+from webcrawl.worker.stages import HostStages, LeasedHostState, WorkerStatus, count_hosts
 
 logger = logging.getLogger(__name__)
 
@@ -43,20 +42,6 @@ _GATHER_SECONDS = 0.01
 _GATHER_LONGEST = 0.05
 _GATHER_FACTOR = 4
 _IDLE_SECONDS = 0.1
-
-
-class WorkerStatus(NamedTuple):
-    """What a worker shows in its metrics."""
-
-    engine_answers: bool
-    """Whether the engine answered last."""
-    paused: bool
-    """Whether an operator has paused the crawl."""
-    holds: bool
-    """Whether the stores accept nothing more."""
-    unsent_urls: int
-    """Discovered URLs that the engine does not have yet."""
-    leases: LeaseFigures
 
 
 class Worker:
@@ -135,8 +120,6 @@ class Worker:
         self._closing = False
         self._task: asyncio.Task[None] | None = None
 
-    # --- what others see ---------------------------------------------------------------------------------------------
-
     @property
     def is_registered(self) -> bool:
         """Whether the engine has this worker's first heartbeat."""
@@ -154,20 +137,20 @@ class Worker:
 
     def status(self) -> WorkerStatus:
         """Returns what the worker shows in its metrics."""
-        heartbeat = self._heartbeat
+        now, beat = time.monotonic(), self._heartbeat
         return WorkerStatus(
             not self._engine.is_away,
-            heartbeat.paused,
-            heartbeat.holds,
+            beat.paused,
+            beat.holds,
             len(self.intake),
-            lease_figures(self.hosts),
+            sum(len(host.urls) for host in self.hosts),
+            count_hosts(self.hosts),
+            sorted(now - host.arrivals.opened for host in self.hosts if host.arrivals is not None),
         )
 
     def host_states(self, now: float) -> list[LeasedHostState]:
         """Returns the states of at most a thousand hosts at the monotonic time `now`; each call goes on with others."""
         return self._stages.next(now)
-
-    # --- discovered URLs ---------------------------------------------------------------------------------------------
 
     def add(self, candidate: Candidate) -> bool:
         """Adds a URL to the frontier; returns False if this worker added it recently."""
@@ -180,8 +163,6 @@ class Worker:
     def adding_links(self, host: str) -> AbstractContextManager[None]:
         """Keeps a host from being asked while many links of one of its pages are added."""
         return self.hosts.adding_links(host)
-
-    # --- what pages tell of URLs -------------------------------------------------------------------------------------
 
     def count_page(self, host: str, path: str, outcome: Outcome) -> None:
         """Counts a page for the pattern of its URL. Leased URLs whose pattern sinks now are given back."""
@@ -200,8 +181,6 @@ class Worker:
         """Takes a redirect within a host for a sign that the simpler URL works, and applies new DUST rules."""
         for changed in self.intake.dust.add_redirect(host, path, target):
             self.hosts.reconsider(changed)
-
-    # --- the way of a leased URL -------------------------------------------------------------------------------------
 
     def next(self) -> LeasedURL | None:
         """Returns a URL whose host may be asked now, or None. Call `finish_fetch` and `settle` for it."""
@@ -275,8 +254,6 @@ class Worker:
         """
         self.membership.want(self._frontier.keys.shard(host), more)
 
-    # --- start and end -----------------------------------------------------------------------------------------------
-
     def start(self) -> None:
         """Starts the task that talks to the engine."""
         self._task = asyncio.create_task(self._run())
@@ -301,8 +278,6 @@ class Worker:
         if self.finished != reason:
             self.finished = reason
             self.wake()
-
-    # --- the task ----------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         """Runs rounds until everything is reported, or until the frontier cannot go on."""

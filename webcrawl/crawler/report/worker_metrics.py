@@ -24,7 +24,7 @@ from webcrawl.metrics.library import prometheus_client
 from webcrawl.metrics.observations import STAGES, STORES, Observations
 from webcrawl.metrics.processes import child_memory
 from webcrawl.metrics.totals import samples_of
-from webcrawl.worker.stages import LeaseFigures
+from webcrawl.worker.stages import WorkerStatus
 
 if TYPE_CHECKING:
     # slow to import, and Scrapy imports extensions that are off too
@@ -100,12 +100,12 @@ def worker_samples(session: Session, tasks: Tasks) -> list[MetricSample]:
                 ("engine_up", status.engine_answers),
                 ("paused", status.paused),
                 ("holding", status.holds),
-                ("leased_urls", status.leases.urls),
+                ("leased_urls", status.leased_urls),
                 ("unsent_urls", status.unsent_urls),
                 ("html_waiting_bytes", session.outlines.bytes if session.outlines else 0),
             ],
         ),
-        *_of_leases(status.leases),
+        *_of_leases(status),
         *_of_requests(tasks, session.turns.waiting),
         *samples_of(WORKER, observed.counts + worker.tally.counters),
         *_observed(observed),
@@ -125,10 +125,10 @@ def disk_samples(stores: StoreConfig) -> list[MetricSample]:
     return samples(GAUGES, [*values.items(), *([] if memory is None else [("child_memory_bytes", memory)])])
 
 
-def _of_leases(leases: LeaseFigures) -> Iterator[MetricSample]:
+def _of_leases(status: WorkerStatus) -> Iterator[MetricSample]:
     for state in ("busy", "ready", "waiting", "leaving"):
-        yield MetricSample(GAUGES["hosts"], leases.hosts[state], (state,))
-    yield from lease_ages(GAUGES["lease_age_seconds"], leases.ages)
+        yield MetricSample(GAUGES["hosts"], status.hosts[state], (state,))
+    yield from lease_ages(GAUGES["lease_age_seconds"], status.lease_ages)
 
 
 def _of_requests(tasks: Tasks, waiting: int) -> Iterator[MetricSample]:

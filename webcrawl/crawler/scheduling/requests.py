@@ -114,13 +114,15 @@ def level_of(request: Request, prioritizer: Prioritizer) -> int:
 
 def link_extra(spider: Spider, meta: dict[str, Any]) -> bytes:
     """The `extra` of the queue entry of a link whose request has this meta."""
-    record: dict[str, Any] = {"meta": meta}
-    return pack(record | {"errback": "errback"} if hasattr(spider, "errback") else record)
+    return _extra(spider, {"meta": meta})
 
 
 def resource_extra(spider: Spider, hops: int) -> bytes:
     """The `extra` of the queue entry of a resource; `hops`: how many resources lead to it from its page."""
-    record: dict[str, Any] = {"meta": {RESOURCE: hops}, "callback": "parse_resource"}
+    return _extra(spider, {"meta": {RESOURCE: hops}, "callback": "parse_resource"})
+
+
+def _extra(spider: Spider, record: dict[str, Any]) -> bytes:
     return pack(record | {"errback": "errback"} if hasattr(spider, "errback") else record)
 
 

@@ -92,7 +92,7 @@ class Flag(Kind):
 
 
 @dataclass(frozen=True)
-class Text(Kind):
+class String(Kind):
     """A string."""
 
     type = "str"
@@ -164,7 +164,7 @@ class Choices(Kind):
 
 
 @dataclass(frozen=True)
-class Patterns(Kind):
+class Expressions(Kind):
     """A list of regular expressions, or a single one, as on a command line."""
 
     type = "list"
@@ -189,7 +189,7 @@ def expression(pattern: str) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True)
-class Table(Kind):
+class Dict(Kind):
     """A dict; on a command line JSON."""
 
     type = "dict"
@@ -203,7 +203,7 @@ class Table(Kind):
 
 
 @dataclass(frozen=True)
-class Sizes(Table):
+class SizesByType(Dict):
     """A dict from MIME type, "text/*" or "*/*" to a number of bytes, where 0 means no limit."""
 
     allowed = 'a dict from a MIME type, "text/*" or "*/*" to a number of bytes (0: no limit)'

@@ -26,11 +26,11 @@ def free_memory(meminfo: Path = _MEMINFO, group: Path = _GROUP) -> int:
 
 def _on_machine(meminfo: Path) -> int:
     try:
-        found = re.search(r"^MemAvailable:\s+(\d+) kB$", meminfo.read_text(), re.MULTILINE)
+        available = re.search(r"^MemAvailable:\s+(\d+) kB$", meminfo.read_text(), re.MULTILINE)
     except OSError:
-        found = None
-    if found:
-        return int(found[1]) * 1024
+        available = None
+    if available:
+        return int(available[1]) * 1024
     # macOS does not say how much of it is free
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

@@ -32,7 +32,7 @@ def check_store_uri(name: str, uri: str, classes: Mapping[str, str]) -> None:
     """Raises ConfigurationError, naming the setting or argument `name`, unless `classes` has a store for this URI."""
     scheme = urlsplit(uri).scheme
     if scheme not in classes:
-        known = ", ".join(f"{one}://" for one in classes)
+        known = ", ".join(f"{scheme}://" for scheme in classes)
         raise ConfigurationError(
             f"{name} must begin with one of {known} (see OBJECT_STORES), not {without_password(uri)!r}"
         )

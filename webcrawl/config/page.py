@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import Any
 
 from webcrawl.config.declared import GROUPS
-from webcrawl.config.setting import IN_PARTS, Group, Setting
+from webcrawl.config.setting import IN_PARTS, Setting, SettingGroup
 
 _WIDTH = 118
 _BEGIN = """\
@@ -71,7 +71,7 @@ def page() -> str:
     return "\n".join([_BEGIN.format(contents=contents), *(_group(group) for group in GROUPS), _END])
 
 
-def _links(group: Group) -> str:
+def _links(group: SettingGroup) -> str:
     return ", ".join(f"[`{setting.name}`](#{setting.name.lower()})" for setting in group.settings)
 
 
@@ -79,7 +79,7 @@ def _anchor(title: str) -> str:
     return title.lower().replace(" ", "-")
 
 
-def _group(group: Group) -> str:
+def _group(group: SettingGroup) -> str:
     intro = f"{_wrapped(group.intro)}\n\n" if group.intro else ""
     return f"## {group.title}\n\n{intro}" + "\n".join("\n".join(_section(each)) for each in group.settings)
 

@@ -77,7 +77,7 @@ def politeness_rule(where: str, entry: Any) -> PolitenessRule:
     for name, value in fields.items():
         kind = _FIELDS.get(name)
         if kind is None:
-            known = ", ".join(f'"{one}"' for one in ("match", *_FIELDS))
+            known = ", ".join(f'"{field}"' for field in ("match", *_FIELDS))
             raise WrongEntry(f"{where}: there is no field {name!r}; the fields are {known}")
         try:
             values[name] = kind.parse(value)

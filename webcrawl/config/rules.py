@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from webcrawl.config.kinds import Kind, Number, Table, expression
+from webcrawl.config.kinds import Dict, Kind, Number, expression
 from webcrawl.errors import WrongEntry
 
 _SHIFT = re.compile(r"[+-][0-7]")
@@ -46,7 +46,7 @@ class LevelRules(Kind):
         ]
 
 
-class LinkRules(Kind):
+class LinkRulePairs(Kind):
     """A list of pairs of regular expressions."""
 
     type = "list"
@@ -66,7 +66,7 @@ class WeightedPatterns(Kind):
     allowed = "a dict from a regular expression to a number"
 
     def parse(self, value: Any) -> dict[str, float]:
-        table = Table().parse(value)
+        table = Dict().parse(value)
         for number, (pattern, weight) in enumerate(table.items(), 1):
             _valid(number, pattern)
             if not Number(least=-math.inf).accepts(weight):

@@ -53,7 +53,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Group:
+class SettingGroup:
     """Settings that serve one task; `intro` is Markdown."""
 
     title: str

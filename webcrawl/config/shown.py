@@ -19,12 +19,12 @@ def shown_settings(settings: Settings) -> dict[str, str]:
 
     The values of settings whose name sounds like a secret are hidden, and so are passwords in URLs.
     """
-    found = {}
+    changed = {}
     for name, declared in DECLARED.items():
         value = settings.get(name, None)
         if declared.default is not IN_PARTS and value not in (None, {}, [], declared.default):
-            found[name] = value
-    return {name: _text(name, found[name]) for name in sorted(found)}
+            changed[name] = value
+    return {name: _text(name, changed[name]) for name in sorted(changed)}
 
 
 def _text(name: str, value: Any) -> str:

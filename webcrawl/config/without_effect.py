@@ -271,7 +271,7 @@ def warn_without_effect(settings: UserSettings) -> None:
 
 
 def _is_met(name: str, settings: UserSettings) -> bool:
-    """Whether another setting gives it its effect, or says the same."""
+    """Whether another setting has the effect of this setting, or the same value."""
     match name:
         case "RETRY_ENABLED":
             return bool(read(settings, "FRONTIER_MAX_ATTEMPTS") == 1)
@@ -289,6 +289,7 @@ def _given(name: str, settings: UserSettings) -> Any:
 
 def _is_enabled(extension: str, settings: UserSettings) -> bool:
     components = settings.get_component_priority_dict_with_base("EXTENSIONS")
-    return extension in {
-        one if isinstance(one, str) else f"{one.__module__}.{one.__qualname__}" for one in components
-    }
+    paths = (
+        kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}" for kind in components
+    )
+    return extension in paths

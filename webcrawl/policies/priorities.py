@@ -100,7 +100,7 @@ class UrlLevels:
 
     def change(self, url: str, level: int) -> int:
         """Returns the level of a URL that would have this one without the rules."""
-        matching = self._patterns.found(url)
+        matching = self._patterns.matching(url)
         if not matching:
             return level
         base: int | None = None
@@ -115,7 +115,7 @@ class UrlLevels:
 
     def matching(self, url: str) -> tuple[str, ...]:
         """Returns the rules that match a URL, as they are written in settings."""
-        return tuple(str(self._rules[number]) for number in self._patterns.found(url))
+        return tuple(str(self._rules[number]) for number in self._patterns.matching(url))
 
 
 class WeighedTerm(NamedTuple):

@@ -68,11 +68,11 @@ class Domains:
         return False
 
     def _has(self, name: bytes) -> bool:
-        wanted, starts = xxh3_64_intdigest(name), self._starts
-        first = wanted >> self._shift
+        digest, starts = xxh3_64_intdigest(name), self._starts
+        first = digest >> self._shift
         end = starts[first + 1]
-        place = bisect_left(self._hashes, wanted, starts[first], end)
-        return place < end and self._hashes[place] == wanted
+        index = bisect_left(self._hashes, digest, starts[first], end)
+        return index < end and self._hashes[index] == digest
 
 
 class DomainFilter(URLFilter):
@@ -141,10 +141,10 @@ def _starts(hashes: array[int], shift: int) -> Iterator[int]:
 
 def _version(setting: str, entry: str) -> tuple[int, int]:
     try:
-        found = Path(entry[1:]).stat()
+        stat = Path(entry[1:]).stat()
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{setting}: {entry!r} cannot be read: {error}") from None
-    return found.st_mtime_ns, found.st_size
+    return stat.st_mtime_ns, stat.st_size
 
 
 @lru_cache(maxsize=8)

@@ -183,7 +183,7 @@ class ScopeFilter(URLFilter):
         return url if self._scope.allows(url) else None
 
 
-class Verdict(NamedTuple):
+class FilterVerdict(NamedTuple):
     """The result of one filter: `url` is None if it drops the URL, or the rewritten URL."""
 
     name: str
@@ -212,12 +212,12 @@ class FilterChain:
             url = result
         return result
 
-    def verdicts(self, url: str) -> list[Verdict]:
+    def verdicts(self, url: str) -> list[FilterVerdict]:
         """Every filter's verdict, also of those after one that drops the URL."""
         verdicts = []
         for each in self._filters:
             result = each.apply(url)
-            verdicts.append(Verdict(type(each).__name__, result, each.why))
+            verdicts.append(FilterVerdict(type(each).__name__, result, each.why))
             url = url if result is None else result
         return verdicts
 
@@ -229,8 +229,8 @@ def _repeats(segments: Sequence[str], times: int) -> bool:
     """
     for period in range(1, min(len(segments) // times, _LONGEST_RUN) + 1):
         equal = 0
-        for one, other in zip(segments, segments[period:], strict=False):
-            equal = equal + 1 if one == other else 0
+        for segment, later in zip(segments, segments[period:], strict=False):
+            equal = equal + 1 if segment == later else 0
             if equal == period * (times - 1):
                 return True
     return False

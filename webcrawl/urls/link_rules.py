@@ -17,7 +17,8 @@ _CACHED = 1 << 10
 class LinkRules:
     """Pairs of expressions: on a page whose URL matches the first, only links that match the second are followed.
 
-    If several rules match a page, a link must match one of them. On a page that matches none, all links are followed.
+    If several rules match a page, a link must match the second expression of one rule. On other pages, all links are
+    followed.
     """
 
     def __init__(self, rules: Sequence[LinkRule]) -> None:
@@ -31,16 +32,16 @@ class LinkRules:
         return cls(read(config, "LINK_RULES"))
 
     def on(self, page: str) -> Patterns | None:
-        """Returns the expressions of which a link on this page must match one; None if all its links are followed."""
+        """Returns the expressions for links on a page, any of which a link must match; None if all are followed."""
         if not self._rules:
             return None
-        places = self._pages.found(page)
-        return self._links(tuple(places)) if places else None
+        indices = self._pages.matching(page)
+        return self._links(tuple(indices)) if indices else None
 
     def matching(self, page: str) -> list[LinkRule]:
         """Returns the rules that match a page."""
-        return [self._rules[place] for place in self._pages.found(page)]
+        return [self._rules[index] for index in self._pages.matching(page)]
 
-    def _links_of(self, places: tuple[int, ...]) -> Patterns:
-        texts = (self._rules[place].links for place in places)
+    def _links_of(self, indices: tuple[int, ...]) -> Patterns:
+        texts = (self._rules[index].links for index in indices)
         return Patterns(expression(text) for text in texts if text is not None)

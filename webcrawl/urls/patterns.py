@@ -1,4 +1,4 @@
-"""Thousands of regular expressions at once: a text is searched only for those whose literal part it contains."""
+"""Thousands of regular expressions at once: a text is searched only for expressions whose literal part it contains."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 _FEW = 32
-"""So many expressions are searched for faster than they are looked up."""
+"""Up to this number, searching for all expressions is faster than looking some up."""
 _GRAM = 4
 """Characters of a literal part by which an expression is found."""
 
@@ -28,16 +28,16 @@ _TOKEN = re.compile(
 class Patterns:
     """Regular expressions that are searched for in a text.
 
-    Each is filed under four characters that every match of it contains, as in Russ Cox, "Regular Expression Matching
-    with a Trigram Index" (2012). Of the four characters that would do, the ones are taken that the fewest expressions
-    contain. Expressions without such a part, such as alternatives and those that ignore case, are always searched for.
+    Each expression is filed under four characters in a row that every match contains, as in Russ Cox, "Regular
+    Expression Matching with a Trigram Index" (2012); of several such groups, under the group that the fewest
+    expressions contain. Alternatives and expressions that ignore case have no such group: they are always searched for.
     """
 
     def __init__(self, expressions: Iterable[re.Pattern[str]]) -> None:
         self._always = list(expressions)
-        self._places: dict[re.Pattern[str], list[int]] = {}
-        for place, one in enumerate(self._always):
-            self._places.setdefault(one, []).append(place)
+        self._indices: dict[re.Pattern[str], list[int]] = {}
+        for index, expression in enumerate(self._always):
+            self._indices.setdefault(expression, []).append(index)
         self._filed: dict[str, list[re.Pattern[str]]] = {}
         if len(self._always) > _FEW:
             self._file()
@@ -46,7 +46,7 @@ class Patterns:
         return bool(self._always or self._filed)
 
     def match(self, text: str) -> bool:
-        """Whether one of the expressions is found anywhere in the text."""
+        """Whether an expression matches anywhere in the text."""
         for expression in self._always:
             if expression.search(text):
                 return True
@@ -58,22 +58,24 @@ class Patterns:
                         return True
         return False
 
-    def found(self, text: str) -> list[int]:
-        """The places of all expressions that are found anywhere in the text, counted from 0, in order."""
+    def matching(self, text: str) -> list[int]:
+        """Returns the indices of all expressions that match anywhere in the text, in order."""
         candidates = [*self._always]
         if self._filed:
             for gram in set(_grams(text)):
                 candidates += self._filed.get(gram, ())
         matching = {expression for expression in candidates if expression.search(text)}
-        return sorted(place for expression in matching for place in self._places[expression])
+        return sorted(index for expression in matching for index in self._indices[expression])
 
     def _file(self) -> None:
-        keys = [{gram for text in literals(one) for gram in _grams(text)} for one in self._always]
+        keys = [
+            {gram for text in literals(expression) for gram in _grams(text)} for expression in self._always
+        ]
         shared = Counter(gram for grams in keys for gram in grams)
         expressions, self._always = self._always, []
         for expression, grams in zip(expressions, keys, strict=True):
             if grams:
-                # equally rare ones in the order of the alphabet, so that every run does the same
+                # of equally rare grams the first in the alphabet, so that every run does the same
                 rarest = min(grams, key=lambda gram: (shared[gram], gram))
                 self._filed.setdefault(rarest, []).append(expression)
             else:
@@ -87,7 +89,7 @@ def literals(expression: re.Pattern[str]) -> list[str]:
     """
     if expression.flags & (re.IGNORECASE | re.VERBOSE):
         return []
-    found = [""]
+    texts = [""]
     depth = 0
     for token in _TOKEN.finditer(expression.pattern):
         kind = token.lastgroup
@@ -95,18 +97,18 @@ def literals(expression: re.Pattern[str]) -> list[str]:
             return []
         if kind in ("open", "close"):
             depth += 1 if kind == "open" else -1
-            found.append("")
+            texts.append("")
         elif depth:
             continue
         elif kind == "either":
             return []
         elif kind in ("plain", "escaped"):
-            found[-1] += token[kind]
+            texts[-1] += token[kind]
         else:
             if kind == "optional":
-                found[-1] = found[-1][:-1]
-            found.append("")
-    return [text for text in found if text]
+                texts[-1] = texts[-1][:-1]
+            texts.append("")
+    return [text for text in texts if text]
 
 
 def _grams(text: str) -> Sequence[str]:

@@ -84,7 +84,7 @@ class Scope:
     def widen(self, url: str) -> str:
         """Adds the target of a redirected seed, and returns its key; empty if it is a folder above that of a seed."""
         key = self.key(normalize(url))
-        if self.kind == "path" and any(one.startswith(key) for one in self._keys):
+        if self.kind == "path" and any(seed_key.startswith(key) for seed_key in self._keys):
             return ""
         self.admit_key(key)
         return key
@@ -101,10 +101,12 @@ class Scope:
 
 
 def _folders(url: str, most: int) -> list[str]:
-    """The host and the first folders of a normalised URL, such as ["a.org/", "a.org/b/"] for http://a.org/b/c?d."""
-    place = url.index("://") + 3
-    start, end = place, url.find("?", place)
-    found: list[str] = []
-    while len(found) < most and (place := url.find("/", place, end if end >= 0 else len(url)) + 1):
-        found.append(url[start:place])
-    return found
+    """Returns the host and the first folders of a normalised URL, such as ["a.org/", "a.org/b/"] for http://a.org/b/c?d."""
+    after_slash = url.index("://") + 3
+    start, end = after_slash, url.find("?", after_slash)
+    folders: list[str] = []
+    while len(folders) < most and (
+        after_slash := url.find("/", after_slash, end if end >= 0 else len(url)) + 1
+    ):
+        folders.append(url[start:after_slash])
+    return folders

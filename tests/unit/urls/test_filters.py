@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from webcrawl.errors import ConfigurationError
 from webcrawl.urls import filters
-from webcrawl.urls.filters import FilterChain, URLFilter, Verdict
+from webcrawl.urls.filters import FilterChain, FilterVerdict, URLFilter
 from webcrawl.urls.scope import Scope
 
 SCOPE = Scope("host", ["http://h/"])
@@ -165,9 +165,9 @@ def test_chain_passes_on_rewritten_urls() -> None:
 def test_verdicts_include_every_filter() -> None:
     chain = FilterChain([SecureFilter(), filters.LengthFilter(11), filters.ExtensionFilter(["zip"])])
     assert chain.verdicts("http://h/a.zip") == [
-        Verdict("SecureFilter", "https://h/a.zip", SecureFilter.why),
-        Verdict("LengthFilter", None, filters.LengthFilter.why),
-        Verdict("ExtensionFilter", None, filters.ExtensionFilter.why),
+        FilterVerdict("SecureFilter", "https://h/a.zip", SecureFilter.why),
+        FilterVerdict("LengthFilter", None, filters.LengthFilter.why),
+        FilterVerdict("ExtensionFilter", None, filters.ExtensionFilter.why),
     ]
 
 

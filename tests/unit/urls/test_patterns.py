@@ -51,7 +51,9 @@ def test_the_index_finds_what_the_expressions_find(texts: list[str], url: str, f
     others = [re.compile(f"{letter}{number}zzzz") for letter in string.ascii_letters for number in range(2)]
     patterns = Patterns(expressions + others)
     assert patterns.match(url) == any(one.search(url) for one in expressions)
-    assert patterns.found(url) == [place for place, one in enumerate(expressions) if one.search(url)]
+    assert patterns.matching(url) == [
+        index for index, expression in enumerate(expressions) if expression.search(url)
+    ]
 
 
 @pytest.mark.parametrize(

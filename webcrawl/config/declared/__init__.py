@@ -16,9 +16,9 @@ from webcrawl.config.declared import (
     terminal,
     workers,
 )
-from webcrawl.config.setting import IN_PARTS, Group, Setting
+from webcrawl.config.setting import IN_PARTS, Setting, SettingGroup
 
-GROUPS: tuple[Group, ...] = (
+GROUPS: tuple[SettingGroup, ...] = (
     politeness.GROUP,
     scope.URLS,
     priorities.GROUP,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from webcrawl.config.kinds import Choice, Flag, Number, Whole
-from webcrawl.config.setting import Group, Setting
+from webcrawl.config.setting import Setting, SettingGroup
 
 MOST_DISTANCE = 7
 """Above this, the index would need blocks so short that each of them matches a large part of all texts."""
 
-READING = Group(
+READING = SettingGroup(
     "Read documents",
     (
         Setting(
@@ -43,7 +43,7 @@ READING = Group(
     "process for every four cores, at least one, for documents other than HTML.",
 )
 
-DUPLICATES = Group(
+DUPLICATES = SettingGroup(
     "Find duplicates",
     (
         Setting(

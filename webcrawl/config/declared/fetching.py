@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choice, Flag, Number, Sizes, Table, Text, Whole, Words
-from webcrawl.config.setting import IN_PARTS, Group, Setting
+from webcrawl.config.kinds import Choice, Dict, Flag, Number, SizesByType, String, Whole, Words
+from webcrawl.config.setting import IN_PARTS, Setting, SettingGroup
 
 _MIB = 1024 * 1024
 
-FETCHING = Group(
+FETCHING = SettingGroup(
     "Fetch pages",
     (
         Setting(
@@ -56,7 +56,7 @@ FETCHING = Group(
         Setting(
             "DOCUMENT_MAXSIZE",
             {"text/html": 8 * _MIB, "application/xhtml+xml": 8 * _MIB, "*/*": 32 * _MIB},
-            Sizes(),
+            SizesByType(),
             "Bytes after which a body is truncated, by MIME type; 0 means no limit. For `text/html` the entry "
             "`text/html` applies, else `text/*`, else `*/*`. Column `truncated` marks such pages.",
             example={"text/html": 1_000_000, "video/*": 0, "*/*": 100_000_000},
@@ -118,7 +118,7 @@ FETCHING = Group(
                 "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
                 "Accept-Encoding": "gzip, deflate",
             },
-            Table(),
+            Dict(),
             "Headers of requests that do not set them. Bodies are archived as they were sent, so "
             "`Accept-Encoding` names only codings that every WARC reader can decode.",
             example={"Accept": "text/html", "Accept-Encoding": "gzip"},
@@ -141,7 +141,7 @@ FETCHING = Group(
         Setting(
             "DOWNLOAD_HANDLERS",
             IN_PARTS,
-            Table(),
+            Dict(),
             "The download handler of each URL scheme; `None` turns a scheme off. Links with other schemes are "
             "not followed. See [Add a protocol](howto/add-a-protocol.md), and [Use HTTP/2, or look like a "
             "browser](howto/use-http-2-or-look-like-a-browser.md) for another handler of http and https.",
@@ -151,7 +151,7 @@ FETCHING = Group(
     ),
 )
 
-RENDERING = Group(
+RENDERING = SettingGroup(
     "Render pages in a browser",
     (
         Setting(
@@ -166,7 +166,7 @@ RENDERING = Group(
         Setting(
             "RENDER_BROWSER",
             None,
-            Text(),
+            String(),
             "The Chromium to run. `None` looks for `chromium-headless-shell`, `chromium` and Chrome on the "
             "`PATH`, then for what `playwright install chromium` installed.",
             example="/usr/bin/chromium",

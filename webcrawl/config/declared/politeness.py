@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choice, Flag, Number, Table, Text, Whole, Words
+from webcrawl.config.kinds import Choice, Dict, Flag, Number, String, Whole, Words
 from webcrawl.config.politeness_rules import PolitenessRules
-from webcrawl.config.setting import Group, Setting
+from webcrawl.config.setting import Setting, SettingGroup
 
-GROUP = Group(
+GROUP = SettingGroup(
     "Crawl politely",
     (
         Setting(
             "USER_AGENT",
             "webcrawl/0.1 (+https://example.org/about-our-crawler; set USER_AGENT to your own)",
-            Text(),
+            String(),
             "The `User-Agent` header of every request. Name a page that describes your crawler and a way to "
             "reach you. The part before the first slash is also the name that is looked up in robots.txt.",
             example="examplebot/1.0 (+https://example.com/bot.html)",
@@ -97,7 +97,7 @@ GROUP = Group(
         Setting(
             "DOWNLOAD_SLOTS",
             {},
-            Table(),
+            Dict(),
             "`delay` and `concurrency` by host name, or by the name of a slot that requests have as `download_slot` in "
             "`Request.meta`.",
             example={"slow.example.org": {"delay": 10}},

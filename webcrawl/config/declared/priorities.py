@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Flag, Table
+from webcrawl.config.kinds import Dict, Flag
 from webcrawl.config.rules import LevelRules, WeightedPatterns
-from webcrawl.config.setting import IN_PARTS, Group, Setting
+from webcrawl.config.setting import IN_PARTS, Setting, SettingGroup
 
-GROUP = Group(
+GROUP = SettingGroup(
     "Choose what comes first",
     (
         Setting(
             "PRIORITIZERS",
             IN_PARTS,
-            Table(),
+            Dict(),
             "The terms whose sum is the weight of a URL; `None` leaves one out. The numbers are the order in which "
             "`scrapy checkurl` prints them. See [Add a term](priorities.md#add-a-term).",
             example={"webcrawl.policies.terms.Parameters": None},

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Table, Text, Whole
-from webcrawl.config.setting import IN_PARTS, Group, Setting
+from webcrawl.config.kinds import Dict, String, Whole
+from webcrawl.config.setting import IN_PARTS, Setting, SettingGroup
 
-GROUP = Group(
+GROUP = SettingGroup(
     "Compose the project",
     (
         Setting(
             "ITEM_PIPELINES",
             IN_PARTS,
-            Table(),
+            Dict(),
             "The pipelines of a page, in the order of their numbers: MIME-type pipelines from 200 to 300, the "
             "metadata pipeline after all that need the body. See [Add a MIME-type "
             "pipeline](howto/add-a-mime-type-pipeline.md).",
@@ -20,7 +20,7 @@ GROUP = Group(
         Setting(
             "DOWNLOADER_MIDDLEWARES",
             IN_PARTS,
-            Table(),
+            Dict(),
             "The downloader middlewares. Politeness comes last, so that a request takes its host's turn just "
             "before it is sent; redirects come before decoding, so that a stored redirect is decoded.",
             example={"our_middlewares.LoginMiddleware": 500},
@@ -28,7 +28,7 @@ GROUP = Group(
         Setting(
             "SPIDER_MIDDLEWARES",
             IN_PARTS,
-            Table(),
+            Dict(),
             "The spider middlewares. `OutlinksMiddleware` adds the links that a spider yields to the "
             "frontier.",
             example={"our_middlewares.LinkTextMiddleware": 900},
@@ -36,7 +36,7 @@ GROUP = Group(
         Setting(
             "EXTENSIONS",
             IN_PARTS,
-            Table(),
+            Dict(),
             "The extensions: progress, summary and alarms. Scrapy's telnet console, remote control, AutoThrottle and "
             "log stats are off.",
             example={"scrapy.extensions.memusage.MemoryUsage": 0},
@@ -44,7 +44,7 @@ GROUP = Group(
         Setting(
             "FEED_EXPORTERS",
             IN_PARTS,
-            Table(),
+            Dict(),
             "Scrapy's exporters, with one for CSV that writes nested fields of a page as JSON; see "
             "[Exports](exports.md#scrapys-feeds).",
             example={"yaml": "our_exporters.YamlItemExporter"},
@@ -52,7 +52,7 @@ GROUP = Group(
         Setting(
             "SCHEDULER",
             IN_PARTS,
-            Text(),
+            String(),
             "The scheduler, which takes requests from the frontier. The project's middlewares and pipelines need "
             "it, but it works without them; see [Use with scrapy-redis](howto/use-with-scrapy-redis.md).",
             example="webcrawl.scheduler.FrontierScheduler",

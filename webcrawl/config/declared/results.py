@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choices, Flag, Number, Table, Text, Whole
-from webcrawl.config.setting import Group, Setting
+from webcrawl.config.kinds import Choices, Dict, Flag, Number, String, Whole
+from webcrawl.config.setting import Setting, SettingGroup
 
-GROUP = Group(
+GROUP = SettingGroup(
     "Keep results",
     (
         Setting(
             "DATA_DIR",
             "data",
-            Text(),
+            String(),
             "The folder of a crawl: the embedded engine, `warc/`, `metadata.db`, `summary.json`, logs and "
             "temporary files. Crawls with different `CRAWL_ID` may share it; `summaries/` has the figures of each. "
             "Only its owner can read it. To let a group read it too, create the folder before the crawl, with "
@@ -21,7 +21,7 @@ GROUP = Group(
         Setting(
             "STORE_URI",
             None,
-            Text(),
+            String(),
             "Where [WARC files](archive.md) are stored: `file:///folder` or `s3://bucket/prefix`; `None` means "
             "`DATA_DIR/warc`. Files for S3 are written below `DATA_DIR/spool` first.",
             example="s3://my-bucket/crawls",
@@ -32,7 +32,7 @@ GROUP = Group(
                 "file": "webcrawl.stores.objects.folder.FolderStore",
                 "s3": "webcrawl.stores.objects.s3.S3Store",
             },
-            Table(),
+            Dict(),
             "The class that stores objects for each URI scheme, for `STORE_URI`, `FRONTIER_SPILL_URI` and the "
             "commands that take a URI. Entries are added to the default ones; `None` removes one. See [Add a "
             "storage backend](howto/add-a-storage-backend.md).",
@@ -94,7 +94,7 @@ GROUP = Group(
         Setting(
             "METADATA_URI",
             None,
-            Text(),
+            String(),
             "The database of table `pages`, as an SQLAlchemy URL; `None` means `DATA_DIR/metadata.db`. "
             'PostgreSQL needs `pip install "scrapy-webcrawl[postgresql]"` and [few '
             "rights](exports.md#the-database-itself); tables are created automatically.",

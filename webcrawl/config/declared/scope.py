@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Flag, Patterns, Table, Whole, Words
-from webcrawl.config.rules import LinkRules
-from webcrawl.config.setting import IN_PARTS, Group, Setting
+from webcrawl.config.kinds import Dict, Expressions, Flag, Whole, Words
+from webcrawl.config.rules import LinkRulePairs
+from webcrawl.config.setting import IN_PARTS, Setting, SettingGroup
 
-URLS = Group(
+URLS = SettingGroup(
     "Choose what to crawl",
     (
         Setting(
@@ -19,7 +19,7 @@ URLS = Group(
         Setting(
             "URL_ALLOW",
             [],
-            Patterns(),
+            Expressions(),
             "Regular expressions, searched anywhere in a URL. If the list is not empty, a link must match one of "
             "them. A list may have thousands: a link is searched only for those that share four literal characters "
             "with it. Expressions with `|` outside of parentheses or with `(?i)` are searched for in every link.",
@@ -28,7 +28,7 @@ URLS = Group(
         Setting(
             "URL_DENY",
             [],
-            Patterns(),
+            Expressions(),
             "Regular expressions; a link that matches one of them is not followed, even if `URL_ALLOW` "
             "matches too.",
             example=["/calendar/"],
@@ -61,7 +61,7 @@ URLS = Group(
         Setting(
             "LINK_RULES",
             [],
-            LinkRules(),
+            LinkRulePairs(),
             "Pairs of regular expressions (page, link), searched anywhere in URLs. On a page that matches the first, "
             "only links that match the second are followed; `None` follows none. If several pairs match a page, a link "
             "must match one of them. All links are followed on a page that matches no pair. See "
@@ -113,7 +113,7 @@ URLS = Group(
         Setting(
             "URL_FILTERS",
             IN_PARTS,
-            Table(),
+            Dict(),
             "The filters that every link passes, in the order of their numbers; `None` leaves one out. The "
             "scope of the crawl is checked before them. See [Add a URL filter](howto/add-a-url-filter.md).",
             example={"webcrawl.urls.filters.QueryFilter": None},
@@ -175,7 +175,7 @@ URLS = Group(
     intro="`scrapy checkurl URL` shows the verdict of each filter on a URL.",
 )
 
-LIMITS = Group(
+LIMITS = SettingGroup(
     "Limit a crawl",
     (
         Setting(

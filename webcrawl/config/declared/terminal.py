@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choice, Flag, Number, SecretWords, Text, Whole
-from webcrawl.config.setting import Group, Setting
+from webcrawl.config.kinds import Choice, Flag, Number, SecretWords, String, Whole
+from webcrawl.config.setting import Setting, SettingGroup
 
-GROUP = Group(
+GROUP = SettingGroup(
     "Watch a crawl",
     (
         Setting(
@@ -34,7 +34,7 @@ GROUP = Group(
         Setting(
             "METRICS_HOST",
             "127.0.0.1",
-            Text(),
+            String(),
             "The address of this machine at which metrics are served. Everyone who reaches it may read them.",
             example="10.0.0.7",
         ),
@@ -49,7 +49,7 @@ GROUP = Group(
         Setting(
             "LOG_LEVEL",
             "WARNING",
-            Text(),
+            String(),
             "`INFO` adds failed downloads, `DEBUG` every page, which takes up to a fifth more CPU; see "
             "[Benchmarks](benchmarks.md#the-options).",
             example="INFO",
@@ -81,7 +81,7 @@ GROUP = Group(
         Setting(
             "DASHBOARD_URL",
             "",
-            Text(),
+            String(),
             "The address of the dashboard, to which notifications link.",
             example="https://crawls.example.com",
         ),

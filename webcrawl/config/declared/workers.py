@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choice, Flag, Number, Table, Text, Whole
-from webcrawl.config.setting import Group, Setting
+from webcrawl.config.kinds import Choice, Dict, Flag, Number, String, Whole
+from webcrawl.config.setting import Setting, SettingGroup
 
 LEAST_HOT_URLS = 8
 
-GROUP = Group(
+GROUP = SettingGroup(
     "Resume a crawl and share it among workers",
     (
         Setting(
             "CRAWL_ID",
             None,
-            Text(),
+            String(),
             "The name of the crawl in the engine: 1 to 64 letters, digits, dots, dashes and underscores; "
             "`None` means the spider's name. Workers with the same name share one crawl, and a later run "
             "resumes it.",
@@ -22,7 +22,7 @@ GROUP = Group(
         Setting(
             "REDIS_URL",
             None,
-            Text(),
+            String(),
             "The Valkey or Redis server (7.0 or newer) or cluster that keeps the frontier; `None` starts an "
             "embedded Valkey in `DATA_DIR/engine`. Several nodes of a cluster are separated by commas: "
             "`redis://a:7000,b:7000`. Sentinels are followed by the name of the primary that they watch: "
@@ -33,7 +33,7 @@ GROUP = Group(
         Setting(
             "REDIS_PARAMS",
             {},
-            Table(),
+            Dict(),
             "Further arguments of redis-py's client, as in scrapy-redis. Without `REDIS_URL`, a `host`, "
             "`port`, `db` or `unix_socket_path` among them names the server.",
             example={"socket_timeout": 30},
@@ -135,7 +135,7 @@ GROUP = Group(
         Setting(
             "FRONTIER_SPILL_URI",
             None,
-            Text(),
+            String(),
             "Where the rest of long queues is stored, shared by all workers: `file:///folder` or "
             "`s3://bucket/prefix`. `None` means `DATA_DIR/frontier` with the embedded engine. With `REDIS_URL` it "
             "means `frontier` below a `STORE_URI` in S3; without one, long queues stay in memory.",

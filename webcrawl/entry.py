@@ -7,17 +7,36 @@ from __future__ import annotations
 
 import argparse
 import gc
+import re
 import sys
+from contextlib import redirect_stdout
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
+from io import StringIO
 from typing import Any, ClassVar
 
+from scrapy import cmdline
 from scrapy.commands import ScrapyCommand
+from scrapy.settings import BaseSettings
 from scrapy.utils.project import get_project_settings, inside_project
 
 ADDON = "webcrawl.addon.WebcrawlAddon"
+GROUPS = {
+    "Crawl": ("crawl", "workers", "reparse", "list", "check", "shell", "fetch", "parse", "view"),
+    "Look": (
+        *("frontier", "host", "urls", "checkurl", "deadletters", "stuck", "metrics", "settings"),
+        "dashboard",
+    ),
+    "Results": (
+        *("page", "export", "links", "graph", "mine", "index", "search", "copies", "listen"),
+        "wacz",
+    ),
+    "Operate": ("pause", "resume", "stop", "checkpoint", "restore", "jobs", "scheduler", "alarms"),
+}
+"""Group -> its commands, as `scrapy -h` and docs/commands.md list them."""
 _NEW_OBJECTS = 10_000
+_LISTED = re.compile(r"^  (\S+) +\S.*\n", re.MULTILINE)
 
 
 def __getattr__(name: str) -> type[Entry]:
@@ -66,6 +85,30 @@ def _collect_garbage_rarely() -> None:
     number, *others = gc.get_threshold()
     if 0 < number < _NEW_OBJECTS:
         gc.set_threshold(_NEW_OBJECTS, *others)
+
+
+def grouped(listing: str) -> str:
+    """Returns Scrapy's list of commands in groups, those of Scrapy and of the project last."""
+    head, title, commands = listing.partition("Available commands:\n")
+    lines = {line[1]: line[0] for line in _LISTED.finditer(commands)}
+    groups = [(group, [name for name in names if name in lines]) for group, names in GROUPS.items()]
+    known = {name for _, names in groups for name in names}
+    groups.append(("Others", [name for name in lines if name not in known]))
+    shown = "\n".join(
+        f"{group}:\n{''.join(lines[name] for name in names)}" for group, names in groups if names
+    )
+    return head + title + "\n" + shown + _LISTED.sub("", commands).removeprefix(" \n")
+
+
+def _print_commands(settings: BaseSettings, inproject: bool) -> None:
+    with redirect_stdout(StringIO()) as printed:
+        _print_all(settings, inproject)
+    print(grouped(printed.getvalue()) if uses_webcrawl() else printed.getvalue(), end="")
+
+
+_print_all = cmdline._print_commands
+# Scrapy imports this module by its entry points before it prints the commands
+cmdline._print_commands = _print_commands
 
 
 class Missing(ScrapyCommand):

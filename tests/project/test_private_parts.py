@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from scrapy import Request, Spider
+import pytest
+from scrapy import Request, Spider, cmdline
 from scrapy.core.downloader import Downloader
 from scrapy.core.downloader.handlers import DownloadHandlers
 from scrapy.core.engine import ExecutionEngine, _Slot
@@ -24,13 +25,14 @@ from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.ssl import _make_ssl_context
 from scrapy.utils.test import get_crawler
 
+from webcrawl import entry
 from webcrawl.config import ReaderConfig
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot as OurScraperSlot
 from webcrawl.documents.mime.reader_processes import Readers
 
 ROOT = Path(__file__).parents[2]
 URL = "http://example.com/"
-MOST = 9
+MOST = 10
 HANDLERS = dict.fromkeys(("http", "https", "ftp", "s3"))
 
 
@@ -214,6 +216,20 @@ def rows() -> list[list[str]]:
     text = (ROOT / "docs/architecture.md").read_text().partition("## What is private to Scrapy\n")[2]
     table = text.partition("\n## ")[0].partition("|---|---|---|---|\n")[2].partition("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+
+
+def test_scrapy_prints_its_commands_by_one_function(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`cmdline._print_commands`: webcrawl.entry replaces it, and groups the lines that it prints."""
+    printed: list[bool] = []
+    monkeypatch.setattr(cmdline, "_print_commands", lambda settings, inproject: printed.append(inproject))
+    with pytest.raises(SystemExit):
+        cmdline.execute(["scrapy"], Settings())
+    assert len(printed) == 1
+    entry._print_all(Settings(), True)
+    listing = capsys.readouterr().out
+    assert re.search(r"Available commands:\n\n  alarms +\S", listing)
 
 
 def test_the_table_names_a_test_for_each_part() -> None:

@@ -30,7 +30,7 @@ class Command(OpenedCrawlCommand):
         return "[options] [crawl id]"
 
     def short_desc(self) -> str:
-        return "List the notifications of crawls, send a test, or watch crawls"
+        return "List, test, send or watch for notifications of crawls"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

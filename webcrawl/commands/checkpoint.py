@@ -22,6 +22,9 @@ class Command(OpenedCrawlCommand):
         return "[options] <folder or URI> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
+        return "Copy the frontier to a folder or object store"
+
+    def long_desc(self) -> str:
         return "Copy the queued, seen and failed URLs of a crawl to a folder or an object store, also while it runs"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -24,6 +24,9 @@ class Command(OpenedCrawlCommand):
         return "[options] <url>"
 
     def short_desc(self) -> str:
+        return "Show whether and how early a URL is crawled"
+
+    def long_desc(self) -> str:
         return "Show whether a URL would be crawled, and how early, by filters, robots.txt, address, seen set and level"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -37,6 +37,9 @@ class Command(OpenedCrawlCommand):
         return "[options] <file or URL of a page of the crawl>"
 
     def short_desc(self) -> str:
+        return "Find pages with the text of a document"
+
+    def long_desc(self) -> str:
         return "Find pages that have the text of a document, or a part of it; `scrapy index` makes the index"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

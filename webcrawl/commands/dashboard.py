@@ -29,6 +29,9 @@ class Command(OpenedCrawlCommand):
         return "[options]"
 
     def short_desc(self) -> str:
+        return "Serve crawls, hosts, URLs and jobs to a browser"
+
+    def long_desc(self) -> str:
         return "Serve pages that show the crawls, hosts, URLs and jobs, with actions for operators"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

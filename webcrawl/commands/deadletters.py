@@ -26,7 +26,7 @@ class Command(OpenedCrawlCommand):
         return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
-        return "List the dead letters of a crawl, or queue them again"
+        return "List URLs that failed for good, or queue them again"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

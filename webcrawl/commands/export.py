@@ -32,6 +32,9 @@ class Command(OpenedCrawlCommand):
         return "[options] -o <folder or URI>"
 
     def short_desc(self) -> str:
+        return "Write page metadata as Parquet, JSON Lines or CSV"
+
+    def long_desc(self) -> str:
         return (
             "Write the metadata of all pages as Parquet, JSON Lines or CSV into a folder or an object store"
         )

@@ -22,6 +22,9 @@ class Command(OpenedCrawlCommand):
         return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
+        return "Show queued and seen URLs and the busiest hosts"
+
+    def long_desc(self) -> str:
         return (
             "Show the numbers of queued, leased, seen and failed URLs, the busiest hosts, and what has sunk"
         )

@@ -31,6 +31,9 @@ class Command(OpenedCrawlCommand):
         return "[options] -o <folder>"
 
     def short_desc(self) -> str:
+        return "Rank pages, hosts and domains by their stored links"
+
+    def long_desc(self) -> str:
         return "Make the graphs of pages, hosts and domains from stored links, and rank them; for crawls with LINKS"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

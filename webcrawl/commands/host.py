@@ -31,7 +31,7 @@ class Command(OpenedCrawlCommand):
         return "[options] <https://host> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
-        return "Show one host of the frontier; block, slow down or limit it"
+        return "Show one host; block, slow down or limit it"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

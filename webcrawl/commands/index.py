@@ -36,6 +36,9 @@ class Command(OpenedCrawlCommand):
         return "[options]"
 
     def short_desc(self) -> str:
+        return "Make or update the full-text index of stored pages"
+
+    def long_desc(self) -> str:
         return "Make or update a full-text index of the stored pages, for `scrapy search` and `scrapy copies`"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

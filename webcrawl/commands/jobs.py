@@ -39,6 +39,9 @@ class Command(OpenedCrawlCommand):
         return f"[options] {_SYNTAX}"
 
     def short_desc(self) -> str:
+        return "Define crawls that repeat, and show how they ended"
+
+    def long_desc(self) -> str:
         return "Define crawls that run by themselves, switch them, and show how they ended"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -28,6 +28,9 @@ class Command(OpenedCrawlCommand):
         return "[options] [<url>]"
 
     def short_desc(self) -> str:
+        return "Show the stored links on a page or to it"
+
+    def long_desc(self) -> str:
         return "Show the links on a page or to it, or how a host is linked; for crawls with LINKS"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

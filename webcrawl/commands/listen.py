@@ -30,7 +30,7 @@ class Command(OpenedCrawlCommand):
         return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
-        return "Print each page of a crawl as a JSON line when it is finished"
+        return "Print each finished page as a JSON line"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

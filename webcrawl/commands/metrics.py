@@ -24,6 +24,9 @@ class Command(OpenedCrawlCommand):
         return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
+        return "Print or serve the metrics of a whole crawl"
+
+    def long_desc(self) -> str:
         return "Print metrics of a whole crawl for Prometheus, or serve them with --port"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -35,6 +35,9 @@ class Command(OpenedCrawlCommand):
         return "[options]"
 
     def short_desc(self) -> str:
+        return "Learn from stored links what URLs are worth"
+
+    def long_desc(self) -> str:
         return "Find patterns, boilerplate, hubs and anchors in stored links; learn what URLs are worth, for MINED"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

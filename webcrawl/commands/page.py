@@ -28,6 +28,9 @@ class Command(OpenedCrawlCommand):
         return "[options] <url>"
 
     def short_desc(self) -> str:
+        return "Show what is stored about a page"
+
+    def long_desc(self) -> str:
         return "Show the stored metadata of a page and, on request, its archived headers, body or text"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

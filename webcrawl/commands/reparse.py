@@ -49,7 +49,7 @@ class Command(BaseRunSpiderCommand):
         return "[options] <spider>"
 
     def short_desc(self) -> str:
-        return "Run archived pages through a spider and the pipelines again, without a request"
+        return "Run archived pages through spider and pipelines again"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

@@ -24,7 +24,7 @@ class Command(OpenedCrawlCommand):
         return "[options] <folder or URI> [crawl id, default: that of the checkpoint]"
 
     def short_desc(self) -> str:
-        return "Restore a crawl from what `scrapy checkpoint` wrote"
+        return "Restore a crawl from a checkpoint"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

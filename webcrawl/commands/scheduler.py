@@ -28,7 +28,7 @@ class Command(ScrapyCommand):
     requires_crawler_process = False
 
     def short_desc(self) -> str:
-        return "Run the jobs of scrapy jobs apply when they are due, until it is stopped"
+        return "Run the jobs of scrapy jobs when they are due"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

@@ -37,6 +37,9 @@ class Command(OpenedCrawlCommand):
         return "[options] <words>"
 
     def short_desc(self) -> str:
+        return "Search the indexed pages for words"
+
+    def long_desc(self) -> str:
         return "Search the pages of a crawl for words; `scrapy index` makes the index"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

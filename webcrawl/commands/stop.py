@@ -19,7 +19,7 @@ class Command(OpenedCrawlCommand):
         return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
-        return "Stop the workers of a crawl, which scrapy crawl continues"
+        return "Stop the workers of a crawl"
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         connection = opened.connection

@@ -28,7 +28,7 @@ class Command(OpenedCrawlCommand):
         return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
-        return "List the pages of a crawl that could not be processed, with reasons"
+        return "List pages that could not be processed, with reasons"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

@@ -43,6 +43,9 @@ class Command(OpenedCrawlCommand):
         return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
+        return "List every known URL, or change those that wait"
+
+    def long_desc(self) -> str:
         return "List every known URL of a crawl, or set levels and dates of those that wait, or drop them"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -34,6 +34,9 @@ class Command(OpenedCrawlCommand):
         return "[options] -o <file.wacz or URI> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
+        return "Pack a crawl into one file for replay"
+
+    def long_desc(self) -> str:
         return "Pack the WARC files of a crawl, their index and a list of pages into one file for replay"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

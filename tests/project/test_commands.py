@@ -1,0 +1,55 @@
+"""The commands in `scrapy -h` and in docs/commands.md, in the same groups."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+
+import pytest
+
+from tests.crawls import CHECKOUT, scrapy
+from webcrawl.entry import GROUPS, grouped
+
+PAGE = (CHECKOUT / "docs" / "commands.md").read_text()
+MOST_WORDS = 10
+
+_SECTION = re.compile(r"^## (\w+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_ROW = re.compile(r"^\| `scrapy (\w+)` \| (.+) \|$", re.MULTILINE)
+_LISTED = re.compile(r"^  (\w+) +(.+)$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def purposes() -> dict[str, dict[str, str]]:
+    """Group -> command -> its purpose, of the commands that exist."""
+    return {
+        group: {name: import_module(f"webcrawl.commands.{name}").Command().short_desc() for name in names}
+        for group, names in GROUPS.items()
+    }
+
+
+def test_each_command_is_in_one_group() -> None:
+    commands = {path.stem for path in (CHECKOUT / "webcrawl" / "commands").glob("[!_]*.py")}
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(commands)
+
+
+def test_the_page_lists_each_command_with_its_purpose(purposes: dict[str, dict[str, str]]) -> None:
+    assert {group: dict(_ROW.findall(section)) for group, section in _SECTION.findall(PAGE)} == purposes
+
+
+def test_a_purpose_is_short(purposes: dict[str, dict[str, str]]) -> None:
+    long = [text for group in purposes.values() for text in group.values() if len(text.split()) > MOST_WORDS]
+    assert not long
+
+
+def test_scrapy_lists_the_groups(purposes: dict[str, dict[str, str]]) -> None:
+    listing = scrapy("-h").stdout.partition("Available commands:\n")[2]
+    sections = dict(re.findall(r"^(\w+):\n((?:  .+\n)+)", listing, re.MULTILINE))
+    assert list(sections) == [*GROUPS, "Others"]
+    others = dict(_LISTED.findall(sections.pop("Others")))
+    assert {group: dict(_LISTED.findall(section)) for group, section in sections.items()} == purposes
+    assert "startproject" in others
+    assert listing.endswith('Use "scrapy <command> -h" to see more info about a command\n')
+
+
+def test_a_list_that_is_not_understood_stays() -> None:
+    assert grouped("Commands: pause, resume\n").strip() == "Commands: pause, resume"

@@ -125,8 +125,6 @@ class Monitor(BroadSpider):
         path = self._folder / "monitor.json"
         try:
             found = json.loads(path.read_text())
-            if last := found.get("last"):  # written by an older version
-                found |= {"finished": [(last, self.began.isoformat())], "watched": last}
             runs = [(_moment(began), _moment(ended)) for began, ended in found["finished"]]
             return _Past(runs, _moment(found["watched"]), dict(found.get("told", {})))
         except FileNotFoundError:

@@ -11,7 +11,7 @@ from sqlalchemy.sql import bindparam
 
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.stores.columns import pages
-from webcrawl.stores.database import Database, is_read_only
+from webcrawl.stores.database import DatabaseTables, is_read_only
 from webcrawl.stores.selection import begins_with
 
 _ROWS = 5_000
@@ -20,16 +20,15 @@ IMPORTANCE_ROWS = 1_000
 _NUMBERS = (Integer, Float, Numeric, Boolean)
 
 
-class ChosenColumns:
+class ChosenColumns(DatabaseTables):
     """Reads columns in the database at a URI. Methods raise StoreError with its name."""
 
     def __init__(self, uri: str) -> None:
-        self._database = Database(uri, read_only=is_read_only(uri))
-        self.name = self._database.name
+        super().__init__(uri, read_only=is_read_only(uri))
 
     def check_number(self, name: str) -> None:
         """Raises ConfigurationError, which lists the numeric columns, unless a column of this name has numbers."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             try:
                 known = {
                     column["name"]: column["type"] for column in inspect(connection).get_columns(pages.name)
@@ -50,7 +49,7 @@ class ChosenColumns:
             query = query.where(pages.c.crawl == crawl)
         after = ""
         while True:
-            with self._database.reading() as connection:
+            with self.database.reading() as connection:
                 rows: list[Sequence[Any]] = list(connection.execute(query.where(pages.c.url > after)))
             if rows:
                 yield rows
@@ -65,28 +64,21 @@ class ChosenColumns:
         """
         wanted = [pages.c.url > after, *begins_with(pages.c.url, prefix)]
         query = select(pages.c.url, *(pages.c[name] for name in names)).where(*wanted)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(query.order_by(pages.c.url).limit(most)).mappings()
             return [dict(row) for row in rows]
 
-    def close(self) -> None:
-        """Closes the connections."""
-        self._database.close()
 
-
-class ImportanceColumn:
+class ImportanceColumn(DatabaseTables):
     """The column `importance` in the database at a URI, which changes after the rows are stored.
 
     Methods raise StoreError and may run in any thread.
     """
 
-    def __init__(self, uri: str) -> None:
-        self._database = Database(uri)
-
     def read(self, crawl: str, after: str = "") -> dict[str, float | None]:
         """Returns URL -> importance of the next IMPORTANCE_ROWS pages after a URL that a crawl fetched last, sorted."""
         query = select(pages.c.url, pages.c.importance).where(pages.c.url > after, pages.c.crawl == crawl)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(query.order_by(pages.c.url).limit(IMPORTANCE_ROWS)).all()
         return {row.url: row.importance for row in rows}
 
@@ -96,11 +88,7 @@ class ImportanceColumn:
             return
         statement = pages.update().where(pages.c.url == bindparam("key", type_=pages.c.url.type))
         rows = [{"key": url, "value": values[url]} for url in sorted(values)]
-        self._database.write(
+        self.database.write(
             lambda connection: connection.execute(statement.values(importance=bindparam("value")), rows),
             at_leisure=True,
         )
-
-    def close(self) -> None:
-        """Closes the connections."""
-        self._database.close()

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection, Dialect, Engine, Table, create_engine, event, text
 from sqlalchemy.dialects import sqlite
@@ -159,6 +160,26 @@ class Database:
         # PostgreSQL's message without its details, which quote values of the row
         primary = getattr(getattr(cause, "diag", None), "message_primary", None)
         return kind(f"{self.name}: {' '.join(str(primary or cause).split())}")
+
+
+class DatabaseTables:
+    """Tables in the database at a URI, as a context manager. `name` is the URI without password."""
+
+    def __init__(self, uri: str, *, read_only: bool = False) -> None:
+        self.database = Database(uri, read_only=read_only)
+        self.name = self.database.name
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        self.database.close()
 
 
 def _engine(url: URL) -> Engine:

@@ -22,6 +22,7 @@ from webcrawl.stores.database import is_read_only
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow
 from webcrawl.stores.page_statements import WriteStatement, page_statements
 from webcrawl.stores.schema import PAGES, SchemaTables
+from webcrawl.stores.selection import CRAWLS
 
 SCAN_BATCH = 1_000
 SCAN_BYTES = 16_000_000
@@ -118,9 +119,8 @@ class Metadata(SchemaTables):
 
     def crawls(self) -> list[str]:
         """The names of the crawls that fetched a page last."""
-        query = select(pages.c.crawl).where(pages.c.crawl.is_not(None)).distinct().order_by(pages.c.crawl)
         with self.database.reading() as connection:
-            return list(connection.execute(query).scalars())
+            return list(connection.execute(CRAWLS).scalars())
 
     def scan(
         self, host: str | None = None, *, after: str = "", where: Sequence[ColumnElement[bool]] = ()

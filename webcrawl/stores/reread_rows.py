@@ -14,9 +14,10 @@ from sqlalchemy.sql import bindparam
 
 from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
 from webcrawl.stores.columns import pages
-from webcrawl.stores.database import Database
+from webcrawl.stores.database import DatabaseTables
 from webcrawl.stores.history import UNCHANGED
 from webcrawl.stores.page_statements import WriteStatement
+from webcrawl.stores.selection import CRAWLS
 
 READ_FIELDS = (
     *("mime_type", "charset", "length", "truncated", "simhash"),
@@ -54,24 +55,24 @@ def sql_condition(sql: str) -> ColumnElement[bool]:
     return literal_column(f"({sql}\n)", Boolean())
 
 
-class RereadRows:
+class RereadRows(DatabaseTables):
     """The rows of one crawl in the database at a URI. Methods raise StoreError and may run in any thread."""
 
     def __init__(self, uri: str, crawl: str) -> None:
-        self._database = database = Database(uri)
+        super().__init__(uri)
+        dialect = self.database.dialect
         self._of_crawl = pages.c.crawl == crawl
         statement = pages.update().where(pages.c.url == bindparam("key", type_=pages.c.url.type))
         columns = {"key": pages.c.url}
         fields = {name: pages.c[name] for name in (*READ_FIELDS, "error")}
         marks = {name: pages.c[name] for name in ("duplicate_of", "duplicate_kind")}
-        self._rewrite = WriteStatement(statement, columns | fields, database.dialect)
-        self._mark = WriteStatement(statement, columns | marks, database.dialect)
+        self._rewrite = WriteStatement(statement, columns | fields, dialect)
+        self._mark = WriteStatement(statement, columns | marks, dialect)
 
     def crawls(self) -> list[str]:
         """The crawls that fetched pages of the table last."""
-        query = select(pages.c.crawl).where(pages.c.crawl.is_not(None)).distinct().order_by(pages.c.crawl)
-        with self._database.reading() as connection:
-            return list(connection.execute(query).scalars())
+        with self.database.reading() as connection:
+            return list(connection.execute(CRAWLS).scalars())
 
     def count(self, where: Sequence[ColumnElement[bool]]) -> dict[str, int]:
         """Counts the rows that conditions choose.
@@ -85,7 +86,7 @@ class RereadRows:
             self._of_crawl, *where
         )
         try:
-            with self._database.reading() as connection:
+            with self.database.reading() as connection:
                 rows, answers, readable = connection.execute(query).one()
         except StoreUnavailable as error:
             # a missing column counts as temporary, because an operator may add it
@@ -121,7 +122,7 @@ class RereadRows:
             )
             return same
 
-        return self._database.write(work) if rows else []
+        return self.database.write(work) if rows else []
 
     def texts(self) -> Iterator[ComparedText]:
         """The texts of all pages of the crawl that may be near-duplicates or have them, in the order of fetching."""
@@ -141,18 +142,14 @@ class RereadRows:
         ]
         for start in range(0, len(marks), _AT_ONCE):
             some = marks[start : start + _AT_ONCE]
-            self._database.write(
+            self.database.write(
                 lambda connection, some=some: self._execute(connection, self._mark, some)  # type: ignore[misc]
             )
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._database.close()
 
     def _execute(self, connection: Any, statement: WriteStatement, rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:
             connection.exec_driver_sql(statement.text, statement.parameters(rows))
 
     def _stream(self, query: Select[Any]) -> Iterator[Any]:
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             yield from connection.execution_options(yield_per=_AT_ONCE).execute(query)

@@ -6,14 +6,11 @@ their rooms. A change of tables raises the version of their schema.
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, select
 
 from webcrawl.errors import StoreError
 from webcrawl.stores.columns import fetches, pages
-from webcrawl.stores.database import Database
+from webcrawl.stores.database import DatabaseTables
 
 # an arbitrary number that other programs on the same server are unlikely to lock
 _SCHEMA_LOCK = 0x77656263
@@ -31,34 +28,21 @@ class Schema:
 PAGES = Schema("schema_version", 7, pages, fetches)
 
 
-class SchemaTables:
-    """The tables of a schema in the database at a URI: "sqlite:///path" or "postgresql://user@server/name".
+class SchemaTables(DatabaseTables):
+    """The tables of a schema in the database at a URI.
 
     The first process that opens them creates them; with `read_only` they are read as they are. Raises StoreError for
-    tables of another version. `name` is the URI without password.
+    tables of another version.
     """
 
     def __init__(self, uri: str, schema: Schema, *, read_only: bool = False) -> None:
-        self.database = Database(uri, read_only=read_only)
-        self.name = self.database.name
+        super().__init__(uri, read_only=read_only)
         if not read_only:
             self.database.write(lambda connection: prepare(connection, self.name, schema), at_leisure=True)
             return
         with self.database.reading() as connection:
             if _stored_version(connection, self.name, schema) is None:
                 raise StoreError(f"{self.name} has no tables of webcrawl, and may only be read")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections; a later call opens new ones."""
-        self.database.close()
 
 
 def prepare(connection: Connection, name: str, schema: Schema) -> None:

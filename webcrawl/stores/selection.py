@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, and_, func, or_
+from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from webcrawl.errors import ConfigurationError
 from webcrawl.stores.columns import pages
 
 _STATUS = re.compile(r"([1-5])(xx|\d\d)")
 _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]*/(\*|[a-z0-9][a-z0-9!#$&^_.+-]*)")
+
+CRAWLS = select(pages.c.crawl).where(pages.c.crawl.is_not(None)).distinct().order_by(pages.c.crawl)
+"""Selects the names of the crawls that fetched a page last."""
 
 
 def of_crawl(name: str) -> ColumnElement[bool]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from webcrawl.documents.disk import occupied
 from webcrawl.errors import NoSuchObject, StoreError, StoreUnavailable
@@ -23,7 +24,6 @@ from webcrawl.stores.warc.files import (
     read_record,
 )
 from webcrawl.stores.warc.reading import StoredRecord, inflated, parse
-from webcrawl.stores.warc.writer import WarcWriter
 
 CLOSE_SECONDS = 60.0
 """How long `SpooledArchive.close` keeps uploading. The next run uploads the rest."""
@@ -112,30 +112,14 @@ class SpooledArchive(SpooledReader):
         store: ObjectStore,
         spool: Path,
         *,
-        prefix: str = "",
-        software: str = "",
-        roll_bytes: int = 1_000_000_000,
-        roll_seconds: float = 0,
-        min_free: int = 0,
         spool_max: int = 0,
-        info: Mapping[str, str] | None = None,
         close_seconds: float = CLOSE_SECONDS,
         suffix: str = WARC,
-        append: Callable[[WarcWriter, Page], WarcLocation] | None = None,
+        **files: Any,
     ) -> None:
-        """`suffix` and `append`: see FolderArchive."""
+        """`files`: the other options of FolderArchive."""
         super().__init__(store, spool)
-        self._local = FolderArchive(
-            spool,
-            prefix=prefix,
-            software=software,
-            roll_bytes=roll_bytes,
-            roll_seconds=roll_seconds,
-            min_free=min_free,
-            info=info,
-            suffix=suffix,
-            append=append,
-        )
+        self._local = FolderArchive(spool, suffix=suffix, **files)
         self._spool_max = spool_max
         self._left = 0
         self._closed = -1

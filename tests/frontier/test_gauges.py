@@ -8,7 +8,6 @@ import pytest
 from redis import Redis
 
 from tests.frontier.pages import page
-from webcrawl.engine.memory import memory
 from webcrawl.frontier import Candidate, Frontier, Settlement
 from webcrawl.frontier.gauges import SAMPLED, gauges
 
@@ -69,5 +68,5 @@ async def test_a_sample_is_bounded(frontier_of: Callable[..., Frontier], valkey:
 
 
 async def test_the_memory_of_the_server_is_told(frontier: Frontier) -> None:
-    now = await memory(frontier.engine)
+    now = await frontier.engine.memory()
     assert now.used > 100_000 and now.limit == 0

@@ -17,9 +17,9 @@ from webcrawl.frontier import LEVELS, Frontier
 from webcrawl.frontier.crawl import Crawl
 from webcrawl.frontier.figures import CrawlFigures, figures
 from webcrawl.frontier.history import MOST_SAMPLES, SAMPLE_SECONDS, History
-from webcrawl.frontier.ready import ready_hosts
 from webcrawl.frontier.runs import CrawlRun, Runs
 from webcrawl.frontier.vitals import AllVitals, Vitals
+from webcrawl.frontier.waits import ready_hosts
 from webcrawl.hosts.pace import Pace
 
 KEYS = Keys("crawl", 4)

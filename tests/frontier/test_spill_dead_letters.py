@@ -10,8 +10,7 @@ from redis import Redis
 from tests.frontier.pages import page, urls_of
 from tests.frontier.spilling import HOST, OTHER, fetch, numbered, serve, spilling
 from webcrawl.frontier import Frontier
-from webcrawl.frontier.dead_letters import CrawlDeadLetters
-from webcrawl.frontier.spilled_dead_letters import SpilledDeadLetters
+from webcrawl.frontier.dead_letters import CrawlDeadLetters, SpilledDeadLetters
 
 
 async def test_condemned_urls_in_the_store_become_dead_letters(frontier: Frontier, tmp_path: Path) -> None:

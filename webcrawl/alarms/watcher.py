@@ -18,7 +18,7 @@ from webcrawl.alarms.stuck import Kind, StuckPages
 from webcrawl.alarms.targets import Targets, deliver
 from webcrawl.documents.values import counted
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.engine.job_crawls import job_of
+from webcrawl.engine.keys import job_of
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.figures import GIVEN_UP, CrawlFigures, figures

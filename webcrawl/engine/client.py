@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import redis.asyncio
 from redis.asyncio.cluster import ClusterNode, RedisCluster
@@ -58,6 +58,14 @@ _MOST_CONNECTIONS = 16
 _SCRAPY_REDIS_ONLY = frozenset({"redis_cls", "encoding", "decode_responses"})
 
 T = TypeVar("T")
+
+
+class Memory(NamedTuple):
+    """Bytes, over all primaries."""
+
+    used: int
+    limit: int
+    """The sum of `maxmemory`; 0 if a server has no limit."""
 
 
 class Engine:
@@ -194,6 +202,16 @@ class Engine:
             return math.inf
         # the difference of two clocks of whole seconds is up to one second too long
         return max(0.0, float((await self.client.info("server"))["uptime_in_seconds"]) - 1.0)
+
+    async def memory(self) -> Memory:
+        """Asks all primaries; raises an error of UNAVAILABLE."""
+        targets = {"target_nodes": self.client.PRIMARIES} if self.is_cluster else {}
+        info = await self.client.info("memory", **targets)
+        servers = [info] if "used_memory" in info else list(info.values())
+        limits = [int(server["maxmemory"]) for server in servers]
+        return Memory(
+            sum(int(server["used_memory"]) for server in servers), sum(limits) if all(limits) else 0
+        )
 
     async def _send(self, commands: Sequence[Command]) -> list[Any]:
         """Returns replies in order, with an exception for each command that failed."""

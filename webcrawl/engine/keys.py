@@ -167,6 +167,8 @@ FORMAT = 9
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")
+"""A CRAWL_ID that webcrawl.jobs.store.crawl_id made: the name of the job and the time at which the crawl was due."""
 _SUM_BUCKETS = 4096
 _RECORDS = {"name": "name", "origin": "host"}
 """Unit -> the part of keys that marks politeness records."""
@@ -266,6 +268,12 @@ class Keys:
     def patterns(self) -> list[str]:
         """Returns patterns of all keys of this crawl; records of hosts and robots.txt policies are shared."""
         return [f"wc:{{s{shard}}}:c:{self.crawl}:*" for shard in range(self.shards)] + [self.own("*")]
+
+
+def job_of(crawl: str) -> str:
+    """Returns the job of whose iterations this crawl is one; "" if it is none."""
+    match = _OF_A_JOB.fullmatch(crawl)
+    return match[1] if match else ""
 
 
 @lru_cache(maxsize=1 << 14)

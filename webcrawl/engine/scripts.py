@@ -93,16 +93,20 @@ class ArgumentGroup:
     def columns(self) -> tuple[str, ...]:
         return tuple(map(_name, self.fields))
 
-    @property
+    @cached_property
     def width(self) -> int:
         """How many arguments a row or a value is."""
         return len(self.fields) or 1
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.columns)
 
     def flat(self, rows: Any) -> list[Argument]:
         """Returns the rows one after another; raises TypeError for unknown columns, ValueError for unequal ones."""
         if not self.fields:
             return list(rows)
-        if rows.keys() != set(self.columns):
+        if rows.keys() != self._names:
             raise TypeError(
                 f"the columns of {self.name} are {', '.join(self.columns)}, not {', '.join(rows)}"
             )
@@ -170,7 +174,8 @@ class Header:
 
     def packed(self, keys: Sequence[str], arguments: Mapping[str, Any]) -> list[Argument]:
         """Returns the arguments in the order of the header; raises TypeError if the names differ."""
-        if not self._has(keys) or len(arguments) != len(self.fields) + len(self.groups):
+        is_complete = len(arguments) == self._size and (len(keys) == len(self.keys) or self._any_keys)
+        if not is_complete:
             raise self._mismatch(keys, arguments)
         try:
             packed: list[Argument] = [arguments[name] for name in self.single]
@@ -195,7 +200,7 @@ class Header:
         """Returns the Lua that gives keys and arguments their names."""
         values = ", ".join(f"KEYS[{n}]" for n, _ in enumerate(self.keys, start=1))
         lines = [f"local {', '.join(self.keys)} = {values}"]
-        if self._many:
+        if self._any_keys:
             lines = [f"local {self.keys[0].removesuffix('...')} = KEYS"]
         if self.fields:
             values = ", ".join(_value(field, str(n)) for n, field in enumerate(self.fields, start=1))
@@ -210,12 +215,13 @@ class Header:
             before, end = end, "#ARGV"
         return "\n".join(lines)
 
-    @property
-    def _many(self) -> bool:
+    @cached_property
+    def _any_keys(self) -> bool:
         return self.keys[0].endswith("...")
 
-    def _has(self, keys: Sequence[str]) -> bool:
-        return self._many or len(keys) == len(self.keys)
+    @cached_property
+    def _size(self) -> int:
+        return len(self.arguments)
 
     @cached_property
     def _record(self) -> Any:

@@ -25,8 +25,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from webcrawl.engine.client import Engine
-from webcrawl.engine.job_crawls import job_of
-from webcrawl.engine.keys import Keys
+from webcrawl.engine.keys import Keys, job_of
 from webcrawl.engine.scripts import Call, script_call
 from webcrawl.frontier.entry import Candidate
 from webcrawl.frontier.operations import batches, milliseconds

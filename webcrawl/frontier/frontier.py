@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from webcrawl.engine.keys import Keys, job_of
 from webcrawl.engine.scripts import Call, script_call
-from webcrawl.frontier.adding import add_calls
 from webcrawl.frontier.entry import Candidate, LeasedURL, decode_urls
 from webcrawl.frontier.leasing import Leasing
 from webcrawl.frontier.operations import BATCH, Operations, batches, milliseconds
@@ -15,6 +16,9 @@ from webcrawl.frontier.records import FrontierCounts, HostLimits, Lease, LeaseRe
 
 _COUNTERS = tuple(counter.name for counter in fields(FrontierCounts))
 _LOST = -2
+
+_Group = tuple[str, int | None]
+"""URLs that are added together: host and `rise`."""
 
 
 def _nobody(_: str) -> str:
@@ -60,7 +64,7 @@ class Frontier(Operations):
     async def add(self, candidates: Sequence[Candidate]) -> list[bool]:
         """Queues the URLs that were never seen; returns True for each one queued. Any number, in any order."""
         verdicts = [False] * len(candidates)
-        calls = list(add_calls(self.keys, candidates, self.over))
+        calls = list(_add_calls(self.keys, candidates, self.over))
         replies = await self.engine.run_all([call for call, _ in calls])
         for (_, indexes), reply in zip(calls, replies, strict=True):
             for index, verdict in zip(indexes, reply.decode(), strict=True):
@@ -273,7 +277,7 @@ class Frontier(Operations):
             url={
                 "index": [url.index for url in settled],
                 "verdict": [url.verdict for url in settled],
-                "delay_ms": [milliseconds(url.delay) for url in settled],
+                "delay_ms": [milliseconds(url.delay) if url.delay else 0 for url in settled],
                 "reason": [url.reason for url in settled],
                 "pages": [url.pages for url in settled],
                 "bytes": [url.bytes for url in settled],
@@ -292,3 +296,59 @@ def _urls_of_reply(lease: Lease, reply: Any) -> list[LeasedURL] | None:
 def _changed(report: str | bytes | None) -> str | bytes:
     """Returns what acknowledge.lua is told: "" if nothing has changed, "-" if there is nothing any more."""
     return "" if report is None else report or "-"
+
+
+def _add_calls(
+    keys: Keys, candidates: Sequence[Candidate], over: Callable[[str], str]
+) -> Iterator[tuple[Call, list[int]]]:
+    """Yields calls with at most BATCH URLs, each with the indexes of its URLs among the candidates.
+
+    `over` returns the owner of a budget that is over it for a host, and its penalty; empty if nobody is.
+    """
+    now, timed = time.time(), bool(job_of(keys.crawl))
+    by_shard: dict[int, dict[_Group, list[int]]] = {}
+    for index, candidate in enumerate(candidates):
+        group = candidate.host, candidate.rise
+        by_shard.setdefault(keys.shard(candidate.host), {}).setdefault(group, []).append(index)
+    for shard, hosts in by_shard.items():
+        for batch in _batches(hosts):
+            indexes = [index for _, group in batch for index in group]
+            call = script_call(
+                "add",
+                keys.queue(shard),
+                host={
+                    "host": [host for (host, _), _ in batch],
+                    "urls": [len(group) for _, group in batch],
+                    "rise": ["" if rise is None else rise for (_, rise), _ in batch],
+                    "over": [over(host) for (host, _), _ in batch],
+                },
+                url={
+                    "mark": [_mark(keys, candidates[index]) for index in indexes],
+                    "entry": [candidates[index].entry(now, timed=timed) for index in indexes],
+                },
+            )
+            yield call, indexes
+
+
+def _mark(keys: Keys, candidate: Candidate) -> str | int:
+    """The argument of the seen test: "" skips it, "!" queues the URL even if it was seen."""
+    if candidate.fingerprint is None:
+        return ""
+    mark = keys.mark(candidate.host, candidate.fingerprint)
+    return f"!{mark}" if candidate.anyway else mark
+
+
+def _batches(groups: dict[_Group, list[int]]) -> Iterable[list[tuple[_Group, list[int]]]]:
+    """Cuts the indexes of one shard, grouped, into batches of at most BATCH."""
+    batch: list[tuple[_Group, list[int]]] = []
+    room = BATCH
+    for group, indexes in groups.items():
+        for start in range(0, len(indexes), BATCH):
+            some = indexes[start : start + BATCH]
+            if len(some) > room:
+                yield batch
+                batch, room = [], BATCH
+            batch.append((group, some))
+            room -= len(some)
+    if batch:
+        yield batch

@@ -1,4 +1,4 @@
-"""What the latest run of a crawl is, for people who look at the crawl."""
+"""What the latest run of a crawl is, and why the last one ended, for people who look at the crawl."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import script_call
+from webcrawl.frontier.crawl import Crawl
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +35,14 @@ class Runs:
         """Returns the latest run; None if it was of a version that did not tell."""
         text = await self.engine.client.get(self.keys.own("run"))
         return None if text is None else CrawlRun(**json.loads(text))
+
+
+async def note_end(crawl: Crawl, reason: str) -> None:
+    """Stores why a run of a worker ended, as in summary.json; also if the engine is full."""
+    await crawl.engine.run(script_call("note_end", [crawl.keys.own("info")], reason=reason))
+
+
+async def last_end(crawl: Crawl) -> str | None:
+    """Returns why the run of a worker that ended last did so; None if none has."""
+    reason = await crawl.engine.client.hget(crawl.keys.own("info"), "ended")
+    return None if reason is None else str(reason.decode())

@@ -1,12 +1,16 @@
-"""What the frontier waits for: the next retry, and the next host that may be asked."""
+"""What waits: the next retry, the next host that may be asked, and the hosts that wait for a worker."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import script_call
-from webcrawl.frontier.entry import LeasedURL
+from webcrawl.frontier.entry import LEVELS, LeasedURL
 from webcrawl.frontier.frontier import Frontier
+
+_READY_LISTS = ("due", "new")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,25 @@ async def next_waits(frontier: Frontier) -> tuple[NextRetry | None, NextHost | N
         if reply.host:
             hosts.append((int(reply.host_ms), reply.host, int(reply.failures)))
     return _retry(*min(retries)) if retries else None, _host(*min(hosts)) if hosts else None
+
+
+async def ready_hosts(engine: Engine, keys: Keys) -> list[int]:
+    """Returns the hosts with queued URLs and without a lease, for each level from 0 to 7.
+
+    A few lookups for each shard. Names in the lists that are outdated count until a worker meets them.
+    """
+    pipe = engine.client.pipeline(transaction=False)
+    for shard in range(keys.shards):
+        prefix = keys.queue(shard)[0]
+        for level in range(LEVELS):
+            pipe.zcard(f"{prefix}ready:{level}")
+            for name in _READY_LISTS:
+                pipe.llen(f"{prefix}{name}:{level}")
+    lengths, each = await pipe.execute(), 1 + len(_READY_LISTS)
+    return [
+        sum(sum(lengths[start : start + each]) for start in range(level * each, len(lengths), LEVELS * each))
+        for level in range(LEVELS)
+    ]
 
 
 def _retry(ms: int, member: bytes) -> NextRetry:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from webcrawl.alarms.stuck import StuckPage, StuckPages
-from webcrawl.frontier.spilled_dead_letters import SpilledDeadLetters
+from webcrawl.frontier.dead_letters import SpilledDeadLetters
 from webcrawl.opened import OpenedCrawl
 
 logger = logging.getLogger(__name__)

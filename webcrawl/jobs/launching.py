@@ -10,7 +10,7 @@ from pathlib import Path
 from redis.exceptions import RedisError
 
 from webcrawl.errors import EngineError, StoreError
-from webcrawl.frontier.ends import last_end
+from webcrawl.frontier.runs import last_end
 from webcrawl.jobs.children import Children
 from webcrawl.jobs.crawls import JobCrawls, as_text
 from webcrawl.jobs.definition import Definition

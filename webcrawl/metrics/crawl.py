@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.engine.memory import Memory, memory
+from webcrawl.engine.client import UNAVAILABLE, Memory
 from webcrawl.frontier import Crawl, Frontier, FrontierCounts
 from webcrawl.frontier.gauges import Gauges, gauges as read_gauges
 from webcrawl.metrics.families import CRAWL, Family, MetricSample, gauges, samples
@@ -62,7 +61,7 @@ async def crawl_samples(frontier: Frontier, crawl: Crawl) -> list[MetricSample]:
 
 async def _answered(frontier: Frontier, crawl: Crawl) -> list[MetricSample]:
     counts, totals, now, servers = await asyncio.gather(
-        frontier.counts(), crawl.totals(), read_gauges(frontier), memory(frontier.engine)
+        frontier.counts(), crawl.totals(), read_gauges(frontier), frontier.engine.memory()
     )
     workers, hosts, paused, holding = await asyncio.gather(
         crawl.workers.count_alive(),

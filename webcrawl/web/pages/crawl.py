@@ -19,8 +19,8 @@ from webcrawl.config.stores import StoreConfig
 from webcrawl.frontier import Crawl
 from webcrawl.frontier.history import History
 from webcrawl.frontier.host_table import HostTable
-from webcrawl.frontier.ready import ready_hosts
 from webcrawl.frontier.runs import Runs
+from webcrawl.frontier.waits import ready_hosts
 from webcrawl.hosts.costs import Cost, Load
 from webcrawl.hosts.pace import Pace
 from webcrawl.web.overview import Overview, overview

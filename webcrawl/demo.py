@@ -42,7 +42,7 @@ _PIXEL = bytes.fromhex(
 
 
 @dataclass(frozen=True)
-class Answer:
+class DemoResponse:
     """The response to one path; `delay` is in seconds."""
 
     body: bytes
@@ -52,7 +52,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def demo_pages(site: int, origins: Sequence[str]) -> dict[str, Answer]:
+def demo_pages(site: int, origins: Sequence[str]) -> dict[str, DemoResponse]:
     """Path -> response of one site; `origins` are those of all sites, such as "http://127.0.0.1:8771"."""
     paths = [f"/article/{number}.html" for number in range(1, ARTICLES + 1)]
     special = ["/moved", "/copy.html", "/print.html", "/slow.html", "/gone.html", "/private/diary.html"]
@@ -64,14 +64,14 @@ def demo_pages(site: int, origins: Sequence[str]) -> dict[str, Answer]:
         pages[path] = _html(title, _prose(f"{site} {number}"), neighbours, image="/pixel.gif")
     first = pages[paths[0]]
     return pages | {
-        "/robots.txt": Answer(_ROBOTS.encode(), mime_type="text/plain"),
-        "/moved": Answer(b"", status=301, headers={"Location": paths[-1]}),
+        "/robots.txt": DemoResponse(_ROBOTS.encode(), mime_type="text/plain"),
+        "/moved": DemoResponse(b"", status=301, headers={"Location": paths[-1]}),
         "/copy.html": first,
         # the same words in another template
-        "/print.html": Answer(first.body.replace(b"<body>", b'<body class="print">')),
-        "/slow.html": Answer(_html("Slow", _prose(f"{site} slow"), ["/"]).body, delay=SLOW_SECONDS),
+        "/print.html": DemoResponse(first.body.replace(b"<body>", b'<body class="print">')),
+        "/slow.html": DemoResponse(_html("Slow", _prose(f"{site} slow"), ["/"]).body, delay=SLOW_SECONDS),
         "/private/diary.html": _html("Private", "No crawler should read this.", ["/"]),
-        "/pixel.gif": Answer(_PIXEL, mime_type="image/gif"),
+        "/pixel.gif": DemoResponse(_PIXEL, mime_type="image/gif"),
     }
 
 
@@ -112,7 +112,7 @@ class _Site(ThreadingHTTPServer):
     """One site of the demo web; unknown paths get a 404."""
 
     daemon_threads = True
-    pages: Mapping[str, Answer]
+    pages: Mapping[str, DemoResponse]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -122,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Site
 
     def do_GET(self) -> None:
-        missing = Answer(b"<title>Not found</title>", status=404)
+        missing = DemoResponse(b"<title>Not found</title>", status=404)
         answer = self.server.pages.get(self.path, missing)
         time.sleep(answer.delay)
         self.send_response(answer.status)
@@ -173,12 +173,12 @@ def _prose(seed: str) -> str:
     return ". ".join(sentences) + "."
 
 
-def _html(title: str, prose: str, links: Sequence[str], image: str = "") -> Answer:
+def _html(title: str, prose: str, links: Sequence[str], image: str = "") -> DemoResponse:
     items = "".join(f'<li><a href="{link}">{link}</a></li>' for link in links)
     picture = f'<a href="{image}"><img src="{image}" alt=""></a>' if image else ""
     head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>'
     body = f"<body><h1>{title}</h1><p>{prose}</p>{picture}<ul>{items}</ul></body></html>"
-    return Answer((head + body).encode())
+    return DemoResponse((head + body).encode())
 
 
 if __name__ == "__main__":

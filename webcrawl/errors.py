@@ -13,7 +13,7 @@ CrawlError
 │   ├── StoreUnavailable        the store is unreachable, locked or full; retrying may succeed
 │   ├── NoSuchObject            the object store has no object of that name
 │   └── PartLost                a part of a spilled queue is damaged or missing; retrying does not help
-├── NotFound                 the dashboard has no such page, crawl or thing
+├── NoSuchPage               the dashboard has no page of that address, or no such crawl, host or job
 ├── UnreadableDocument       a document is broken or costs too much to read
 │   ├── ResourcesExhausted      reading took too much memory or time; its process must end
 │   ├── BrokenArchive           an archive's table of contents is damaged or unsupported
@@ -118,8 +118,8 @@ class StoreUnavailable(StoreError):
     """A store is unreachable, locked or full, or accepts no page now. The same operation may succeed later."""
 
 
-class NotFound(CrawlError):
-    """The dashboard has no such page, crawl or thing."""
+class NoSuchPage(CrawlError):
+    """The dashboard has no page of that address, or no such crawl, host or job."""
 
 
 class NoSuchObject(StoreError):

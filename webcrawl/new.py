@@ -50,13 +50,13 @@ def create(folder: Path) -> Path:
 
 
 def _copy(source: Traversable, target: Path, name: str) -> None:
-    for one in source.iterdir():
-        if one.is_dir():
-            (target / one.name).mkdir()
-            _copy(one, target / one.name, name)
-        elif one.name.endswith(_SUFFIX):
-            text = one.read_text().replace("{{name}}", name).replace("{{version}}", __version__)
-            (target / one.name.removesuffix(_SUFFIX)).write_text(text)
+    for file in source.iterdir():
+        if file.is_dir():
+            (target / file.name).mkdir()
+            _copy(file, target / file.name, name)
+        elif file.name.endswith(_SUFFIX):
+            text = file.read_text().replace("{{name}}", name).replace("{{version}}", __version__)
+            (target / file.name.removesuffix(_SUFFIX)).write_text(text)
 
 
 def _next_steps(folder: Path) -> str:

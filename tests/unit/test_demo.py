@@ -6,7 +6,7 @@ import http.client
 import re
 from urllib.parse import urljoin, urlsplit
 
-from webcrawl.demo import SLOW_SECONDS, Answer, demo_pages, demo_web
+from webcrawl.demo import SLOW_SECONDS, DemoResponse, demo_pages, demo_web
 from webcrawl.documents.simhash import distance, simhash64
 
 # unlike the ports of the command, which may be running
@@ -25,7 +25,7 @@ def fetch(url: str) -> tuple[int, bytes, str]:
     return found
 
 
-def prose(answer: Answer) -> str:
+def prose(answer: DemoResponse) -> str:
     """The text of a page without its tags."""
     return re.sub("<[^>]*>", " ", answer.body.decode())
 

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.errors import CrawlError, NotFound, StoreError, brief
+from webcrawl.errors import CrawlError, NoSuchPage, StoreError, brief
 from webcrawl.opened import Connection, OpenedCrawl
 from webcrawl.web.access import Visitor
 from webcrawl.web.crawls import Crawls
@@ -75,7 +75,7 @@ class View:
     def opened(self) -> OpenedCrawl:
         """The crawl, connected to its engine."""
         if self.found is None:
-            raise NotFound("this page is about no crawl")
+            raise NoSuchPage("this page is about no crawl")
         return self.found
 
     @property
@@ -198,9 +198,9 @@ async def _answer(page: Page, site: Site, handler: Handler, request: Request) ->
             if view.found is None:
                 # without the links to pages of this crawl
                 missing, view.crawl = view.crawl, ""
-                raise NotFound(f"there is no crawl {missing!r} in {site.crawls.server}")
+                raise NoSuchPage(f"there is no crawl {missing!r} in {site.crawls.server}")
         return await handler(view)
-    except NotFound as error:
+    except NoSuchPage as error:
         return view.render("error.html", 404, title="Not found", reason=str(error))
     except UNAVAILABLE as error:
         reason = f"The engine of the crawls does not answer ({brief(error).rstrip('.')}). Nothing is lost."

@@ -48,18 +48,18 @@ class BorrowedTurn:
         until = time.monotonic() + _LONGEST_WAIT
         while not (ending.is_set() or self._turns.host_slots.is_open(self._host)):
             asked = time.monotonic()
-            found = await self._connection.retry_until_available(
+            borrowed = await self._connection.retry_until_available(
                 lambda: self._verbs.borrow(self._host, self._name, self._lease_seconds)
             )
-            if found.state == "taken":
-                self._taken_at, self._gap = asked, found.gap
+            if borrowed.state == "taken":
+                self._taken_at, self._gap = asked, borrowed.gap
                 return
-            if asked + found.wait > until:
-                if found.state == "early":
-                    raise RobotsUnreachable(f"{self._host} may not be asked for {found.wait:.0f} s")
+            if asked + borrowed.wait > until:
+                if borrowed.state == "early":
+                    raise RobotsUnreachable(f"{self._host} may not be asked for {borrowed.wait:.0f} s")
                 raise LongWait(self._host, _LONGEST_WAIT)
             with suppress(TimeoutError):
-                async with asyncio.timeout(found.wait or _LOOK_AGAIN_SECONDS):
+                async with asyncio.timeout(borrowed.wait or _LOOK_AGAIN_SECONDS):
                     await ending.wait()
 
     def leave(self) -> None:

@@ -149,13 +149,13 @@ class CurlDownloadHandler:
             parts = urlsplit(proxy)
             name, number = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         if not is_address(name):
-            found = await self._session.resolver.resolve(name)
-            guard.check_all(found.addresses, hostname=name, port=number)
+            resolved = await self._session.resolver.resolve(name)
+            guard.check_all(resolved.addresses, hostname=name, port=number)
             only = paced_address(request)
-            tried = to_try([one for one in found.addresses if only in (None, one)])
-            addresses = ",".join(f"[{one}]" if ":" in one else one for one in tried)
+            tried = to_try([address for address in resolved.addresses if only in (None, address)])
+            addresses = ",".join(f"[{address}]" if ":" in address else address for address in tried)
             names = {name, name.rstrip(".")}
-            way.append((option.RESOLVE, [f"+{one}:{number}:{addresses}" for one in names]))
+            way.append((option.RESOLVE, [f"+{spelling}:{number}:{addresses}" for spelling in names]))
         return way
 
     def _request_options(self, request: Request) -> Iterator[tuple[Any, Any]]:
@@ -242,8 +242,8 @@ def _check_proxied(head: Head) -> Head:
 def _target(url: str) -> str:
     """Returns path and query as they are written, from the first slash on."""
     authority_and_rest = url.partition("://")[2].partition("#")[0]
-    place = next((place for place, byte in enumerate(authority_and_rest) if byte in "/?"), None)
-    rest = "" if place is None else authority_and_rest[place:]
+    start = next((index for index, character in enumerate(authority_and_rest) if character in "/?"), None)
+    rest = "" if start is None else authority_and_rest[start:]
     return rest if rest.startswith("/") else f"/{rest}"
 
 

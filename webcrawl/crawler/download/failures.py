@@ -109,11 +109,11 @@ def _malformed(error: aiohttp.ClientResponseError) -> MalformedAnswer:
     """Returns the exception for an error of aiohttp's parser, whose own message may quote a long line."""
     if isinstance(error.__cause__ and error.__cause__.__cause__, LineTooLong):
         return OverlongHead("a line of the head is longer than 64 KiB")
-    message = _in_one_line(error)
+    message = _flattened(error)
     return OverlongHead(message) if message == _TOO_MANY else MalformedAnswer(brief(message))
 
 
-def _in_one_line(error: aiohttp.ClientResponseError) -> str:
+def _flattened(error: aiohttp.ClientResponseError) -> str:
     """Returns the message of aiohttp's parser, without the line that points at a column with "^"."""
     message = error.message or repr(error.__cause__ and error.__cause__.__cause__)
     return " ".join(message.split()).removesuffix("^").rstrip()

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import aioftp
 
-from webcrawl.crawler.download.ftp_listing import Listing
+from webcrawl.crawler.download.ftp_listing import FolderListing
 from webcrawl.errors import BrokenTransfer, brief
 
 ENCODING = "latin-1"
@@ -139,10 +139,10 @@ class FTPClient(aioftp.Client):
         except (*FAILURES, OSError, EOFError) as error:
             raise BrokenTransfer(message_of(error)) from error
 
-    async def listing(self) -> Listing:
+    async def listing(self) -> FolderListing:
         """Returns the entries of the current folder, up to 100,000 of them and 8 MiB; `idle` is False if cut off."""
         code, features = await self.command("FEAT", ("211", "5xx"))
-        listing = Listing(code.matches("211") and any("MLST" in line.upper() for line in features))
+        listing = FolderListing(code.matches("211") and any("MLST" in line.upper() for line in features))
         stream = await self.get_stream("MLSD" if listing.exact else "LIST", "1xx")
         size, self.idle = 0, False
         while line := await stream.readline():

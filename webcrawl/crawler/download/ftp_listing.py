@@ -42,7 +42,7 @@ _NO_ENTRY = re.compile(rb"\s*|\S+\s+\d[\d.,]*[KMGT]?")
 _LINK = (b"os.unix=slink", b"os.unix=symlink")
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """An entry of a folder; `size` is a number of bytes, as the digits that the server sent."""
 
     name: bytes
@@ -51,11 +51,11 @@ class Entry(NamedTuple):
 
 
 @dataclass
-class Listing:
+class FolderListing:
     """The entries of a folder; `exact` if its lines are in the format of MLSD, otherwise of LIST."""
 
     exact: bool
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[FolderEntry] = field(default_factory=list)
     lines: int = 0
     _unread: int = 0
     _first_unread: bytes = b""
@@ -84,7 +84,7 @@ class Listing:
         )
 
 
-def list_entry(line: bytes) -> Entry | None:
+def list_entry(line: bytes) -> FolderEntry | None:
     """Returns the entry of a line of LIST, None if it is neither file nor folder; raises ValueError if unknown."""
     if unix := _UNIX.fullmatch(line):
         kind, name = unix["kind"], unix["name"]
@@ -103,28 +103,28 @@ def list_entry(line: bytes) -> Entry | None:
     raise ValueError("not a known format of LIST")
 
 
-def mlsd_entry(line: bytes) -> Entry | None:
+def mlsd_entry(line: bytes) -> FolderEntry | None:
     """Returns the entry of a line of MLSD, None if it is neither file nor folder; raises ValueError otherwise."""
-    found = _MLSD.fullmatch(line)
-    facts = dict(fact.lower().split(b"=", 1) for fact in found["facts"][:-1].split(b";")) if found else {}
-    if found is None or b"type" not in facts:
+    match = _MLSD.fullmatch(line)
+    facts = dict(fact.lower().split(b"=", 1) for fact in match["facts"][:-1].split(b";")) if match else {}
+    if match is None or b"type" not in facts:
         raise ValueError("not a line of MLSD")
     kind = facts[b"type"]
     if kind in (b"file", b"dir") or kind.startswith(_LINK):
-        return _entry(found["name"], kind == b"dir", facts.get(b"size", b""))
+        return _entry(match["name"], kind == b"dir", facts.get(b"size", b""))
     return None
 
 
-def _entry(name: bytes, folder: bool, size: bytes) -> Entry | None:
+def _entry(name: bytes, folder: bool, size: bytes) -> FolderEntry | None:
     name = name.removeprefix(b"./").rstrip(b"/")
     if name in (b".", b".."):
         return None
     if not name or b"/" in name:
         raise ValueError("not the name of an entry")
-    return Entry(name, folder, size.decode("ascii", "replace"))
+    return FolderEntry(name, folder, size.decode("ascii", "replace"))
 
 
-def index_page(url: str, entries: list[Entry]) -> bytes:
+def index_page(url: str, entries: list[FolderEntry]) -> bytes:
     """Returns an HTML page that links to each entry of the folder at `url`."""
     path = split(url)[1].rstrip("/") + "/"
     base = html.escape(path)

@@ -36,15 +36,15 @@ class FTPSessions:
 
     async def close(self) -> None:
         """Ends all kept sessions."""
-        for place in list(self._kept):
-            self._end(place)
+        for server in list(self._kept):
+            self._end(server)
         if self._leaving:
             await asyncio.wait(self._leaving)
 
     async def _resumed(self, addresses: list[str], port: int) -> FTPClient | None:
-        for place in [(address, port) for address in addresses]:
-            if place in self._kept:
-                client = self._take(place)
+        for server in [(address, port) for address in addresses]:
+            if server in self._kept:
+                client = self._take(server)
                 try:
                     await client.resume()
                 except (*FAILURES, BrokenTransfer, OSError, EOFError):
@@ -58,21 +58,21 @@ class FTPSessions:
 
     def _keep(self, client: FTPClient, port: int) -> None:
         client.close_data()
-        place = client.peer, port
-        if place in self._kept:
-            self._end(place)
+        server = client.peer, port
+        if server in self._kept:
+            self._end(server)
         elif len(self._kept) == _MAX_KEPT:
             self._end(next(iter(self._kept)))
-        timer = asyncio.get_running_loop().call_later(_KEPT_SECONDS, self._end, place)
-        self._kept[place] = client, timer
+        timer = asyncio.get_running_loop().call_later(_KEPT_SECONDS, self._end, server)
+        self._kept[server] = client, timer
 
-    def _take(self, place: tuple[str, int]) -> FTPClient:
-        client, timer = self._kept.pop(place)
+    def _take(self, server: tuple[str, int]) -> FTPClient:
+        client, timer = self._kept.pop(server)
         timer.cancel()
         return client
 
-    def _end(self, place: tuple[str, int]) -> None:
-        leaving = asyncio.ensure_future(self._take(place).leave())
+    def _end(self, server: tuple[str, int]) -> None:
+        leaving = asyncio.ensure_future(self._take(server).leave())
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
 

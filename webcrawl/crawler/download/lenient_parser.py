@@ -96,11 +96,11 @@ class _HeadParser:
             raise self._error
         return _NOTHING_YET
 
-    def _check(self, found: Sequence[tuple[Any, Any]]) -> None:
+    def _check(self, messages: Sequence[tuple[Any, Any]]) -> None:
         """Ends with the final head; raises BadHttpMessage if too much comes before it."""
-        interim = sum(message.code < 200 and message.code != 101 for message, _ in found)
-        if interim < len(found):
-            self._leave(_body_parser(self._connection, self._parser, found))
+        interim = sum(message.code < 200 and message.code != 101 for message, _ in messages)
+        if interim < len(messages):
+            self._leave(_body_parser(self._connection, self._parser, messages))
             return
         self._interim += interim
         if self._interim > MOST_INTERIM:
@@ -119,15 +119,15 @@ class _HeadParser:
         head = _BLANK_LINE.search(self._data, max(0, len(self._data) - len(data) - 3))
         body = b""
         if head is not None and _CHUNKED.search(self._data, 0, head.end()):
-            place = len(data) - (len(self._data) - head.end())
-            data, body = data[:place], data[place:]
-        found: tuple[Any, bool, bytes] = self._parser.feed_data(data)
-        self._check(found[0])
+            body_start = len(data) - (len(self._data) - head.end())
+            data, body = data[:body_start], data[body_start:]
+        parsed: tuple[Any, bool, bytes] = self._parser.feed_data(data)
+        self._check(parsed[0])
         if body:
-            parser: Any = self._connection._parser if found[0] else self._parser
+            parser: Any = self._connection._parser if parsed[0] else self._parser
             rest: tuple[Any, bool, bytes] = parser.feed_data(body)
-            return [*found[0], *rest[0]], rest[1], rest[2]
-        return found
+            return [*parsed[0], *rest[0]], rest[1], rest[2]
+        return parsed
 
     def _repaired(self, error: HttpProcessingError) -> tuple[Any, bool, bytes]:
         parts = mend(_INTERIM.sub(b"", self._data))

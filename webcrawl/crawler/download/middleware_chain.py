@@ -91,7 +91,11 @@ class MiddlewareChain:
 
 
 def _methods(middlewares: list[Any], name: str, crawler: Crawler) -> list[Callable[..., Any]]:
-    return [fill_spider(getattr(one, name), crawler) for one in middlewares if hasattr(one, name)]
+    return [
+        fill_spider(getattr(middleware, name), crawler)
+        for middleware in middlewares
+        if hasattr(middleware, name)
+    ]
 
 
 async def _answer(method: Callable[..., Any], result: Any) -> Response | Request | None:

@@ -90,7 +90,7 @@ class Protocol(ABC):
         url = normalize(request.url)
         addresses = await self._addresses(hostname(url), port(url))
         if only := paced_address(request):
-            addresses = [one for one in addresses if one == only]
+            addresses = [address for address in addresses if address == only]
         await wait_to_send(request)
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -102,9 +102,9 @@ class Protocol(ABC):
 
     async def _addresses(self, name: str, number: int) -> list[str]:
         """Returns the addresses of a host; raises AddressRefused if the guard forbids one of them."""
-        found = await self._session.resolver.resolve(name)
-        self._session.guard.check_all(found.addresses, hostname=name, port=number)
-        return list(found.addresses)
+        resolved = await self._session.resolver.resolve(name)
+        self._session.guard.check_all(resolved.addresses, hostname=name, port=number)
+        return list(resolved.addresses)
 
     async def _response(self, request: Request, url: str, answer: Answer, limit: asyncio.Timeout) -> Response:
         headers = Headers(answer.headers)

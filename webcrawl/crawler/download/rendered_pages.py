@@ -47,7 +47,7 @@ class RenderedPages:
         session, loop = self._session, asyncio.get_running_loop()
         observed, asked = session.observed, time.monotonic()
         # rendering uses none of our connections, but the robots.txt of a resource may need one
-        async with session.turns.disconnected(host_of(request)), renderer.places:
+        async with session.turns.disconnected(host_of(request)), renderer.slots:
             if observed is not None:
                 observed.stage("browser", request.url, asked)
             if session.turns.ending.is_set():
@@ -58,13 +58,13 @@ class RenderedPages:
             rules = session.components.get(ResourceRules)
             allows = rules.allows if rules else None
             with nullcontext() if observed is None else observed.timed("render", request.url):
-                found = await renderer.render(request, self._crawler, timeout, check, allows)
+                rendered = await renderer.render(request, self._crawler, timeout, check, allows)
         request.meta["download_latency"] = loop.time() - began
-        if found is None:
+        if rendered is None:
             if pacer := session.components.get(Pacer):
                 await pacer.take_another_turn(request)
             return None
-        response, exchange = found
+        response, exchange = rendered
         if exchange is not None:
             keep_exchange(request, exchange)
         return response

@@ -36,7 +36,7 @@ over_kept: ContextVar[bool] = ContextVar("kept", default=False)
 """Whether the request is sent over a connection that has sent another one."""
 
 
-class Connection(NamedTuple):
+class UsedConnection(NamedTuple):
     """A connection, and the bytes that it had received before a request was sent."""
 
     protocol: Any
@@ -48,7 +48,7 @@ class Connection(NamedTuple):
         return int(self.protocol.received) - self.before
 
 
-connection_of: ContextVar[Connection | None] = ContextVar("connection", default=None)
+connection_of: ContextVar[UsedConnection | None] = ContextVar("connection", default=None)
 """The connection over which the request is sent."""
 
 
@@ -129,7 +129,7 @@ class WireRequest(aiohttp.ClientRequest):
         if check is not None:
             check()
         over_kept.set(conn.protocol in _used)
-        connection_of.set(Connection(conn.protocol, conn.protocol.received))
+        connection_of.set(UsedConnection(conn.protocol, conn.protocol.received))
         _used.add(conn.protocol)
         if sending is not None:
             sending.sent = time.monotonic()

@@ -8,21 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from playwright.async_api import Error, Page, Request as PageRequest, Route, TimeoutError as Late
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    Error,
+    Page,
+    Request as PageRequest,
+    Route,
+    TimeoutError as Late,
+)
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotSupported
 from scrapy.http import Response
 from scrapy.utils.misc import load_object
 from scrapy_playwright.handler import BrowserContextWrapper, Config, ScrapyPlaywrightDownloadHandler
+from scrapy_playwright.provider import PlaywrightBrowserProvider
 
-from webcrawl.crawler.render.guarded_browser import GuardedBrowser
 from webcrawl.crawler.render.guarded_proxy import GuardedProxy
 from webcrawl.crawler.render.visit import Visit
 
@@ -31,6 +40,16 @@ _CLOSE_SECONDS = 5.0
 # A rendered page is always fetched in full, and the browser decodes it.
 _NOT_SENT = frozenset({"if-none-match", "if-modified-since", "accept-encoding"})
 _TREE = "n => (document.doctype ? '<!DOCTYPE html>\\n' : '') + document.documentElement.outerHTML.slice(0, n)"
+
+_ARGUMENTS = (
+    # no way around the proxy: the browser resolves no names and sends nothing by UDP
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-dev-shm-usage",
+    "--js-flags=--max-old-space-size=512",
+)
 
 _visit: ContextVar[Visit] = ContextVar("visit")
 
@@ -141,10 +160,10 @@ class PlaywrightPages(ScrapyPlaywrightDownloadHandler):
 
     async def _get_response_and_download(self, request: Request, page: Page, spider: Spider) -> Any:
         _visit.get().check()
-        found = await super()._get_response_and_download(request, page, spider)
+        response = await super()._get_response_and_download(request, page, spider)
         if "wait_until" not in (request.meta.get("playwright_page_goto_kwargs") or {}):
             await _quiet(page)
-        return found
+        return response
 
     async def _apply_page_methods(self, page: Page, request: Request, spider: Spider) -> None:
         _visit.get().is_steered = bool(request.meta.get("playwright_page_methods"))
@@ -211,3 +230,50 @@ async def _quiet(page: Page) -> None:
 async def _content(page: Page, most: int) -> str:
     """Returns at most `most` characters of the HTML of a page, without surrogates that UTF-8 cannot encode."""
     return str(await page.evaluate(_TREE, most)).encode("utf-8", "replace").decode()
+
+
+class GuardedBrowser(PlaywrightBrowserProvider):
+    """scrapy-playwright's browser provider, for a Chromium behind `proxy`."""
+
+    playwright: Any
+    playwright_context_manager: Any
+
+    def __init__(self, config: Config, executable: str | None, proxy: GuardedProxy) -> None:
+        super().__init__(config)
+        self._executable = executable
+        self._proxy = proxy
+
+    async def launch_browser(self) -> Browser:
+        """Starts a browser, after closing what a crashed one left open."""
+        await self.close()
+        proxy = await self._proxy.__aenter__()
+        self.config.launch_options = {
+            "executable_path": self._executable,
+            "args": list(_ARGUMENTS),
+            "proxy": {
+                "server": proxy.url,
+                "bypass": "<-loopback>",
+                "username": proxy.user,
+                "password": proxy.password,
+            },
+            # Chromium's sandbox does not work for root
+            "chromium_sandbox": os.geteuid() != 0,
+            "handle_sigint": False,
+            "handle_sigterm": False,
+            "handle_sighup": False,
+        }
+        await self.start()
+        browser: Browser = await super().launch_browser()
+        return browser
+
+    async def launch_persistent_context(self, context_kwargs: dict[str, Any]) -> BrowserContext:
+        raise NotSupported(
+            "user_data_dir is not supported: it would start a browser that bypasses the address guard."
+        )
+
+    async def close(self) -> None:
+        if self.playwright is not None:
+            with suppress(Error):
+                await super().close()
+            self.playwright = self.playwright_context_manager = None
+            await self._proxy.__aexit__()

@@ -93,7 +93,7 @@ class GuardedProxy:
             path = match["path"] or b"/"
             line = match["method"] + b" " + (b"/" if path.startswith(b"?") else b"") + path + b" HTTP/1.1\r\n"
             # one request a connection, because the browser's next one may be for another host
-            length = int(found[1]) if (found := _LENGTH.search(head)) else 0
+            length = int(length_header[1]) if (length_header := _LENGTH.search(head)) else 0
             up_writer.write(line + b"Connection: close\r\n" + _HOP.sub(b"", head[match.end() :]))
         else:
             return

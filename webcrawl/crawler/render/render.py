@@ -81,7 +81,7 @@ class Renderer:
         self._most = int(min(Sizes(fetch.sizes).of("text/html"), _MOST_BYTES))
         self._executable = _executable(read(settings, "RENDER_BROWSER"))
         self._user_agent = read(settings, "USER_AGENT")
-        self.places = asyncio.Semaphore(os.cpu_count() or 1)
+        self.slots = asyncio.Semaphore(os.cpu_count() or 1)
         self._pages: PlaywrightPages | None = None
 
     async def close(self) -> None:

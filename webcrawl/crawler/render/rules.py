@@ -34,7 +34,7 @@ class RenderRules:
         name, before = hostname(url).removesuffix("."), [""]
         after = ["", f":{port(url)}"]
         while name:
-            if any(f"{one}{name}{other}" in self._hosts for one in before for other in after):
+            if any(f"{start}{name}{end}" in self._hosts for start in before for end in after):
                 return True
             name, before = name.partition(".")[2], ["", "*."]
         return False
@@ -43,13 +43,13 @@ class RenderRules:
 def _host(rule: str) -> str:
     below = "*." if rule.startswith("*.") else ""
     is_ipv6 = rule.count(":") > 1 and not rule.startswith("[")
-    found = _HOST.fullmatch(f"[{rule}]" if is_ipv6 else rule.removeprefix("*."))
-    if found is None or "*" in found[0]:
+    host_match = _HOST.fullmatch(f"[{rule}]" if is_ipv6 else rule.removeprefix("*."))
+    if host_match is None or "*" in host_match[0]:
         raise _refused(rule, "it is neither a host nor a URL pattern such as 'https://example.org/app/*'.")
-    name = hostname(f"http://{_name(rule, found['name'])}/")
+    name = hostname(f"http://{_name(rule, host_match['name'])}/")
     if below and is_address(name):
         raise _refused(rule, "an IP address has no subdomains.")
-    return f"{below}{name}:{int(found['port'])}" if found["port"] else below + name
+    return f"{below}{name}:{int(host_match['port'])}" if host_match["port"] else below + name
 
 
 def _patterns(rule: str) -> Iterator[str]:
@@ -57,15 +57,15 @@ def _patterns(rule: str) -> Iterator[str]:
     start, mark, rest = rule.partition("://")
     schemes = [scheme for scheme in _SCHEMES if mark and fnmatchcase(scheme, start.lower())]
     host, slash, path = rest.partition("/")
-    found = _HOST.fullmatch(host)
-    if not schemes or found is None:
+    host_match = _HOST.fullmatch(host)
+    if not schemes or host_match is None:
         raise _refused(rule, "a pattern begins with a scheme and a host, such as '*://*.example.org/'.")
     if not slash and not host.endswith("*"):
         raise _refused(rule, f"it matches no page. Write {rule + '/*'!r} for all pages of the host.")
     if "#" in path:
         raise _refused(rule, "URLs are fetched without their fragment. Remove '#' and what follows it.")
     for scheme in schemes:
-        name, number = _name(rule, found["name"]), found["port"]
+        name, number = _name(rule, host_match["name"]), host_match["port"]
         name += f":{number}" if number and number != str(DEFAULT_PORTS[scheme]) else ""
         rest = split(normalize(f"{scheme}://host/{path}"))[1] if slash else ""
         yield re.escape(f"{scheme}://{name}{rest}").replace(r"\*", ".*")

@@ -139,7 +139,7 @@ class Visit:
         if event.get("frameId") != self._frame:
             return False
         self.answered = True
-        headers = {one["name"].lower(): one["value"] for one in event.get("responseHeaders", ())}
+        headers = {header["name"].lower(): header["value"] for header in event.get("responseHeaders", ())}
         if 300 <= status < 400 and "location" in headers:
             if self.is_steered:
                 return False

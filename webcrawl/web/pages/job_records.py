@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from webcrawl.alarms.stuck import StuckPages
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.errors import NotFound, StoreError
+from webcrawl.errors import NoSuchPage, StoreError
 from webcrawl.frontier.listing.engine_urls import EngineURLs
 from webcrawl.jobs.record_pages import RecordPage, RecordPages
 from webcrawl.jobs.records import Iteration
@@ -61,9 +61,9 @@ async def _opened(view: View, iteration: Iteration) -> OpenedCrawl | None:
 async def _sources(
     iteration: Iteration, uri: str | None, opened: OpenedCrawl | None
 ) -> AsyncIterator[Sources]:
-    """What the records of an iteration are read from; raises NotFound if it has none."""
+    """What the records of an iteration are read from; raises NoSuchPage if it has none."""
     if why := why_no_records(iteration):
-        raise NotFound(why)
+        raise NoSuchPage(why)
     assert iteration.started is not None
     sources = Sources(iteration.crawl, iteration.started, iteration.found, None, None, None)
     if opened is not None:

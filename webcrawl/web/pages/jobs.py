@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from webcrawl.alarms.stuck import StuckPage, StuckPages
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.errors import CrawlError, NotFound
+from webcrawl.errors import CrawlError, NoSuchPage
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import ACTIVE, Iteration, Job, JobState
 from webcrawl.jobs.store import JobStore
@@ -110,12 +110,12 @@ async def off(view: View) -> Response:
 
 
 async def iteration_of(view: View) -> tuple[Shown, Iteration]:
-    """The job in the address and the iteration of the query; raises NotFound."""
+    """The job in the address and the iteration of the query; raises NoSuchPage."""
     one = await asyncio.to_thread(_job, metadata_uri(view.settings), view.request.path_params["job"])
     number = view.query.get("iteration", "")
     iteration = next((each for each in one.iterations if str(each.number) == number), None)
     if iteration is None:
-        raise NotFound(f"job {one.job.name!r} has no iteration {number!r} among its latest {_HISTORY}")
+        raise NoSuchPage(f"job {one.job.name!r} has no iteration {number!r} among its latest {_HISTORY}")
     return one, iteration
 
 
@@ -148,7 +148,7 @@ async def _switch(view: View, state: JobState, what: str) -> Response:
 async def _change(view: View, work: Any) -> None:
     uri = metadata_uri(view.settings)
     if uri is None:
-        raise NotFound("there is no job yet")
+        raise NoSuchPage("there is no job yet")
     await asyncio.to_thread(work, job_store(uri), datetime.now(UTC))
 
 
@@ -167,10 +167,10 @@ def shown_jobs(uri: str | None) -> list[Shown]:
 
 def _job(uri: str | None, name: str) -> Shown:
     if uri is None:
-        raise NotFound(f"there is no job {name!r}")
+        raise NoSuchPage(f"there is no job {name!r}")
     store = job_store(uri)
     if name not in (known := [job.name for job in store.jobs()]):
-        raise NotFound(f"there is no job {name!r}" + (f"; there are: {', '.join(known)}" if known else ""))
+        raise NoSuchPage(f"there is no job {name!r}" + (f"; there are: {', '.join(known)}" if known else ""))
     job = store.job(name)
     return Shown(job, _latest(store, name, _HISTORY), _following(job))
 

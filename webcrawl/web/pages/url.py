@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from webcrawl.crawler.pages.archived_page import ArchivedPage
 from webcrawl.crawler.url_report import Link, url_report
 from webcrawl.documents.values import printable
-from webcrawl.errors import LibraryMissing, NotFound, StoreError
+from webcrawl.errors import LibraryMissing, NoSuchPage, StoreError
 from webcrawl.frontier.url_state import URLState, url_state
 from webcrawl.opened import OpenedCrawl
 from webcrawl.stores.clusters import DuplicateCluster, clusters
@@ -153,7 +153,7 @@ def _links_to(opened: OpenedCrawl, url: str) -> _Links:
 
 def _url(view: View) -> str:
     if not view.query.get("url"):
-        raise NotFound("the address names no URL: ?url=https://example.org/")
+        raise NoSuchPage("the address names no URL: ?url=https://example.org/")
     return seed_url(view.query["url"])
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from webcrawl.crawler.download.ftp_listing import Entry, Listing, list_entry, mlsd_entry
+from webcrawl.crawler.download.ftp_listing import FolderEntry, FolderListing, list_entry, mlsd_entry
 
 CITTÀ = "città".encode()
 
@@ -71,12 +71,12 @@ MLSD = [
 
 @pytest.mark.parametrize(("line", "expected"), LIST)
 def test_line_of_list_is_parsed(line: bytes, expected: tuple[bytes, bool, str] | None) -> None:
-    assert list_entry(line) == (expected and Entry(*expected))
+    assert list_entry(line) == (expected and FolderEntry(*expected))
 
 
 @pytest.mark.parametrize(("line", "expected"), MLSD)
 def test_line_of_mlsd_is_parsed(line: bytes, expected: tuple[bytes, bool, str] | None) -> None:
-    assert mlsd_entry(line) == (Entry(*expected) if expected else None)
+    assert mlsd_entry(line) == (FolderEntry(*expected) if expected else None)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_line_of_mlsd_is_parsed(line: bytes, expected: tuple[bytes, bool, str] |
     ],
 )
 def test_unreadable_lines_are_counted(exact: bool, line: bytes) -> None:
-    listing = Listing(exact)
+    listing = FolderListing(exact)
     good = b"type=file; a" if exact else b"-rw-r--r-- 1 ftp ftp 5 Jan 01 2020 a"
     listing.add(good + b"\r\n")
     assert listing.problem is None
@@ -106,8 +106,8 @@ def test_unreadable_lines_are_counted(exact: bool, line: bytes) -> None:
 @pytest.mark.parametrize("unit", [b" ", b"1", b"1 ", b"a ", b"- ", b"1 a 1 ", b"a=;", b";", b"\t", b"r,"])
 @pytest.mark.parametrize("start", [b"", b"-rw-r--r-- ", b"01-31-20  10:00AM ", b"+"])
 def test_long_line_is_parsed_in_linear_time(start: bytes, unit: bytes) -> None:
-    line, listing = start + unit * (60_000 // len(unit)), Listing(False)
+    line, listing = start + unit * (60_000 // len(unit)), FolderListing(False)
     began = time.process_time()
     listing.add(line + b"\n")
-    Listing(True).add(line + b"\n")
+    FolderListing(True).add(line + b"\n")
     assert time.process_time() - began < 1

@@ -118,15 +118,15 @@ def test_request_waiting_for_the_browser_frees_its_turn_and_rechecks_its_lease()
         ):
             turns, renderer = client.session.turns, client.session.renderer
             assert renderer is not None
-            while not renderer.places.locked():
-                await renderer.places.acquire()
+            while not renderer.slots.locked():
+                await renderer.slots.acquire()
             request = Request(wire.url())
             check_before_sending(request, check_lease)
             await turns.take(wire.url().rstrip("/"))
             sent = asyncio.ensure_future(client.send(request))
             others = [await turns.take(host) for host in ("http://a.example", "http://b.example")]
             is_lost = True
-            renderer.places.release()
+            renderer.slots.release()
             turns.give("http://a.example", others[0], Ok())
             with pytest.raises(Postponed, match="lost"):
                 await sent

@@ -1,6 +1,6 @@
 """The families of metrics: names, kinds, labels and meanings, from which docs/metrics.md is written.
 
-Names follow Prometheus' conventions. Those of one worker begin with `webcrawl_worker_`, those of a whole crawl with
+Names follow Prometheus' conventions. Names of one worker begin with `webcrawl_worker_`, names of a whole crawl with
 `webcrawl_`. No label has a host or a URL, so the number of series does not grow with the crawl.
 """
 
@@ -28,7 +28,7 @@ class Family:
 
     @property
     def name(self) -> str:
-        """The name as PromQL has it; that of a histogram gets _bucket, _sum or _count."""
+        """The name as PromQL has it; the name of a histogram gets _bucket, _sum or _count."""
         return f"{self.scope}_{self.base}{'_total' * (self.kind == 'counter')}"
 
 

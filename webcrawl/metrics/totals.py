@@ -28,7 +28,7 @@ CAUSES = {
 """Why URLs became dead letters."""
 
 MOST_VALUES = 100
-"""Values of a label; those with the smallest numbers are counted as "other"."""
+"""Values of a label; values with the smallest numbers are counted as "other"."""
 _OTHER = "other"
 _STATUSES = frozenset(str(status.value) for status in HTTPStatus)
 

@@ -87,7 +87,7 @@ class Traces:
             way.span.end(way.at(at))
 
     def close(self) -> None:
-        """Exports the ways that have no end, as those of pages that the last report has acknowledged."""
+        """Exports the ways without an end, as of pages that the last report has acknowledged."""
         for url in [*self._ways]:
             self.end(url, time.monotonic())
 

@@ -2,8 +2,8 @@
 
 Additive increase of the rate and multiplicative decrease, which converge to a fair share of what a server can bear
 (Chiu and Jain, "Analysis of the increase and decrease algorithms for congestion avoidance", 1989). As in TCP Vegas
-(Brakmo and Peterson 1995), strain shows in latency above that of the unloaded server, before anything fails. Pages
-differ in cost, so the least of a few latencies counts: a queue delays every answer, a costly page only its own.
+(Brakmo and Peterson 1995), strain shows in latency above the latency of the unloaded server, before anything fails.
+Pages differ in cost, so the least of a few latencies counts: a queue delays every answer, a costly page only its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 MOST_FACTOR = 8.0
-"""The delay grows to at most this multiple of the one it begins with."""
+"""The delay grows to at most this multiple of the first delay."""
 RATE_STEP = 1 / 8
 """Each quick answer adds this share of the first rate."""
 RECENT = 4
@@ -38,7 +38,7 @@ class Adaptation:
         self._recent: list[float] = []
 
     def begin_with(self, delay: float) -> None:
-        """Begins with another delay, such as that of an earlier lease."""
+        """Begins with another delay, as of an earlier lease."""
         self.delay = self._bounded(delay)
 
     def answered(self, latency: float) -> None:

@@ -19,27 +19,27 @@ FIRST = 50
 """Pages that anyone may have."""
 
 PER_CUBE = 2
-"""Pages for the cube of the number of other registered domains with a link to the owner: a few such links are easy to
-get, and each further one tells more."""
+"""Pages for the cube of the number of other registered domains with a link to the owner. A few links are easy to get,
+and each further link tells more."""
 
 MOST_DOMAINS = 64
 """Linking domains that are counted."""
 
 COST = 8
-"""What a page costs that has mean importance, or less, or none, and all pages of an owner to whom no other domain
-links. Others cost at least 1."""
+"""What a page costs if its importance is unknown or at most the mean, or if no other domain links to its owner. Other
+pages cost at least 1."""
 
 NEW_HOST = COST
 """What a name costs its registered domain before its first page: its robots.txt is fetched."""
 
 WASTE = 3 * COST
-"""What a page over a budget costs besides if it gave nothing new: a copy, an error, or HTML without text."""
+"""What a page over a budget costs in addition if it gave nothing new: a copy, an error, or HTML without text."""
 
 LONGEST = 32
 """The most by which the gap between two requests grows."""
 
 _SHARE = 2
-"""A host that sank is asked this much more often than if all such hosts together had the place of one other host."""
+"""A host that sank is asked this much more often than if all sunk hosts together had the turns of one other host."""
 
 _MOST_PENALTY = 1024
 

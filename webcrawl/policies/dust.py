@@ -42,7 +42,7 @@ MOST_SKETCHES = 256
 PACKED_SKETCHES = 64
 """The last URLs of these, which `pack` includes; each takes 40 to 70 bytes."""
 TRIALS = 64
-"""One in so many pages of a site with rules may be that of a URL that a rule would change."""
+"""One in so many pages of a site with rules may be fetched by a URL that a rule would change."""
 _WORTH_KEEPING = 2
 _SEEN = struct.Struct("<IBBIQQI")
 
@@ -93,7 +93,7 @@ class SiteDust:
         return self.rules.apply(host, path, probe=probe, skip=left_out), True
 
     def add(self, host: str, path: str, sketch: Sketch, distance: int) -> bool:
-        """Compares a page with those of similar URLs; returns whether other rules are used now.
+        """Compares a page with pages of similar URLs; returns whether other rules are used now.
 
         `distance`: the number of bits in which SimHashes of texts may differ that count as the same.
         """
@@ -144,7 +144,7 @@ class SiteDust:
         self._remember(key, mine)
 
     def _compare(self, variant: Variant, mine: _Seen, distance: int) -> None:
-        """Compares a page with that of the simpler URL that a rule makes, or of another URL that becomes the same."""
+        """Compares a page with the page of the simpler URL of a rule, or of another URL with the same simpler URL."""
         value = value_number(variant.value)
         plain = self._seen(_hash(variant.path))
         if plain is not None and plain.kind == mine.kind:

@@ -33,7 +33,7 @@ PROBES = 8
 ONE_IN = 50
 """At most one in so many pairs may differ: pages change between two fetches."""
 WINDOW = 128
-"""After so many pairs the numbers are halved, so that the last ones decide."""
+"""After so many pairs the numbers are halved, so that the last pairs decide."""
 MANY_VALUES = 4
 """With fewer values than this in its pairs, a rule drops a parameter only with these values."""
 MANY_PATTERNS = 3

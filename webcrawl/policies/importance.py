@@ -3,7 +3,7 @@
 After AOPIC, the adaptive on-line page importance computation of Abiteboul, Preda and Cobena ("Adaptive On-Line Page
 Importance Computation", WWW 2003). The credit of a crawl is constant. A page that was fetched keeps nothing: a tenth of
 its credit goes to the virtual page Lambda, and the rest in equal parts to the distinct links that the crawl follows,
-known ones too. Of two URLs, the one with more credit is the more important one.
+to known URLs too. Of two URLs, the URL with more credit is more important.
 
 Three rules fit it to a crawl that fetches most pages once and keeps no graph of links:
 

@@ -127,7 +127,7 @@ class ValueModel:
 
 
 def _little_endian(values: array[_Number]) -> array[_Number]:
-    """Converts values between the byte order of the file and that of this machine; returns them."""
+    """Returns the values, converted in place between the byte order of this machine and of the file."""
     if sys.byteorder == "big":
         values.byteswap()
     return values

@@ -24,7 +24,7 @@ MOST_PATTERNS = 64
 TRIALS = 32
 """One in so many URLs of a sunk pattern that other pages link to keeps its level, chosen by a checksum of the URL."""
 LEAST = 16
-"""A pattern is judged by its own record from so many pages on, before by that of its family."""
+"""A pattern is judged by its own record from so many pages on, before by the record of its family."""
 WINDOW = 64
 """After so many pages the recent numbers are halved, so that the last pages decide."""
 POOR, SINKS_BY = 4, 2

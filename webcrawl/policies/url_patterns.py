@@ -31,7 +31,7 @@ _TITLE = re.compile(r"/[^/;=.]*?[^/;=.0#~][-_+][^/;=.]+?[-_+][^/;=.]+")
 _REPEATED = re.compile(r"(/[#~w])\1+(?=/|$)")
 _NAMELESS = frozenset(("", "~", "w"))
 _MOST_CHARACTERS = 512
-"""Segments beyond are ignored; paths are rarely longer, and endless ones repeat themselves."""
+"""Segments beyond are ignored; paths are rarely longer, and endless paths repeat themselves."""
 _MOST_NAMES = 8
 _MOST_SHAPES = 1 << 11
 
@@ -49,7 +49,7 @@ def url_pattern(path: str) -> str:
 def _of_shape(path: str) -> str:
     """Returns the pattern of a path and query whose digits are all 0."""
     path, _, query = path.partition("?")
-    if len(path) > _MOST_CHARACTERS:  # whole segments, so that repeated ones stay the same
+    if len(path) > _MOST_CHARACTERS:  # whole segments, so that repeated segments stay the same
         path = path[:_MOST_CHARACTERS].rpartition("/")[0] or "/"
     path = _without_values(path)
     if path.count("-") > 1 or path.count("_") > 1 or path.count("+") > 1:

@@ -8,7 +8,7 @@
     http:             http://a.org/b                    https://a.org/b
 
 The rule of a parameter is for one `url_pattern` of paths, because the name may mean something else elsewhere, or for
-all paths, as in "*?session". The names are those that `scrapy host` shows.
+all paths, as in "*?session". `scrapy host` shows these names.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Budgets:
         return not lease.over and bool(self.over(lease.host))
 
     async def send_if_due(self, shards: Sequence[int], changed: Callable[[str], None]) -> None:
-        """Sends what has been counted from time to time; `shards` are those that this worker serves.
+        """Sends the counts from time to time; `shards` are the shards that this worker serves.
 
         `changed` is called with each owner that is over its budget now, or no longer.
         """
@@ -119,7 +119,7 @@ class Budgets:
             self._slowdown = slowdown(*await self._ledger.slow_down(shards, self._slowdown, self._delay))
 
     async def send_last(self) -> None:
-        """Sends what has been counted since, when the worker ends."""
+        """Sends the last counts, when the worker ends."""
         entries, self._entries = self._entries, {}
         await self._ledger.add(entries)
 

@@ -102,7 +102,7 @@ class MinedChanges:
     async def update(self) -> None:
         """Looks at the file if it is time; call it in each round.
 
-        Only the first look at an object store is waited for, and not for long: later ones must delay no heartbeat.
+        Waits only for the first look at an object store, and not for long: later looks must delay no heartbeat.
         """
         if self._look is None:
             if time.monotonic() < self._next_look:

@@ -1,4 +1,4 @@
-"""A worker's heartbeat: extends its leases, reclaims those of dead workers, and tells the engine how the worker is."""
+"""A worker's heartbeat: extends its leases, reclaims the leases of dead workers, and sends vitals and costs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Heartbeat:
         return time.monotonic() - self._last > min(_BEAT_SECONDS, self.frontier.lease_seconds / 4)
 
     async def beat(self, *, seeding: bool) -> None:
-        """Extends all leases, reclaims those of dead workers, updates membership and pause, and sends costs.
+        """Extends all leases, reclaims the leases of dead workers, updates membership and pause, and sends costs.
 
         `seeding`: this worker may add more seeds.
         """

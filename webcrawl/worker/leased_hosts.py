@@ -87,7 +87,7 @@ class LeasedHost:
     """The best level first, then in the order of their leases."""
     in_flight: int = 0
     unsettled: int = 0
-    """URLs not settled yet, including those in `urls`."""
+    """Number of URLs not settled yet, including `urls`."""
     settled: list[Settled] = field(default_factory=list)
     """Outcomes not reported yet, in order."""
     drained: bool = False
@@ -239,7 +239,7 @@ class LeasedHosts:
             self.delay_changed(lease.host)
 
     def add_urls(self, host: LeasedHost, urls: Sequence[LeasedURL]) -> None:
-        """Adds URLs, sorted by level, behind those of the same level.
+        """Adds URLs, sorted by level, behind the URLs of the same level.
 
         URLs whose pattern has sunk, and URLs that simpler ones replace, are settled.
         """
@@ -360,7 +360,7 @@ class LeasedHosts:
         if host.may_start:
             due = host.turn.ready_at
             if math.isinf(due):
-                # another request to the host is in flight, such as its robots.txt, and its end is not announced
+                # another request to the host is in flight, as for its robots.txt, and nothing announces its end
                 due = time.monotonic() + _LOOK_AGAIN_SECONDS
             heapq.heappush(self._due, (due, next(self._order), host.lease.host))
             self._wake()

@@ -63,7 +63,7 @@ class LeaseWindow:
         return self.size // 4
 
     def room(self, *, answered: int, new: int) -> tuple[int, int]:
-        """Returns how many hosts that answered, and how many new ones, to lease besides those that are leased."""
+        """Returns how many more hosts to lease: hosts that answered, and new hosts."""
         left = max(0, self.size - answered)
         return left, max(0, max(left, self._least_new) - new)
 

@@ -63,7 +63,7 @@ class LinkIntake:
         self.sent = 0
         """Number of discovered URLs that the engine has."""
         self.sent_at = time.monotonic()
-        """Monotonic time at which the engine got the last ones."""
+        """Monotonic time at which the engine got URLs last."""
         self._frontier = frontier
         self._counters = counters
         self._bloom = bloom
@@ -150,8 +150,12 @@ class LinkIntake:
     ) -> None:
         """Counts the links of a page, once they were added.
 
-        `page` is its host and path, `url` the URL as it was handed out, `depth` that of the links. `new` of the links
-        were not added recently, `refused` were dropped by filters or rules, and `uncredited` get no credit.
+        page        its host and path
+        new         the number of links that were not added recently
+        refused     the links that filters or rules dropped
+        uncredited  the links that get no credit
+        url         the page as it was handed out
+        depth       the depth of the links
         """
         host, path = page
         if new > len(refused):
@@ -241,7 +245,7 @@ class LinkIntake:
         return bool(new)
 
     async def send_worth_if_due(self, shards: Sequence[int], budget_changed: Callable[[str], None]) -> None:
-        """Pays credit and sends what was spent, from time to time; `shards` are those that this worker serves.
+        """Pays credit and sends what was spent, from time to time; `shards` are the shards that this worker serves.
 
         `budget_changed` is called with each name or domain that is over its budget now, or no longer.
         """

@@ -89,7 +89,7 @@ class PageCredit:
         return links
 
     def link(self, url: str, targets: Iterable[str], depth: int, refused: Collection[str] = ()) -> None:
-        """Adds links of a page, except the `refused` ones; `depth` is the depth of the links."""
+        """Adds links of a page, except `refused` links; `depth` is the depth of the links."""
         page = self._pages.get(url)
         if page is None or len(page.links) >= MOST_LINKS:
             return

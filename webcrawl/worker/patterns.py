@@ -1,4 +1,4 @@
-"""What one worker knows of the URL patterns of hosts, and what it tells the engine."""
+"""The records of URL patterns that one worker knows of its hosts, and what it tells the engine of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webcrawl.policies.pattern_records import LOWEST_OF_ALL, HostPatterns, Outco
 from webcrawl.policies.priorities import LOWEST
 
 MOST_HOSTS = 2_000
-"""Hosts whose records a worker keeps, the last ones with pages. Those of 64 patterns take 15 kB."""
+"""A worker keeps the records of so many hosts, which had the last pages. Records of 64 patterns take 15 kB."""
 
 
 class KnownPatterns:

@@ -44,7 +44,7 @@ class Tally:
         self._named_hosts = 0
 
     def count_given_up(self, host: str) -> None:
-        """Counts a host that was given up. The totals have the names of the first ones."""
+        """Counts a host that was given up. The totals have the names of the first of these hosts."""
         self.counters["hosts_given_up"] += 1
         if self._named_hosts < _MOST_NAMED:
             self._named_hosts += 1
@@ -118,7 +118,7 @@ class Reporter:
             self.intake.credit.flush()
 
     async def give_up(self, name: str) -> None:
-        """Makes dead letters of all URLs of a host, those queued in the engine and those leased here."""
+        """Makes dead letters of all URLs of a host, queued in the engine or leased here."""
         reason = "the host was given up after too many failures in a row"
         buried = await self.frontier.condemn(name, reason)
         self.tally.count_given_up(name)
@@ -152,9 +152,8 @@ class Reporter:
     def _release(self, host: LeasedHost, report: LeaseReport) -> LeaseReport:
         """Releases a host, if no request to it is in flight.
 
-        Requests for other URLs than those of its lease take its turns too, as for a robots.txt that redirects to the
-        host. Another worker may ask the host as soon as the engine has the last report, so the worker waits for such a
-        request.
+        Requests for URLs outside its lease take its turns too, as for a robots.txt that redirects to the host. Another
+        worker may ask the host as soon as the engine has the last report, so the worker waits for these requests.
         """
         host.leaving = True
         if self.turns.host_slots.leave(host.lease.host):

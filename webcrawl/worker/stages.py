@@ -23,7 +23,7 @@ class Stage(StrEnum):
     NETWORK = "network"
     """A response, a robots.txt, the address of the host or a connection is awaited."""
     PROCESSING = "processing"
-    """All its leased URLs are fetched, and pages of it are parsed or stored."""
+    """All its leased URLs are fetched, and some of its pages are parsed or stored."""
     ENGINE = "engine"
     """Its results or links are to be sent to the engine, which then gives more URLs."""
 

@@ -1,8 +1,8 @@
 """One worker of a crawl: leases hosts ahead, hands out the URLs that are due, and settles them.
 
 The methods that the scheduler calls return at once. A task of the worker talks to the engine in rounds: it sends
-heartbeats, adds discovered URLs, reports settled ones and leases hosts. Discovered URLs are added before settled ones
-are acknowledged, so a URL leaves the frontier only when its outlinks are in it.
+heartbeats, adds discovered URLs, reports settled URLs and leases hosts. It adds discovered URLs before it acknowledges
+settled URLs, so a URL leaves the frontier only when its outlinks are in it.
 """
 
 from __future__ import annotations
@@ -318,7 +318,7 @@ class Worker:
         self._engine.restart_handled()
 
     async def _pause(self, round_took: float) -> None:
-        """Waits for something to report. A short pause in any case makes batches, larger ones under load."""
+        """Waits until there is something to do. Pauses shortly in any case, which makes batches; longer under load."""
         await asyncio.sleep(min(max(_GATHER_SECONDS, _GATHER_FACTOR * round_took), _GATHER_LONGEST))
         try:
             async with asyncio.timeout(_IDLE_SECONDS):

@@ -48,7 +48,7 @@ def to_candidate(
 ) -> Candidate:
     """The queue entry of a request; raises InvalidURL, or Unserializable when it cannot be stored.
 
-    `level`: that of `level_of`; by default the level of its priority.
+    `level`: the result of `level_of`; by default the level of its priority.
     """
     url = normalize(request.url)
     host, path = split(url)
@@ -103,7 +103,7 @@ def is_plain(request: Request, spider: Spider) -> bool:
 
 
 def level_of(request: Request, prioritizer: Prioritizer) -> int:
-    """The level of a request: that of its priority, or if it has none, of its weight. Raises InvalidURL."""
+    """The level of a request by its priority, or by its weight if it has no priority. Raises InvalidURL."""
     if request.priority or not prioritizer.weighs_requests:
         return level_of_priority(request.priority)
     url = normalize(request.url)

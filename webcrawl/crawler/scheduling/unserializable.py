@@ -1,4 +1,4 @@
-"""Requests that cannot be stored, such as one with a lambda as callback: one worker holds them in memory.
+"""Requests that cannot be stored, as with a lambda as callback. One worker holds them in memory.
 
 The frontier queues a placeholder for each, so that it waits for its host's turn like any other URL. If the worker that
 holds the request dies, the placeholder becomes a dead letter.

@@ -93,7 +93,7 @@ def _unpack(data: bytes, depth: int) -> Any:
 
 
 def _culprit(value: Any, path: str = "", depth: int = 0) -> tuple[str, str]:
-    """Where in a request's record is the first part that cannot be packed, such as `meta['a'][].price`, and why.
+    """Returns where in a record the first part is that cannot be packed, such as `meta['a'][].price`, and why.
 
     Indices and inner keys are left out, so that all elements of a container have one path.
     """
@@ -165,7 +165,7 @@ def _put_together(parts: Any) -> Any:
         )
     try:
         return _instance(kind, fields, others)
-    except Exception as error:  # also those of a constructor
+    except Exception as error:  # also exceptions of a constructor
         raise StoreError(f"a stored {module}.{name} cannot be restored: {error}") from error
 
 

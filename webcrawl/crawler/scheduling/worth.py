@@ -42,7 +42,7 @@ def mined_of(session: Session) -> MinedChanges | None:
 
 
 def _patterns_of(session: Session) -> KnownPatterns:
-    """The records of URL patterns. Levels that URL_LEVELS sets, and those of credit, stay as they are."""
+    """The records of URL patterns. They change no level that URL_LEVELS sets or that follows from credit."""
     config, prioritizer = session.config, session.scope.prioritizer
     sinks = any(isinstance(term, PatternRecord) for term in prioritizer.terms)
     return KnownPatterns(sinks_leased=sinks and prioritizer.levels is None and config.importance == "off")

@@ -13,7 +13,7 @@
 --   wait_ms    until the host may be asked, if it is early
 --   gap        ms of pause that the host usually gets
 local now = now_ms()
-local BORROWER = 'borrowed' -- takes the place of a crawl among those that share the host
+local BORROWER = 'borrowed' -- stands for a crawl among the crawls that share the host
 local key, borrower = turn_key(H, host), BORROWER .. ' ' .. request
 local known = redis.call('HMGET', key, 'until', 'held', 'holder', 'shares', 'gap', 'delay')
 local due, held = tonumber(known[1]) or 0, tonumber(known[2]) or 0

@@ -1,5 +1,5 @@
--- Returns the first page with a payload, and makes the caller's page the first one if there is none or if the first one
--- was not stored in time.
+-- Returns the first page with a payload. The caller's page becomes the first if there is none, or if the first was not stored
+-- in time.
 -- KEYS
 --   bucket          of the checksum index
 -- ARGV

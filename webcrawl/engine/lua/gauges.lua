@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Tells how the hosts and URLs of the shard are spread over states and levels. Reads counters and random samples only, so
+-- Returns how the hosts and URLs of the shard are spread over states and levels. Reads counters and random samples only, so
 -- it costs the same for a crawl of any size.
 -- KEYS
 --   P           the crawl's prefix in this shard

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Tells whether a URL is in the seen set.
+-- Returns whether a URL is in the seen set.
 -- KEYS
 --   P       the crawl's prefix in this shard
 -- ARGV

@@ -107,7 +107,7 @@ local turn = share > 0 and turn_of(P, share)
 
 local function lease_from(list, wanted)
   local enough, levels = #leases + wanted, 2 ^ LEVELS - 1
-  -- the best level matters only if a lower one may have its turn
+  -- the best level matters only if a lower level may have its turn
   if turn and turn_comes(turn, wanted) then
     for level = 0, LEVELS - 1 do
       if not any_due(P, H, list, level, now) then levels = bit.bxor(levels, bit.lshift(1, level)) end

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Tells which entries were queued again at a better level, so that they are passed over when their turn comes.
+-- Returns which entries were queued again at a better level, so that they are passed over when their turn comes.
 -- KEYS
 --   P       the crawl's prefix in this shard
 -- ARGV

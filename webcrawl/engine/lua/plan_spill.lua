@@ -46,7 +46,7 @@ for _, letter in ipairs(buried and redis.call('LRANGE', P .. 'condemned', 0, mos
   burials[#burials + 1] = cmsgpack.unpack(letter)[3]
 end
 
--- marked, so that confirm_segment.lua does not use such a segment any more
+-- marked, so that confirm_segment.lua does not use the segment any more
 local unused = redis.call('ZRANGEBYSCORE', P .. 'unused', '-inf', now - kept_ms, 'LIMIT', 0, 100)
 for _, segment in ipairs(unused) do redis.call('ZADD', P .. 'unused', -1, segment) end
 return {writes, reads, burials, unused}

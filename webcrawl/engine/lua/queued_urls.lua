@@ -11,7 +11,7 @@
 --   read       entries that were read
 --   more       1 if there are more in the lists, else 0
 --   stored     URLs of the host in the store
---   entries    those that were read, without those that were queued again at a better level
+--   entries    the entries that were read, without those that were queued again at a better level
 local record, read, more, stored, entries = record_of(P, host), 0, 0, 0, {}
 
 local function take_all(some)

@@ -12,7 +12,7 @@
 -- reply        empty if the purse is closed
 --   waiting    URLs that wait
 --   pool       Lambda's credit
---   better     position of a URL, worth, position, worth...: the URLs that are now better than their levels tell
+--   better     position of a URL, worth, position, worth...: the URLs whose worth is too much for their levels
 local got, closed = last_received(P, purse)
 if closed then return {} end
 local known, better = ledger_of(P), {}

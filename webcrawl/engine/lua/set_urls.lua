@@ -14,7 +14,7 @@
 --   #level      "" = as it is
 --   date        ms, "drop" or ""
 -- reply         empty while the shard is copied
---   outcomes    one for each URL, see common/changes.lua
+--   outcomes    of the URLs, see common/changes.lua
 --   read        entries that were read, -1 if the lists are too long
 --   left        entries that left
 --   levels      with parts in the store, or all if the lists are too long

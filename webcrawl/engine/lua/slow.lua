@@ -9,11 +9,11 @@
 --   gap_ms     the usual time between two requests
 --   shards     their number
 --   longest    the most by which a gap grows
---   soon_ms    within which a host counts as one that could be asked soon
+--   soon_ms    within which a host can be asked soon
 -- reply        hosts that never answered do not count
 --   better     hosts that have better URLs and could be asked soon
 --   sunk       owners of budgets with hosts at the lowest level
---   wide       such owners that probably have some in every shard
+--   wide       owners that probably have such hosts in every shard
 local now, A_MINUTE = now_ms(), 60000
 redis.call('SET', P .. 'slowdown', table.concat({factor, at_once, gap_ms, shards, longest}, ' '))
 redis.call('PEXPIRE', P .. 'slowdown', A_MINUTE)

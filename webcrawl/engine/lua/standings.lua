@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Tells all workers what one of them has counted in its shards, until `kept_ms` after the last of them counted.
+-- Stores what a worker has counted in its shards, for all workers, until `kept_ms` after the last count.
 -- KEYS
 --   C          the crawl's own prefix
 -- ARGV

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Tells what the shard waits for: its next retry, and the next host that may be asked.
+-- Returns what the shard waits for: its next retry, and the next host that may be asked.
 -- KEYS
 --   P           the crawl's prefix in this shard
 --   H           the prefix of host records

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Tells what URLs are worth.
+-- Returns the worth of URLs.
 -- KEYS
 --   P       the crawl's prefix in this shard
 -- ARGV

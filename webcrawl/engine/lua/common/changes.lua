@@ -12,7 +12,7 @@ local function changes_of(n, url_at)
   return changes, outcomes
 end
 
--- Returns an entry at another level. An explicit null as `extra` tells that an operator chose the level: importance and the
+-- Returns an entry at another level. An explicit null as `extra` means that an operator chose the level: importance and the
 -- records of patterns do not change it.
 local function at_level(entry, level)
   local time
@@ -29,7 +29,7 @@ local function at_level(entry, level)
   return string.char(first) .. string.sub(entry, 2, 4) .. string.char(header) .. fields .. time
 end
 
--- Drops a URL that was taken from its place. Its credit goes to Lambda, as that of a dead letter.
+-- Drops a URL that was taken from its list. Its credit goes to Lambda, like the credit of a dead letter.
 local function drop_url(P, host, entry, now)
   local url = host .. path_of(entry)
   if conf_of(P).credit then give_lambda(P, url) end
@@ -44,7 +44,7 @@ local function leave_level(P, host, entry)
   if page.stored then save_page(P, page) end
 end
 
--- Applies a change to a queued entry. Returns the entry that is to be queued, the same one if nothing changes; nil if none is.
+-- Applies a change to a queued entry. Returns the entry to queue, which is the same if nothing changes; nil for none.
 local function change_queued(P, host, entry, change, now)
   if change.drop then return drop_url(P, host, entry, now) end
   local new, due = entry, change.due and change.due + ms_ahead()
@@ -58,7 +58,7 @@ local function change_queued(P, host, entry, change, now)
   redis.call('HINCRBY', P .. 'n', 'scheduled', added)
 end
 
--- Applies changes to queued entries; returns the places of those that leave, and what is to be queued in their stead.
+-- Applies changes to queued entries; returns the indexes of the entries that leave, and the entries to queue instead.
 local function change_all(P, host, entries, changes, outcomes, now)
   local leave, again = {}, {}
   for i, entry in ipairs(entries) do
@@ -73,7 +73,7 @@ local function change_all(P, host, entries, changes, outcomes, now)
   return leave, again
 end
 
--- Queues a host's entries anew after n left their places, and makes the host ready if it is to be. `before`: its standing then.
+-- Queues entries of a host after n others left its lists, and makes the host ready. `before`: its standing before that.
 local function queue_anew(P, H, record, before, n, again, now)
   redis.call('HINCRBY', P .. 'n', 'queued', #again - n)
   if is_parked(P, record.host) then redis.call('HINCRBY', P .. 'n', 'parked', -n) end

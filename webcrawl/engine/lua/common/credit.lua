@@ -1,7 +1,7 @@
--- The credit of URLs, see webcrawl.policies.importance, whose numbers these functions compute. A record has two bytes and the
--- credit of a URL that waits, or the worth of one that was fetched. The first byte: the level at which the URL is queued, 8
--- times the levels by which importance has changed it, LEFT if it may not be queued again, FETCHED. The second: its depth.
--- Behind the credit of a URL that may be queued again are TIMED and the time of its entry, if that has one.
+-- The credit of URLs, see webcrawl.policies.importance, whose numbers these functions compute. A record has two bytes, and the
+-- credit of a URL that waits or the worth of a URL that was fetched. The first byte is the sum of the level at which the URL is
+-- queued, 8 times the levels by which importance has changed it, LEFT if the URL may not be queued again, and FETCHED. The
+-- second byte is its depth. If the URL may be queued again, and its entry has a time, TIMED and this time follow the credit.
 local LEFT, FETCHED = 64, 128
 local WORST, BEST, STEP = -2, 3, 8 -- each level of importance stands for a factor of STEP
 local UNIT, MEAN, MOST_WORTH = 4096, 2 ^ 34, 2 ^ 47 -- MEAN: credit of a crawl divided by UNIT
@@ -57,7 +57,7 @@ local function packed(state, depth, amount)
 end
 
 local TIMED = '\0'
-local MOST_BYTES = 8 -- of a record without a time; one with it is longer
+local MOST_BYTES = 8 -- of a record without a time; a record with a time is longer
 
 local function unpack_page(page, stored)
   if #stored > MOST_BYTES then page.time, stored = string.sub(stored, -TIME_BYTES), string.sub(stored, 1, -2 - TIME_BYTES) end
@@ -177,7 +177,7 @@ local function is_overtaken(P, host, entry)
   return plain and string.byte(entry, 1) > page_of(P, number_of(host .. path)).level
 end
 
--- Writes entries that leave a place to the journal of a checkpoint, except those that were queued again at a better level.
+-- Writes entries that leave a list to the journal of a checkpoint, except entries that were queued again at a better level.
 local function moved(P, host, entries)
   if not is_copied(P) then return end
   local credited = conf_of(P).credit
@@ -189,7 +189,7 @@ local function moved(P, host, entries)
   end
 end
 
--- Returns what a URL is worth that leaves its queue, without its part of Lambda's credit; nil if it was queued again at a
+-- Returns the worth of a URL that leaves its queue, without its part of Lambda's credit; nil if the URL was queued again at a
 -- better level.
 local function hand_out(P, host, entry)
   local path, plain = path_of(entry)
@@ -213,7 +213,7 @@ local function take_credit(P, url)
   return credit
 end
 
--- Gives a URL credit. Returns its worth if that makes it better than its level tells.
+-- Gives a URL credit. Returns its worth if that is too much for the level at which it waits.
 local function receive_credit(P, number, amount)
   local page, known = page_of(P, number), ledger_of(P)
   if page.fetched then

@@ -4,9 +4,9 @@ local LEVELS = 8         -- the lower a URL's level, the earlier it is fetched. 
 local DATED = 128        -- added to the first byte if the URL was given a date
 local BUCKET_LOAD = 192  -- mean fingerprints in a seen bucket; the fullest stay below set-max-intset-entries
 
--- Returns the time in ms: the server's time, but it never goes back. If the server's clock were set back, or after a
--- failover to a slower one, nothing would become due for a while. So a shard's `clock` stores the time, once a second, and
--- by how much it is ahead of the server's.
+-- Returns the time in ms: the server's time, except that it never goes back. If the server's clock were set back, or after a
+-- failover to a server with a slower clock, nothing would become due for a while. So a shard's `clock` stores the time, once
+-- a second, and by how much it is ahead of the server's.
 local CLOCK_MS = 1000
 local known_now, known_ahead
 local function now_ms()
@@ -72,8 +72,8 @@ local function lowest_of(mask)
   end
 end
 
--- A checkpoint may read an entry's new place before the entry arrives, and its old place after the entry has left. So
--- entries that leave a place during a checkpoint are written to a journal.
+-- A checkpoint may read the list to which an entry moves before the entry arrives, and the list that it leaves after it has
+-- left. So entries that leave a list during a checkpoint are written to a journal.
 local JOURNAL_MS = 600000 -- how long the journal is kept after a checkpoint was killed
 local journaling
 
@@ -82,8 +82,8 @@ local function is_copied(P)
   return journaling
 end
 
--- Tells a checkpoint that reads a hot list, or an outbox ("out:"), from its end: n entries were added there, or removed if
--- n is negative.
+-- Counts for a checkpoint that reads a hot list, or an outbox ("out:"), from its end: n entries were added at that end, or
+-- removed if n is negative.
 local function added_behind(P, queue, n)
   if is_copied(P) and redis.call('HEXISTS', P .. 'reading', queue) == 1 then
     redis.call('HINCRBY', P .. 'reading', queue, n)

@@ -40,13 +40,13 @@ local function limits_of(P, host)
   return limits_exist and redis.call('HGET', P .. 'limits', host)
 end
 
--- Returns the limit of pages that a rule in the settings gives a host; -1 without one.
+-- Returns the limit of pages that a rule in the settings gives a host; -1 without a rule.
 local function ruled_pages(P, host)
   local own = limits_of(P, host)
   return own and tonumber(string.match(own, RULED)) or -1
 end
 
--- Returns one limit of a host: its own, that of a rule or the default; nil without one.
+-- Returns a limit of a host: its own, that of a rule or the default; nil if there is none.
 local function limit_of(P, host, which, default, ruled)
   local own = limits_of(P, host)
   local limit = own and string.match(own, which)
@@ -207,8 +207,8 @@ local function forget_at(H, host, time)
   if redis.call('HEXISTS', key, 'kept') == 0 then redis.call('PEXPIRE', key, time - now_ms()) end
 end
 
--- Ends the hold on a host, which is not leased for `pause` ms; `asked`: it asked for that by Retry-After. A record of a name
--- tells only of hosts that fail.
+-- Ends the hold on a host, which is not leased for `pause` ms; `asked`: the host asked for that by Retry-After. The record of a
+-- name has the failures of failing hosts only.
 local function let_go(H, host, now, pause, quiet, asked)
   local key, failures, forgiven = turn_key(H, host), own_field(H, host, 'failures'), own_field(H, host, 'forgiven')
   local due = math.max(tonumber(redis.call('HGET', key, 'until')) or 0, now + pause)

@@ -8,7 +8,7 @@ local function counted(entry, attempts, returns, blames)
     .. string.sub(entry, 5)
 end
 
--- Sets an entry's counters to zero, so that it is as if it had not been fetched, only that its wait is not observed again.
+-- Sets an entry's counters to zero, as if it had not been fetched; only its wait is not observed again.
 local function with_counters_reset(entry)
   entry = unobserved(entry)
   return string.sub(entry, 1, 1) .. string.char(0, 0, 0) .. string.sub(entry, 5)
@@ -49,7 +49,7 @@ local function wake(P, H, set, now)
 end
 
 -- Ends a lease: its remaining entries return to the head of the queue in their old order.
--- `amend(entry, place)` may change an entry, or return nil to drop it.
+-- `amend(entry, i)` may change the i-th entry of the queue, or return nil to drop it.
 local function give_back(P, host, amend)
   local key, held = P .. 'lease:' .. host, {}
   local fields = redis.call('HGETALL', key)

@@ -82,17 +82,17 @@ local function append(P, host, queue, entries)
   moved(P, host, entries)
 end
 
--- Refills a closed hot list that runs low: from the outbox if that is next, else it asks for a part from the store. Opens
--- the list if nothing is left.
+-- Refills a closed hot list that runs low from the outbox if that is next, or else asks workers for a part from the store.
+-- Opens the list if nothing is left.
 local function feed(P, record, level)
   local conf, queue = conf_of(P), queue_of(record.host, level)
   local hot, out = P .. 'q:' .. queue, P .. 'out:' .. queue
   if redis.call('LLEN', hot) > conf.low then return end
   local stored = redis.call('EXISTS', P .. 'tail:' .. queue) == 1
   if conf.newest_first or not stored then
-    local next_ones = redis.call('LPOP', out, 2 * conf.part)
-    if next_ones then
-      append(P, record.host, queue, next_ones)
+    local next_entries = redis.call('LPOP', out, 2 * conf.part)
+    if next_entries then
+      append(P, record.host, queue, next_entries)
       return outbox_has(P, queue, redis.call('LLEN', out))
     end
   end
@@ -116,11 +116,11 @@ local function take(P, host, key, n, entries)
     return
   end
   for left = redis.call('LLEN', key), math.max(1, redis.call('LLEN', key) - n + 1), -1 do
-    local place = math.random(0, left - 1)
+    local index = math.random(0, left - 1)
     local first = redis.call('LPOP', key)
-    if place > 0 then
-      entries[#entries + 1] = redis.call('LINDEX', key, place - 1)
-      redis.call('LSET', key, place - 1, first)
+    if index > 0 then
+      entries[#entries + 1] = redis.call('LINDEX', key, index - 1)
+      redis.call('LSET', key, index - 1, first)
       moved(P, host, {first})
     else
       entries[#entries + 1] = first
@@ -144,11 +144,11 @@ local function take_from_lists(P, record, n, below, entries)
   end
 end
 
--- Moves entries that may be handed out from `found` to `entries`, and what they are worth to `worths`; the others count as
--- queued no more.
-local function drop_overtaken(P, record, found, entries, worths)
+-- Appends those of the `taken` entries that may be handed out to `entries`, and what they are worth to `worths`. The others
+-- are no longer counted as queued.
+local function drop_overtaken(P, record, taken, entries, worths)
   local dropped = 0
-  for _, entry in ipairs(found) do
+  for _, entry in ipairs(taken) do
     local value = hand_out(P, record.host, entry)
     if value then entries[#entries + 1], worths[#worths + 1] = entry, value else dropped = dropped + 1 end
   end
@@ -159,17 +159,17 @@ local function drop_overtaken(P, record, found, entries, worths)
 end
 
 -- Takes up to n entries of a host, best level first. Returns fewer if the rest of the best level is in the store, because
--- lower levels do not overtake it; with `below`, only entries of better levels than that. With importance, also returns
--- what each is worth, and drops those that were queued again at a better level.
+-- lower levels do not overtake it. With `below`, takes only entries of better levels than that. With importance, also returns
+-- what each entry is worth, and drops entries that were queued again at a better level.
 local function pop(P, host, n, below)
-  local record, entries, worths, found = record_of(P, host), {}, {}, nil
+  local record, entries, worths, taken = record_of(P, host), {}, {}, nil
   repeat
-    found = {}
-    if not record.few then take_from_lists(P, record, n - #entries, below, found)
-    elseif not below or lowest_of(record.mask) < below then take_few(P, record, n - #entries, found) end
-    moved(P, host, found)
-    if not conf_of(P).credit then entries, found = found, {} else drop_overtaken(P, record, found, entries, worths) end
-  until #found == 0 or #entries >= n
+    taken = {}
+    if not record.few then take_from_lists(P, record, n - #entries, below, taken)
+    elseif not below or lowest_of(record.mask) < below then take_few(P, record, n - #entries, taken) end
+    moved(P, host, taken)
+    if not conf_of(P).credit then entries, taken = taken, {} else drop_overtaken(P, record, taken, entries, worths) end
+  until #taken == 0 or #entries >= n
   save_record(P, record)
   return entries, worths
 end

@@ -1,7 +1,7 @@
--- Hosts that may be leased, by their best level: `ready:<level>` has those that may be asked later, `due:<level>` those that
--- may be asked now, in the order of their times. `new:<level>` is the list of due hosts that never answered, so that any
--- number of them does not delay the others. A host is not removed from the middle of a list of due hosts, so its record
--- tells of which levels it is in such a list.
+-- Hosts that may be leased, by their best level. `ready:<level>` has the hosts that may be asked later, by time. `due:<level>`
+-- lists the hosts that may be asked now, in the order of their times, and `new:<level>` those of them that never answered, so
+-- that any number of new hosts does not delay the others. A host is not removed from the middle of a list, so its record has
+-- the levels in whose lists it is.
 local DUE, NEW = 'due:', 'new:'
 
 local function is_listed(record, level) return bit.band(record.listed, bit.lshift(1, level)) ~= 0 end
@@ -70,14 +70,15 @@ local function any_due(P, H, list, level, now)
   return redis.call('EXISTS', P .. list .. level) == 1
 end
 
--- Takes up to n due hosts of a level from its list DUE or NEW, the earliest first. The caller saves their records, and checks
--- whether they may still be leased.
+-- Takes up to n due hosts of a level from its list DUE or NEW, the earliest first; returns their records. The caller saves
+-- these, and checks whether the hosts may still be leased.
 local function take_due(P, H, list, level, n, now)
   let_come(P, H, level, now)
-  local found = {}
+  local due_hosts = {}
   for i, name in ipairs(redis.call('LPOP', P .. list .. level, math.min(n, 1000)) or {}) do
-    found[i] = record_of(P, host_of(name))
-    found[i].listed = bit.band(found[i].listed, bit.bnot(bit.lshift(1, level)))
+    local record = record_of(P, host_of(name))
+    record.listed = bit.band(record.listed, bit.bnot(bit.lshift(1, level)))
+    due_hosts[i] = record
   end
-  return found
+  return due_hosts
 end

@@ -14,7 +14,7 @@ local function host_of(name)
 end
 
 -- Returns the record of a host, the same table throughout a script:
---   mask    its levels from 0 to 7, and in the second byte those that are closed
+--   mask    its levels from 0 to 7; in the second byte, the levels whose hot lists are closed
 --   others  how many URLs it has at other levels, which are in the sorted set `levels:<host>`
 --   few     its entries, all of one level from 0 to 7, each after its length; nil if they are in lists
 --   listed  the levels in whose `due` or `new` list it is, see ready.lua
@@ -66,7 +66,7 @@ local function best_level(P, record)
   return (other < 0 or not lowest) and other or lowest
 end
 
--- Returns the levels of a host, best first; with `most`, only so many of those that are not in its mask.
+-- Returns the levels of a host, best first; with `most`, at most so many of the levels that are not in its mask.
 local function levels_of(P, record, most)
   local levels, i = {}, 1
   local others = record.others > 0 and redis.call('ZRANGE', P .. 'levels:' .. record.host, 0, (most or 0) - 1) or {}
@@ -115,15 +115,15 @@ local function few_entries(few)
   return entries
 end
 
--- Packs entries as `few`, in order or backwards; returns nil if one has another level, or if they exceed `room` bytes.
+-- Packs entries as `few`, in order or backwards; returns nil if an entry has another level, or if they exceed `room` bytes.
 local FEW_BYTES = 240
 local function as_few(entries, level, backwards, room)
   local parts, last = {}, 2 * #entries
   for i, entry in ipairs(entries) do
-    local place = backwards and last - 2 * i or 2 * i - 2
+    local before = backwards and last - 2 * i or 2 * i - 2
     room = room - #entry - 1
     if room < 0 or level_of(entry) ~= level then return end
-    parts[place + 1], parts[place + 2] = string.char(#entry), entry
+    parts[before + 1], parts[before + 2] = string.char(#entry), entry
   end
   return table.concat(parts)
 end

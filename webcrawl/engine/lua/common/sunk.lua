@@ -1,10 +1,10 @@
--- Hosts over a budget (webcrawl.policies.budgets), which have sunk to the lowest level. While others have better URLs, all
--- hosts of the same owner together are asked like one, with a longer gap: a host that is due waits in `sunk` for the next
--- turn of its owner. A domain with several such hosts in a shard probably has some in each, so its gaps are as many times
--- longer as there are shards.
+-- Hosts over a budget (webcrawl.policies.budgets), which have sunk to the lowest level. While other hosts have better URLs,
+-- all hosts of an owner together are asked as if they were a single host, with a longer gap: a host that is due waits in
+-- `sunk` for the next turn of its owner. A domain with several sunk hosts in a shard probably has some in each shard, so its
+-- gaps are multiplied by the number of shards.
 local LOWEST = LEVELS - 1
 
--- Returns who is over its budget: the name or registered domain of the host; false if nobody is.
+-- Returns the owner of a budget that is over it: the name or registered domain of the host; false if nobody is.
 local any_over
 local function over_budget(P, record)
   if record.over == nil then
@@ -17,7 +17,7 @@ end
 -- Returns the penalty of an owner that is over its budget, by the last report of any of its hosts here.
 local function penalty_of(P, owner) return tonumber(redis.call('HGET', P .. 'penalties', owner)) or 1 end
 
--- Stores who is over its budget, as a worker reports it: "owner penalty", or "-" if nobody is.
+-- Stores the owner that is over its budget, as a worker reports it: "owner penalty", or "-" if nobody is.
 local function set_over_budget(P, record, report)
   local owner, penalty = string.match(report, '^(%S+) (%d+)$')
   local before = over_budget(P, record)
@@ -36,21 +36,21 @@ local function set_over_budget(P, record, report)
   end
 end
 
--- Returns the same, as a worker would report it; "" if nobody is.
+-- Returns the owner that is over its budget as a worker reports it; "" if nobody is.
 local function over_report(P, record)
   local owner = over_budget(P, record)
   return owner and owner .. ' ' .. penalty_of(P, owner) or ''
 end
 
--- Whether a host sank with a domain that probably has such hosts in every shard.
+-- Whether a host sank with a domain that probably has sunk hosts in every shard.
 local function sank_widely(P, record)
   local owner = over_budget(P, record)
   if not owner or owner == name_in(record.host) then return false end
   return (tonumber(redis.call('HGET', P .. 'overs', owner)) or 0) > 1
 end
 
--- Returns the level, from 0 to 7, by which a host is leased; nil if it has no URLs. Those of level 0 or less, which have
--- a priority by the operator, wait for no budget.
+-- Returns the level, from 0 to 7, at which a host is leased; nil if it has no URLs. URLs of level 0 or less, to which an
+-- operator gave a priority, wait for no budget.
 local function standing(P, record)
   local level = best_level(P, record)
   if not level or level <= 0 then return level and 0 end
@@ -63,7 +63,8 @@ local known_slow
 local function slowness(P)
   if not known_slow then
     known_slow = {}
-    for one in string.gmatch(redis.call('GET', P .. 'slowdown') or '0 0 0 1 1', '%S+') do known_slow[#known_slow + 1] = tonumber(one) end
+    local text = redis.call('GET', P .. 'slowdown') or '0 0 0 1 1'
+    for word in string.gmatch(text, '%S+') do known_slow[#known_slow + 1] = tonumber(word) end
   end
   return unpack(known_slow)
 end
@@ -98,7 +99,7 @@ local function has_turn(P, H, record, now)
   return false
 end
 
--- Makes hosts ready whose turns have come: one of each owner, or many if owners wait for nobody. Some hundreds in a call.
+-- Makes hosts ready whose turns have come: a host of each owner, or many if owners wait for nobody. Some hundreds in a call.
 local function surface(P, H, now)
   local _, at_once = slowness(P)
   local last = at_once == 0 and '+inf' or now
@@ -120,7 +121,7 @@ local function surface(P, H, now)
   end
 end
 
--- Lets owners wait as long as gaps are now, which change with the number of others: the hundred that would wait longest.
+-- Adapts the times of the hundred owners that would wait longest to the gaps of now, which change with the number of hosts.
 local function wait_anew(P, H, now)
   for _, owner in ipairs(redis.call('ZREVRANGEBYSCORE', P .. 'waiting', '+inf', now, 'LIMIT', 0, 100)) do
     local name = redis.call('LINDEX', P .. 'waiting:' .. owner, 0)

@@ -1,5 +1,5 @@
 -- So that no level starves, a share (in thousandths) of the leased hosts comes from the levels below the best, in turn. Each
--- one leased adds the share to `due`; at a thousand, the next one comes from a lower level, the one after `last`.
+-- leased host adds the share to `due`. At a thousand, the next host comes from a lower level: the next after `last`.
 local function turn_of(P, share)
   local raw = redis.call('GET', P .. 'turn')
   local due, last = string.match(raw or '0 0', '^(%S+) (%S+)$')
@@ -27,7 +27,7 @@ local function took(turn, n, level, lower)
 end
 
 local function save_turn(P, turn)
-  -- at most one is due, however long the lower levels were empty
+  -- at most one turn is due, however long the lower levels were empty
   local text = string.format('%d %d', math.max(-1000, math.min(turn.due, 1000)), turn.last)
   if text ~= turn.raw then redis.call('SET', P .. 'turn', text) end
 end

@@ -1,4 +1,4 @@
--- What takes turns: a name, if the prefix of the politeness records is that of names, or each host (POLITENESS_UNIT).
+-- The unit that takes turns: a name, if the prefix of the politeness records is that of names, or else each host (POLITENESS_UNIT).
 
 local function by_name(H) return string.sub(H, -5) == 'name:' end
 
@@ -16,7 +16,7 @@ local function turn_key(H, host)
   return key
 end
 
--- Returns a field of a host's own in a record that it may share: one closed port does not condemn the others.
+-- Returns a host's own field in a record that hosts may share, so that a closed port does not condemn the other ports.
 local function own_field(H, host, field)
   if not by_name(H) then return field end
   return field .. ' ' .. string.match(host, '^%a*') .. (string.match(host, ':%d+$') or '')

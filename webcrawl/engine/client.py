@@ -145,7 +145,7 @@ class Engine:
         return (await self.run_all([call]))[0]
 
     async def run_all(self, calls: Sequence[Call], *, some: bool = False) -> list[Any]:
-        """Runs scripts, those on one server in one round trip; returns replies in the order of the calls.
+        """Runs scripts, with one round trip to each server; returns replies in the order of the calls.
 
         With `some`, an exception of UNAVAILABLE is returned instead of a missing reply, and not raised.
         """
@@ -177,12 +177,12 @@ class Engine:
         return (await self.change_all([Command(key, (command, key, *arguments))]))[0]
 
     async def change_all(self, commands: Sequence[Command]) -> list[Any]:
-        """Runs several commands that write, those on one server in one round trip."""
+        """Runs several commands that write, with one round trip to each server."""
         return _replies([str(command.words[0]) for command in commands], await self._send(commands))
 
     @property
     def is_cluster(self) -> bool:
-        """Whether keys are on several servers; a script can use only those of one shard."""
+        """Whether keys are on several servers; a script can use only the keys of one shard."""
         return isinstance(self._group, EngineCluster)
 
     @property
@@ -228,7 +228,7 @@ class Engine:
         ]
 
     def _parsed(self, name: object, reply: Any) -> Any:
-        """Returns a reply as redis-py's client returns it: that of HGETALL as a dict."""
+        """Returns a reply as redis-py's client returns it, such as a dict for HGETALL."""
         if name == "EVALSHA":
             return reply
         parse = self.client.response_callbacks.get(name)
@@ -300,7 +300,7 @@ def _counted(call: Call) -> Sequence[str | bytes | int | float]:
 
 
 def _replies(names: Sequence[str], replies: list[Any], some: bool = False) -> list[Any]:
-    """Raises the first exception among replies to these commands; with `some`, keeps those of UNAVAILABLE."""
+    """Raises the first exception among replies to these commands; with `some`, keeps exceptions of UNAVAILABLE."""
     for index, reply in enumerate(replies):
         if isinstance(reply, Exception):
             error = _engine_error(names[index], reply) if isinstance(reply, ResponseError) else reply

@@ -48,7 +48,7 @@ class EmbeddedEngine:
         self._keeper: subprocess.Popen[bytes] | None = None
         self._kept_at = 0.0
         self.first = False
-        """Whether nothing else used the engine at `start`; any leases are then those of dead workers."""
+        """Whether nothing else used the engine at `start`; any leases then belong to dead workers."""
 
     @property
     def url(self) -> str:
@@ -111,7 +111,7 @@ class EmbeddedEngine:
             self._lock = None
 
     def _replace_killed_keeper(self) -> None:
-        """Starts another keeper if that of this process was killed; it may have its lock for a moment yet."""
+        """Starts another keeper if the keeper of this process was killed, whose lock may be held for a moment yet."""
         deadline = time.monotonic() + _KILLED_SECONDS
         while self._keeper is not None and self._keeper.poll() not in (None, 0, GAVE_UP):
             if time.monotonic() > deadline:

@@ -78,7 +78,7 @@ class Keeper:
             self._server.kill()
 
     def _is_folder_of(self, users: int) -> bool:
-        """Whether the folder is still the one of an open file; it may have been deleted and made again."""
+        """Whether an open file is still in the folder, which may have been deleted and made again."""
         try:
             return os.path.samestat(os.fstat(users), (self._folder / "users").stat())
         except FileNotFoundError:

@@ -26,7 +26,7 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       conf                         HASH  hot (FRONTIER_HOT_URLS; 0 = nothing is spilled), order (FRONTIER_ORDER), credit
                                          (Lambda's at first; none if IMPORTANCE is off)
       queued                       HASH  name -> record of a host with URLs, see below
-      turn                         STR   of the ready hosts: thousandths due to lower levels, the last such level
+      turn                         STR   of the ready hosts: thousandths due to lower levels, the last lower level
       levels:<host>                ZSET  its levels below 0 and above 7, by level
       q:<host> <level>             LIST  the hot list: entries, the next one first
       out:<host> <level>           LIST  outbox: entries to be spilled
@@ -40,20 +40,20 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
                                          -1: it is being deleted
       ready:<level>                ZSET  name -> when it may be asked; hosts with URLs in the engine and without a lease
                                          (the level is the nearest one to that of the best URL)
-      due:<level>                  LIST  names of such hosts that have answered and may be asked now; some may be
+      due:<level>                  LIST  names of ready hosts that have answered and may be asked now; some may be
                                          outdated
       new:<level>                  LIST  the same for hosts that never answered
       behind                       HASH  name -> its hosts that wait for the end of the lease of another one
-      over                         HASH  host -> who is over its budget: its name, or its registered domain
+      over                         HASH  host -> the owner that is over its budget: its name or registered domain
       budgets                      HASH  name or registered domain -> what it has spent, as an integer of 4 bytes, and
                                          hashes of the domains that link to it, 4 bytes each
       sunk                         SET   names of hosts over a budget that wait for turns of its owner; not in
                                          `ready`
-      waiting:<owner>              LIST  names of such hosts of one owner; some may be outdated
-      waiting                      ZSET  owner -> when the first of these has its turn
+      waiting:<owner>              LIST  names of the sunk hosts of an owner; some may be outdated
+      waiting                      ZSET  owner -> when its first sunk host has its turn
       surfaced                     SET   names of hosts that have their turn, and are in `ready` or `due` again
-      overs                        HASH  who is over its budget -> its hosts in `over`
-      penalties                    HASH  who is over its budget -> its penalty, as last reported for one of these
+      overs                        HASH  owner that is over its budget -> its hosts in `over`
+      penalties                    HASH  owner that is over its budget -> its penalty, as last reported for a host
       slots                        ZSET  owner of a budget that is over it -> when it had its last turn
       wide_slots                   ZSET  the same for domains with several hosts in `over`
       slowdown                     STR   factor and hosts at once of webcrawl.policies.budgets.Slowdown; usual gap
@@ -74,7 +74,7 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       dust_off                     HASH  host -> the DUST rules that an operator has switched off, as MessagePack
       seen:<bucket>                SET   marks as integers; buckets split by linear hashing (Litwin 1980)
       credit                       HASH  pool (Lambda's credit here), waiting (URLs with records that were not fetched),
-                                         others (such URLs in other shards, as last told), records, bits, split
+                                         others (URLs that wait in other shards, as last reported), records, bits, split
       credit:<bucket>              HASH  number of a URL, a signed 32-bit integer -> its record, for which see
                                          lua/common/credit.lua; buckets split by linear hashing
       purse:<purse>                HASH  wallet (what pages gave), number (of the last payment), transit (its parts:
@@ -93,7 +93,7 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       cookies                      HASH  (jar, registered domain) -> its cookies, as MessagePack; bytes: their sum
       text:<bucket>                HASH  id of a URL -> SimHash of its text, the URL; for the first page with that text
       unknown                      HASH  host -> its answer to a path that cannot exist (webcrawl.policies.soft_404)
-      asking:<host>                STR   the worker that asks it for such a path, expiring
+      asking:<host>                STR   the worker that asks the host for a path that cannot exist, expiring
       copying                      STR   the process that writes a checkpoint, expiring
       moved                        LIST  host LF entry: entries that left their places meanwhile, expiring
       reading                      HASH  list that the checkpoint reads from its end -> entries added since, expiring;
@@ -124,7 +124,7 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       costliest                    ZSET  the same names, by weight (webcrawl.hosts.costs); the cheapest are dropped
       charged:<worker>             INT   number of its last batch of costs, expiring
       load:<worker>                STR   what hosts and domains use of it now: connections, places, waits; expiring
-      vitals:<worker>              STR   what the worker tells of itself (webcrawl.frontier.vitals); expiring
+      vitals:<worker>              STR   the vitals of the worker (webcrawl.frontier.vitals); expiring
       samples                      HASH  at (of the last sample), whole (of the last in the list), step (ms between)
       samples:hour, samples:whole  LIST  the history (webcrawl.frontier.history); not part of a checkpoint
       standings                    HASH  shard -> better, sunk and wide: how many hosts and owners of budgets have
@@ -139,11 +139,11 @@ grows too long it is closed, and new entries go to the outbox, which workers wri
 (webcrawl.frontier.tails). Depth-first, a queue is a stack: new entries go to the head of the hot list, its oldest
 entries move to the outbox, and the outbox comes before the parts in the store.
 
-A host with a few entries, all of one level from 0 to 7, has them in its record. A record begins with a byte whose bits
-are the levels in whose `due` or `new` list the host is. Then follow the few entries, each after a byte with its
-length; or, if the entries are in lists, a byte with the levels from 0 to 7 that have URLs, a byte with those whose hot
-list is closed, and, if the host has URLs at other levels, their number in four bytes. The hot list of such a level is
-closed while it has an outbox or parts in the store.
+A host with a few entries, all of one level from 0 to 7, has them in its record. A record begins with a byte whose
+bits are the levels in whose `due` or `new` list the host is. Then follow the few entries, each after a byte with its
+length; or, if the entries are in lists, a byte with the levels from 0 to 7 that have URLs, a byte with the levels
+whose hot list is closed, and, if the host has URLs at other levels, their number in four bytes. The hot list of such
+a level is closed while it has an outbox or parts in the store.
 
 A name is a host without "https://", and then with "/" for "www.".
 
@@ -224,7 +224,7 @@ class Keys:
         return (mark >> _URL_BITS) % _HOST_NUMBERS % self.shards
 
     def queue(self, shard: int) -> tuple[str, str]:
-        """Returns the prefixes that each frontier script takes: the crawl's in this shard, and that of host records."""
+        """Returns the prefixes that frontier scripts take: of the crawl in this shard, and of host records."""
         return f"wc:{{s{shard}}}:c:{self.crawl}:", f"wc:{{s{shard}}}:{_RECORDS[self.unit]}:"
 
     def counters(self, shard: int) -> str:
@@ -271,7 +271,7 @@ class Keys:
 
 
 def job_of(crawl: str) -> str:
-    """Returns the job of whose iterations this crawl is one; "" if it is none."""
+    """Returns the name of the job of which this crawl is an iteration; "" if it is none."""
     match = _OF_A_JOB.fullmatch(crawl)
     return match[1] if match else ""
 

@@ -16,7 +16,7 @@ _REPLICA_MS = 1000
 
 
 class Command(NamedTuple):
-    """The words of a command, and a key that tells its server."""
+    """The words of a command, and a key, which determines its server."""
 
     key: str
     words: Sequence[str | bytes | int | float]

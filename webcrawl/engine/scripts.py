@@ -6,7 +6,7 @@ The header of a script names its keys, its arguments and the fields of its reply
 
     -- KEYS
     --   P  the crawl's prefix
-    --   H  that of hosts      local P, H = KEYS[1], KEYS[2]
+    --   H  hosts' prefix      local P, H = KEYS[1], KEYS[2]
     -- ARGV
     --   host
     --   #lease_ms             local host, lease_ms = ARGV[1], tonumber(ARGV[2])
@@ -26,7 +26,7 @@ In Python, arguments are packed by their names, and the fields of the reply are 
 A reply that is an empty table is None. "reply each lease" declares a list of replies with these fields. A reply that
 declares no fields is returned as it is.
 
-A script includes only those functions of `lua/common` that it uses, because each one costs time whenever it runs.
+A script includes only the functions of `lua/common` that it uses, because each function costs time in every run.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Call(NamedTuple):
 def script_call(
     script: str, keys: Sequence[str], /, **arguments: Argument | Sequence[Argument] | Columns
 ) -> Call:
-    """Returns the call of a script with these arguments; raises TypeError unless they are those of its header."""
+    """Returns the call of a script with these arguments; raises TypeError if its header has others."""
     return Call(script, keys, script_header(script).packed(keys, arguments))
 
 

@@ -1,7 +1,7 @@
 """The servers that REDIS_URL names.
 
 redis-py's URLs name one server. Here a URL may name several nodes of a cluster, or several sentinels and the name of a
-primary that they watch. The form is that of other clients, such as Lettuce, docket and Redis-Sentinel-Url:
+primary that they watch. The form is the same as in other clients, such as Lettuce, docket and Redis-Sentinel-Url:
 
     redis[s]://[user:password@]host[:port][,host[:port]...][/database][?option=value...]
     redis[s]+sentinel://[user:password@]host[:port][,host[:port]...]/primary[/database][?option=value...]
@@ -23,7 +23,7 @@ from webcrawl.config.passwords import without_password
 from webcrawl.errors import ConfigurationError
 
 _SCHEMES = {
-    # scheme: the one that redis-py knows
+    # scheme -> scheme that redis-py knows
     "redis": "redis",
     "rediss": "rediss",
     "redis+sentinel": "redis",
@@ -47,7 +47,7 @@ class ServerURL:
     """User, password, database, `path` and others; not the address."""
     tls: bool = False
     primary: str | None = None
-    """The name of the primary that the sentinels watch; None: the addresses are those of the servers."""
+    """The name of the primary that the sentinels watch; None: the addresses are of servers."""
     sentinel_options: Mapping[str, Any] | None = None
     """User and password of the sentinels, if they have any."""
 

@@ -13,7 +13,7 @@ from pybloom_live import ScalableBloomFilter
 from webcrawl.errors import StoreError
 
 ERROR_RATE = 0.001
-"""The designed share of new URLs that seem seen and are never crawled; 0.14% of a million random ones were."""
+"""The designed share of new URLs that seem seen and are never crawled; of a million random URLs, 0.14% were."""
 
 SETTLED_SECONDS = 5.0
 """How long the engine may take to have its data on disk: it syncs every second, up to two seconds late."""

@@ -130,7 +130,7 @@ class Crawl:
         return {name.decode(): int(value) for name, value in raw.items()}
 
     async def count_hosts(self, answered: Iterable[str], unreachable: Iterable[str] = ()) -> None:
-        """Counts hosts that answered and those that could not be reached, each once (HyperLogLogs, exact within 1%)."""
+        """Counts hosts that answered and hosts that could not be reached, each once (HyperLogLogs, exact within 1%)."""
         for name, hosts in (("hosts", list(answered)), ("unreachable", list(unreachable))):
             for start in range(0, len(hosts), BATCH):
                 await self.engine.run(

@@ -39,7 +39,7 @@ _LEAST_MOVED = 8
 
 
 class Better(NamedTuple):
-    """A URL that waits, and has become better than its level tells."""
+    """A URL that waits, and whose worth has become too much for its level."""
 
     url: str
     worth: int
@@ -194,7 +194,7 @@ class Purse:
         self._level(ledgers, current)
 
     def _level(self, ledgers: Ledgers, current: dict[int, _Delivery]) -> None:
-        """Moves Lambda's credit from shards with more than their part to those with less."""
+        """Moves Lambda's credit from shards with more than their part to shards with less."""
         waiting, pool = sum(ledgers.waiting), sum(ledgers.pools)
         if not waiting:
             return
@@ -215,7 +215,7 @@ class Purse:
         return self._deliveries[-1]
 
     async def _deliver(self, ledgers: Ledgers) -> list[Better]:
-        """Sends the deliveries; those to one shard one after another, because the numbers must grow."""
+        """Sends the deliveries, one after another to each shard, because their numbers must grow."""
         for delivery in self._deliveries:
             to = delivery.shard, delivery.number
             delivery.pool = sum(payment.moved for payment in self._payments if payment.to == to)
@@ -292,7 +292,7 @@ async def queue_again(engine: Engine, keys: Keys, candidates: Sequence[Candidate
 
 
 async def worths(engine: Engine, keys: Keys, urls: Sequence[str]) -> list[int | None]:
-    """Returns what URLs are worth now; None for those whose credit is not known."""
+    """Returns what URLs are worth now; None for a URL whose credit is not known."""
     by_shard: dict[int, list[int]] = {}
     for index, url in enumerate(urls):
         by_shard.setdefault(keys.shard(split(url)[0]), []).append(index)

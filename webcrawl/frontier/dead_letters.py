@@ -26,7 +26,7 @@ _ELLIPSIS = "…"
 
 @dataclass(slots=True)
 class Reason:
-    """The dead letters with reasons of one kind, of those that were read; `samples`: the first of them."""
+    """The dead letters that were read with reasons of one kind; `samples`: the first of them."""
 
     kind: str
     letters: int = 0
@@ -50,14 +50,14 @@ class CrawlDeadLetters:
     tails: Tails
 
     async def letters(self, host: str | None = None, reason: str = "") -> AsyncIterator[DeadLetter]:
-        """Yields those of one host or of all, whose reason contains a text: first those in the engine."""
+        """Yields the dead letters of one host or of all whose reason contains a text, first from the engine."""
         async for letter in self.operations.dead_letters(host, reason):
             yield letter
         async for letter in self._spilled.letters(host, reason):
             yield letter
 
     async def by_reason(self, host: str | None = None, reason: str = "", most: int = _MOST_READ) -> Reasons:
-        """Returns the reasons of those among the first `most` dead letters, with samples."""
+        """Returns the reasons of the first `most` URLs with dead letters, and samples."""
         reasons: dict[str, Reason] = {}
         read = 0
         async for letters in self._by_url(host, reason):
@@ -82,9 +82,9 @@ class CrawlDeadLetters:
             yield [letter]
 
     async def requeue(self, host: str | None = None, reason: str = "", kind: str = "") -> int:
-        """Queues them again, with no attempts counted; returns how many.
+        """Queues dead letters again, with no attempts counted; returns how many.
 
-        With `kind`, only those whose reason is of this kind.
+        With `kind`, only letters whose reason is of this kind.
         """
         part = max(kind.split(_ELLIPSIS), key=len) if kind else reason
 
@@ -166,7 +166,7 @@ class SpilledDeadLetters:
 
 
 def kind_of(reason: str) -> str:
-    """A reason without the addresses in it, so that those of many hosts are the same."""
+    """Returns a reason without the addresses in it, so that the reasons of many hosts are the same."""
     return _ADDRESS.sub(_ELLIPSIS, reason)
 
 

@@ -20,7 +20,7 @@ class DustRules:
     keys: Keys
 
     async def of(self, host: str) -> tuple[bytes, frozenset[str]]:
-        """Returns the packed evidence for the rules of a host, and those that are switched off."""
+        """Returns the packed evidence for the rules of a host, and the rules that are switched off."""
         client = self.engine.client
         known, off = [await client.hget(self._key(host, name), host) for name in ("dust", "dust_off")]
         return known or b"", rules_off(off)

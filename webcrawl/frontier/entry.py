@@ -11,10 +11,10 @@ array because Lua scripts change them:
 A referrer on the same host is stored as a path. `extra` is whatever else a request carries; null if an operator has set
 the level. `level` is in the array if it is not from 0 to 7.
 
-Entries may tell when their URL was first queued: behind the array follow six bytes, a MessagePack string of five with
-hundredths of seconds since 1970, plus 2**39 if the wait of the URL is not observed. In the crawl of a job's iteration,
-all have this time, and in others one in SAMPLE. The wait is observed of one URL in SAMPLE, chosen by its fingerprint or
-path, until it is given another chance as a dead letter. The entry of a URL with a date has no time.
+An entry may have the time at which its URL was first queued. Six bytes follow the array, a MessagePack string of five
+with hundredths of seconds since 1970, plus 2**39 if the wait of the URL is not observed. In the crawl of a job's
+iteration, all entries have this time; in other crawls, one in SAMPLE. The wait is observed of one URL in SAMPLE, chosen
+by its fingerprint or path, until the URL is queued again as a dead letter. The entry of a URL with a date has no time.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ LEVELS = 8
 """Number of the levels, from 0, that fit in the first byte of an entry. A level is any integer, the lowest the best."""
 
 SAMPLE = 64
-"""Of one URL in so many, the wait in the queue is observed."""
+"""The wait in the queue is observed of one URL in so many."""
 
 _TIME_MARK = b"\xa5"
-"""The first of the bytes that tell when a URL was queued: a MessagePack string of five bytes."""
+"""The first byte of the time at which a URL was queued, a MessagePack string of five bytes."""
 _TIME_BYTES = 6
 _UNOBSERVED = 1 << 39
 
@@ -148,7 +148,7 @@ class LeasedURL:
 
 
 def _parts(entry: bytes) -> tuple[list[Any], int | None]:
-    """The array of an entry, and the number that tells when its URL was queued, if it is there."""
+    """Returns the array of an entry, and the time at which its URL was queued as a number, if it has one."""
     if entry[-_TIME_BYTES:][:1] == _TIME_MARK:
         # an array that only ends like a time is cut off here
         with suppress(ValueError):
@@ -162,7 +162,7 @@ def _seconds(time: int | None) -> float | None:
 
 
 def queued_at_of(entry: bytes) -> float | None:
-    """Returns the Unix time at which the URL of an entry was first queued; None if it does not tell."""
+    """Returns the Unix time at which the URL of an entry was first queued; None if that is not known."""
     return _seconds(_parts(entry)[1])
 
 

@@ -47,7 +47,7 @@ class Frontier(Operations):
     purse: str = ""
     """The purse that gets the credit of acknowledged pages, see webcrawl.frontier.credit."""
     over: Callable[[str], str] = _nobody
-    """Returns who is over its budget for a host, and its penalty; nothing if nobody is."""
+    """Returns the owner of a host that is over its budget, and its penalty; empty if nobody is."""
     _leasing: Leasing = field(init=False)
 
     def __post_init__(self) -> None:
@@ -97,7 +97,7 @@ class Frontier(Operations):
     ) -> list[LeasedURL] | None:
         """Settles URLs and keeps the lease; returns up to `more` further URLs, or None if the lease was lost.
 
-        The further URLs are the best of the host; with `better_than`, only those of a better level than that.
+        The further URLs are the best of the host; with `better_than`, only URLs of a better level than that.
         Pages and bytes count once against the host's limits: a URL that was settled before is skipped.
         """
         report = LeaseReport(lease, settled, more=more, better_than=better_than)
@@ -119,7 +119,7 @@ class Frontier(Operations):
         reports: Sequence[LeaseReport],
         settled: Callable[[LeaseReport, list[LeasedURL] | None, Sequence[int]], None] = lambda *_: None,
     ) -> None:
-        """Acknowledges or releases many leases, those on one server in one round trip.
+        """Acknowledges or releases many leases, with one round trip to each server.
 
         Calls `settled` with each report, its further URLs or None if the lease was lost, and the credit that the purse
         got for each settled URL, if any. When a server fails, the replies of the others are handled before its error
@@ -294,7 +294,7 @@ def _urls_of_reply(lease: Lease, reply: Any) -> list[LeasedURL] | None:
 
 
 def _changed(report: str | bytes | None) -> str | bytes:
-    """Returns what acknowledge.lua is told: "" if nothing has changed, "-" if there is nothing any more."""
+    """Returns an argument of acknowledge.lua: "" if nothing has changed, "-" if there is nothing any more."""
     return "" if report is None else report or "-"
 
 
@@ -303,7 +303,7 @@ def _add_calls(
 ) -> Iterator[tuple[Call, list[int]]]:
     """Yields calls with at most BATCH URLs, each with the indexes of its URLs among the candidates.
 
-    `over` returns the owner of a budget that is over it for a host, and its penalty; empty if nobody is.
+    `over` returns the owner of a host that is over its budget, and its penalty; empty if nobody is.
     """
     now, timed = time.time(), bool(job_of(keys.crawl))
     by_shard: dict[int, dict[_Group, list[int]]] = {}

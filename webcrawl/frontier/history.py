@@ -13,7 +13,7 @@ from webcrawl.frontier.figures import CrawlFigures
 SAMPLE_SECONDS = 10.0
 """Between two samples of the last hour."""
 MOST_SAMPLES = 360
-"""Of the last hour; of those since the start there are half as many to as many. Each takes about 70 bytes."""
+"""Samples of the last hour. There are half as many to as many samples since the start; each takes about 70 bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class HostCosts:
             del self._unconfirmed[0]
 
     async def of(self, *names: str) -> list[Cost]:
-        """Returns the costs of hosts or domains; nothing for those that are not among the costliest."""
+        """Returns the costs of hosts or domains; no costs for names that are not among the costliest."""
         if not names:
             return []
         texts = await self.engine.client.hmget(self.keys.own("costs"), *names)
@@ -58,7 +58,7 @@ class HostCosts:
         return dict(zip(hosts, await self.of(*hosts), strict=True))
 
     async def show(self, loads: Mapping[str, Load]) -> None:
-        """Stores what hosts and domains use of this worker now: those that wait for their share, then the busiest."""
+        """Stores what hosts and domains use of this worker now: hosts that wait for their share, then the busiest."""
         busiest = sorted(
             loads.items(), key=lambda item: (-item[1].waits, -item[1].connections - item[1].unfinished)
         )

@@ -64,7 +64,7 @@ class HostReport:
         }
 
     def pattern_rows(self) -> dict[str, dict[str, int | str]]:
-        """The records of patterns, the most fetched first; with the levels by which each sinks, and why."""
+        """Returns the records of patterns, the most fetched first, with the levels by which each sinks, and why."""
         records = self.patterns.records
         rows: dict[str, dict[str, int | str]] = {}
         for name in sorted(records, key=lambda name: -records[name].fetched):
@@ -74,7 +74,7 @@ class HostReport:
         return rows
 
     def dust_rows(self) -> dict[str, dict[str, int | str]]:
-        """How each DUST rule is used, and the pairs of pages for and against it, by rule; those in use first."""
+        """Returns by DUST rule how it is used, and the pairs of pages for and against it; rules in use first."""
         states = self.dust.states()
         rows: dict[str, dict[str, int | str]] = {}
         for rule in sorted(states, key=lambda name: (states[name] == "not used", name)):

@@ -1,7 +1,7 @@
 """A table of the hosts of a crawl, read window by window: each takes bounded work, whatever number of hosts there is.
 
 The engine has its lists of hosts in no order but its own, so rows are sorted within a window only. The exceptions are
-the costliest hosts and those that wait longest, which the engine keeps in order.
+the costliest hosts and the hosts that wait longest, which the engine keeps in order.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _SHARE_SECONDS = 2.0
 _KEPT_SECONDS = 60.0
 """How long the engine keeps what workers count."""
 _MOST_READ = 5_000
-"""Names and domains over their budgets that are read of each shard to tell of them."""
+"""Names and domains over their budgets that are read of each shard."""
 
 _Counts = tuple[int, int, int]
 """What slow.lua counts in a shard: better, sunk, wide."""
@@ -53,7 +53,7 @@ class Over:
 class OverBudget:
     """How many names and registered domains are over their budgets, with how many hosts; some thousands are read.
 
-    `worst`: those that have spent most.
+    `worst`: the names and domains that have spent most.
     """
 
     owners: int
@@ -155,7 +155,7 @@ class Ledger:
         return self._others
 
     async def over(self, most: int) -> OverBudget:
-        """Returns who is over its budget, with the `most` that have spent most."""
+        """Returns how many owners are over their budgets, and the `most` that have spent most."""
         hosts = Counter[str]()
         for shard in range(self.keys.shards):
             read = 0

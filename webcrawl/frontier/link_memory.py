@@ -47,7 +47,7 @@ class LinkMemory:
         self._left = MOST_LINKS
 
     def remember(self, page: str, links: Collection[str]) -> None:
-        """Adds the links of a page; those of an earlier fetch do not count any more."""
+        """Adds the links of a page; the links of an earlier fetch do not count any more."""
         if self._left <= 0:
             return
         self._left -= len(links) + 1
@@ -112,7 +112,7 @@ class Remembered(NamedTuple):
 def remembered(folder: Path, pages: Numbers) -> Remembered | None:
     """Returns the links between the pages with these numbers, sorted and each once; None if there are none or too many.
 
-    Links to other pages are left out. Of several fetches of a page, those of the last count. Raises OSError.
+    Links to other pages are left out. Of several fetches of a page, the last counts. Raises OSError.
     """
     import numpy as np
 
@@ -135,7 +135,7 @@ def remembered(folder: Path, pages: Numbers) -> Remembered | None:
 
 
 def _last_records(pages: Numbers) -> Numbers:
-    """Returns the numbers of the records that are the last ones of their pages, by page; `pages` has that of each."""
+    """Returns the index of the last record of each page, by page; `pages` has the page of each record."""
     import numpy as np
 
     order = np.argsort(pages, kind="stable")

@@ -57,7 +57,7 @@ class Operations:
         await self.engine.run(script_call("park", self._queue(host), host=host, action="unblock"))
 
     async def limit(self, host: str, limits: HostLimits) -> None:
-        """Sets this crawl's limits for the host, which replace those for all hosts; that of its rule stays."""
+        """Sets this crawl's limits for the host, which replace the limits of all hosts; the limit of its rule stays."""
         await self._limit(host, f"{limits.encoded()} =")
 
     async def rule_limit(self, host: str, pages: int | None) -> None:
@@ -227,7 +227,7 @@ class Operations:
 def unpacked_letters(
     url: bytes, value: bytes, host: str | None = None, reason: str = ""
 ) -> Iterator[DeadLetter]:
-    """Yields the dead letters of a URL, if it is one of `host`, whose reason contains a text."""
+    """Yields the dead letters of a URL whose reason contains a text; with `host`, only if the URL belongs to it."""
     if host is not None and not url.startswith(host.encode() + b"/"):
         return
     for why, time, entry in msgpack.unpackb(value, raw=True):

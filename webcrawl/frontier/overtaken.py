@@ -1,4 +1,4 @@
-"""Tells entries of URLs that were queued again at a better level, which lists and the store still have."""
+"""Sifts out entries of URLs that were queued again at a better level, which lists and the store still have."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from webcrawl.frontier.operations import BATCH
 
 
 class Sifted(NamedTuple):
-    """Entries that are handed out when their turn comes, and those passed over of URLs that are still to be fetched."""
+    """Entries that will be handed out, and entries that will be passed over whose URLs are still to be fetched."""
 
     live: list[bytes]
     overtaken: list[bytes]
 
 
 async def sift(engine: Engine, keys: Keys, shard: int, host: bytes, entries: Sequence[bytes]) -> Sifted:
-    """Sifts entries of a host. Those that are passed over of URLs that were fetched are left out."""
+    """Sifts entries of a host, and leaves out passed-over entries of URLs that were fetched."""
     calls = [
         script_call("overtaken", [keys.queue(shard)[0]], host=host, entries=entries[start : start + BATCH])
         for start in range(0, len(entries), BATCH)

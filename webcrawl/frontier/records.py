@@ -28,7 +28,7 @@ class Lease:
     gap: float = 0.0
     """Seconds that the worker keeps between two requests; the engine keeps them too if the worker dies."""
     ruled: int | None = None
-    """The limit of pages that the engine knows as that of the host's rule."""
+    """The limit of pages by the host's rule, as the engine knows it."""
     dust: bytes = b""
     """The packed evidence for its DUST rules (webcrawl.policies.dust); empty if there is none."""
     dust_off: frozenset[str] = frozenset()
@@ -88,7 +88,7 @@ class LeaseReport:
     With `better_than`, further URLs must be of a better level. `pause`: seconds until the released host may be asked
     again, or -1 to keep it; `asked`: the host asked for them by Retry-After. `quiet`: seconds after which the engine
     may forget the host's failures. `patterns`: the packed records of its URL patterns, empty if there are none; None if
-    they are as the engine has them. `dust`: the same for the evidence for its DUST rules. `over`: who is over its
+    they are as the engine has them. `dust`: the same for the evidence for its DUST rules. `over`: the owner over its
     budget, empty if nobody is; None if that is as the engine has it.
     """
 
@@ -128,7 +128,7 @@ class FrontierCounts:
     lost_segments: int = 0
     """Parts of queues that were damaged or missing when they were read; their URLs are lost."""
     overtaken: int = 0
-    """Queued entries whose URLs were queued again at a better level; these are passed over when their turn comes."""
+    """Queued entries whose URLs were queued again at a better level. They are passed over when their turn comes."""
 
     @property
     def open(self) -> int:

@@ -13,7 +13,7 @@ _BATCH = 500
 async def review_rules(
     frontier: Frontier, pages_of: Callable[[str], int | None], shards: Iterable[int]
 ) -> None:
-    """Sets the limit of each host that has one of a rule, or whose budget is spent, to `pages_of` the host.
+    """Sets the limit of each host that has a limit by a rule, or whose budget is spent, to `pages_of` the host.
 
     Other hosts get theirs when they are leased.
     """

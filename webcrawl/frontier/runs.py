@@ -32,7 +32,7 @@ class Runs:
         await self.engine.change(self.keys.own("run"), "SET", json.dumps(asdict(run)))
 
     async def latest(self) -> CrawlRun | None:
-        """Returns the latest run; None if it was of a version that did not tell."""
+        """Returns the latest run; None if there was none."""
         text = await self.engine.client.get(self.keys.own("run"))
         return None if text is None else CrawlRun(**json.loads(text))
 
@@ -43,6 +43,6 @@ async def note_end(crawl: Crawl, reason: str) -> None:
 
 
 async def last_end(crawl: Crawl) -> str | None:
-    """Returns why the run of a worker that ended last did so; None if none has."""
+    """Returns why the last run of a worker ended; None if none has ended."""
     reason = await crawl.engine.client.hget(crawl.keys.own("info"), "ended")
     return None if reason is None else str(reason.decode())

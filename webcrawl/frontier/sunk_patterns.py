@@ -30,9 +30,9 @@ class SunkPattern:
 class SunkPatterns:
     """What has sunk.
 
-    `hosts`: those with a pattern that has sunk. `hosts_read` of them were read, and have so many `patterns` that have
-    sunk, whose pages were fetched `fetched` times and had a new text `new` times. `worst`: those with most pages that
-    gave nothing new.
+    `hosts`: number of hosts with a pattern that has sunk. `hosts_read` of them were read. They have `patterns` that
+    have sunk, of which `fetched` pages were fetched and `new` had a new text. `worst`: the patterns with most pages
+    that gave nothing new.
     """
 
     hosts: int = 0

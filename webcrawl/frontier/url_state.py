@@ -42,7 +42,7 @@ class URLState:
 
 
 async def url_state(operations: Operations, host: str, path: str) -> URLState:
-    """Returns where a URL is; of several requests for it, the one that is found first."""
+    """Returns the state of a URL; of several requests for it, the state of the first that is met."""
     shard = operations.keys.shard(host)
     prefix, url = operations.keys.queue(shard)[0], host + path
     if (state := await _leased(operations, prefix, host, path)) is not None:
@@ -77,7 +77,7 @@ async def _leased(operations: Operations, prefix: str, host: str, path: str) -> 
 async def _delayed(
     operations: Operations, key: str, state: str, host: str, path: str
 ) -> tuple[URLState | None, bool]:
-    """Looks for a URL among those with a date; also returns whether all of them were read."""
+    """Looks for a URL among the URLs with a date; also returns whether all of these were read."""
     client, cursor = operations.engine.client, 0
     escaped = _GLOB.sub(r"\\\1", host)
     for _ in range(_MOST_SCANS):

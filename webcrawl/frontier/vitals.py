@@ -1,4 +1,4 @@
-"""What each worker tells of itself: its memory, its leases, how fast it is, and which hosts are slow."""
+"""The vitals of each worker: its memory, its leases, how fast it is, and which hosts are slow."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class AllVitals:
     keys: Keys
 
     async def put(self, worker: str, vitals: Vitals, seconds: float) -> None:
-        """Stores what a worker tells, for so many seconds."""
+        """Stores the vitals of a worker, for so many seconds."""
         paces = {host: astuple(pace) for host, pace in vitals.paces.items()}
         packed = msgpack.packb({**asdict(vitals), "paces": paces})
         await self.engine.change(self._key(worker), "SET", packed, "PX", max(1, int(seconds * 1000)))
 
     async def of(self, workers: Sequence[str]) -> dict[str, Vitals]:
-        """Returns the vitals of those workers that have told them lately."""
+        """Returns the vitals of the workers that have stored them lately."""
         raw = await self.engine.client.mget([self._key(worker) for worker in workers]) if workers else []
         return {
             worker: _decoded(packed)
@@ -66,7 +66,7 @@ class AllVitals:
 
 
 def _decoded(packed: bytes) -> Vitals:
-    """Reads vitals; a worker of a later version may tell more."""
+    """Reads vitals, without fields that only a later version knows."""
     values = {name: value for name, value in msgpack.unpackb(packed).items() if name in _NAMES}
     paces = {host: Pace(*pace) for host, pace in values.pop("paces", {}).items()}
     processing = [(url, fetched) for url, fetched in values.pop("processing", ())]

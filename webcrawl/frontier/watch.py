@@ -14,7 +14,7 @@ WATCHER_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """At most one process at a time watches a crawl, by the engine's clock; it finds the notes of the one before."""
+    """At most one process at a time watches a crawl, by the engine's clock; it gets the notes of the one before."""
 
     engine: Engine
     keys: Keys
@@ -23,7 +23,7 @@ class Watch:
     async def claim(self, notes: str = "") -> str | None:
         """Watches for WATCHER_SECONDS more; returns the latest notes, or None while another process watches.
 
-        `notes` replace those that are stored, unless they are empty or another process watches.
+        `notes` replace the stored notes, unless they are empty or another process watches.
         """
         return await self._run(int(WATCHER_SECONDS * 1000), notes)
 

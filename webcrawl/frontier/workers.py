@@ -134,12 +134,12 @@ class WorkerRegistry:
         return now, {name: when for name, when in dead.items() if when <= now}
 
     async def bury(self, lost: Iterable[str]) -> None:
-        """Removes workers from those that died, because a notification tells of them."""
+        """Removes workers from the dead ones, because a notification has named them."""
         if names := list(lost):
             await self.engine.change(self.keys.own("lost"), "HDEL", *names)
 
     async def forget(self) -> None:
-        """Removes all workers and what they reserved: no process uses the engine, so those that did not leave died."""
+        """Removes all workers and what they reserved: no process uses the engine, so workers that had not left died."""
         client, own = self.engine.client, self.keys.own
         for worker, when in await client.zrange(own("workers"), 0, -1, withscores=True):
             await self.engine.change(own("lost"), "HSET", worker, int(when))

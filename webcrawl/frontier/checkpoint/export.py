@@ -10,13 +10,13 @@ because:
   long queues are read against the direction in which entries leave. An entry that leaves is in the journal, which is
   read last. So only the seen set depends on the order of reading.
 - This includes queues that are continued in the store. Moves between the hot list, the outbox and the store are in the
-  journal, except those from the outbox to the store. A queue is read in one step: entries moved before that step are
+  journal, except moves from the outbox to the store. A queue is read in one step: entries moved before that step are
   found in the store, entries moved later were found in the outbox. Parts that are condemned move from the queue to a
   list that is read later, and from there by way of the journal to the dead letters. For queues that are too long for
   one step, see webcrawl.frontier.checkpoint.queue_copy.
 - A URL added while the seen set is read may be in the copy as seen. It must then also be in it as queued, so queues are
   read after the seen set. The seen set is read in ascending order of buckets, because a split moves marks only upwards.
-- The credit of a URL tells if an entry was queued again at a better level and is to be passed over. So it is read
+- The credit of a URL says whether an entry was queued again at a better level and is to be passed over. So it is read
   before the queues: the better entry is in them or in the journal.
 - A page settled after `begin` is in the journal and fetched again, so it does not matter whether the copies of other
   shards contain the links of the page.

@@ -48,7 +48,7 @@ class CheckpointFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The contents of a checkpoint. Times are UTC in ISO 8601; `counts` are those of its begin."""
+    """The contents of a checkpoint. Times are UTC in ISO 8601; `counts` are from its begin."""
 
     crawl: str
     shards: int

@@ -44,9 +44,9 @@ class QueueCopy:
     lost: int = 0
     """URLs in parts that are damaged or missing."""
     live_only: bool = False
-    """Leave out entries that were queued again at a better level also from long queues; `copy` does from short ones."""
+    """Leaves entries that were queued again at a better level out of long queues too, as copy.lua out of short ones."""
     overtaken: list[tuple[bytes, bytes]] = field(default_factory=list)
-    """What was left out so, host and entry: the better ones may have been added after their place was read."""
+    """Hosts and entries that were left out so: the better entries may have been added after their lists were read."""
     _newest_first: bool = False
     _parts: set[bytes] = field(default_factory=set)
     """The parts read so far, so that `condemned` skips them."""
@@ -75,7 +75,7 @@ class QueueCopy:
                     yield [host, reason, await self._live(host, entries)]
 
     def _short(self, host: bytes, queues: Sequence[Any]) -> Queue:
-        """Returns those queues of a host that were read in one step and have no parts in the store, as one."""
+        """Returns as one queue all queues of a host that were read in one step and have no parts in the store."""
         whole = [queue for queue in queues if len(queue) == 4 and not queue[1]]
         return [host, [entry for _, _, hot, out in whole for entry in self._by_age([*hot, *out])]]
 

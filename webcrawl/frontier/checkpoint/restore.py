@@ -140,7 +140,7 @@ class Importer:
                 await self._add(shard, "seen", "", parts=marks[start : start + BATCH])
 
     async def _put_credit(self, shards: int, shard: int, pairs: Sequence[bytes]) -> None:
-        """With another number of shards, all credit is Lambda's again: a record does not tell its host."""
+        """With another number of shards, all credit is Lambda's again: a record does not have its host."""
         if shards == self.keys.shards:
             for number, record in zip(pairs[::2], pairs[1::2], strict=True):
                 await self._add(shard, "credit", number, record)

@@ -27,7 +27,7 @@ _AT_ONCE = 10_000
 _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
 Row = tuple[str, Mapping[str, Any]]
-"""Where it is, such as "row 3", and its values by column."""
+"""The number of a row, such as "row 3", and its values by column."""
 
 
 class URLChange(NamedTuple):

@@ -38,7 +38,7 @@ class OpenChange(NamedTuple):
 
 
 class Changes:
-    """The changes of a file. `shard_of` tells the shard of a host."""
+    """The changes of a file. `shard_of` returns the shard of a host."""
 
     def __init__(self, shard_of: Callable[[str], int]) -> None:
         self._shard_of = shard_of
@@ -115,7 +115,7 @@ class Changes:
         )
 
     def counts(self) -> dict[str, int]:
-        """Returns how many changes had each outcome, and how many of those that were made set what."""
+        """Returns how many changes had each outcome, and how many of the changes that were made set what."""
         kinds: Sequence[tuple[str, str]] = (
             ("dropped_now", "dropped"),
             ("dated", "due IS NOT NULL AND NOT dropped"),

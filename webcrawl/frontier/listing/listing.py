@@ -1,4 +1,4 @@
-"""Every known URL of a crawl: those in the engine, then those of the table `pages`.
+"""Every known URL of a crawl: from the engine, then from the table `pages`.
 
 A URL is listed once, in the state in which it was met first. Rows are read last, so a URL that was fetched meanwhile is
 in the engine's part or has a row.
@@ -68,7 +68,7 @@ class URLListing:
     _met: Met = field(init=False)
 
     async def rows(self) -> AsyncIterator[list[Row]]:
-        """Yields rows with FIELDS, a thousand at a time; those of a host follow each other within a state.
+        """Yields rows with FIELDS, a thousand at a time; the rows of a host follow each other within a state.
 
         Raises what EngineURLs.read and Metadata.scan raise.
         """

@@ -75,7 +75,7 @@ class _Position:
 
 @dataclass(slots=True)
 class OpenURLs:
-    """Reads those of PARTS whose URL begins with a prefix. A prefix with a path names a host, so only that is read."""
+    """Reads the URLs in `parts` that begin with a prefix. If the prefix has a path, only its host is read."""
 
     engine: Engine
     keys: Keys

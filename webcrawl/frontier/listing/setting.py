@@ -34,7 +34,7 @@ Host = tuple[str, list[OpenChange]]
 
 @dataclass(slots=True)
 class URLChanger:
-    """Makes `changes`; `fingerprint` tells that of a URL in the seen set. `waiting` is called when a shard is read.
+    """Makes `changes`. `fingerprint` returns the fingerprint of a URL; `waiting` is called when a shard is being read.
 
     The outcomes are "changed", "unchanged" (it was so before), "leased", "dead", "dropped" (before), "done" (seen, and
     not waiting any more), "unknown", and "unreachable" (the store that may have it is unavailable, see `problem`).
@@ -157,7 +157,7 @@ class URLChanger:
                 return
 
     async def _classify(self, shard: int, host: str, wanted: Sequence[OpenChange]) -> None:
-        """Finds out why URLs were not found among those that wait."""
+        """Finds out why URLs do not wait."""
         prefix = self.keys.queue(shard)[0]
         [lease] = await self.engine.hashes([f"{prefix}lease:{host}"])
         leased = {_path(host, entry) for index, entry in lease.items() if index.isdigit()}
@@ -193,7 +193,7 @@ class URLChanger:
         self.changes.settle(shard, host, settled)
 
     async def _run_all(self, calls: Sequence[Call]) -> list[Any]:
-        """Runs scripts, again those whose shard was read by a checkpoint or a listing."""
+        """Runs scripts, and repeats each whose shard is being read by a checkpoint or a listing."""
         replies: list[Any] = [None] * len(calls)
         left, has_waited = list(range(len(calls))), False
         while left:

@@ -54,9 +54,7 @@ def test_the_site_loads_nothing_from_other_servers(site: Path) -> None:
 def test_the_site_has_search_and_an_api_reference(site: Path) -> None:
     assert "SIMHASH_DISTANCE" in (site / "search" / "search_index.js").read_text()
     api = html.fromstring((site / "api.html").read_bytes())
-    assert {"webcrawl.page.Page", "webcrawl.urls.filters.SchemeFilter", "webcrawl.errors.CrawlError"} <= set(
-        api.xpath("//@id")
-    )
+    assert {"webcrawl.Page", "webcrawl.URLFilter.apply", "webcrawl.CrawlError"} <= set(api.xpath("//@id"))
 
 
 def test_plots_are_drawn_from_the_present_results() -> None:

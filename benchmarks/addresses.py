@@ -50,9 +50,9 @@ class Calls:
     def _listen(self) -> None:
         while True:
             with suppress(redis.RedisError, OSError), redis.Redis.from_url(self._url).monitor() as monitor:
-                for found in monitor.listen():
-                    self.all += found["command"].startswith("EVALSHA ")
-                    self.of_addresses += found["command"].startswith(f"EVALSHA {self._sha}")
+                for command in monitor.listen():
+                    self.all += command["command"].startswith("EVALSHA ")
+                    self.of_addresses += command["command"].startswith(f"EVALSHA {self._sha}")
             time.sleep(0.05)
 
 

@@ -65,24 +65,24 @@ def all_text(body: bytes) -> str:
 
 def others() -> dict[str, Extract]:
     """The other tools that are installed."""
-    found: dict[str, Extract] = {}
+    tools: dict[str, Extract] = {}
     try:
         import trafilatura
 
-        found["trafilatura"] = lambda body: trafilatura.extract(body) or ""
-        found["trafilatura, fast"] = lambda body: trafilatura.extract(body, fast=True) or ""
+        tools["trafilatura"] = lambda body: trafilatura.extract(body) or ""
+        tools["trafilatura, fast"] = lambda body: trafilatura.extract(body, fast=True) or ""
     except ImportError:
         print("trafilatura is left out: pip install trafilatura")
     try:
         from resiliparse.extract.html2text import extract_plain_text
         from resiliparse.parse.encoding import detect_encoding
 
-        found["resiliparse"] = lambda body: extract_plain_text(
+        tools["resiliparse"] = lambda body: extract_plain_text(
             body.decode(detect_encoding(body), "replace"), main_content=True, alt_texts=False
         )
     except ImportError:
         print("resiliparse is left out: pip install resiliparse")
-    return found
+    return tools
 
 
 def report_annotated_pages(archive: Path) -> None:
@@ -121,10 +121,10 @@ def markdown_cost(pages: list[AnnotatedPage]) -> float:
 
 def measured(pages: list[AnnotatedPage], texts: dict[str, str]) -> tuple[float, float, float]:
     """(precision, recall, their harmonic mean) of the annotated texts."""
-    found = sum(one in texts[page.url] for page in pages for one in page.wanted)
-    wrong = sum(one in texts[page.url] for page in pages for one in page.unwanted)
-    precision = found / max(1, found + wrong)
-    recall = found / max(1, sum(len(page.wanted) for page in pages))
+    right = sum(text in texts[page.url] for page in pages for text in page.wanted)
+    wrong = sum(text in texts[page.url] for page in pages for text in page.unwanted)
+    precision = right / max(1, right + wrong)
+    recall = right / max(1, sum(len(page.wanted) for page in pages))
     return precision, recall, 2 * precision * recall / max(1e-9, precision + recall)
 
 

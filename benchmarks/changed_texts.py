@@ -56,8 +56,8 @@ def within_body(markup: str, start: str, end: str) -> str:
 def among_paragraphs(markup: str, pieces: list[str], chance: random.Random) -> str:
     """Inserts each piece after a paragraph."""
     ends = [match.end() for match in re.finditer("</p>", markup)] or [len(markup)]
-    for place, piece in zip(sorted(chance.choices(ends, k=len(pieces)), reverse=True), pieces, strict=True):
-        markup = markup[:place] + piece + markup[place:]
+    for offset, piece in zip(sorted(chance.choices(ends, k=len(pieces)), reverse=True), pieces, strict=True):
+        markup = markup[:offset] + piece + markup[offset:]
     return markup
 
 
@@ -113,8 +113,8 @@ def texts(markup: str) -> tuple[str, str]:
     return facts.main_text or facts.text, facts.text
 
 
-def bits(one: Numbers, other: Numbers) -> npt.NDArray[np.uint8]:
-    return np.bitwise_count(one ^ other)
+def bits(simhashes: Numbers, others: Numbers) -> npt.NDArray[np.uint8]:
+    return np.bitwise_count(simhashes ^ others)
 
 
 def report_changed_texts() -> None:
@@ -146,7 +146,7 @@ def report_changed_texts() -> None:
         chance = random.Random(name)
         both = (
             simhashes([change(main, chance) for main in mains]),
-            simhashes([change(one, chance) for one in wholes]),
+            simhashes([change(whole, chance) for whole in wholes]),
         )
         report_line(name, known, both, of_length)
 
@@ -165,8 +165,8 @@ def report_line(
 
     `known` and `changed` are SimHashes of the main parts and of all text.
     """
-    found, by_all = (bits(old, new) <= DISTANCE for old, new in zip(known, changed, strict=True))
+    near_original, by_all = (bits(old, new) <= DISTANCE for old, new in zip(known, changed, strict=True))
     near = bits(known[0][None, :], changed[0][:, None]) <= DISTANCE
     np.fill_diagonal(near, False)
-    shares = [found, *(found[chosen] for chosen in of_length), near.any(axis=1), by_all]
+    shares = [near_original, *(near_original[chosen] for chosen in of_length), near.any(axis=1), by_all]
     print(f"| {name} | " + " | ".join(f"{share.mean():.1%}" for share in shares) + " |", flush=True)

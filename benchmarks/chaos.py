@@ -67,8 +67,8 @@ CRAWL: dict[str, Any] = {
 
 
 @dataclass
-class Place:
-    """The place of a worker and its present process; None while it is down."""
+class WorkerSlot:
+    """A worker: its present process, None while it is down."""
 
     crawl: Crawl | None = None
     stopped: bool = False
@@ -88,7 +88,7 @@ class Chaos:
         self._engine = engine
         self._leases = Leases(engine.url, SHARDS)
         self._start = start
-        self._places = [Place() for _ in range(workers)]
+        self._slots = [WorkerSlot() for _ in range(workers)]
         self._strikes: list[str] = []
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
@@ -97,8 +97,8 @@ class Chaos:
 
     def run(self, seconds: float) -> bool:
         """Disturbs the crawl for `seconds`, or until it is finished. Returns False if it does not finish in time."""
-        for place in self._places:
-            place.crawl = self._start()
+        for slot in self._slots:
+            slot.crawl = self._start()
         begun = time.monotonic()
         self._later(START_SECONDS, self._strike)
         while not self._all_ended() and time.monotonic() < begun + seconds:
@@ -111,15 +111,15 @@ class Chaos:
 
     def end(self) -> None:
         """Kills all remaining workers."""
-        for place in self._places:
-            if place.crawl:
-                place.crawl.kill()
+        for slot in self._slots:
+            if slot.crawl:
+                slot.crawl.kill()
 
     def _tell(self, what: str, crawl: Crawl | None = None) -> None:
         self.story.append(f"{time.monotonic():.3f} {what} {crawl.process.pid if crawl else ''}")
 
     def _all_ended(self) -> bool:
-        return all(place.ended for place in self._places)
+        return all(slot.ended for slot in self._slots)
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._agenda, (time.monotonic() + seconds, next(self._numbers), action))
@@ -127,31 +127,31 @@ class Chaos:
     def _look_after_all(self) -> None:
         while self._agenda and self._agenda[0][0] <= time.monotonic():
             heapq.heappop(self._agenda)[2]()
-        for place in self._places:
-            if place.crawl and not place.ended and place.crawl.process.poll() is not None:
-                self._has_ended(place, place.crawl)
+        for slot in self._slots:
+            if slot.crawl and not slot.ended and slot.crawl.process.poll() is not None:
+                self._has_ended(slot, slot.crawl)
         time.sleep(0.02)
 
-    def _has_ended(self, place: Place, crawl: Crawl) -> None:
+    def _has_ended(self, slot: WorkerSlot, crawl: Crawl) -> None:
         if crawl.process.returncode != 0:
             if AWAY in crawl.stderr:
                 self.troubles.refused_starts += 1
             else:
                 self.troubles.crashes.append(crawl.stderr[-2000:])
         elif self._engine_is_down or not self._leases.open_urls():
-            place.ended = True
+            slot.ended = True
             return
         else:
             self.troubles.left_early += 1
-        self._bring_down(place)
+        self._bring_down(slot)
 
-    def _bring_down(self, place: Place) -> None:
-        place.crawl = None
-        self._later(self._dice.uniform(0.3, 2.0), lambda: self._bring_up(place))
+    def _bring_down(self, slot: WorkerSlot) -> None:
+        slot.crawl = None
+        self._later(self._dice.uniform(0.3, 2.0), lambda: self._bring_up(slot))
 
-    def _bring_up(self, place: Place) -> None:
-        place.crawl = self._start()
-        self._tell("start", place.crawl)
+    def _bring_up(self, slot: WorkerSlot) -> None:
+        slot.crawl = self._start()
+        self._tell("start", slot.crawl)
 
     # --- disturbances ---
 
@@ -163,37 +163,37 @@ class Chaos:
         {"kill": self._kill, "engine": self._kill_engine, "pause": self._pause}[self._strikes.pop()]()
         self._later(self._dice.uniform(0.2, 2 * EVERY_SECONDS - 0.2), self._strike)
 
-    def _victim(self) -> tuple[Place, Crawl] | None:
+    def _victim(self) -> tuple[WorkerSlot, Crawl] | None:
         running = [
-            (place, place.crawl)
-            for place in self._places
-            if place.crawl and not place.stopped and place.crawl.process.poll() is None
+            (slot, slot.crawl)
+            for slot in self._slots
+            if slot.crawl and not slot.stopped and slot.crawl.process.poll() is None
         ]
         return self._dice.choice(running) if running else None
 
     def _kill(self) -> None:
         if victim := self._victim():
-            place, crawl = victim
+            slot, crawl = victim
             crawl.kill()
             self._tell("kill", crawl)
             self.troubles.worker_kills += 1
             self._count_leased(crawl)
-            self._bring_down(place)
+            self._bring_down(slot)
 
     def _pause(self) -> None:
         if victim := self._victim():
-            place, crawl = victim
-            place.stopped = True
+            slot, crawl = victim
+            slot.stopped = True
             os.killpg(crawl.process.pid, signal.SIGSTOP)
             self._tell("stop", crawl)
             self.troubles.pauses += 1
             self._count_leased(crawl)
-            self._later(self._dice.uniform(1.1, 2.5) * LEASE_SECONDS, lambda: self._go_on(place, crawl))
+            self._later(self._dice.uniform(1.1, 2.5) * LEASE_SECONDS, lambda: self._go_on(slot, crawl))
 
-    def _go_on(self, place: Place, crawl: Crawl) -> None:
+    def _go_on(self, slot: WorkerSlot, crawl: Crawl) -> None:
         os.killpg(crawl.process.pid, signal.SIGCONT)
         self._tell("go on", crawl)
-        place.stopped = False
+        slot.stopped = False
 
     def _kill_engine(self) -> None:
         if not self._engine_is_down:
@@ -219,11 +219,11 @@ class Chaos:
 
 def write_story(folder: Path, story: list[str], web: LocalWeb) -> None:
     """Writes what was done and the log of the web, in order of time."""
-    told = [
+    hits = [
         f"{hit.started:.3f} asked {hit.status} {web.url(hit.host, hit.path)} until {hit.finished:.3f}"
         for hit in web.log()
     ]
-    lines = sorted([*told, *story], key=lambda line: float(line.split()[0]))
+    lines = sorted([*hits, *story], key=lambda line: float(line.split()[0]))
     (folder / "story.txt").write_text("\n".join(lines))
 
 

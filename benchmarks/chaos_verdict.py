@@ -141,8 +141,8 @@ def judge(
         web.url(hit.host, hit.path) for hit in web.log() if hit.path != "/robots.txt" and hit.status == 200
     )
     rows = _rows(data_dir)
-    places, archive_faults = _records(data_dir / "warc")
-    right = {row["url"] for row in rows if places.get((row["warc_file"], row["warc_offset"])) == row["url"]}
+    records, archive_faults = _records(data_dir / "warc")
+    right = {row["url"] for row in rows if records.get((row["warc_file"], row["warc_offset"])) == row["url"]}
     return Verdict(
         troubles=troubles,
         finished=finished,
@@ -194,17 +194,17 @@ def _rows(data_dir: Path) -> list[dict[str, Any]]:
 
 def _records(folder: Path) -> tuple[dict[tuple[str, int], str], list[str]]:
     """Reads every record and checks digests: (file, offset) -> URL of the responses, and broken records."""
-    places: dict[tuple[str, int], str] = {}
+    urls: dict[tuple[str, int], str] = {}
     faults = []
     for path in sorted(folder.rglob("*.warc.gz*")):
         with path.open("rb") as file:
             archive = ArchiveIterator(file, check_digests="raise")
             try:
                 for record in archive:
-                    place = str(path.relative_to(folder)), archive.get_record_offset()
+                    location = str(path.relative_to(folder)), archive.get_record_offset()
                     record.content_stream().read()
                     if record.rec_type == "response":
-                        places[place] = record.rec_headers["WARC-Target-URI"]
+                        urls[location] = record.rec_headers["WARC-Target-URI"]
             except Exception as error:  # any error in the file is reported
                 faults.append(f"{path.name}: {type(error).__name__}: {error}")
-    return places, faults
+    return urls, faults

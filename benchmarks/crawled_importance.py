@@ -46,8 +46,8 @@ def crawl_documentation(importance: str) -> CrawlResult:
 
 def pages_of(result: CrawlResult) -> list[dict[str, Any]]:
     """Returns the rows of the HTML pages of a crawl in the order of their fetches."""
-    found = [row for row in result.rows() if row["status"] == 200 and row["mime_type"] == "text/html"]
-    return sorted(found, key=lambda row: row["fetched_at"])
+    pages = [row for row in result.rows() if row["status"] == 200 and row["mime_type"] == "text/html"]
+    return sorted(pages, key=lambda row: row["fetched_at"])
 
 
 def graph(result: CrawlResult, pages: list[dict[str, Any]]) -> LinkedWeb:

@@ -93,20 +93,20 @@ class Credited:
             self.pools[0] += pool - sum(self.pools)
 
 
-def one_by_one(web: LinkedWeb) -> Credited:
+def page_by_page(web: LinkedWeb) -> Credited:
     """Fetches the page with most credit, to a quarter of a power of two; credit arrives at once."""
     crawl = Credited(web, 1)
     queues: list[deque[int]] = [deque() for _ in range(_fine(TOTAL) + 1)]
-    places, best = [-1] * web.pages, 0
+    ranks, best = [-1] * web.pages, 0
     crawl.find(0)
-    places[0] = 0
+    ranks[0] = 0
     queues[0].append(0)
     while best >= 0:
         if not queues[best]:
             best -= 1
             continue
         page = queues[best].popleft()
-        if crawl.state[page] != _WAITING or places[page] != best:
+        if crawl.state[page] != _WAITING or ranks[page] != best:
             continue
         links = web.links(page)
         given = give(crawl.fetch(page), len(links))
@@ -115,11 +115,11 @@ def one_by_one(web: LinkedWeb) -> Credited:
             if crawl.state[target] == _UNKNOWN:
                 crawl.find(target)
             crawl.receive(target, given.each)
-            place = _fine(crawl.credit[target])
-            if crawl.state[target] == _WAITING and place > places[target]:
-                places[target] = place
-                queues[place].append(target)
-                best = max(best, place)
+            rank = _fine(crawl.credit[target])
+            if crawl.state[target] == _WAITING and rank > ranks[target]:
+                ranks[target] = rank
+                queues[rank].append(target)
+                best = max(best, rank)
     return crawl
 
 

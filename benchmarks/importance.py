@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.command import command_line, today, write_figures
 from benchmarks.crawled_importance import crawled
-from benchmarks.credited_crawls import in_levels, one_by_one
+from benchmarks.credited_crawls import in_levels, page_by_page
 from benchmarks.linked_web import LinkedWeb, Reals, linked_web, pagerank, spearman
 from benchmarks.sites import SITES
 
@@ -90,7 +90,7 @@ def measure(pages: int, seed: int) -> dict[str, Any]:
     curves = {}
     for name, crawl in crawls.items():
         curves[name] = _printed(name, curve(crawl(), rank))
-    exact, ours = one_by_one(web), in_levels(web)
+    exact, ours = page_by_page(web), in_levels(web)
     curves["opic"] = _printed("opic", curve(exact.order, rank))
     curves["aopic"] = _printed("aopic", curve(ours.order, rank))
     incoming = np.bincount(web.targets, minlength=pages).astype(np.float64)

@@ -37,12 +37,12 @@ class Leases:
 
     def figures(self) -> dict[str, int]:
         """The counters of all shards, and the totals of the crawl."""
-        found: Counter[str] = Counter()
+        totals: Counter[str] = Counter()
         names = [self._keys.counters(shard) for shard in range(self._keys.shards)]
         for name in (*names, self._keys.own("totals")):
             for counter, value in self._client.hgetall(name).items():
-                found[counter.decode()] += int(value)
-        return dict(found)
+                totals[counter.decode()] += int(value)
+        return dict(totals)
 
     def open_urls(self) -> int:
         """The number of URLs that are still to be fetched."""

@@ -34,8 +34,8 @@ class LinkedWeb:
         return len(self.host)
 
     def links(self, page: int) -> list[int]:
-        found: list[int] = self.targets[self.first[page] : self.first[page + 1]].tolist()
-        return found
+        targets: list[int] = self.targets[self.first[page] : self.first[page + 1]].tolist()
+        return targets
 
 
 def linked_web(pages: int, seed: int = 1) -> LinkedWeb:
@@ -46,8 +46,8 @@ def linked_web(pages: int, seed: int = 1) -> LinkedWeb:
     host, home = np.repeat(np.arange(hosts), sizes), np.cumsum(sizes) - sizes
     sources, targets = _links(dice, sizes, host, home)
     # a tree from page 0 to every page: from an earlier page of its host, to a host from an earlier page of another
-    place = np.arange(pages) - home[host]
-    parents = home[host] + (place * dice.random(pages)).astype(np.int64)
+    position = np.arange(pages) - home[host]
+    parents = home[host] + (position * dice.random(pages)).astype(np.int64)
     parents[home] = (home * dice.random(hosts)).astype(np.int64)
     sources = np.concatenate([sources, parents[1:]])
     targets = np.concatenate([targets, np.arange(1, pages)])
@@ -77,8 +77,8 @@ def _links(
     inner = dice.random(len(sources)) < _ON_HOST
     drawn = np.minimum(np.searchsorted(cumulated, dice.random(len(sources))), hosts - 1)
     to = np.where(inner, host[sources], drawn)
-    place = (sizes[to] * dice.random(len(sources)) ** np.where(inner, 2.0, 4.0)).astype(np.int64)
-    return sources, home[to] + np.minimum(place, sizes[to] - 1)
+    position = (sizes[to] * dice.random(len(sources)) ** np.where(inner, 2.0, 4.0)).astype(np.int64)
+    return sources, home[to] + np.minimum(position, sizes[to] - 1)
 
 
 def pagerank(web: LinkedWeb, damping: float = 0.9, rounds: int = 100) -> Reals:
@@ -93,9 +93,9 @@ def pagerank(web: LinkedWeb, damping: float = 0.9, rounds: int = 100) -> Reals:
     return rank
 
 
-def spearman(one: Reals, other: Reals) -> float:
+def spearman(values: Reals, others: Reals) -> float:
     """Returns the correlation of ranks; equal values have the mean of their ranks."""
-    return float(np.corrcoef(_ranks(one), _ranks(other))[0, 1])
+    return float(np.corrcoef(_ranks(values), _ranks(others))[0, 1])
 
 
 def _ranks(values: Reals) -> Reals:

@@ -46,20 +46,20 @@ def main_part(markup: str) -> str:
 
 def others() -> dict[str, Extract]:
     """The other tools that are installed."""
-    found: dict[str, Extract] = {}
+    tools: dict[str, Extract] = {}
     try:
         import trafilatura
 
-        found["trafilatura"] = lambda markup: trafilatura.extract(markup) or ""
+        tools["trafilatura"] = lambda markup: trafilatura.extract(markup) or ""
     except ImportError:
         print("trafilatura is left out: pip install trafilatura")
     try:
         from resiliparse.extract.html2text import extract_plain_text
 
-        found["resiliparse"] = lambda markup: extract_plain_text(markup, main_content=True, alt_texts=False)
+        tools["resiliparse"] = lambda markup: extract_plain_text(markup, main_content=True, alt_texts=False)
     except ImportError:
         print("resiliparse is left out: pip install resiliparse")
-    return found
+    return tools
 
 
 def all_text(markup: str) -> str:
@@ -74,7 +74,7 @@ def without_marks(markup: str) -> str:
 
 def known_pages() -> list[tuple[str, str, str]]:
     """(markup, markup of the text, text) of pages."""
-    found = []
+    known = []
     for site in available():
         paths = [path for path in sorted(site.folder.rglob("*.html")) if "-edition" not in str(path)]
         for path in random.Random(1).sample(paths, min(len(paths), PAGES_OF_A_SITE)):
@@ -86,13 +86,13 @@ def known_pages() -> list[tuple[str, str, str]]:
             inner = (node.inner_html or "") if node is not None else ""
             text = all_text(inner)
             if len(text.split()) >= LEAST_WORDS:
-                found.append((markup, inner, text))
-    return found
+                known.append((markup, inner, text))
+    return known
 
 
-def agreement(found: str, true: str) -> tuple[float, float]:
+def agreement(extracted: str, true: str) -> tuple[float, float]:
     """(precision, recall) of the words."""
-    words, wanted = (Counter(re.findall(r"\w+", text)) for text in (found, true))
+    words, wanted = (Counter(re.findall(r"\w+", text)) for text in (extracted, true))
     common = (words & wanted).total()
     return common / max(1, words.total()), common / max(1, wanted.total())
 

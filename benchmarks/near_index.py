@@ -97,19 +97,19 @@ def client(url: str, name: str, texts: Sequence[int], start: Any, results: Any) 
 
     async def look_up() -> None:
         engine, waiting = Engine(url), iter(enumerate(texts))
-        index, found = DuplicateIndex(engine, KEYS), 0
+        index, near = DuplicateIndex(engine, KEYS), 0
 
         async def ask() -> None:
-            nonlocal found
+            nonlocal near
             for number, simhash in waiting:
                 first = await index.near_text(simhash, f"https://other.example/{name}/{number}", 3)
-                found += first is not None
+                near += first is not None
 
         await engine.check()
         start.wait(CLIENT_SECONDS)
         begun = time.monotonic(), time.process_time()
         await asyncio.gather(*[ask() for _ in range(AT_ONCE)])
-        results.put((begun[0], time.monotonic(), time.process_time() - begun[1], found))
+        results.put((begun[0], time.monotonic(), time.process_time() - begun[1], near))
         await engine.close()
 
     uvloop.run(look_up())

@@ -23,15 +23,15 @@ _HREF = re.compile(r"""(<(?:a|area|link)\b[^>]*?\bhref=)(["'])([^"'#]*)""", re.I
 
 def reachable(folder: Path) -> set[str]:
     """The HTML files of a folder that are reachable from its index page, as paths below the folder."""
-    todo, found = ["index.html"], {"index.html"}
+    todo, pages = ["index.html"], {"index.html"}
     while todo:
         path = todo.pop()
         for link in LexborHTMLParser((folder / path).read_bytes()).css("a[href]"):
             target = _target(path, link.attributes.get("href") or "")
-            if target and target not in found and target.endswith(".html") and (folder / target).is_file():
-                found.add(target)
+            if target and target not in pages and target.endswith(".html") and (folder / target).is_file():
+                pages.add(target)
                 todo.append(target)
-    return found
+    return pages
 
 
 def deal(sites: list[Site], addresses: list[str], base: str, folder: Path) -> list[str]:
@@ -67,16 +67,16 @@ def repeat(sites: list[Site], addresses: list[str], base: str, folder: Path, mos
     url = base.format
     for number, last in enumerate(dict.fromkeys(address.rpartition(".")[2] for address in addresses)):
         (folder / last).mkdir(parents=True)
-        for place in range(A_HOST):
-            text = pages[(number * A_HOST + place) % len(pages)].read_text("utf-8", "surrogateescape")
-            links = iter(range(place + 1, 1_000_000))
+        for page in range(A_HOST):
+            text = pages[(number * A_HOST + page) % len(pages)].read_text("utf-8", "surrogateescape")
+            links = iter(range(page + 1, 1_000_000))
 
-            def new(found: re.Match[str], links: Iterator[int] = links, number: int = number) -> str:
+            def new(match: re.Match[str], links: Iterator[int] = links, number: int = number) -> str:
                 link = next(links)
                 host = "" if link % STRANGERS else url(addresses[(number * 7 + link * 11) % len(addresses)])
-                return f"{found[1]}{found[2]}{host}/{link % A_HOST}.html"
+                return f"{match[1]}{match[2]}{host}/{link % A_HOST}.html"
 
-            (folder / last / f"{place}.html").write_text(_HREF.sub(new, text), "utf-8", "surrogateescape")
+            (folder / last / f"{page}.html").write_text(_HREF.sub(new, text), "utf-8", "surrogateescape")
     return [url(address) + "/0.html" for address in addresses]
 
 
@@ -87,9 +87,9 @@ def _home(number: int, page: str, addresses: list[str]) -> str:
 def _led(text: str, page: str, urls: dict[str, str]) -> str:
     """The text of a page with absolute links."""
 
-    def new(found: re.Match[str]) -> str:
-        target = _target(page, found[3]) if found[3] else None
-        return found[1] + found[2] + (urls.get(target, found[3]) if target else found[3])
+    def new(match: re.Match[str]) -> str:
+        target = _target(page, match[3]) if match[3] else None
+        return match[1] + match[2] + (urls.get(target, match[3]) if target else match[3])
 
     return _HREF.sub(new, text)
 

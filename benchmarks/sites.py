@@ -47,17 +47,17 @@ SCOPE = r"^https?://127\.0\.(?:[13]|1[6-9]|2[0-7])\."
 
 def available(sites: Iterable[Site] = SITES) -> list[Site]:
     """The sites whose packages are installed; prints which are not."""
-    found = []
+    installed = []
     for site in sites:
         if site.there:
-            found.append(site)
+            installed.append(site)
         else:
             print(f"{site.name} is left out: apt install {site.package}")
-    if not found:
+    if not installed:
         raise SystemExit(
             "The benchmark needs at least one of the packages: apt install " + " ".join(PACKAGES)
         )
-    return found
+    return installed
 
 
 PACKAGES = sorted({site.package for site in SITES})

@@ -25,7 +25,7 @@ _NAMES = {"area": "alt", "link": "title", "iframe": "title", "frame": "title"}
 _PAGES = frozenset({"canonical", "next", "prev", "alternate"})
 
 
-class FoundLink(NamedTuple):
+class SoupLink(NamedTuple):
     """A link as the store has it."""
 
     element: str
@@ -34,67 +34,69 @@ class FoundLink(NamedTuple):
     rel: str
 
 
-def links_by_soup(page: Document) -> list[FoundLink]:
+def links_by_soup(page: Document) -> list[SoupLink]:
     """Returns the links of a page, in its order, found in the tree of BeautifulSoup and joined by urllib."""
     with warnings.catch_warnings():
         # XHTML is read as HTML
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
         tree = BeautifulSoup(page.body, PARSER, from_encoding="utf-8")
-    base = next((urljoin(page.url, str(one["href"])) for one in tree.find_all("base", href=True)), page.url)
-    return [link for one in tree.find_all(list(_ADDRESSES)) for link in _links(one, base, page.url)]
+    base = next(
+        (urljoin(page.url, str(element["href"])) for element in tree.find_all("base", href=True)), page.url
+    )
+    return [link for element in tree.find_all(list(_ADDRESSES)) for link in _links(element, base, page.url)]
 
 
-def links_of_the_store(page: Document) -> list[FoundLink]:
+def links_of_the_store(page: Document) -> list[SoupLink]:
     """Returns the links of a page as a crawl stores them."""
     rows = unpack_rows(link_rows_of(page, text_links=False))
     targets, texts, rels = (column.decode().splitlines() for column in (rows.targets, rows.texts, rows.rels))
     elements = [ELEMENTS[code] for code in rows.elements]
-    return list(map(FoundLink, elements, targets, texts, rels))
+    return list(map(SoupLink, elements, targets, texts, rels))
 
 
 def differing(pages: Sequence[Document], number: int, seed: int = 1) -> tuple[int, list[str]]:
     """Returns the number of links of some random pages, and the URLs of those whose links are not equal."""
     chosen = random.Random(seed).sample(pages, min(number, len(pages)))
-    found = [(page, links_of_the_store(page)) for page in chosen]
-    return sum(len(links) for _, links in found), [
-        page.url for page, links in found if links != links_by_soup(page)
+    stored = [(page, links_of_the_store(page)) for page in chosen]
+    return sum(len(links) for _, links in stored), [
+        page.url for page, links in stored if links != links_by_soup(page)
     ]
 
 
-def _links(one: Tag, base: str, url: str) -> Iterator[FoundLink]:
-    name, rel = one.name, [str(word).lower() for word in one.get_attribute_list("rel") if word]
-    address = one.get(_ADDRESSES[name])
-    if name == "a" and address is None and one.find_parent(["svg", "math"]):
-        address = one.get("xlink:href")
+def _links(element: Tag, base: str, url: str) -> Iterator[SoupLink]:
+    name, rel = element.name, [str(word).lower() for word in element.get_attribute_list("rel") if word]
+    address = element.get(_ADDRESSES[name])
+    if name == "a" and address is None and element.find_parent(["svg", "math"]):
+        address = element.get("xlink:href")
     if name == "link" and (_PAGES.isdisjoint(rel) or "stylesheet" in rel):
         return
     if name == "meta":
-        if str(one.get("http-equiv", "")).strip().lower() != "refresh" or not address:
+        if str(element.get("http-equiv", "")).strip().lower() != "refresh" or not address:
             return
         address = str(address).partition("=")[2].strip("\"' ")
-    if address is None or one.find_parent("template"):
+    if address is None or element.find_parent("template"):
         return
     address = str(address).partition("#")[0].strip()
     if not address and (base == url or name not in ("a", "area")):
         return
     with suppress(ValueError):
-        yield FoundLink(name, normalize(urljoin(base, address)), _text(one), " ".join(rel))
+        yield SoupLink(name, normalize(urljoin(base, address)), _text(element), " ".join(rel))
 
 
-def _text(one: Tag) -> str:
-    if one.name == "a":
-        text = "".join(_words(one))
+def _text(element: Tag) -> str:
+    if element.name == "a":
+        text = "".join(_words(element))
         if not text.strip():
-            image = one.find("img", alt=True)
+            image = element.find("img", alt=True)
             text = str(image["alt"]) if isinstance(image, Tag) else ""
     else:
-        text = str(one.get(_NAMES.get(one.name, ""), ""))
+        text = str(element.get(_NAMES.get(element.name, ""), ""))
     return " ".join(text.split())[:MAX_LINK_TEXT].rstrip()
 
 
-def _words(one: Tag) -> Iterator[str]:
+def _words(element: Tag) -> Iterator[str]:
     """Yields the texts in an element, and blanks around elements that are not inline."""
-    for child in one.children:
+    for child in element.children:
         if isinstance(child, Tag):
             around = "" if child.name in INLINE else " "
             yield from (around, *_words(child), around)

@@ -15,13 +15,13 @@ def tangled_web(dice: random.Random, web: LocalWeb, pages: int) -> set[str]:
     Most answer at once; some take up to half a second. No two pages have the same text.
     """
     labels = sorted(web.sites)
-    places = [(labels[n % len(labels)], "/" if n < len(labels) else f"/p{n}.html") for n in range(pages)]
-    urls = [web.url(label, path) for label, path in places]
+    paths = [(labels[n % len(labels)], "/" if n < len(labels) else f"/p{n}.html") for n in range(pages)]
+    urls = [web.url(label, path) for label, path in paths]
     links = [[dice.choice(urls) for _ in range(dice.randrange(6))] for _ in urls]
     for number in range(1, pages):
         # from an early page, because a chain of pages would be crawled one by one
         links[dice.randrange(number // 4 + 1)].append(urls[number])
-    for (label, path), url, targets in zip(places, urls, links, strict=True):
+    for (label, path), url, targets in zip(paths, urls, links, strict=True):
         words = " ".join(f"{dice.getrandbits(40):08x}" for _ in range(60))
         anchors = "".join(f'<a href="{target}">{target}</a>\n' for target in targets)
         slow = dice.random() < 0.1

@@ -29,12 +29,12 @@ class Prose:
 
     def phrases(self, number: int, *key: int) -> str:
         """Returns so many phrases of eight words, as they are in the documentation."""
-        places = (mixed(*key, place) % (len(self._words) - 8) for place in range(number))
-        return ". ".join(" ".join(self._words[place : place + 8]) for place in places)
+        starts = (mixed(*key, start) % (len(self._words) - 8) for start in range(number))
+        return ". ".join(" ".join(self._words[start : start + 8]) for start in starts)
 
     def words(self, number: int, *key: int) -> list[str]:
         """Returns so many single words."""
-        return [self._words[mixed(*key, place) % len(self._words)] for place in range(number)]
+        return [self._words[mixed(*key, index) % len(self._words)] for index in range(number)]
 
 
 prose = cache(Prose)
@@ -55,8 +55,8 @@ class Asked:
     @property
     def number(self) -> int:
         """The last number in the path, 0 without one."""
-        found: list[str] = re.findall(r"\d+", self.path)
-        return int(found[-1]) if found else 0
+        numbers: list[str] = re.findall(r"\d+", self.path)
+        return int(numbers[-1]) if numbers else 0
 
 
 def html(title: str, text: str, links: Iterable[str]) -> str:
@@ -81,9 +81,9 @@ def session(asked: Asked) -> str:
         asked.number % ARTICLES if "articles" in asked.path else 0,
         f"{asked.bits:016x}{mixed(asked.bits):016x}",
     )
-    if found := re.search(r"/articles/(\d+)", asked.path):
-        number = int(found[1]) % ARTICLES
-    others = [mixed(number, place) % ARTICLES for place in range(10)]
+    if article := re.search(r"/articles/(\d+)", asked.path):
+        number = int(article[1]) % ARTICLES
+    others = [mixed(number, index) % ARTICLES for index in range(10)]
     in_path = [f"/s/{sid}/articles/{other}" for other in others]
     in_query = [f"/articles/{other}?sid={sid}" for other in others]
     links = {"/s": in_path, "/a": in_query}.get(asked.path[:2], [*in_path, *in_query])
@@ -98,25 +98,28 @@ def facets(asked: Asked) -> str:
     """A shop whose lists can be filtered by any values of five properties, in any order, sorted and paged."""
     path, _, query = asked.path.partition("?")
     if path.startswith("/product/"):
-        near = [f"/product/{mixed(asked.number, place) % PRODUCTS}" for place in range(3)]
+        near = [f"/product/{mixed(asked.number, index) % PRODUCTS}" for index in range(3)]
         text = f"Product {asked.number}. {prose().phrases(15, 3, asked.number)}"
         return html(f"Product {asked.number}", text, ["/shop", *near])
     chosen = {
         name: int(value) for name, _, value in (part.partition("=") for part in query.split("&")) if name
     }
     filters = {name: value for name, value in chosen.items() if name in FACETS}
-    matching = [n for n in range(PRODUCTS) if all(has(n, *one) for one in filters.items())]
+    matching = [n for n in range(PRODUCTS) if all(has(n, *facet) for facet in filters.items())]
     matching.sort(key=lambda product: mixed(product, chosen.get("sort", 0)))
     first = 10 * chosen.get("page", 0)
     listed = matching[first : first + 10]
-    text = ". ".join(f"Product {one} {prose().phrases(1, 3, one)}" for one in listed) or "Nothing was found"
-    links = [f"/product/{one}" for one in listed]
-    steps = [(name, mixed(asked.bits, place) % most) for place, (name, most) in enumerate(FACETS.items())]
+    text = (
+        ". ".join(f"Product {product} {prose().phrases(1, 3, product)}" for product in listed)
+        or "Nothing was found"
+    )
+    links = [f"/product/{product}" for product in listed]
+    steps = [(name, mixed(asked.bits, index) % most) for index, (name, most) in enumerate(FACETS.items())]
     steps += [("sort", mixed(asked.bits, 8) % 4)]
     steps += [("page", page) for page in range(1, (len(matching) + 9) // 10)]
-    for place, (name, value) in enumerate(steps):
-        parts = [f"{one}={old}" for one, old in chosen.items() if one != name and one != "page"]
-        parts.insert(mixed(asked.bits, 9, place) % (len(parts) + 1), f"{name}={value}")
+    for index, (name, value) in enumerate(steps):
+        parts = [f"{facet}={old}" for facet, old in chosen.items() if facet not in (name, "page")]
+        parts.insert(mixed(asked.bits, 9, index) % (len(parts) + 1), f"{name}={value}")
         links.append("/shop?" + "&".join(parts))
     return html("Products", text, links)
 
@@ -131,14 +134,14 @@ def repeat(asked: Asked) -> str:
 
 def subdomains(asked: Asked) -> str:
     """Pages of random words that link to ten new names each, all at one address."""
-    names = (f"n{mixed(asked.bits, place):012x}.subdomains.test" for place in range(NEW_NAMES))
+    names = (f"n{mixed(asked.bits, index):012x}.subdomains.test" for index in range(NEW_NAMES))
     text = " ".join(prose().words(120, asked.bits))
     return html(asked.host, text, [f"http://{name}:{asked.port}/" for name in names])
 
 
 def random(asked: Asked) -> str:
     """Pages of random words that link only to further ones."""
-    links = ("/" + "-".join(prose().words(4, asked.bits, place)) for place in range(RANDOM_LINKS))
+    links = ("/" + "-".join(prose().words(4, asked.bits, index)) for index in range(RANDOM_LINKS))
     return html(
         " ".join(prose().words(5, asked.bits, 98)), " ".join(prose().words(120, asked.bits, 99)), links
     )

@@ -34,7 +34,7 @@ def fill(web: LocalWeb, pages: int, seed: int = 1) -> list[str]:
         paths = [section.format(number) for number in range(each) for section in sections]
         long = {section.format(number) for number in range(each) for section in WANTED[site]}
         # each page is found from one before it, and all further links are random
-        parents = {path: paths[dice.randrange(place)] for place, path in enumerate(paths) if place}
+        parents = {path: paths[dice.randrange(index)] for index, path in enumerate(paths) if index}
         children: dict[str, list[str]] = {}
         for path, parent in parents.items():
             children.setdefault(parent, []).append(path)

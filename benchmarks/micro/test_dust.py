@@ -67,6 +67,6 @@ def test_sketch(benchmark: BenchmarkFixture, body: bytes) -> None:
     outline = make_outline(document, facts=True, simhash=True)
     page = Page(url=URL, host="", fetched_at=datetime.now(UTC), status=200, mime_type="text/html")
     page.digest, page.length, page.outline, page.simhash = "sha1:A", len(body), outline, outline.simhash
-    found = benchmark(lambda: sketch_of(page, *split(URL)))
-    assert found is not None
-    assert found.links
+    made = benchmark(lambda: sketch_of(page, *split(URL)))
+    assert made is not None
+    assert made.links

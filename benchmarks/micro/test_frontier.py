@@ -38,7 +38,7 @@ def test_add_new(benchmark: BenchmarkFixture, bench: Bench, runner: asyncio.Runn
 def with_priorities(batch: list[Candidate]) -> list[Candidate]:
     """The same URLs, of 41 priorities; only eight of them have a level of their own in an entry's first byte."""
     levels = [level_of_priority(priority) for priority in PRIORITIES]
-    return [replace(one, level=levels[n % len(levels)]) for n, one in enumerate(batch)]
+    return [replace(url, level=levels[n % len(levels)]) for n, url in enumerate(batch)]
 
 
 def test_add_priorities(benchmark: BenchmarkFixture, bench: Bench, runner: asyncio.Runner) -> None:

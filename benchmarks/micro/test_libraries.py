@@ -20,7 +20,7 @@ URLS = 1_000
 
 def shingles(text: str) -> list[str]:
     words = re.findall(r"\w+", text.lower())
-    return [f"{one} {other}" for one, other in zip(words, words[1:], strict=False)]
+    return [f"{first} {second}" for first, second in zip(words, words[1:], strict=False)]
 
 
 def test_simhash_package(benchmark: BenchmarkFixture, body: bytes) -> None:

@@ -45,12 +45,12 @@ def test_weighing(benchmark: BenchmarkFixture, body: bytes) -> None:
 @pytest.mark.parametrize("kind", ["titles", "numbers"])
 def test_patterns(benchmark: BenchmarkFixture, kind: str) -> None:
     """The patterns of 5,000 URLs with titles of three words, or with a number and two parameters."""
-    words = [chr(97 + one) * 5 for one in range(18)]
+    words = [chr(97 + number) * 5 for number in range(18)]
     titles = [f"/news/{a}-{b}-{c}.html" for a in words for b in words for c in words][:5_000]
-    numbers = [f"/thread/{one}?page={one % 7}&sort=new" for one in range(5_000)]
+    numbers = [f"/thread/{number}?page={number % 7}&sort=new" for number in range(5_000)]
     paths = titles if kind == "titles" else numbers
-    found = benchmark(lambda: set(map(url_pattern, paths)))
-    assert found == {"/news/w.html" if kind == "titles" else "/thread/#?page&sort"}
+    patterns = benchmark(lambda: set(map(url_pattern, paths)))
+    assert patterns == {"/news/w.html" if kind == "titles" else "/thread/#?page&sort"}
 
 
 def test_link_texts(benchmark: BenchmarkFixture, body: bytes) -> None:
@@ -61,12 +61,12 @@ def test_link_texts(benchmark: BenchmarkFixture, body: bytes) -> None:
 
 def test_domains(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     """1,000 URLs of hosts not met before, in a list of a million domains."""
-    number = 10**6 if benchmark.enabled else 10**3
+    listed = 10**6 if benchmark.enabled else 10**3
     path = tmp_path / "domains.txt"
-    path.write_text("".join(f"site-{one:07}.example\n" for one in range(number)))
+    path.write_text("".join(f"site-{number:07}.example\n" for number in range(listed)))
     domains = read_domains({"DENIED_DOMAINS": [f"@{path}"]}, "DENIED_DOMAINS")
     assert domains is not None
-    urls = [f"https://www.site-{(one * 7919) % (2 * number):07}.example/a/b" for one in range(1000)]
+    urls = [f"https://www.site-{(number * 7919) % (2 * listed):07}.example/a/b" for number in range(1000)]
 
     def look_up() -> int:
         domains.covers_authority.cache_clear()
@@ -77,9 +77,11 @@ def test_domains(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
 
 def test_domains_met(benchmark: BenchmarkFixture) -> None:
     """1,000 URLs of 100 hosts that were met before, in a list of domains."""
-    domains = read_domains({"DENIED_DOMAINS": [f"site-{one}.example" for one in range(50)]}, "DENIED_DOMAINS")
+    domains = read_domains(
+        {"DENIED_DOMAINS": [f"site-{number}.example" for number in range(50)]}, "DENIED_DOMAINS"
+    )
     assert domains is not None
-    urls = [f"https://www.site-{one % 100}.example/a/{one}" for one in range(1000)]
+    urls = [f"https://www.site-{number % 100}.example/a/{number}" for number in range(1000)]
     assert benchmark(lambda: sum(map(domains.covers, urls))) == 500
 
 
@@ -88,12 +90,12 @@ def test_learned_value(benchmark: BenchmarkFixture) -> None:
     dice = random.Random(1)
     table = array("f", [dice.gauss(0, 1) if dice.random() < 0.1 else 0 for _ in range(1 << BITS)])
     letters = str.maketrans("0123456789", "ghijklmnop")
-    words = [f"{one:x}".translate(letters) for one in range(5_000)]
+    words = [f"{number:x}".translate(letters) for number in range(5_000)]
     texts = [" ".join(dice.choices(words, k=3)) for _ in range(1_000)]
-    paths = [f"/section{place % 20}/{text.replace(' ', '-')}" for place, text in enumerate(texts)]
+    paths = [f"/section{index % 20}/{text.replace(' ', '-')}" for index, text in enumerate(texts)]
     prospects = [
-        Prospect(f"{split(URL)[0]}{path}", path, place % 8, URL, text=text)
-        for place, (path, text) in enumerate(zip(paths, texts, strict=True))
+        Prospect(f"{split(URL)[0]}{path}", path, index % 8, URL, text=text)
+        for index, (path, text) in enumerate(zip(paths, texts, strict=True))
     ]
     term = LearnedValue()
 

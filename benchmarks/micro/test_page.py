@@ -40,8 +40,8 @@ def test_parsing(benchmark: BenchmarkFixture, body: bytes) -> None:
 def test_link_extraction(benchmark: BenchmarkFixture, body: bytes) -> None:
     """The links of a page whose tree is there."""
     elements = document(body).elements
-    found = benchmark(lambda: page_links(elements, URL))
-    assert 0 < len(found.links) <= LINKS + 1
+    extracted = benchmark(lambda: page_links(elements, URL))
+    assert 0 < len(extracted.links) <= LINKS + 1
 
 
 def test_normalizing(benchmark: BenchmarkFixture, body: bytes) -> None:
@@ -107,5 +107,5 @@ def test_warc_write(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     ]
     turn = count()
     with WarcWriter(tmp_path, "micro", "webcrawl") as writer:
-        place = benchmark(lambda: writer.write(exchanges[next(turn) % len(exchanges)]))
-    assert place.length > 1_000
+        location = benchmark(lambda: writer.write(exchanges[next(turn) % len(exchanges)]))
+    assert location.length > 1_000

@@ -27,14 +27,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chaos_engines import ENGINES, ChaosEngine
+from benchmarks.chaos_engines import ENGINES, ChaosEngine, Leases
 from benchmarks.chaos_verdict import Troubles, Verdict, judge
 from benchmarks.command import command_line
-from benchmarks.leases import Leases
-from benchmarks.tangled_web import SEEDS, tangled_web
 from tests.crawls import Crawl
-from tests.web import LocalWeb
+from tests.web import LocalWeb, Reply
 
+SEEDS = 20
 DELAY = 2.0
 LEASE_SECONDS = 4.0
 LEASE_URLS = 5
@@ -217,6 +216,27 @@ class Chaos:
         self.troubles.leased += self._leases.of(crawl.process.pid)
 
 
+def tangled_web(dice: random.Random, web: LocalWeb, pages: int) -> set[str]:
+    """Publishes `pages` pages that can all be reached from the first SEEDS of them; returns their URLs.
+
+    Most answer at once; some take up to half a second. No two pages have the same text.
+    """
+    labels = sorted(web.sites)
+    paths = [(labels[n % len(labels)], "/" if n < len(labels) else f"/p{n}.html") for n in range(pages)]
+    urls = [web.url(label, path) for label, path in paths]
+    links = [[dice.choice(urls) for _ in range(dice.randrange(6))] for _ in urls]
+    for number in range(1, pages):
+        # from an early page, because a chain of pages would be crawled one by one
+        links[dice.randrange(number // 4 + 1)].append(urls[number])
+    for (label, path), url, targets in zip(paths, urls, links, strict=True):
+        words = " ".join(f"{dice.getrandbits(40):08x}" for _ in range(60))
+        anchors = "".join(f'<a href="{target}">{target}</a>\n' for target in targets)
+        slow = dice.random() < 0.1
+        body = f"<title>{url}</title><p>{words}</p>{anchors}"
+        web.put(label, path, Reply(body, delay=dice.uniform(0, 0.5 if slow else 0.02)))
+    return set(urls)
+
+
 def write_story(folder: Path, story: list[str], web: LocalWeb) -> None:
     """Writes what was done and the log of the web, in order of time."""
     hits = [
@@ -269,19 +289,19 @@ def main() -> int:
     parser.add_argument("--engine", choices=ENGINES, default="server")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--keep", type=Path, help="folder for data and logs, which is kept")
-    arguments = parser.parse_args()
-    folder = arguments.keep or Path(tempfile.mkdtemp(prefix="chaos-"))
+    options = parser.parse_args()
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     verdict = run(
         folder,
-        seconds=arguments.seconds,
-        seed=arguments.seed,
-        workers=arguments.workers,
-        hosts=arguments.hosts,
-        engine=arguments.engine,
+        seconds=options.seconds,
+        seed=options.seed,
+        workers=options.workers,
+        hosts=options.hosts,
+        engine=options.engine,
     )
-    print(verdict.json() if arguments.json else verdict.table())
-    if not arguments.keep:
+    print(verdict.json() if options.json else verdict.table())
+    if not options.keep:
         shutil.rmtree(folder)
     return 1 if verdict.faults() else 0
 

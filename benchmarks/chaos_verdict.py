@@ -15,6 +15,7 @@ from typing import Any
 
 from warcio.archiveiterator import ArchiveIterator
 
+from benchmarks.command import table
 from tests.web import Hit, LocalWeb
 
 TOLERANCE_SECONDS = 0.002
@@ -116,9 +117,8 @@ class Verdict:
             ("rows wrong", self.rows_wrong),
             ("archive faults", len(self.archive_faults)),
         ]
-        lines = [f"| {name} | {value} |" for name, value in rows]
         wrong = [*self.faults(), *politeness.examples, *self.archive_faults[:5], *troubles.crashes[:3]]
-        return "\n".join(["| | |", "|---|---|", *lines, *wrong])
+        return "\n".join([table("|", rows), *wrong])
 
 
 def judge(

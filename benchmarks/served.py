@@ -1,21 +1,27 @@
-"""nginx with the pages of the side-by-side benchmark, and its log, which shows what a contender fetched."""
+"""nginx with the pages of the side-by-side benchmark, its certificates, and its log, which shows what was fetched."""
 
 from __future__ import annotations
 
+import datetime
 import functools
+import ipaddress
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from selectolax.lexbor import LexborHTMLParser
 
-from benchmarks import certificates, shards
+from benchmarks import shards
 from benchmarks.servers import free_port
 from benchmarks.sites import MANY, THOUSANDS, Site
 
@@ -24,6 +30,7 @@ START_ADDRESS = "127.0.2.11"
 _START_WORDS = 6_000
 """As long as other pages, so that processes start that are only started for large pages."""
 START_SECONDS = 10.0
+_CERTIFICATE_DAYS = 7
 PROXY_ADDRESS = "127.0.2.12"
 WEBS = {
     "http": "HTTP, a host for each site",
@@ -99,7 +106,7 @@ class Web:
             self.seeds = [base.format(site.address) + "/index.html" for site in sites]
             self._folders |= {site.address: site.folder for site in sites}
         if self.authority:
-            certificates.issue(home, self._folders)
+            issue_certificates(home, self._folders)
 
     @contextmanager
     def served(self) -> Iterator[None]:
@@ -172,10 +179,10 @@ class Web:
             "events { worker_connections 8192; }\n"
             f"http {{ include /etc/nginx/mime.types; keepalive_requests {self._keepalive};\n"
             f"map $http_cookie $session {{ '' 'session=1; Path=/'; default ''; }} map $host $folder {{ {folders} }}\n"
-            f"log_format one {line.format('$server_addr')}log_format proxied {line.format('$host')}"
+            f"log_format direct {line.format('$server_addr')}log_format proxied {line.format('$host')}"
             f"server {{ listen {PROXY_ADDRESS}:{self._port}; root $folder; index index.html; "
             f"access_log {self._home}/access.log proxied; }}\n"
-            f"access_log {self._home}/access.log one;\n{servers}}}\n"
+            f"access_log {self._home}/access.log direct;\n{servers}}}\n"
         )
 
     def _servers(self) -> str:
@@ -202,3 +209,42 @@ class Web:
 @functools.lru_cache(maxsize=10_000)
 def _links(page: Path) -> int:
     return len(LexborHTMLParser(page.read_bytes()).css("a[href]"))
+
+
+def issue_certificates(folder: Path, addresses: Iterable[str]) -> None:
+    """Writes ca.pem, key.pem and an ADDRESS.pem for each address. Keys are ECDSA, like most on the web."""
+    authority, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    issuer = _common_name("webcrawl benchmark CA")
+    builder = _certificate(issuer, issuer, authority.public_key(), is_authority=True)
+    _write_certificate(folder / "ca.pem", builder.sign(authority, hashes.SHA256()))
+    for address in addresses:
+        names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+        builder = _certificate(_common_name(address), issuer, key.public_key(), is_authority=False)
+        builder = builder.add_extension(names, critical=False)
+        _write_certificate(folder / f"{address}.pem", builder.sign(authority, hashes.SHA256()))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+
+
+def _certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, is_authority: bool
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder(subject_name=subject, issuer_name=issuer, public_key=key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=_CERTIFICATE_DAYS))
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+    )
+
+
+def _common_name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _write_certificate(path: Path, certificate: x509.Certificate) -> None:
+    path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))

@@ -19,8 +19,7 @@ from cachetools import FIFOCache, LRUCache
 
 from webcrawl.errors import ConfigurationError, NameNotResolved
 from webcrawl.hosts.costs import Costs
-from webcrawl.hosts.questions import Questions
-from webcrawl.hosts.silent_domains import SilentDomains
+from webcrawl.hosts.questions import Questions, SilentDomains
 from webcrawl.urls.canonical import registered_domain
 
 MOST_ADDRESSES = 32

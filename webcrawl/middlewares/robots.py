@@ -26,8 +26,7 @@ from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.hosts.duty_cycle import DutyCycle
-from webcrawl.hosts.robots import LARGE, RobotsPolicy, robots_url
-from webcrawl.hosts.robots_cache import RobotsCache
+from webcrawl.hosts.robots import LARGE, RobotsCache, RobotsPolicy, robots_url
 from webcrawl.urls.canonical import normalize, split, without_fragment
 
 logger = logging.getLogger(__name__)

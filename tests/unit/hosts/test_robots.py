@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.errors import StoreError
-from webcrawl.hosts.robots import MAX_BYTES, RobotsPolicy, product_token, robots_url
-from webcrawl.hosts.robots_cache import RobotsCache
+from webcrawl.hosts.robots import MAX_BYTES, RobotsCache, RobotsPolicy, product_token, robots_url
 from webcrawl.hosts.robots_directives import Directives, directives
 
 HOST = "https://example.org"

@@ -187,7 +187,7 @@ class Engine:
 
     @property
     def connections(self) -> int:
-        """How many connections were made to one server. A new one may lead to a restarted server."""
+        """Number of connections that were made to a single server. A new connection may lead to a restarted server."""
         return getattr(self.client.connection_pool, "made", 0) if not self.is_cluster else 0
 
     async def servers(self) -> list[str]:
@@ -197,7 +197,7 @@ class Engine:
         return [str((await self.client.info("server"))["run_id"])]
 
     async def age(self) -> float:
-        """At least how many seconds ago the server was started; infinite where replicas take over."""
+        """Returns the least number of seconds since the server was started; infinite where replicas take over."""
         if self._group is not None:
             return math.inf
         # the difference of two clocks of whole seconds is up to one second too long

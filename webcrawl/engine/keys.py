@@ -202,7 +202,7 @@ class Keys:
 
     @property
     def layout(self) -> str:
-        """What all crawls of an engine have in common, as in `wc:crawls`."""
+        """The shards and the unit, which all crawls of an engine have in common, as in `wc:crawls`."""
         return f"{self.shards} name" if self.unit == "name" else f"{self.shards}"
 
     def with_layout(self, layout: bytes | str) -> Keys:
@@ -278,7 +278,7 @@ def job_of(crawl: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def name_of(host: str) -> str:
-    """The name of a host without scheme and port; of a name, itself. An IPv6 address keeps its brackets."""
+    """Returns the name of a host without scheme and port; of a name, itself. An IPv6 address keeps its brackets."""
     name = host.partition("://")[2] or host
     is_address = name.startswith("[") and "]" in name
     return name[: name.index("]") + 1] if is_address else name.partition(":")[0]

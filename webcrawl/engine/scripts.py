@@ -23,8 +23,8 @@ In Python, arguments are packed by their names, and the fields of the reply are 
     call = script_call("name", keys, host=host, lease_ms=ms, url={"index": indexes, "verdict": verdicts}, entries=[])
     (await engine.run(call)).level
 
-A reply that is an empty table is None. "reply each lease" declares a list of replies with these fields. A reply that
-declares no fields is returned as it is.
+"reply each" declares a list of rows with these fields. A reply with fields that is empty is None in Python. Without
+fields, a reply is returned as it is. A key whose name ends in "..." stands for a list of any number of keys.
 
 A script includes only the functions of `lua/common` that it uses, because each function costs time in every run.
 """
@@ -43,7 +43,6 @@ from typing import Any, NamedTuple, TypeAlias
 Argument: TypeAlias = str | bytes | int | float
 Columns: TypeAlias = Mapping[str, Sequence[Argument]]
 """The rows of a group, as the values of each column."""
-
 
 _SECTION = re.compile(r"-- (KEYS|ARGV|each \w+|list \w+|reply each|reply)\b")
 _FIELDS = re.compile(r"--   (#?\w+(?:\.\.\.)?(?:, #?\w+)*)(?:  |$)")
@@ -95,7 +94,7 @@ class ArgumentGroup:
 
     @cached_property
     def width(self) -> int:
-        """How many arguments a row or a value is."""
+        """Number of arguments of a row or a value."""
         return len(self.fields) or 1
 
     @cached_property

@@ -100,7 +100,7 @@ class Purse:
 
     @property
     def owed(self) -> int:
-        """How many URLs are to get credit."""
+        """Number of URLs that are to get credit."""
         return sum(map(len, self._owed.values()))
 
     def owe(self, host: str, credit: int, links: Sequence[str]) -> None:

@@ -172,7 +172,7 @@ def _from_counts(counts: FrontierCounts) -> dict[str, Any]:
 
 
 def _named(totals: dict[str, int], prefix: str) -> dict[str, int]:
-    """Name -> number, of the totals with a prefix."""
+    """Returns the totals with a prefix: name without the prefix -> number."""
     return {name.removeprefix(prefix): totals[name] for name in sorted(totals) if name.startswith(prefix)}
 
 

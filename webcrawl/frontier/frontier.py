@@ -331,7 +331,7 @@ def _add_calls(
 
 
 def _mark(keys: Keys, candidate: Candidate) -> str | int:
-    """The argument of the seen test: "" skips it, "!" queues the URL even if it was seen."""
+    """Returns the argument of the seen test: "" skips it, "!" queues a URL that was seen."""
     if candidate.fingerprint is None:
         return ""
     mark = keys.mark(candidate.host, candidate.fingerprint)

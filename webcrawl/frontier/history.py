@@ -34,7 +34,7 @@ class FigureSample:
 
     @classmethod
     def of(cls, now: CrawlFigures, time: float) -> FigureSample:
-        """The sample of these figures."""
+        """Returns the sample of these figures."""
         answers = sum(count for status, count in now.responses.items() if status >= "400")
         return cls(
             time,

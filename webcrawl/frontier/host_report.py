@@ -126,7 +126,7 @@ async def stored_robots(operations: Operations, host: str) -> StoredRobots | Non
 
 
 async def _budgets(crawl: Crawl, host: str) -> dict[str, dict[str, object]]:
-    """The budgets of the host's name and of its registered domain."""
+    """Returns the budgets of the host's name and of its registered domain."""
     spendings = await Ledger(crawl.engine, crawl.keys).add({owner: BudgetEntry() for owner in owners(host)})
     return {
         owner: {

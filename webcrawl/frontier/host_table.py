@@ -235,7 +235,7 @@ def _politeness(record: Mapping[bytes, bytes], failures: str, now: int) -> dict[
 
 
 def _host_of_field(name: str, field: bytes) -> bytes:
-    """The host in a field of the hash of a list: "long" has a field for each of its queues."""
+    """Returns the host in a field of the hash of a list; "long" has a field for each queue of a host."""
     if name == "long":
         return field.rpartition(b" ")[0]
     return host_of(field) if name == "queued" else field

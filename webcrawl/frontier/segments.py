@@ -34,7 +34,7 @@ class QueuePart:
 
     @classmethod
     def parse(cls, descriptor: bytes) -> Self:
-        """Parse the descriptor of a part, which the engine keeps."""
+        """Parses the descriptor of a part, which the engine keeps."""
         segment, offset, length, urls, checksum = descriptor.decode().split()
         return cls(segment, int(offset), int(length), int(urls), checksum)
 
@@ -44,12 +44,12 @@ class QueuePart:
 
 
 def checksum(entries: Sequence[bytes]) -> str:
-    """64 bits in hexadecimal. The scripts compute the same checksum."""
+    """Returns 64 bits in hexadecimal. The scripts compute the same checksum."""
     return hashlib.sha1(b"".join(entries), usedforsecurity=False).hexdigest()[:16]
 
 
 def pack(name: str, groups: Sequence[Sequence[bytes]]) -> tuple[bytes, list[QueuePart]]:
-    """A segment with a part for each group of entries."""
+    """Returns a segment with a part for each group of entries, and these parts."""
     pieces, parts, offset = [_FIRST_LINE], [], len(_FIRST_LINE)
     for entries in groups:
         pieces.append(zlib.compress(msgpack.packb(list(entries)), _COMPRESSION))
@@ -59,7 +59,7 @@ def pack(name: str, groups: Sequence[Sequence[bytes]]) -> tuple[bytes, list[Queu
 
 
 def unpack(raw: bytes, part: QueuePart) -> list[bytes]:
-    """The entries of a part; raises PartLost when its checksum differs."""
+    """Returns the entries of a part; raises PartLost when its checksum differs."""
     try:
         entries = msgpack.unpackb(zlib.decompress(raw), raw=True)
         whole = isinstance(entries, list) and (len(entries), checksum(entries)) == (part.urls, part.checksum)
@@ -71,7 +71,7 @@ def unpack(raw: bytes, part: QueuePart) -> list[bytes]:
 
 
 def read_part(store: ObjectStore, name: str, part: QueuePart) -> list[bytes]:
-    """The entries of a part of the segment that is called `name` in the store.
+    """Returns the entries of a part of the segment that is called `name` in the store.
 
     Raises PartLost when the part is damaged or the segment does not exist, StoreError when the store fails.
     """

@@ -83,7 +83,7 @@ class Exporter:
     """Milliseconds by which the times of each shard are ahead of its server's clock. A checkpoint has clock times."""
 
     async def begin(self) -> None:
-        """Begin the journals of all shards; raises StoreError when another checkpoint of the crawl is being written."""
+        """Begins the journals of all shards; raises StoreError when another checkpoint of the crawl is being written."""
         self._servers = await self.engine.servers()
         clocks = await self._pipelined("get", [self.keys.clock(shard) for shard in range(self.keys.shards)])
         self._ahead = [int(clock.split()[1]) if clock else 0 for clock in clocks]
@@ -97,11 +97,11 @@ class Exporter:
                 )
 
     async def renew(self) -> None:
-        """Keep the journals; must be called more often than every HOLD_SECONDS."""
+        """Keeps the journals; must be called more often than every HOLD_SECONDS."""
         await self._hold("renew", range(self.keys.shards))
 
     async def end(self, shards: Sequence[int] | None = None) -> None:
-        """End the journals of shards, by default of all; raises StoreError if one was not kept all the time."""
+        """Ends the journals of shards, by default of all; raises StoreError if a journal was not kept all the time."""
         chosen = range(self.keys.shards) if shards is None else shards
         holders = await self._hold("end", chosen)
         if shards is not None and any(holder != self.name for holder in holders):
@@ -114,7 +114,7 @@ class Exporter:
             )
 
     async def crawl(self) -> AsyncIterator[Record]:
-        """The records of the crawl as a whole, of hosts and of duplicates:
+        """Yields the records of the crawl as a whole, of hosts and of duplicates:
 
         ["counters", {name: number}], ["info" | "totals", {name: value}], ["set", "seeds" | "scope", [member, ...]],
         ["seed_addresses", {seed: addresses}],
@@ -145,7 +145,7 @@ class Exporter:
             yield ["like", [[block, content or b""] for block, content in zip(blocks, texts, strict=True)]]
 
     async def shard(self, shard: int) -> AsyncIterator[Record]:
-        """The records of one shard. Its journal ends after the last one."""
+        """Yields the records of one shard, and ends its journal after the last record."""
         client, prefix = self.engine.client, self.keys.queue(shard)[0]
         for name in (*HASHES, ANSWERS):
             async for fields in self._scan(client.hscan, prefix + name):
@@ -176,7 +176,7 @@ class Exporter:
         return self.keys.queue(0)[1].removeprefix("wc:{s0}")
 
     def _host_record(self, key: bytes, fields: dict[bytes, bytes]) -> list[Any]:
-        """The record of a host, without the fields that coordinate running crawls."""
+        """Returns the record of a host, without the fields that coordinate running crawls."""
         host = key.split(self._record_part.encode(), 1)[1]
         record = {
             name: value for name, value in fields.items() if name not in (b"held", b"holder", b"shares")
@@ -197,7 +197,7 @@ class Exporter:
             yield ["credit", self.keys.shards, shard, pairs]
 
     async def _buckets(self, command: str, size: str, name: str) -> AsyncIterator[list[Any]]:
-        """The buckets of linear hashing, whose number follows from the hash `size`."""
+        """Yields the buckets of linear hashing, whose number follows from the hash `size`."""
         bucket, buckets = 0, 1
         while True:
             bits, split = await self.engine.client.hmget(size, "bits", "split")
@@ -244,7 +244,7 @@ class Exporter:
         return self._values("hgetall", pattern)
 
     async def _values(self, command: str, pattern: str) -> AsyncIterator[tuple[list[bytes], list[Any]]]:
-        """The keys that match a pattern, and their values, in batches."""
+        """Yields the keys that match a pattern, and their values, in batches."""
         names: list[bytes] = []
         async for name in self.engine.client.scan_iter(match=pattern, count=BATCH):
             names.append(name)
@@ -254,7 +254,7 @@ class Exporter:
         yield names, await self._pipelined(command, names)
 
     async def _scan(self, command: Callable[..., Awaitable[Any]], key: str) -> AsyncIterator[Any]:
-        """The members of a large key, in batches."""
+        """Yields the members of a large key, in batches."""
         cursor = 0
         while True:
             cursor, members = await command(key, cursor=cursor, count=self.batch)

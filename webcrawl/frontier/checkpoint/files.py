@@ -79,7 +79,7 @@ class Manifest:
 
 
 def read_manifest(store: ObjectStore) -> bytes | None:
-    """The bytes of the manifest; None when there is no checkpoint."""
+    """Returns the bytes of the manifest; None when there is no checkpoint."""
     try:
         return b"".join(store.chunks(MANIFEST))
     except NoSuchObject:
@@ -87,7 +87,7 @@ def read_manifest(store: ObjectStore) -> bytes | None:
 
 
 def load_manifest(store: ObjectStore) -> Manifest:
-    """The manifest; raises StoreError when there is none."""
+    """Returns the manifest; raises StoreError when there is none."""
     if (raw := read_manifest(store)) is None:
         raise StoreError(f"there is no checkpoint at {store.uri()}: it has no {MANIFEST}")
     return Manifest.decoded(raw, store.uri())
@@ -117,7 +117,7 @@ class FileWriter:
         self._file.write(_FRAME.pack(len(packed)) + packed)
 
     def close(self) -> CheckpointFile:
-        """Finish the file."""
+        """Finishes the file, and returns its entry in the manifest."""
         self._file.close()
         with self.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -125,7 +125,7 @@ class FileWriter:
 
 
 def fetch(store: ObjectStore, file: CheckpointFile, folder: Path) -> Path:
-    """A file of a checkpoint as a local file, downloaded into `folder` if need be.
+    """Returns the path of a file of a checkpoint, which is downloaded into `folder` if need be.
 
     Raises StoreError when it is missing or damaged.
     """
@@ -144,7 +144,7 @@ def fetch(store: ObjectStore, file: CheckpointFile, folder: Path) -> Path:
 
 
 def records(path: Path) -> Iterator[list[Any]]:
-    """The records of a file that `fetch` has verified; texts in them are bytes."""
+    """Yields the records of a file that `fetch` has verified; texts in them are bytes."""
     try:
         with gzip.open(path) as file:
             while head := file.read(_FRAME.size):

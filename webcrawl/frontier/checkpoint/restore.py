@@ -45,7 +45,7 @@ class Importer:
         self._crawl_records = CrawlRecords(engine, keys)
 
     async def hold(self) -> None:
-        """Take or renew the lock of this restore; raises StoreError when another process has it."""
+        """Takes or renews the lock of this restore; raises StoreError when another process has it."""
         key = self.keys.own("restorer")
         milliseconds = int(HOLD_SECONDS * 1000)
         if await self.engine.change(key, "SET", self.name, "NX", "PX", milliseconds):
@@ -58,18 +58,18 @@ class Importer:
         await self.engine.change(key, "PEXPIRE", milliseconds)
 
     async def finish(self) -> None:
-        """Admit workers, because everything is restored."""
+        """Admits workers, because everything is restored."""
         await self.hold()
         await self.engine.change(self.keys.own("info"), "HDEL", "restoring")
 
     async def release(self) -> None:
-        """Release the lock of this restore."""
+        """Releases the lock of this restore."""
         key = self.keys.own("restorer")
         if await self.engine.client.get(key) == self.name.encode():
             await self.engine.change(key, "DEL")
 
     async def load(self, records: Callable[[], Iterable[Record]]) -> None:
-        """Restore the records of one file. Reads them twice, the journal first.
+        """Restores the records of one file. Reads them twice, the journal first.
 
         Raises StoreError for a kind of record that this version does not know.
         """
@@ -87,7 +87,7 @@ class Importer:
             self._moved[_key(host, entry)] = entry[:4]
 
     async def _put_journal(self) -> None:
-        """Queue the URLs of the journal before all others: most of them were being fetched."""
+        """Queues the URLs of the journal before all others, because most of them were being fetched."""
         hosts: dict[bytes, list[bytes]] = {}
         for key, counters in self._moved.items():
             host, _, rest = key.partition(b"\n")
@@ -140,7 +140,7 @@ class Importer:
                 await self._add(shard, "seen", "", parts=marks[start : start + BATCH])
 
     async def _put_credit(self, shards: int, shard: int, pairs: Sequence[bytes]) -> None:
-        """With another number of shards, all credit is Lambda's again: a record does not have its host."""
+        """Restores credit. With another number of shards, all is Lambda's again: a record does not have its host."""
         if shards == self.keys.shards:
             for number, record in zip(pairs[::2], pairs[1::2], strict=True):
                 await self._add(shard, "credit", number, record)
@@ -180,7 +180,7 @@ class Importer:
         await self._batches.add(shard, kind, name, value, parts)
 
     def _left(self, host: bytes, entries: Iterable[bytes]) -> list[bytes]:
-        """The entries that are not in the journal."""
+        """Returns the entries that are not in the journal."""
         return [entry for entry in entries if _key(host, entry) not in self._moved]
 
     def _shard(self, host: bytes) -> int:

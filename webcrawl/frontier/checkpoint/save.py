@@ -35,7 +35,7 @@ from webcrawl.stores.objects.store import ObjectStore
 
 
 async def save(exporter: Exporter, store: ObjectStore, *, force: bool) -> Manifest:
-    """Write a checkpoint; raises StoreError when there is one, unless `force` replaces it."""
+    """Writes a checkpoint; raises StoreError when there is one, unless `force` replaces it."""
     old = read_manifest(store)
     if old is not None and not force:
         raise StoreError(f"{store.uri()} already has a checkpoint: --force replaces it")
@@ -73,7 +73,7 @@ class _Saving:
         self._names: list[str] = []
 
     def undo(self) -> None:
-        """Delete all files."""
+        """Deletes all files."""
         self._line.clear()
         with suppress(StoreError):
             for name in self._names:
@@ -122,7 +122,9 @@ async def load(
     *,
     force: bool,
 ) -> None:
-    """Restore a crawl that does not exist, or with `force` first `clear` it. Calls `begun` before it fills the crawl.
+    """Restores a crawl that does not exist; with `force`, it may exist and is first cleared by `clear`.
+
+    Calls `begun` before it fills the crawl.
 
     Raises StoreError, ConfigurationError. Changes nothing if the checkpoint is damaged.
     """
@@ -157,8 +159,9 @@ async def _fill(importer: Importer, paths: Sequence[Path]) -> None:
 
 
 async def _check_layout(crawl: Crawl, unit: str) -> None:
-    """Raise StoreError if other crawls of the engine have other shards or another unit, or the checkpoint has another
-    unit, which its seen URLs depend on. Called before `clear`.
+    """Raises StoreError if other crawls of the engine have other shards or another unit, or if the checkpoint has.
+
+    The seen URLs depend on the unit. Called before `clear`.
     """
     if unit != crawl.keys.unit:
         raise StoreError(

@@ -33,7 +33,7 @@ class OpenChange(NamedTuple):
 
     @property
     def date(self) -> str | int:
-        """The date as scripts get it."""
+        """The date as an argument of scripts."""
         return "drop" if self.drop else "" if self.due is None else self.due
 
 

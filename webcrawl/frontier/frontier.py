@@ -169,10 +169,7 @@ class Frontier(Operations):
                 "extend",
                 self.keys.queue(shard),
                 lease_ms=milliseconds(self.lease_seconds),
-                lease={
-                    "host": [lease.host for lease in group],
-                    "token": [lease.token for lease in group],
-                },
+                lease={"host": [lease.host for lease in group], "token": [lease.token for lease in group]},
             )
             for shard, group in by_shard.items()
         ]

@@ -63,11 +63,7 @@ class History:
         _, *figures = astuple(FigureSample.of(now, 0.0))
         text = " ".join(str(figure) for figure in figures)
         call = script_call(
-            "sample",
-            [self.keys.own()],
-            figures=text,
-            gap_ms=int(SAMPLE_SECONDS * 1000),
-            most=MOST_SAMPLES,
+            "sample", [self.keys.own()], figures=text, gap_ms=int(SAMPLE_SECONDS * 1000), most=MOST_SAMPLES
         )
         return bool(await self.engine.run(call))
 

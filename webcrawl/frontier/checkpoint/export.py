@@ -83,7 +83,7 @@ class Exporter:
     """Milliseconds by which the times of each shard are ahead of its server's clock. A checkpoint has clock times."""
 
     async def begin(self) -> None:
-        """Begins the journals of all shards; raises StoreError when another checkpoint of the crawl is being written."""
+        """Begins the journals of all shards; raises StoreError while another checkpoint of the crawl is written."""
         self._servers = await self.engine.servers()
         clocks = await self._pipelined("get", [self.keys.clock(shard) for shard in range(self.keys.shards)])
         self._ahead = [int(clock.split()[1]) if clock else 0 for clock in clocks]

@@ -188,11 +188,7 @@ class OpenURLs:
         keys = self.keys.queue(position.shard)
         calls = [
             script_call(
-                "queued_urls",
-                keys,
-                host=host,
-                skip=position.skip if host == position.host else 0,
-                most=_READ,
+                "queued_urls", keys, host=host, skip=position.skip if host == position.host else 0, most=_READ
             )
             for host in hosts
         ]

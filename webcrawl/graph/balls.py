@@ -131,11 +131,11 @@ class _Growth:
         return np.flatnonzero(marked)
 
     def _grow(self, chunk: Counts, step: int) -> Counts:
-        """Unites the balls of the predecessors of some vertices; returns those whose ball has grown.
+        """Unites the balls of the predecessors of some vertices; returns the vertices whose ball has grown.
 
         Neighbours in the order of vertices often have the same predecessors, which are then in the processor's cache.
         """
-        # the nth predecessors of all at once: those with the most predecessors come first
+        # the nth predecessors of all at once: vertices with the most predecessors come first
         chunk = chunk[np.argsort(-self._degrees[chunk], kind="stable")]
         before = self._now[chunk]
         rows = before.copy()
@@ -144,7 +144,7 @@ class _Growth:
         for row in range(hubs):
             self._unite_hub(rows[row], int(starts[row]), int(degrees[row]))
         for turn in range(int(degrees[hubs]) if hubs < len(degrees) else 0):
-            # degrees fall, so those with more than `turn` predecessors come first
+            # degrees fall, so vertices with more than `turn` predecessors come first
             end = int(np.searchsorted(-degrees, -turn, side="left"))
             neighbours = self._backward.targets[starts[hubs:end] + turn]
             taken = np.take(self._now, neighbours, axis=0, out=self._taken[: end - hubs], mode="clip")

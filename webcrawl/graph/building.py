@@ -32,9 +32,9 @@ _TOP = 20
 
 @dataclass(frozen=True)
 class GraphOptions:
-    """What a graph is made of.
+    """Which links a graph has, and what is written about it.
 
-    crawl       only the links that this crawl found, or those of all crawls
+    crawl       only the links that this crawl found, or the links of all crawls
     only_hosts  the graphs of hosts and domains, but not that of pages
     nofollow    links with nofollow too
     plots       two pictures of each graph
@@ -132,7 +132,7 @@ def top(folder: Path, name: str, database: LinkDatabase, most: int = _TOP) -> li
 
 @contextmanager
 def _new_folder(output: Path) -> Iterator[Path]:
-    """Yields a hidden folder that becomes `output` at the end; after an error, nothing of it is left."""
+    """Yields a hidden folder that becomes `output` at the end; after an error, it is deleted."""
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise StoreError(f"{output} exists and is not an empty folder: name another one")
     hidden = output.absolute().parent / f".{output.name}-{os.getpid()}"

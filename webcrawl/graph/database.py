@@ -1,7 +1,7 @@
 """The links of a store in DuckDB, which numbers pages and sorts edges, on disk where memory does not suffice.
 
-Until pages have numbers, they are 64-bit hashes of their URLs. That two of n URLs have the same hash, and so the edges
-of both, has a probability of n^2 / 2^65: 7e-5 for 50 million.
+Until pages have numbers, they are 64-bit hashes of their URLs. The probability that two of n URLs have the same
+hash, and so the edges of both, is n^2 / 2^65: 7e-5 for 50 million.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from webcrawl.graph.digraph import Digraph, EdgeWriter
 from webcrawl.graph.libraries import duckdb, pyarrow
 
 COLUMNS = ("from_host", "from_url", "to_host", "to_url", "nofollow", "crawl", "time", "read_at")
-"""Of the link store, those that are read."""
+"""The columns of the link store that are read."""
 _ROWS = 1 << 20
 _MOST = 2**31 - 1
 
@@ -27,7 +27,7 @@ _TABLES = """
     CREATE TABLE link (source UBIGINT, target UBIGINT, version HUGEINT);
 """
 _VERSION = "epoch_us(time)::HUGEINT * 10000000000000000 + epoch_us(coalesce(read_at, time))"
-"""Puts the readings of a page in order: first by the time of the fetch, then by that of the reading."""
+"""Puts the readings of a page in order: first by the time of the fetch, then by the time of the reading."""
 _ADD_PAGES = "INSERT INTO page SELECT DISTINCT hash(from_url), from_host, from_url, version FROM added"
 _ADD_TARGETS = "INSERT INTO target SELECT DISTINCT hash(to_url), to_host, to_url FROM added WHERE counts"
 _ADD_LINKS = "INSERT INTO link SELECT hash(from_url), hash(to_url), version FROM added WHERE counts"
@@ -57,7 +57,7 @@ class LinkDatabase:
     """A database in a folder of its own. Methods raise StoreError, StoreUnavailable when the disk is full."""
 
     def __init__(self, folder: Path, memory: int, *, crawl: str | None, nofollow: bool) -> None:
-        """`memory`: bytes for DuckDB. Only links of `crawl` count, if given; those with nofollow if it is true."""
+        """`memory`: bytes for DuckDB. Only links of `crawl` count, if given; `nofollow`: links with nofollow too."""
         folder.mkdir()
         options = {
             "memory_limit": f"{memory}B",

@@ -80,7 +80,7 @@ class Digraph:
 
 
 def mapped(path: Path) -> Vertices:
-    """Returns the numbers in a file, of which the kernel keeps in memory what it has room for."""
+    """Returns the numbers in a file, which the kernel keeps in memory as far as it has room."""
     if not path.stat().st_size:
         return np.empty(0, dtype=np.int32)
     return np.memmap(path, dtype=np.int32, mode="r")
@@ -100,7 +100,7 @@ class EdgeWriter:
         self._last = -1
 
     def add(self, keys: npt.NDArray[np.int64]) -> None:
-        """Adds edges, whose keys must not be smaller than those before."""
+        """Adds edges, whose keys must not be smaller than the keys before."""
         if not len(keys):
             return
         keys = keys[np.diff(keys, prepend=self._last) != 0]
@@ -122,7 +122,7 @@ class EdgeWriter:
 
 
 def folded(graph: Digraph, groups: Vertices, number: int, path: Path) -> Digraph:
-    """Returns the graph of groups of vertices; an edge joins two groups if one joins vertices of theirs.
+    """Returns the graph of groups of vertices; an edge joins two groups if an edge joins two of their vertices.
 
     groups  the group of each vertex, 0 to number - 1
     path    a new file for the targets of the edges

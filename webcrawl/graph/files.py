@@ -1,8 +1,8 @@
-"""The files of one graph: those of a Common Crawl web graph, and a Parquet file with all measures.
+"""The files of one graph: the files of a Common Crawl web graph, and a Parquet file with all measures.
 
     vertices.txt.gz     id, name                                     in the order of ids
     edges.txt.gz        from id, to id                               in that order
-    ranks.txt.gz        places and values of harmonic centrality and PageRank, name; by harmonic centrality
+    ranks.txt.gz        ranks and values of harmonic centrality and PageRank, name; by harmonic centrality
     vertices.parquet    all columns of the vertices, and all measures
 
 In text files, columns are separated by tabs.

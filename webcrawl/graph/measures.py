@@ -87,7 +87,7 @@ def measured(graph: Digraph, scratch: Path, memory: int) -> Measures:
 
 
 def _positions(values: Values) -> Vertices:
-    """Returns the place of each value, the largest having 1; of equal ones, the first vertex comes first."""
+    """Returns the rank of each value; the largest has rank 1, and of equal values the first vertex comes first."""
     positions = np.empty(len(values), dtype=np.int32)
     positions[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1, dtype=np.int32)
     return positions
@@ -121,7 +121,7 @@ def components(graph: Digraph, *, strong: bool) -> ConnectedComponents:
 DAMPING = 0.85
 """As in Common Crawl's ranks, and networkx."""
 TOLERANCE = 1e-8
-"""The iteration ends when all ranks together change by less. They sum to 1, and differ then from the exact ones by
+"""The iteration ends when all ranks together change by less. They sum to 1, and then differ from the exact ranks by
 less than 6e-8 together."""
 
 

@@ -2,7 +2,7 @@
 
     _merged-20260203060506791-00001-4711-here.merge     {"into": "merged-...parquet", "from": ["broad-...parquet", ...]}
 
-A note is there before the merged file, and until those that it replaces are deleted.
+A note is stored before the merged file, and deleted after the files that the merged file replaces.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def note_of(stem: str) -> str:
 
 
 def note_about(into: str, names: Sequence[str]) -> bytes:
-    """Returns the contents of a note: the name of the merged file, and of those that it replaces."""
+    """Returns the contents of a note: the names of the merged file and of the files that it replaces."""
     return json.dumps({"into": into, "from": list(names)}).encode()
 
 
@@ -46,7 +46,7 @@ def merged_names(store: ObjectStore) -> set[str]:
 
 
 def _notes(store: ObjectStore) -> Iterator[tuple[str, str, list[str]]]:
-    """Yields the name of each note, the file that is made, and those that it replaces."""
+    """Yields the name of each note, the merged file, and the files that it replaces."""
     for note, size in sorted(store.objects(_HIDDEN)):
         if note.endswith(_NOTE):
             try:

@@ -1,6 +1,6 @@
 """Merges small files of a link store: short crawls and many workers leave many, and a query opens all of them.
 
-A file with the rows of several is stored, and then those are deleted; see `webcrawl.links.merge_notes` for kills.
+A file with the rows of several files is stored, and then these are deleted; see `webcrawl.links.merge_notes` for kills.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from webcrawl.stores.tables.journal import SUFFIX
 from webcrawl.stores.warc.files import unique_name
 
 FULL_ROWS = 500_000
-"""Rows of a file that is merged with no other: as many as one has that a long crawl writes."""
+"""Rows of a file that is merged with no other: as many as a long crawl writes into one file."""
 _LOCK = "_merge.lock"
 
 
@@ -46,8 +46,8 @@ def merge_files(config: StoreConfig) -> Merged:
 def merge(store: ObjectStore, spool: Path) -> Merged:
     """Merges the files of a store that have less than half of FULL_ROWS; raises StoreError.
 
-    `spool`: the folder of the store, or that of files that wait for their upload, which stay as they are. Another merge
-    on this machine is an error. On others, none may work on the same store.
+    `spool`: the folder of the store, or the folder of files that wait for their upload, which stay as they are. Another
+    merge on this machine is an error. No other machine may merge in the same store meanwhile.
     """
     before = after = 0
     with _locked(spool):

@@ -42,7 +42,7 @@ def linked_hosts(
 ) -> list[tuple[str, int]]:
     """Returns the hosts to which the pages of a host link, or which link to it, each with its number of links.
 
-    All hosts are reversed. The one with the most links comes first. A page that was fetched twice counts twice.
+    All hosts are reversed. The host with the most links comes first. A page that was fetched twice counts twice.
     """
     own, other = ("to_host", "from_host") if inbound else ("from_host", "to_host")
 
@@ -62,7 +62,7 @@ def linked_hosts(
 
 
 def pages_among(files: Iterable[Opener], urls: Sequence[str]) -> set[str]:
-    """Returns those of some pages that have stored links, of any fetch; by hashes, so that one may be wrong."""
+    """Returns the pages among `urls` with stored links of any fetch; by hashes, so a page may be wrong."""
     stored_pages = (
         _searched(files, lambda file: {url for url in urls if file.may_have_page([url])}) if urls else []
     )
@@ -99,7 +99,7 @@ def _searched(files: Iterable[Opener], search: Callable[[LinkFile], Any]) -> lis
 def _matching(
     file: LinkFile, groups: Iterable[int], column: str, values: Sequence[str], columns: Sequence[str]
 ) -> Any:
-    """Returns columns of the rows with one of some values in a column; reads the others only where there is one."""
+    """Returns columns of the rows whose `column` has one of `values`; reads the other columns only where a row has."""
     arrow = pyarrow()
     wanted, names = arrow.array(values, arrow.string()), list(columns)
     fields = [schema().field(name) for name in names]
@@ -112,14 +112,14 @@ def _matching(
 
 
 def _latest(tables: list[Any], crawl: str | None) -> Any:
-    """Returns rows without those of earlier fetches and readings of the same page by the same crawl."""
+    """Returns the rows of the last reading of the last fetch of each page by each crawl."""
     table = _of_crawl(pyarrow().concat_tables(tables or [schema().empty_table()]), crawl)
     table = table.append_column("read", pyarrow().compute.coalesce(table["read_at"], table["time"]))
     return _last(_last(table, "time"), "read").drop_columns("read")
 
 
 def _last(table: Any, column: str) -> Any:
-    """Returns the rows that have the largest value of their page and crawl in a column."""
+    """Returns the rows whose value in a column is the largest of their page and crawl."""
     keys = ["crawl", "from_url"]
     last = table.group_by(keys).aggregate([(column, "max")])
     return table.join(last, [*keys, column], right_keys=[*keys, f"{column}_max"], join_type="left semi")

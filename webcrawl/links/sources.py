@@ -55,7 +55,7 @@ class LinkFile:
         return int(self._metadata.num_rows)
 
     def may_have(self, group: int, column: str, values: Sequence[str]) -> bool:
-        """Returns whether a row group may have one of some values in a column, by its least and largest one."""
+        """Returns whether a row group may have one of `values` in a column, by its least and largest value."""
         statistics = self._metadata.row_group(group).column(self._columns[column]).statistics
         if statistics is None or not statistics.has_min_max:
             return True
@@ -69,7 +69,7 @@ class LinkFile:
         return bool(statistics.min <= largest and least <= statistics.max)
 
     def counts(self, group: int, column: str, values: Any) -> Iterator[tuple[str, int]]:
-        """Yields those of some values (an Arrow array) that a column of _SEARCHED has in a group, with their rows."""
+        """Yields the values (of an Arrow array) that a column of _SEARCHED has in a group, with their rows."""
         arrow = pyarrow()
         for chunk in self.read(group, [column])[column].chunks:
             rows = np.bincount(chunk.indices.to_numpy(), minlength=len(chunk.dictionary))
@@ -78,7 +78,7 @@ class LinkFile:
                 yield chunk.dictionary[int(code)].as_py(), int(rows[code])
 
     def may_have_page(self, urls: Sequence[str]) -> bool:
-        """Returns whether the file may have the links of one of some pages."""
+        """Returns whether the file may have links of one of these pages."""
         packed = (self._metadata.metadata or {}).get(PAGES)
         if packed is None:  # other software has written it anew
             return True
@@ -89,7 +89,7 @@ class LinkFile:
         return any(xxh3_64_intdigest(url.encode()) in digests for url in urls)
 
     def rows(self, group: int, column: str, values: Any) -> Any:
-        """Returns for each row of a group whether a column, one of _SEARCHED, has one of some values (Arrow arrays)."""
+        """Returns for each row of a group whether a column of _SEARCHED has one of `values`, as Arrow arrays."""
         arrow = pyarrow()
         chunks = [
             arrow.compute.is_in(chunk.dictionary, value_set=values).take(chunk.indices)

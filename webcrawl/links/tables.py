@@ -27,7 +27,7 @@ _PART_BYTES = 2_000_000
 """So many bytes of a column become distinct texts at once: of 30,000 targets."""
 
 Codes: TypeAlias = NDArray[np.integer[Any]]
-"""For each row the number of its value among the distinct ones."""
+"""For each row the number of its value among the distinct values."""
 Column: TypeAlias = Callable[[int, int], Any]
 """Makes the Arrow array of some rows: from the first number to before the second."""
 
@@ -101,7 +101,7 @@ class JournalRows:
 
 
 class _Words:
-    """A column of texts, each with a line end: the distinct ones of a part of the rows, and their numbers.
+    """A column of texts, each with a line end: the distinct texts of a part of the rows, and their numbers.
 
     The menus of a site are on each of its pages, so most texts repeat.
     """
@@ -137,7 +137,7 @@ class _Words:
 
 
 def _sorted_targets(words: Any, codes: Codes) -> tuple[Any, Any, Codes]:
-    """Returns distinct targets in order, their hosts, encoded, and the place of each row's target among them."""
+    """Returns distinct targets in order, their hosts, encoded, and the rank of each row's target among them."""
     arrow = pyarrow()
     hosts = _texts(map(reversed_host, words.to_pylist()))
     table = arrow.table({"host": hosts, "url": words})
@@ -164,7 +164,7 @@ def _coded(values: Any, codes: Codes) -> Column:
 
 
 def _ranked(values: Any, ranks: Codes) -> Column:
-    """Returns a sorted column; `ranks` are the places of its values, and ascend."""
+    """Returns a sorted column; `ranks` are the positions of its values, and ascend."""
 
     def rows(start: int, end: int) -> Any:
         some = ranks[start:end]

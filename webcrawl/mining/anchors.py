@@ -1,6 +1,6 @@
 """The words under which pages are linked.
 
-    anchors   url; anchors: the distinct texts of links to it from other pages, a line each, those of most pages first;
+    anchors   url; anchors: the distinct texts of links to it from other pages, a line each, the most frequent first;
               pages and hosts: how many link to it
 
 A menu has the same text on all pages of a pattern, so links in boilerplate count once for each pattern.
@@ -33,5 +33,5 @@ WHERE from_url <> to_url GROUP BY to_url, anchors
 
 
 def collect_anchors(workspace: Workspace) -> None:
-    """Adds the table; needs those of `webcrawl.mining.blocks`."""
+    """Adds the table; needs the tables of `webcrawl.mining.blocks`."""
     workspace.run(_ANCHORS)

@@ -4,7 +4,7 @@
               whose targets at least half of these pages have; `boilerplate`
     content   the distinct links of pages that stand in no such block: from_place, to_place, from_url, to_url
 
-A block is a place on a page, by the hash in the link store; `from_place` is the host and pattern of its pages.
+A block is a position in a page, by the hash in the link store; `from_place` is the host and pattern of its pages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHARED = 0.5
 SAME = 0.75
 """A block is boilerplate if this part of its links has such targets."""
 MOST_MARKS = 500_000
-"""Links of boilerplate that workers are told of, those on most pages: 8 bytes each."""
+"""Links of boilerplate that workers get, the links on the most pages: 8 bytes each."""
 
 _BLOCKS = f"""
 CREATE TABLE placed AS

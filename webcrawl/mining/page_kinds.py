@@ -1,6 +1,6 @@
 """Index and content pages, and hubs: pages that are worth another look because new, good pages are found there first.
 
-page_kinds   url; links: distinct targets outside of boilerplate; area: those in the block with most of them;
+page_kinds   url; links: distinct targets outside of boilerplate; area: those in the block with most targets;
              link_text: the characters of their texts; share: link_text in the text of the page; kind
 hubs         url; new: URLs to which no page linked before; unique_links: those to which no other page links at all;
              better: the mean rank of their values, from 0 to 1; sooner: by how much they were found sooner than on
@@ -57,6 +57,6 @@ SELECT *, row_number() OVER (ORDER BY score DESC, url) AS rank FROM sums
 
 
 def judge_pages(workspace: Workspace) -> None:
-    """Adds both tables; needs those of `webcrawl.mining.blocks`."""
+    """Adds both tables; needs the tables of `webcrawl.mining.blocks`."""
     workspace.run(_KINDS)
     workspace.run(_HUBS)

@@ -23,7 +23,7 @@ from webcrawl.policies.url_patterns import url_pattern
 from webcrawl.urls.canonical import split
 
 MOST_WEIGHTS = 100_000
-"""Patterns with weights for workers, those with the most URLs."""
+"""Patterns with weights for workers: the patterns with the most URLs."""
 LEAST_PAGES = 16
 LEAST_VALIDITY = 0.125
 """What a pattern leads to is judged from so many pages, and from this part of its known URLs, on."""

@@ -1,4 +1,4 @@
-"""What the value of a page is, as `scrapy mine --target` names it."""
+"""The value of a page, as `scrapy mine --target` names it."""
 
 from __future__ import annotations
 

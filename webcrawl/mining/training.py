@@ -1,7 +1,7 @@
-"""Learns what URLs are worth from the pages that were fetched.
+"""Learns the values of URLs from the pages that were fetched.
 
-By stochastic gradient descent (scikit-learn's SGDRegressor), a batch of pages at a time, so memory is bounded by the
-sample. The order of pages is that of a hash of their URLs, the same in each run.
+It uses stochastic gradient descent (scikit-learn's SGDRegressor), a batch of pages at a time, so memory is bounded by
+the sample. Pages are in the order of a hash of their URLs, the same in each run.
 """
 
 from __future__ import annotations

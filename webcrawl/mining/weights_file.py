@@ -53,7 +53,7 @@ class WeightsFile:
             raise StoreError(f"{self.name} is not used: {error}") from error
 
     def _version(self) -> _Seen:
-        """Returns what changes with the file; None if there is none."""
+        """Returns a value that changes with the file; None if there is no file."""
         if self.store.folder is not None:
             return version(str(self.store.folder / NAME))
         try:

@@ -122,7 +122,7 @@ class Workspace:
         return path, rows
 
     def load_links(self, files: Iterable[Callable[[], LinkFile]], crawl: str | None = None) -> None:
-        """Loads the links of files, or those that one crawl found."""
+        """Loads the links of files, or only the links that one crawl found."""
         arrow = pyarrow()
         for opener in files:
             file = opener()
@@ -138,7 +138,7 @@ class Workspace:
         self.run(_LATEST)
 
     def load_pages(self, columns: ChosenColumns, target: Target, crawl: str | None = None) -> None:
-        """Loads the pages with their values, or those that one crawl fetched last."""
+        """Loads the pages with their values, or only the pages that one crawl fetched last."""
         arrow = pyarrow()
         names = list(dict.fromkeys(("depth", "referrer", "details", *target.columns)))
         kinds = (arrow.string(), arrow.int32(), arrow.string(), arrow.int64(), arrow.float64())

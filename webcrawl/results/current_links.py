@@ -25,7 +25,7 @@ class StoredLink(NamedTuple):
 
 
 def links_known(files: Sequence[Opener], urls: Sequence[str]) -> Iterator[StoredLink]:
-    """Yields the links to URLs in the last fetch of each page that has any, also those that the page has lost since."""
+    """Yields the links to URLs in the last stored fetch of each page, also links that the page has lost since."""
     for start in range(0, len(urls), _AT_ONCE):
         table = links_to(files, urls[start : start + _AT_ONCE])
         for row in table.select(["to_url", "from_url", "text", "element", "time"]).to_pylist():

@@ -38,7 +38,7 @@ class Problem:
     """A link that is broken or redirected.
 
     `problem` is missing (404, 410), refused (other 4xx), broken (5xx), failed (no response), anchor (the page has no
-    such anchor), redirect (permanently, to `target`) or unchecked. `status` and `error` are those of the last hop.
+    such anchor), redirect (permanently, to `target`) or unchecked. `status` and `error` belong to the last hop.
     """
 
     url: str
@@ -66,8 +66,8 @@ def problems(
     """The problems of the seeds and of all links in pages that are `inside`, sorted by URL.
 
     `lost` maps dead letters to their reasons: a URL without a row has failed for that reason. For pages that are not
-    archived, reports the URLs that `crawl` fetched because of them, and what the files of the link store (`links`)
-    tell. Raises StoreError when an archived page or a file of links cannot be read.
+    archived, reports the URLs that `crawl` fetched because of them, and the links in the files of the link store
+    (`links`). Raises StoreError when an archived page or a file of links cannot be read.
     """
     most = None if links else _MOST_REFERRERS
     check = _LinkCheck(stored, inside, _Targets(stored, canonicalizer, lost or {}), most)

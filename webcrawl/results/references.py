@@ -66,7 +66,7 @@ class Reference(NamedTuple):
 def references(document: Document, *, templates: bool = False) -> list[Reference]:
     """The references of a page in document order, except invalid addresses and schemes other than http and https.
 
-    With `templates`, those in template elements follow. A browser uses them only when a script inserts them.
+    With `templates`, the references in template elements follow. A browser uses these only when a script inserts them.
     """
     base = page_links(document.elements, document.url).base
     collected = []

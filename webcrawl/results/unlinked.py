@@ -1,7 +1,7 @@
 """Finds the pages that no page links to any more, from the link store.
 
-A page that a run did not fetch may still be linked: by a page that has the link when it answered last, and is either
-among those that the run tried, or is itself linked in that way. What none of these leads to is linked by no page.
+A page that a run did not fetch may still be linked: by a page that had the link when it answered last, and that the run
+tried or that is itself linked in this way. All other pages are linked by no page.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from webcrawl.stores.locations import Row
 def unlinked(stored: Versions, run: MonitorRun, files: Sequence[Opener]) -> dict[str, list[str]]:
     """Returns the pages that the run did not fetch and that no page links to: URL -> the pages that did, sorted.
 
-    It has none of which no link is known. It is empty if something else may lead to them: other settings, URLs that are
-    still queued, or a page that could not be fetched and whose links are not stored.
+    Pages to which no link is known are left out. The result is empty if something else may lead to the pages: other
+    settings, URLs that are still queued, or a page that could not be fetched and whose links are not stored.
     """
     if run.differing or run.lost is None:
         return {}
@@ -58,7 +58,7 @@ def _answered(stored: Versions, row: Row, since: datetime) -> datetime:
 
 
 def _reached(leads: dict[str, set[str]], starts: Iterable[str]) -> set[str]:
-    """Returns what can be reached from some pages."""
+    """Returns the pages that can be reached from `starts`."""
     reached: set[str] = set()
     todo = list(starts)
     while todo:

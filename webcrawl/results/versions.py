@@ -23,7 +23,7 @@ class Versions(StoredPages):
     """Stored pages with their earlier versions."""
 
     def answers(self, url: str, until: datetime) -> list[StoredFetch]:
-        """Returns the fetches of a page before `until`, oldest first, without those that failed (`UNREACHABLE`)."""
+        """Returns the fetches of a page before `until`, oldest first, without failed fetches (`UNREACHABLE`)."""
         fetches = self.metadata.history(url)
         return [
             fetch for fetch in fetches if fetch.fetched_at < until and state(fetch.status) not in UNREACHABLE
@@ -46,7 +46,8 @@ class Versions(StoredPages):
     def version(self, fetch: Row) -> Document | None:
         """Returns the document of one fetch, with its type and charset at that time; None if it is missing or damaged.
 
-        `fetch` is a row, or a Fetch as a mapping with its `url`. The document is `refused` if parsing takes too long.
+        `fetch` is a row, or a StoredFetch as a mapping with its `url`. The document is `refused` if parsing takes too
+        long.
         """
         location = own_location(fetch)
         try:

@@ -1,6 +1,6 @@
-"""Finds pages that have the same or nearly the same text as a given one, or a part of it.
+"""Finds pages that have the same or nearly the same text as a given text, or a part of it.
 
-Candidates are the pages whose SimHash differs in few bits, and those that have some of the rarest phrases of the text.
+Candidates are the pages whose SimHash differs in few bits, and the pages with some of the rarest phrases of the text.
 Each is then compared with the text word by word.
 """
 
@@ -82,7 +82,7 @@ def copies_of(
 def unstored(metadata: Metadata, text: str, *, bits: int) -> list[tuple[str, int]]:
     """Returns the pages without a stored text whose SimHash is near: URL and distance, the nearest first.
 
-    Those are near-duplicates that the crawl dropped, for example.
+    For example, the crawl dropped them as near-duplicates.
     """
     own = simhash64(text)
     if own is None:
@@ -95,7 +95,7 @@ def unstored(metadata: Metadata, text: str, *, bits: int) -> list[tuple[str, int
 def _candidates(
     search: Search, original: Original, language: str | None, simhash: int | None, bits: int
 ) -> Iterator[Any]:
-    """Yields the places of pages that may have a part of the text."""
+    """Yields the addresses of documents that may have a part of the text."""
     query = tantivy().Query
     if simhash is not None:
         keys, hashes = fast_values(search.searcher, "simhash")
@@ -116,12 +116,12 @@ def _candidates(
 
 
 def _set_bits(numbers: Any) -> Any:
-    """Returns the number of ones in each 64-bit number."""
+    """Returns the number of bits that are set in each 64-bit number."""
     return np.unpackbits(numbers.view(np.uint8).reshape(-1, 8), axis=1).sum(axis=1)
 
 
 def _phrases(search: Search, original: Original, language: str | None) -> set[tuple[str, ...]]:
-    """Returns the rarest phrases of the text, as the words of its language and as those of unknown ones."""
+    """Returns the rarest phrases of the text, with the words of its language and with unstemmed words."""
     phrases: set[tuple[str, ...]] = set()
     languages = {stemmer(spelling): spelling for spelling in (language or "", "")}
     text = searchable(original.text)
@@ -132,7 +132,7 @@ def _phrases(search: Search, original: Original, language: str | None) -> set[tu
 
 
 def _rarest(search: Search, terms: Sequence[str]) -> set[tuple[str, ...]]:
-    """Returns the rarest run of PHRASE words in each part of a text: that whose words are in the fewest pages.
+    """Returns the rarest run of PHRASE words in each part of a text, by the word of the run that the fewest pages have.
 
     A word that is in no page is in no copy, so runs with it are left out.
     """
@@ -160,7 +160,7 @@ _WORD = re.compile(
 
 
 class Word(NamedTuple):
-    """A word in lower case, and its place in the text."""
+    """A word in lower case, and its start and end in the text."""
 
     text: str
     start: int
@@ -227,6 +227,6 @@ def _shingles(words: list[str], size: int) -> Iterator[int]:
 
 
 def _runs(covered: bytearray) -> Iterator[tuple[int, int]]:
-    """Yields the first place of each run of ones, and the place behind it."""
+    """Yields start and end of each run of words that are covered."""
     for match in re.finditer(b"\1+", covered):
         yield match.span()

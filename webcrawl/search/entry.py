@@ -1,4 +1,4 @@
-"""What the index has of a page: facts of its row in table `pages`, the texts of links to it, and its own text."""
+"""A page in the index: facts of its row in table `pages`, the texts of links to it, and its own text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class IndexedPage:
     """A page without its text. Times are ISO 8601 in UTC; `first` is the page of which it is a copy, or itself.
 
     `details` are the facts of images, audio and video, and `anchors` the texts of links to the page, the most frequent
-    first. `length`: the characters of the main part of HTML, which tell that it was read again in another way.
+    first. `length`: the characters of the main part of HTML, which differ when it was read again in another way.
     """
 
     url: str
@@ -69,7 +69,7 @@ def key_of(url: str) -> int:
 
 
 def text_key(url: str, fetched_at: datetime) -> int:
-    """Returns what stored texts and pages are matched by: the fetch of a URL."""
+    """Returns the hash of a fetch of a URL, by which stored texts and pages are matched."""
     return xxh3_64_intdigest(f"{warc_date(fetched_at)} {url}".encode("utf-8", "replace"))
 
 

@@ -70,13 +70,13 @@ def open_to_write(folder: Path, *, again: bool = False) -> Iterator[Any]:
 
 @contextmanager
 def damages(folder: Path) -> Iterator[None]:
-    """Raises StoreError that names the folder for what tantivy raises about its files."""
+    """Converts errors of tantivy about its files into StoreError, which names the folder."""
     try:
         yield
     except CrawlError:
         raise
     except BaseException as error:
-        # what tantivy raises when it finds what it thought impossible derives from BaseException alone
+        # a panic of tantivy derives from BaseException alone
         if not isinstance(error, ValueError | OSError) and type(error).__name__ != "PanicException":
             raise
         # tantivy appends an optional explanation as Rust writes it: None, or Some("...")

@@ -1,7 +1,7 @@
 """Brings an index up to date with the pages of a crawl.
 
 1. All rows of table `pages` are compared with the index. Pages that it does not have in this state are planned.
-2. Those whose text is stored are indexed in the order of the files of texts, the others from the archive.
+2. Pages whose text is stored are indexed in the order of the files of texts, the others from the archive.
 3. Pages that no longer belong in the index are removed.
 
 The index has the state of each of its pages, so nothing else has to be remembered: after a kill, what was committed is
@@ -166,7 +166,7 @@ class Indexer:
         return [(entry, texts.get(url, "")) for url, entry in by_url.items()]
 
     def _put(self, batch: Sequence[tuple[IndexedPage, str]]) -> None:
-        """Adds documents, in the place of those that the index has."""
+        """Adds documents, or replaces the documents of the same pages."""
         with damages(self._folder):
             old = [entry.key for entry, _ in batch if entry.key in self._to_replace]
             self._delete(old)
@@ -277,7 +277,7 @@ class IndexPlan:
         self._database.executemany("DELETE FROM plan WHERE key = ?", rows)
 
     def first(self, *, without_text: bool = False) -> list[IndexedPage]:
-        """Returns some of the pages that wait; `without_text`: of those that have none."""
+        """Returns some of the pages that wait; `without_text`: only pages without text."""
         condition = "WHERE text IS NULL" if without_text else ""
         rows = self._database.execute(f"SELECT entry FROM plan {condition} LIMIT {_AT_ONCE}")
         return [entry_from(row[0]) for row in rows]

@@ -1,4 +1,4 @@
-"""What the pages that show images, audio and video say of them: alternative texts, captions, texts of links."""
+"""The texts about images, audio and video on pages that show them: alternative texts, captions, texts of links."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from webcrawl.urls.canonical import resolve
 
 _SHOWN = "img[src], video[src], audio[src], source[src], a[href]"
 _LONGEST = 1_000
-"""Characters of a text; longer ones are not captions."""
+"""Characters of a text; longer texts are not captions."""
 
 
 class MediaTexts:
-    """Reads the pages on which media were found first, in the archive. `unread` counts those that are damaged."""
+    """Reads in the archive the pages on which the crawl found media first. `unread` counts damaged pages."""
 
     def __init__(self, metadata: Metadata, bodies: Bodies) -> None:
         self._metadata, self._bodies = metadata, bodies
@@ -31,7 +31,7 @@ class MediaTexts:
         self.unread = 0
 
     def of(self, entries: Sequence[IndexedPage]) -> list[str]:
-        """Returns for each medium what its page says of it, then the title of that page: a line each."""
+        """Returns for each medium the texts about it on its page, then the title of that page, a line each."""
         rows = self._metadata.get_many([entry.url for entry in entries])
         by_page: defaultdict[str, list[str]] = defaultdict(list)
         for url, row in rows.items():
@@ -50,7 +50,7 @@ class MediaTexts:
         return ["\n".join(lines.get(entry.url, ())) for entry in entries]
 
     def _texts_on(self, row: Row, urls: Sequence[str]) -> dict[str, list[str]]:
-        """Returns what a page says of some media."""
+        """Returns the texts on a page about some media, by their URLs."""
         texts: dict[str, list[str]] = {url: [] for url in urls}
         document = self._document(row)
         if document is None:

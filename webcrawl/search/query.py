@@ -1,4 +1,4 @@
-"""Makes a query of what a person writes, in the query language of tantivy, and of the filters of a command line."""
+"""Makes a tantivy query of what a person writes and of the filters of a command line."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def query_of(
 ) -> Any:
     """Returns a tantivy Query for pages that have all words, or any of them; raises ConfigurationError.
 
-    `languages` are those in the index. Each page is searched for the words as its language inflects them.
+    `languages` are the languages in the index. Each page is searched for the words as its language inflects them.
     """
     check(words)
     library = tantivy()
@@ -73,7 +73,7 @@ def query_of(
 
 
 def check(words: str) -> None:
-    """Raises ConfigurationError for a query that is empty, or that the parser could not bear."""
+    """Raises ConfigurationError for a query that is empty, or that could overflow the parser."""
     if not words.strip():
         raise ConfigurationError("give the words to search for")
     if len(words) > LONGEST:
@@ -121,7 +121,7 @@ def _any_of(field: str, values: Sequence[str]) -> Any:
 
 
 def _parsed(index: Any, words: str, language: str, *, any_word: bool) -> Any:
-    """Parses the words as those of a language; raises ConfigurationError."""
+    """Parses words of a language; raises ConfigurationError."""
     use_words_of(index, language, words)
     # tantivy finds nothing for "a AND NOT b", and the right pages for "a AND -b"
     written = searchable(_NOT.sub(lambda match: match[1] or "-", composed(words)))

@@ -1,6 +1,7 @@
 """The fields of the index.
 
-A document is a page, or an image, audio or video file. `page` is what a search shows of it: MessagePack of a `Found`.
+A document is a page, or an image, audio or video file. A search shows its field `page`: MessagePack of an `IndexedPage`
+and its text.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any
 from webcrawl.config.libraries import optional
 
 VERSION = 2
-"""An index with another version has to be made anew."""
+"""Version of the index. An index of another version has to be made anew."""
 
 WORDS = "words"
-"""The name of the tokenizer of texts. Which one that is depends on the language; see `webcrawl.search.words`."""
+"""The name of the tokenizer of texts, which depends on the language; see `webcrawl.search.words`."""
 TEXTS = ("text", "title", "anchors")
 """The fields that are searched for words."""
 NAMES = ("url", "host", "language", "type", "crawl", "kind")
@@ -28,7 +29,7 @@ PAGE, MEDIA = "page", ("image", "audio", "video")
 
 @cache
 def schema() -> Any:
-    """Returns the schema. A key is 64 bits of the hash of a URL; `state` those of all that the index has of the page.
+    """Returns the schema. A key is 64 bits of the hash of a URL; `state` a hash of all facts of the page in the index.
 
     `first` is the key of the page of which this one is a copy, or its own; `weight` what a score is multiplied by, in
     the form that tantivy reads.
@@ -49,7 +50,7 @@ def schema() -> Any:
 
 
 def storable(moment: datetime) -> datetime:
-    """Returns the time, or the nearest one that tantivy can store: from 1677 to 2262."""
+    """Returns the time, or the nearest time that tantivy can store: from 1677 to 2262."""
     library = tantivy()
     nearest: datetime = min(max(moment, library.MIN_DATETIME), library.MAX_DATETIME)
     return nearest.astimezone(UTC)

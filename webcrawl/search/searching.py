@@ -23,12 +23,12 @@ _MOST_PARTS = 4
 MOST_COPIES = 10
 _MOST_CRAWLS = 20
 _MOST_READ = 20_000
-"""Results that are read to find those that are no copies."""
+"""Results that are read at most to find pages that are no copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A page that was found. `marks` are the places of the words in `snippet`: first and behind the last character.
+    """A page with the words. `marks` are the start and end of each word in `snippet`.
 
     `copies` are the URLs of up to MOST_COPIES further results that are copies of this one or of the same page.
     """
@@ -48,7 +48,7 @@ class _Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """`total` counts copies too. `has_all`: the pages have all words; otherwise none has, and these have some."""
+    """`total` counts copies too. `has_all`: the pages have all words; otherwise no page has, and these have some."""
 
     hits: Sequence[Hit]
     total: int
@@ -65,7 +65,7 @@ class Search:
             self.searcher = self.index.searcher()
             terms = self.searcher.terms_with_prefix("language", "")
         self.languages = [language for language, _ in terms]
-        """Those of the pages; "" for pages without one."""
+        """The languages of the pages; "" for pages without a language."""
 
     def find(self, words: str, filters: Filters = ANYTHING, limit: int = 10) -> Results:
         """Returns the best pages for a query."""
@@ -80,7 +80,7 @@ class Search:
         return Results([], 0)
 
     def _check_crawl(self, crawl: str) -> None:
-        """Raises ConfigurationError for a crawl without pages, which names those that have some."""
+        """Raises ConfigurationError, which names the crawls that have pages, for a crawl without."""
         with damages(self.folder):
             crawls = [name for name, _ in self.searcher.terms_with_prefix("crawl", "")]
         if crawl not in crawls:
@@ -136,7 +136,7 @@ class Search:
 
 @contextmanager
 def _wrong_values(words: str) -> Iterator[None]:
-    """Raises ConfigurationError for what tantivy finds wrong in a query only when it searches."""
+    """Raises ConfigurationError for errors in a query that tantivy detects only when it searches."""
     try:
         yield
     except ValueError as error:
@@ -154,7 +154,7 @@ class Snippets:
         self._about = (searcher, query, schema(), "text")
 
     def of(self, entry: IndexedPage, text: str) -> tuple[str, list[tuple[int, int]]]:
-        """Returns the part as one line, and the places of the words in it; the start of the text if it has none."""
+        """Returns the part as one line, and the marks of the words in it; the start of the text if it has no word."""
         text = text or entry.description or ""
         use_words_of(self._index, entry.language, text[:_PART])
         generator = self._generator(*self._about)
@@ -177,9 +177,9 @@ def _as_written(fragment: str, searched: str, text: str, start: int) -> str:
 
 
 def _line(fragment: str, marks: Sequence[tuple[int, int]], written: str) -> tuple[str, list[tuple[int, int]]]:
-    """Returns a text as one line, and its marks, which are places in UTF-8 of the fragment, as places of characters.
+    """Returns a text as one line, and its marks, converted from offsets in UTF-8 to offsets in characters.
 
-    Marks that touch become one: those of a phrase in Chinese, for example.
+    Marks that touch are joined, for example the marks of a phrase in Chinese.
     """
     raw = fragment.encode()
     joined: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""What an index has: the keys of its pages, and the state of each."""
+"""The keys and states of the pages in an index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALL = 1 << 64
 
 
 class KnownPages:
-    """The pages of an index, 17 bytes each. Those that are not `seen` in the crawl are gone."""
+    """The pages of an index, 17 bytes each. Pages that the crawl does not `see` are gone."""
 
     def __init__(self, searcher: Any) -> None:
         self._keys, self._states = fast_values(searcher, "state")
@@ -26,7 +26,7 @@ class KnownPages:
         return len(self._keys)
 
     def see(self, key: int, state: int) -> tuple[bool, bool]:
-        """Notes that a page exists; returns whether the index has it, and whether in this state."""
+        """Notes that a page exists; returns whether the index has it, and whether it has this state."""
         index = int(np.searchsorted(self._keys, np.uint64(key)))
         if index == len(self._keys) or int(self._keys[index]) != key:
             return False, False

@@ -19,7 +19,7 @@ from webcrawl.stores.warc.files import WET
 from webcrawl.stores.warc.reading import inflated, members, parse
 
 Wanted = Callable[[Sequence[int]], Collection[int]]
-"""Returns those of some texts (`text_key`) that are wanted."""
+"""Returns the keys (`text_key`) of the texts that are wanted."""
 Texts = Iterator[tuple[int, str]]
 """The key of each text, and the text."""
 
@@ -32,7 +32,7 @@ class TextFiles:
         self.problems: list[str] = []
 
     def read(self, wanted: Wanted) -> Texts:
-        """Yields wanted texts, first those of Parquet files. A damaged file ends early, and is a problem."""
+        """Yields wanted texts, from Parquet files first. A damaged file ends early, and is a problem."""
         for uri, suffix, read in ((self._config.tables, SUFFIX, _table), (self._config.wet, WET, _records)):
             for name, path in self._files(uri, suffix):
                 try:

@@ -1,8 +1,8 @@
 """The words of texts as the index has them: in lower case, reduced to their stems by language, without accents.
 
-The stemmers are those of the Snowball project, as tantivy has them. Languages without spaces between words have a word
-for each character, as in the SimHash (webcrawl.documents.simhash); a search for several of them is one for a phrase.
-So has Korean, which appends particles to its words.
+The stemmers are from the Snowball project, as in tantivy. In languages without spaces between words each character is a
+word, as in the SimHash (webcrawl.documents.simhash), and a search for several of them is a search for a phrase. The
+same holds for Korean, which appends particles to its words.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ STEMMERS = {
 """Language -> the stemmer of tantivy. Words of other languages stay as they are."""
 
 LONGEST = 100
-"""Bytes of a word; longer ones, such as Base64, are left out."""
+"""Bytes of a word; longer words, such as Base64, are left out."""
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Hangul}"
 _WORD = rf"[{_UNSPACED}]\p{{M}}*|[\w--[{_UNSPACED}_]]+"
-# Texts with these characters need _WORD, which takes twice as long as tantivy's own rule: those of scripts without
-# spaces, and of scripts whose words contain marks.
+# Texts with these characters need _WORD, which takes twice as long as tantivy's own rule: characters of scripts
+# without spaces, and of scripts whose words contain marks.
 _NEEDS_EXPRESSION = re.compile("[\u0300-\u036f\u0483-\u0489\u0530-\u1dff\u2e80-\U0010ffff]")
 
 
@@ -54,9 +54,9 @@ def composed(text: str) -> str:
 
 
 def searchable(text: str) -> str:
-    """Returns a text of as many characters with a plain I for the dotted one of Turkish.
+    """Returns the text with a plain I for the dotted I of Turkish; its length stays the same.
 
-    tantivy's lower case of that has an accent that it does not remove.
+    tantivy's lower case of a dotted I has an accent that tantivy does not remove.
     """
     return text.replace("\u0130", "I")
 

@@ -98,5 +98,5 @@ def about(record: StoredRecord) -> dict[str, Any]:
 
 
 def _last(record: StoredRecord, name: str) -> str | None:
-    """The last header line of a name, which is the one that a fetch uses."""
+    """The last header line of a name, which a fetch uses."""
     return ([None, *http_fields(record.http_head, name)])[-1]

@@ -44,7 +44,7 @@ def clusters(
 ) -> ClusterWindow:
     """Returns the clusters among the next `most` rows after a URL, of one host or all; or only the copies of `first`.
 
-    The rows are sorted by URL, so a cluster within a host is in one window or in adjacent ones. Raises StoreError.
+    The rows are sorted by URL, so a cluster within a host is in one window or in adjacent windows. Raises StoreError.
     """
     by_first: dict[str, DuplicateCluster] = {}
     read, last = 0, ""

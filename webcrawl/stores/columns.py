@@ -198,4 +198,4 @@ fetches = Table(
     Column("warc_length", BigInteger),
     sqlite_with_rowid=False,
 )
-"""All fetches except those in the rows of `pages`: a URL that was fetched once has no row here."""
+"""All fetches except the latest of each URL, which is in `pages`: a URL that was fetched once has no row here."""

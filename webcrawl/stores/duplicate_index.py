@@ -84,7 +84,7 @@ class DuplicateIndex:
     async def near_text(self, simhash: int, url: str, distance: int) -> str | None:
         """The nearest earlier URL whose SimHash differs in at most `distance` bits; None if there is none.
 
-        Only a `url` without such a predecessor is remembered, so that all copies point to the same first page. A new
+        Only a `url` without a predecessor is remembered, so that all copies point to the same first page. A new
         text of a URL replaces its old one.
         """
         entry = simhash.to_bytes(_SIMHASH, "big") + url_id(url)
@@ -158,7 +158,7 @@ class DuplicateIndex:
         return None
 
     async def _run_lists(self, lists: list[list[Call]]) -> list[list[Any] | Exception]:
-        """Runs the calls of many pages together; a full engine fails only those that need memory."""
+        """Runs the calls of many pages together; a full engine fails only calls that need memory."""
         replies = iter(await self._engine.run_all([call for calls in lists for call in calls], some=True))
         return [_all_of(list(islice(replies, len(calls)))) for calls in lists]
 

@@ -64,7 +64,7 @@ class FolderArchive(FolderReader):
         suffix: str = WARC,
         append: Callable[[WarcWriter, Page], WarcLocation] | None = None,
     ) -> None:
-        """`append` writes the records of a page, by default those of its exchange; `suffix`: see WarcWriter."""
+        """`append` writes the records of a page, by default the records of its exchange; `suffix`: see WarcWriter."""
         super().__init__(folder)
         prepare(folder, "pages")
         self.repaired = repair(folder)
@@ -107,7 +107,7 @@ class FolderArchive(FolderReader):
 
     @property
     def closed(self) -> int:
-        """Number of finished files, including those of dead workers."""
+        """Number of finished files, including files of dead workers."""
         return self._writer.closed + self._repaired
 
     def roll(self) -> None:
@@ -118,7 +118,7 @@ class FolderArchive(FolderReader):
             self._left_open = True
 
     def close(self) -> None:
-        """Finish the current file and those of workers that have died meanwhile."""
+        """Finish the current file, and the files of workers that have died meanwhile."""
         self._writer.close()
         repair(self.folder)
 

@@ -125,7 +125,7 @@ class Metadata(SchemaTables):
     def scan(
         self, host: str | None = None, *, after: str = "", where: Sequence[ColumnElement[bool]] = ()
     ) -> Iterator[dict[str, Any]]:
-        """All rows, or those of a host (scheme, name and port), sorted by URL, after the URL `after`.
+        """All rows, or the rows of a host (scheme, name and port), sorted by URL, after the URL `after`.
 
         Reads batches by the primary key, bounded in rows and bytes, so that writers are not blocked. `where` has more
         conditions.

@@ -117,7 +117,7 @@ def _add_statement(dialect: Dialect) -> Any:
     insert = insert_into(dialect, pages)
     new, old = insert.excluded, pages.c
     replaced: dict[str, Any] = {name: new[name] for name in _OF_THE_TRY}
-    # an attempt without contents keeps those of an earlier response
+    # an attempt without contents keeps the contents of an earlier response
     no_contents = or_(new.status.is_(None), new.status == literal_column(str(UNCHANGED)))
     brought_nothing = and_(no_contents, old.status.is_not(None))
     for name in _OF_THE_ANSWER:

@@ -27,7 +27,7 @@ class ReadAhead:
         self._held: tuple[WarcLocation, bytes] | None = None
 
     def expect(self, locations: Iterable[WarcLocation]) -> None:
-        """Name the records that will be read next, instead of those named before."""
+        """Name the records that will be read next, instead of the records named before."""
         self._spans = spans(locations)
 
     def chunks(self, location: WarcLocation) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
-"""Opens the metadata database: creates the tables of a room, and refuses those of another version.
+"""Opens the metadata database: creates the tables of a room, and refuses tables of another version.
 
-Each room keeps tables of its own in the database, with a `Schema`: `PAGES` is here, those of jobs and alarms are in
-their rooms. A change of tables raises the version of their schema.
+Each room keeps tables of its own in the database, with a `Schema`: `PAGES` is here, the schemas of jobs and alarms are
+in their rooms. A change of tables raises the version of their schema.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _CHUNK = 8 * 1024 * 1024
 
 
 class SpooledReader:
-    """Reads WARC files in an object store, and those that still wait in the folder `spool` of this machine."""
+    """Reads WARC files in an object store, and files that still wait in the folder `spool` of this machine."""
 
     def __init__(self, store: ObjectStore, spool: Path) -> None:
         self._store = store

@@ -37,7 +37,7 @@ class StoredPages:
         self.metadata.close()
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """All rows, sorted by URL, so that those of a host are adjacent."""
+        """All rows, sorted by URL, so that the rows of a host are adjacent."""
         return self.metadata.scan()
 
     def get(self, url: str) -> dict[str, Any] | None:

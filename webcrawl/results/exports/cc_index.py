@@ -39,7 +39,7 @@ _SEGMENT = "0"
 _NO_REDIRECTS = frozenset({None, 304})
 # of WARC-Truncated
 _REASONS = frozenset({"length", "time", "disconnect"})
-# Python's names of charsets, and those of Common Crawl that are not the same in upper case
+# Python's names of charsets -> the names of Common Crawl, where these are not the same in upper case
 _CHARSETS = {
     "shift_jis": "Shift_JIS",
     "koi8-r": "KOI8-R",

@@ -151,7 +151,7 @@ class S3Store(ObjectStore):
         progress(0)
         if path.stat().st_size > part:
             self._abort_uploads(name)
-        # no threads: those of s3transfer would delay the end of the process
+        # no threads: the threads of s3transfer would delay the end of the process
         transfer = TransferConfig(use_threads=False, multipart_threshold=part + 1, multipart_chunksize=part)
         # users set AWS_REQUEST_CHECKSUM_CALCULATION=when_required if the endpoint does not support checksums
         has_checksums = self._client.meta.config.request_checksum_calculation == "when_supported"

@@ -74,7 +74,7 @@ class Journal:
 
 
 class JournalReader:
-    """Reads the entries of a journal. `damaged` counts those that were skipped, when all are read.
+    """Reads the entries of a journal. After the last entry, `damaged` is the number of entries that were skipped.
 
     The last entry may be incomplete, because its writer was killed; that is no damage.
     """

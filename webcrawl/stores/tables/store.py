@@ -129,7 +129,7 @@ class TableStore:
                 )
 
     def _finish(self) -> None:
-        """Finishes journals, and has all finished files uploaded, also those that earlier runs left."""
+        """Finishes journals, and has all finished files uploaded, also the files that earlier runs left."""
         try:
             finish_journals(self._folder, self._table.make)
         finally:

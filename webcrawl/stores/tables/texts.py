@@ -53,7 +53,7 @@ class TextTable:
         )
 
     def write(self, pages: Sequence[Page]) -> None:
-        """Appends the text of those pages that have text, all or none.
+        """Appends the text of the pages that have text, all or none.
 
         Raises StoreError, StoreUnavailable when there is no room.
         """
@@ -114,7 +114,7 @@ def _batches(pages: Sequence[Page]) -> Iterator[list[Page]]:
 
 
 def _packed(pages: list[Page], crawl: str) -> bytes | None:
-    """Returns the rows of those pages that have text as an Arrow record batch; None if none has.
+    """Returns the rows of the pages that have text as an Arrow record batch; None if no page has text.
 
     Raises ValueError, which names the column, for a value that does not fit.
     """
@@ -144,7 +144,7 @@ def _column(name: str, values: list[Any], kind: Any) -> Any:
 
 
 def _groups(journal: Path) -> Iterator[list[Any]]:
-    """Yields the record batches of a journal, those of a row group at a time."""
+    """Yields the record batches of a journal, a row group at a time."""
     arrow, damaged = pyarrow(), 0
     group, size = list[Any](), 0
     with journal.open("rb") as file:

@@ -24,7 +24,7 @@ WARC, INDEX = FINISHED = (".warc.gz", ".cdxj")
 """The suffixes of a finished file and of its index."""
 WET = ".warc.wet.gz"
 RECORDS = (WARC, WET)
-"""The suffixes of finished files, without those of indexes."""
+"""The suffixes of finished files, without their indexes."""
 
 _CHUNK = 1 << 20
 _NAME = re.compile(r"(.*?)-\d{17}-\d{5,}-\d+-")
@@ -32,7 +32,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 
 
 class WarcLocation(NamedTuple):
-    """Where a record is: the name of the file without `.open`, and offset and length of its gzip member in bytes."""
+    """The location of a record: the file name without `.open`, and offset and length of the gzip member in bytes."""
 
     file: str
     offset: int

@@ -78,7 +78,7 @@ class Record(NamedTuple):
 def _with_stored(head: bytes, rest: bytes, level: int) -> bytes:
     """A gzip member of `head`, compressed, and `rest`, stored: a tenth of the time, and smaller for compressed bytes.
 
-    A flush ends the compressed blocks at a whole byte, so that the stored ones can follow them.
+    A flush ends the compressed blocks at a whole byte, so that the stored blocks can follow them.
     """
     stream = zlib_ng.compressobj(level, zlib_ng.DEFLATED, _DEFLATE)
     blocks = stream.compress(head) + stream.flush(zlib_ng.Z_SYNC_FLUSH)
@@ -228,7 +228,7 @@ def archived_head(exchange: Exchange) -> bytes:
     return status_line + b"\n" + length + _FRAMING.sub(rb"X-Archive-Orig-\1", lines)
 
 
-# all records of a fetch have the same one
+# all records of a fetch have the same date
 @lru_cache(maxsize=16)
 def warc_date(moment: datetime) -> str:
     """A WARC-Date with microseconds; a time without time zone is UTC."""

@@ -1,4 +1,4 @@
-"""Finishes WARC files, also those that dead processes left open."""
+"""Finishes WARC files, also files that dead processes left open."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ class _Pages:
         self._describe = describe
 
     def taken(self, lines: Iterable[bytes], write: Callable[[bytes], object]) -> Iterator[bytes]:
-        """Yield the same lines; write those that are pages."""
+        """Yield the same lines; write the lines that are pages."""
         write(json.dumps(_PAGES_HEADER).encode() + b"\n")
         for batch in _batched(lines, _PAGES):
             captures = [capture for line in batch if (capture := _capture(line))]

@@ -208,7 +208,7 @@ class WarcWriter:
     def _write_group(
         self, exchange: Exchange, answer: Record, facts: Mapping[str, str] | None
     ) -> WarcLocation:
-        """Append all records of a fetch at once, the response first: after a crash it is the one worth keeping."""
+        """Append all records of a fetch at once, the response first, because after a crash it is worth the most."""
         about = (exchange, self._warcinfo_id, answer.fields["WARC-Record-ID"])
         others = [request_record(*about)] if exchange.request_head else []
         others += [metadata_record(*about, facts)] if facts else []

@@ -16,7 +16,6 @@ CrawlError
 ├── NoSuchPage               the dashboard has no page of that address, or no such crawl, host or job
 ├── UnreadableDocument       a document is broken or costs too much to read
 │   ├── ResourcesExhausted      reading took too much memory or time; its process must end
-│   ├── BrokenArchive           an archive's table of contents is damaged or unsupported
 │   ├── ArchiveLimitReached     an archive has more members or bytes than are read
 │   └── ReaderEnded             the process that read the document died or sent an invalid answer
 ├── BadCoding                a payload is not in the content coding that its header names
@@ -136,10 +135,6 @@ class UnreadableDocument(CrawlError):
 
 class ResourcesExhausted(UnreadableDocument):
     """Reading a document took too much memory or time; its process must not read another one."""
-
-
-class BrokenArchive(UnreadableDocument):
-    """The table of contents of an archive is damaged, or in an unsupported format."""
 
 
 class ArchiveLimitReached(UnreadableDocument):

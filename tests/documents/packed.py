@@ -97,20 +97,11 @@ def zip_bomb(name: str, megabytes: int = 300) -> bytes:
     return zipped({"[Content_Types].xml": "<Types/>", name: b"<a>" + b" " * (megabytes * 1_000_000)})
 
 
-# 7-Zip 26.02: a.txt, b/größe.txt and an empty file; a.txt with the password "secret"; the same with encrypted names.
+# 7-Zip 26.02: a.txt, b/größe.txt and an empty file.
 SEVEN_ZIP = base64.b64decode(
     "N3q8ryccAAS+ZUtubwAAAAAAAAAgAAAAAAAAADLw0kABABFoZWxsbwpoZWxsbyBhZ2FpbgoAAACBMweuD89dLwwHyEN/QbH6/eXH"
     "feltPKYSy+nt802scJWFOaxsDdU590RzMfeE8Hhhx1yrMaugoNYr5DwiNvONApiMj+7OrCEIAZ8u0rN/jC5XQV6YAAAXBhYBCVkA"
     "BwsBAAEjAwEBBV0AEAAADGYKAdzhTz8AAA=="
-)
-SEVEN_ZIP_ENCRYPTED = base64.b64decode(
-    "N3q8ryccAATCY4CyEAAAAAAAAABOAAAAAAAAACCZDqcNlPWXO+43Of/19FBOfOlkAQQGAAEJEAAHCwEAAiQG8QcBElMPKIkJffaI"
-    "13Mh7pFmx8IXwSEhAQABAAwKBgAICgEgMDo2AAAFARkBABENAGEALgB0AHgAdAAAAAAA"
-)
-SEVEN_ZIP_LOCKED = base64.b64decode(
-    "N3q8ryccAARjZ/9xYAAAAAAAAAAuAAAAAAAAAKXUkhiKQh2Dm6zNujrSCZig1CPrBlxZvc24KjupNaS1F9F+MZTUJjJTv+QrkCDG"
-    "BasyW13gjYXm4u1bOWZ0v2cH8GhqQTeg4nwMbIGZC92Ag0NybsUutI+lO+BX7xCOeBoMFKMXBhABCVAABwsBAAEkBvEHARJTD/lo"
-    "/wn+qOCb0TxvA3BRyWQMTgoB1buE3wAA"
 )
 
 

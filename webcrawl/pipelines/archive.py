@@ -6,7 +6,7 @@ from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 
 
 class ArchivePipeline(MimePipeline):
-    """Lists the members of zip, 7z, RAR and tar archives; names the format of other packed files."""
+    """Lists the members of zip, RAR and tar archives; names the format of 7z archives and other packed files."""
 
     types = frozenset(
         f"application/{name}"

@@ -33,7 +33,7 @@ from webcrawl.crawler.joining import JoinedCrawl, join
 from webcrawl.crawler.shared_scope import SharedScope
 from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.mime.reader_processes import Readers
-from webcrawl.documents.mime.sizes import Sizes
+from webcrawl.documents.mime.sizes import SizeLimits
 from webcrawl.engine.keys import name_of
 from webcrawl.errors import ConfigurationError, LibraryMissing
 from webcrawl.frontier.addresses import EngineAddressTurns
@@ -117,9 +117,9 @@ class Session(OpenedCrawl):
         return Observations() if wanted else None
 
     @cached_property
-    def sizes(self) -> Sizes:
+    def sizes(self) -> SizeLimits:
         """The limits of DOCUMENT_MAXSIZE."""
-        return Sizes(self.fetch.sizes)
+        return SizeLimits(self.fetch.sizes)
 
     @cached_property
     def duplicates(self) -> DuplicateIndex:

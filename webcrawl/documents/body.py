@@ -241,7 +241,7 @@ def base32(sha1: bytes) -> str:
 def _halves(bits: int) -> tuple[int, int, int]:
     """Returns masks of the lower and upper halves of numbers of 2 * `bits` bits, and how far the upper ones move."""
     room = bits * 8 // 5
-    low = sum(((1 << bits) - 1) << place for place in range(0, 256, 2 * room))
+    low = sum(((1 << bits) - 1) << bit for bit in range(0, 256, 2 * room))
     return low, low << bits, room - bits
 
 

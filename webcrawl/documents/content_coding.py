@@ -50,29 +50,29 @@ def pieces(
     names = list(names)
     if len(names) > MAX_CODINGS:
         raise BadCoding(f"the payload has {len(names)} content codings, more than {MAX_CODINGS}")
-    found: Pieces = iter(payload)
+    decoded: Pieces = iter(payload)
     for number, name in enumerate(names):
         decoder = _DECODERS.get(name)
         if decoder is None:
             raise BadCoding(f"content coding {name} is not supported")
-        found = _until_broken(name, decoder(_bounded(found) if number else found), breaks_off)
-    return found
+        decoded = _until_broken(name, decoder(_bounded(decoded) if number else decoded), breaks_off)
+    return decoded
 
 
-def _bounded(found: Pieces) -> Pieces:
+def _bounded(pieces: Pieces) -> Pieces:
     """Bounds what one coding passes on to the next, which may make nothing of it, as of many empty members."""
     size = 0
-    for piece in found:
+    for piece in pieces:
         yield piece
         if (size := size + len(piece)) > MAX_BETWEEN:
             raise TruncatedCoding
 
 
-def _until_broken(name: str, found: Pieces, breaks_off: Callable[[], None]) -> Pieces:
+def _until_broken(name: str, pieces: Pieces, breaks_off: Callable[[], None]) -> Pieces:
     """Yields what comes before the first error; raises BadCoding if that is nothing."""
     begun = False
     try:
-        for piece in found:
+        for piece in pieces:
             begun = True
             yield piece
     except TruncatedCoding:

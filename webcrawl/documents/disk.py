@@ -14,10 +14,10 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 def shortage(folder: Path, least: int) -> str:
     """Returns a message if fewer than `least` bytes are free on the disk of a folder, else ""."""
     try:
-        found = os.statvfs(folder)
+        disk = os.statvfs(folder)
     except FileNotFoundError:  # nothing has been written there yet
         return ""
-    free = found.f_bavail * found.f_frsize
+    free = disk.f_bavail * disk.f_frsize
     if free >= least:
         return ""
     return f"{free / 1e6:,.0f} MB are free on the disk of {folder}, less than STORE_MIN_FREE_BYTES"

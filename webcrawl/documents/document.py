@@ -10,8 +10,7 @@ from w3lib.encoding import read_bom, to_unicode
 
 from webcrawl.documents.body import Body
 from webcrawl.documents.link_elements import Attributes, Element, ManyElements, elements
-from webcrawl.documents.long_tags import may_have_long_tag, shortened
-from webcrawl.documents.xhtml import expanded
+from webcrawl.documents.markup import expanded, may_have_long_tag, shortened
 
 Parsed: TypeAlias = tuple[LexborHTMLParser, bool]
 """A tree, and whether markup was removed before parsing."""
@@ -167,6 +166,12 @@ class Document:
         self._elements = elements(self.html, nodes)
         return nodes
 
+    def take_elements(self) -> Iterator[Element]:
+        """Yields the `elements`, which are freed meanwhile; `metas` are kept."""
+        page_elements = self.elements
+        self.forget(only_elements=True)
+        return page_elements.taken() if isinstance(page_elements, ManyElements) else iter(page_elements)
+
     @property
     def metas(self) -> list[Attributes]:
         """The attributes of each <meta content>, in document order, up to `MAX_METAS`."""
@@ -175,14 +180,8 @@ class Document:
         return self._metas
 
 
-def take_elements(document: Document) -> Iterator[Element]:
-    """Yields the `elements` of a document, which are freed meanwhile; its `metas` are kept."""
-    found = document.elements
-    document.forget(only_elements=True)
-    return found.taken() if isinstance(found, ManyElements) else iter(found)
-
-
 def _bounded(markup: bytes) -> bytes:
+    """Returns markup that Lexbor parses in bounded time; see `webcrawl.documents.markup_bounds`."""
     if len(markup) > _TRUSTED_TAG and may_have_long_tag(markup):
         markup = shortened(markup)
     if len(markup) > _TRUSTED_PAGE:

@@ -88,7 +88,7 @@ def _element(node: LexborNode) -> Element:
 def elements(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> Sequence[Element]:
     """Returns the elements of `Document.elements`; appends their nodes to `nodes`."""
     selected = tree.css(_SELECTOR)
-    found: list[Element] = []
+    page_elements: list[Element] = []
     are_many = len(selected) > MANY_ELEMENTS
     if are_many and nodes is None:
         nodes = []
@@ -105,7 +105,7 @@ def elements(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> S
             if known[0] == "meta" and (metas := metas + 1) > MAX_METAS:
                 continue
             if not are_many:
-                found.append((known[0], attributes))
+                page_elements.append((known[0], attributes))
             if nodes is not None:
                 nodes.append(node)
-    return found if nodes is None or not are_many else ManyElements(nodes)
+    return page_elements if nodes is None or not are_many else ManyElements(nodes)

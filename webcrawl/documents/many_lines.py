@@ -37,15 +37,15 @@ def lines_of_many(texts: Sequence[str]) -> list[bytes]:
         octets = octets.copy()
         _make_blank(octets)
     ends = octets == _LINE_END
-    # of each run of white space only the first sign is kept, and the ends of lines
+    # of each run of white space the first character and the line ends are kept
     kept = octets != _BLANK
     kept &= ~ends
     kept[1:] |= kept[:-1]
     kept |= ends
     octets = octets[kept]
     ends = octets == _LINE_END
-    # and of those the first end of a line if there is one
-    kept = np.ones(len(octets), np.bool_)
+    # of a run with line ends, the first line end is kept
+    kept = np.full(len(octets), True)
     kept[:-1] = (octets[:-1] != _BLANK) | ~ends[1:]
     kept[1:] &= ~(ends[1:] & ends[:-1])
     return [text.strip() for text in octets[kept].tobytes().split(_BETWEEN.encode())]
@@ -54,12 +54,12 @@ def lines_of_many(texts: Sequence[str]) -> list[bytes]:
 def _make_blank(octets: npt.NDArray[np.uint8]) -> None:
     """Puts blanks in the place of white space outside ASCII."""
     first = (octets == 0xC2).nonzero()[0]
-    found = first[np.isin(octets[first + 1], _TWO)]
-    octets[found] = octets[found + 1] = _BLANK
+    starts = first[np.isin(octets[first + 1], _TWO)]
+    octets[starts] = octets[starts + 1] = _BLANK
     first = ((octets >= 0xE1) & (octets <= 0xE3)).nonzero()[0]
     codes = octets[first].astype(np.uint32)
-    for place in (1, 2):
-        codes = codes << np.uint32(8) | octets[first + place]
-    found = first[np.isin(codes, _THREE)]
-    for place in range(3):
-        octets[found + place] = _BLANK
+    for position in (1, 2):
+        codes = codes << np.uint32(8) | octets[first + position]
+    starts = first[np.isin(codes, _THREE)]
+    for position in range(3):
+        octets[starts + position] = _BLANK

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 Numbers = npt.NDArray[np.uint64]
 Octets = npt.NDArray[np.uint8]
-Places = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 # The nesting limit of browsers (Blink and WebKit).
@@ -102,18 +102,18 @@ def bounded(markup: bytes) -> bytes:
     is_flat = tags > MAX_ELEMENTS
     if is_flat:  # first, because the arrays below take 50 bytes a tag
         markup = _flat(markup)
-    octets, places, ends = _tags(markup)
-    chosen = np.flatnonzero(_MAY_MATTER[_at(octets, places, "<u2")])
-    names = _names(octets, places[chosen])
+    octets, offsets, ends = _tags(markup)
+    chosen = np.flatnonzero(_MAY_MATTER[_at(octets, offsets, "<u2")])
+    names = _names(octets, offsets[chosen])
     styles = _STYLES_TABLE[_hashes(names)] == names
-    styled = places[chosen[styles]]
+    styled = offsets[chosen[styles]]
     starts = styled[~ends[chosen[styles]]]
-    others = len(places) - len(styled)
+    others = len(offsets) - len(styled)
     if len(starts) * others > MAX_REPEATED and _different(markup, starts) * others > MAX_REPEATED:
         return bounded(_unstyled(markup, styled, names[styles]))
-    if is_flat or (len(places) <= _UNNESTED_TAGS and not _too_many_of(names, ends[chosen])):
+    if is_flat or (len(offsets) <= _UNNESTED_TAGS and not _too_many_of(names, ends[chosen])):
         return markup
-    return _flat(markup) if _may_exceed(octets, places, ends, MAX_DEPTH) else markup
+    return _flat(markup) if _may_exceed(octets, offsets, ends, MAX_DEPTH) else markup
 
 
 def _flat(markup: bytes) -> bytes:
@@ -127,7 +127,7 @@ def may_exceed(markup: bytes, depth: int) -> bool:
     return _may_exceed(*_tags(markup), depth)
 
 
-def _different(markup: bytes, starts: Places) -> int:
+def _different(markup: bytes, starts: Offsets) -> int:
     """Returns how many of the elements that start at these places the parser may keep to reopen them.
 
     Ignores end tags, because a comment or a table cell may hide them.
@@ -144,34 +144,34 @@ def _different(markup: bytes, starts: Places) -> int:
     )
 
 
-def _unstyled(markup: bytes, places: Places, names: Numbers) -> bytes:
+def _unstyled(markup: bytes, offsets: Offsets, names: Numbers) -> bytes:
     """Returns markup with spans for the elements whose names are at these places."""
     pieces: list[bytes] = []
     position = 0
     lengths = np.count_nonzero(names.view(np.uint8).reshape(-1, _WHOLE_NAME), axis=1)
-    for place, length in zip(places.tolist(), lengths.tolist(), strict=True):
-        pieces.append(markup[position:place])
-        position = place + length
+    for offset, length in zip(offsets.tolist(), lengths.tolist(), strict=True):
+        pieces.append(markup[position:offset])
+        position = offset + length
     return b"span".join([*pieces, markup[position:]])
 
 
-def _tags(markup: bytes) -> tuple[Octets, Places, Flags]:
+def _tags(markup: bytes) -> tuple[Octets, Offsets, Flags]:
     """Returns the bytes, the places where names of tags begin, and which are end tags."""
     octets = np.frombuffer(markup + b" " * (_WHOLE_NAME + 2), np.uint8)
-    places = np.flatnonzero(octets == ord("<")) + 1
-    ends = octets[places] == ord("/")
-    places += ends
-    return octets, places, ends
+    offsets = np.flatnonzero(octets == ord("<")) + 1
+    ends = octets[offsets] == ord("/")
+    offsets += ends
+    return octets, offsets, ends
 
 
-def _may_exceed(octets: Octets, places: Places, ends: Flags, depth: int) -> bool:
-    names = _names(octets, places)
+def _may_exceed(octets: Octets, offsets: Offsets, ends: Flags, depth: int) -> bool:
+    names = _names(octets, offsets)
     hashes = _hashes(names)
     if _too_many_of(names, ends):
         return True
     deep = np.flatnonzero(_SHALLOW_TABLE[hashes] != names)
     depths = _levels(names[deep], hashes[deep], ends[deep])
-    return depths is None or len(places) > MAX_ELEMENTS or bool(depths.max(initial=0) > depth)
+    return depths is None or len(offsets) > MAX_ELEMENTS or bool(depths.max(initial=0) > depth)
 
 
 def _too_many_of(names: Numbers, ends: Flags) -> bool:
@@ -179,7 +179,7 @@ def _too_many_of(names: Numbers, ends: Flags) -> bool:
     return any(np.count_nonzero(starts == number) > most for number, most in _LIMITED_NUMBERS)
 
 
-def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> Places | None:
+def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> Offsets | None:
     """Returns how many elements are open after each tag; None if that cannot be computed.
 
     Computes the open elements name by name with NumPy: a third of the time of following the tags.
@@ -191,20 +191,20 @@ def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> Places | None:
     starts = np.flatnonzero(np.diff(names[order], prepend=names[order[:1]] + np.uint64(1)))
     if len(starts) > _MAX_NAMES or len(np.unique(hashes[order[starts]])) < len(starts):
         return None
-    for places in np.split(order, starts[1:]):
-        name = names[places[0]].tobytes().rstrip(b"\0").decode()
+    for offsets in np.split(order, starts[1:]):
+        name = names[offsets[0]].tobytes().rstrip(b"\0").decode()
         if name and name not in _SHALLOW:
             # names that were cut may differ: their end tags close nothing
-            steps = np.where(ends[places], -(len(name) < _WHOLE_NAME), 1)
+            steps = np.where(ends[offsets], -(len(name) < _WHOLE_NAME), 1)
             level = np.cumsum(steps)
             level -= np.minimum(np.minimum.accumulate(level), 0)
-            changes[places] = np.diff(level, prepend=0)
+            changes[offsets] = np.diff(level, prepend=0)
     return np.cumsum(changes)
 
 
-def _names(octets: Octets, places: Places) -> Numbers:
+def _names(octets: Octets, offsets: Offsets) -> Numbers:
     """Returns the first 8 letters of the names at these places as little-endian numbers; 0 for no name."""
-    words = _at(octets, places, "<u8")
+    words = _at(octets, offsets, "<u8")
     letters = _LETTERS[words.view(np.uint8)].view(np.uint64)
     zeros = (letters - _ONES) & ~letters & _TOPS
     # all bits below the lowest zero byte; all bits if there is none
@@ -212,10 +212,10 @@ def _names(octets: Octets, places: Places) -> Numbers:
     return letters & np.where(zeros, inside >> np.uint64(7), inside)
 
 
-def _at(octets: Octets, places: Places, number: str) -> npt.NDArray[Any]:
+def _at(octets: Octets, offsets: Offsets, number: str) -> npt.NDArray[Any]:
     """Returns the numbers of this type at these places, aligned or not."""
     size = np.dtype(number).itemsize
-    return np.ndarray((len(octets) - size + 1,), number, octets, 0, (1,))[places]
+    return np.ndarray((len(octets) - size + 1,), number, octets, 0, (1,))[offsets]
 
 
 def flattened(markup: str, depth: int) -> str:

@@ -40,12 +40,12 @@ _NO_CAPITAL = bytes(
 _SEPARATED = bytes(
     byte if byte > 127 or chr(byte).isalnum() or byte == 95 else 0 for byte in range(256)
 ).lower()
-# Every eighth bit, the lowest of each byte; and by how many places a number is shifted for each of them.
+# Every eighth bit, the lowest of each byte; and the shift that moves each bit of a byte there.
 _LOWEST_BITS = np.uint64(0x0101010101010101)
 _SHIFTS = np.arange(7, -1, -1, dtype=np.uint64)[:, None]
-# So many ones fit into a byte.
-_MOST_ONES = 255
-_PLACE = np.uint64(1023)
+# So many bits can be counted in a byte.
+_MOST_BITS = 255
+_SLOT = np.uint64(1023)
 # Odd, so that it has an inverse modulo 2**64.
 _BASE = 0x9E3779B97F4A7C15
 
@@ -75,20 +75,20 @@ class Hashes(Simhash):  # type: ignore[misc]
         # counts eight bits of a hash at once, one in each byte of a number
         bits = features >> _SHIFTS
         bits &= _LOWEST_BITS
-        sums = np.add.reduceat(bits, np.arange(0, len(features), _MOST_ONES), axis=1)
+        sums = np.add.reduceat(bits, np.arange(0, len(features), _MOST_BITS), axis=1)
         counts = sums.astype(">u8").view(np.uint8).reshape(8, -1, 8).sum(axis=1, dtype=np.int64)
-        ones = counts.T.ravel() > len(features) / 2
-        self.value = int.from_bytes(np.packbits(ones).tobytes(), "big")
+        majority = counts.T.ravel() > len(features) / 2
+        self.value = int.from_bytes(np.packbits(majority).tobytes(), "big")
 
 
 def limited(hashes: Numbers) -> Numbers:
     """Returns each hash as often as it occurs, at most `MAX_WEIGHT` times, in any order."""
-    # equal hashes share a place: counting a thousand places is cheaper than counting each hash
-    places = (hashes & _PLACE).view(np.int64)
-    counts = np.bincount(places, minlength=int(_PLACE) + 1)
+    # equal hashes share a slot: counting a thousand slots is cheaper than counting each hash
+    slots = (hashes & _SLOT).view(np.int64)
+    counts = np.bincount(slots, minlength=int(_SLOT) + 1)
     if counts.max() <= MAX_WEIGHT:
         return hashes
-    suspected = (counts > MAX_WEIGHT)[places]
+    suspected = (counts > MAX_WEIGHT)[slots]
     alike, counts = np.unique(hashes[suspected], return_counts=True)
     return np.concatenate((hashes[~suspected], np.repeat(alike, np.minimum(counts, MAX_WEIGHT))))
 
@@ -113,10 +113,10 @@ def _word_hashes(text: str) -> Numbers:
     # separators are zeros, so a sum grows from one word to the next by the terms of that word alone
     sums = (octets * powers[: len(octets)]).cumsum()
     words: Numbers = np.empty(len(before), np.uint64)
-    found = sums[before]
-    words[:-1] = found[1:]
+    sums_before = sums[before]
+    words[:-1] = sums_before[1:]
     words[-1:] = sums[-1]
-    words -= found
+    words -= sums_before
     words *= inverses[before]
     return words
 

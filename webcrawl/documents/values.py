@@ -49,9 +49,9 @@ def plain(value: Any, depth: int = DEEPEST) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {clean(str(key)): plain(one, depth - 1) for key, one in value.items()} if depth else None
+        return {clean(str(key)): plain(inner, depth - 1) for key, inner in value.items()} if depth else None
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(one, depth - 1) for one in value] if depth else None
+        return [plain(inner, depth - 1) for inner in value] if depth else None
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).isoformat()
     if isinstance(value, date):
@@ -68,7 +68,9 @@ def memory_bytes(value: Any) -> int:
         return sys.getsizeof(value)
     if kind is dict:
         # a row of a table may have forty values, and there may be millions of rows
-        return 50 * len(value) + sum([memory_bytes(one) for one in value.values() if type(one) in _LARGE])
+        return 50 * len(value) + sum(
+            [memory_bytes(inner) for inner in value.values() if type(inner) in _LARGE]
+        )
     return 50 * len(value) + sum(map(memory_bytes, value)) if kind is list else 0
 
 

@@ -61,7 +61,7 @@ class PolitenessMiddleware(Pacer):
         self._turns = session.turns
         self._costs = session.costs
         self._observed = session.observed
-        self._places = session.readers.places
+        self._places = session.readers.queue
         self._slots = DownloadSlots(session.turns)
         self._taken: dict[Request, tuple[str, HostTurn]] = {}
         self._borrowed: dict[Request, BorrowedTurn] = {}

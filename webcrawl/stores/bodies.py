@@ -11,7 +11,7 @@ from typing import Any
 from webcrawl.config import FetchConfig
 from webcrawl.documents.body import Body, BodyWriter
 from webcrawl.documents.content_coding import codings, pieces
-from webcrawl.documents.mime.sizes import Sizes
+from webcrawl.documents.mime.sizes import SizeLimits
 from webcrawl.documents.mime.sniff import SNIFF_BYTES
 from webcrawl.errors import BadCoding, StoreError, StoreUnavailable
 from webcrawl.stores.archive import Records
@@ -25,7 +25,7 @@ class Bodies:
     def __init__(self, archive: Records, fetch: FetchConfig) -> None:
         self._archive = archive
         self._spool = fetch.spool
-        self._sizes = Sizes(fetch.sizes)
+        self._sizes = SizeLimits(fetch.sizes)
         self._most = fetch.maxsize or math.inf
 
     def read(self, location: WarcLocation) -> tuple[StoredRecord, Body]:

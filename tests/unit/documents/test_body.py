@@ -28,7 +28,7 @@ from webcrawl.documents.content_coding import codings, pieces, zstd
 from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange, digest
 from webcrawl.documents.mime.reader_processes import Readers
-from webcrawl.documents.mime.sizes import Sizes
+from webcrawl.documents.mime.sizes import SizeLimits
 from webcrawl.errors import BadCoding, StoreError
 from webcrawl.stores.warc.files import read_record
 from webcrawl.stores.warc.writer import WarcWriter
@@ -171,10 +171,10 @@ def test_body_without_its_declared_coding_raises(name: str) -> None:
 
 
 def test_size_limit_depends_on_the_mime_type() -> None:
-    sizes = Sizes({"text/html": 10, "text/*": 20, "video/*": 0, "*/*": 30})
+    sizes = SizeLimits({"text/html": 10, "text/*": 20, "video/*": 0, "*/*": 30})
     found = [sizes.of(name) for name in ("text/html", "text/css", "video/mp4", "image/png")]
     assert found == [10, 20, float("inf"), 30]
-    assert (sizes.least, Sizes({}).least, Sizes({}).of("a/b")) == (10, float("inf"), float("inf"))
+    assert (sizes.least, SizeLimits({}).least, SizeLimits({}).of("a/b")) == (10, float("inf"), float("inf"))
     assert sizes.of_start("image/png", b"<html>", URL) == 30
     assert sizes.of_start(None, b"<html>", URL) == 10
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from webcrawl.documents.document import Document
-from webcrawl.documents.xhtml import expanded
+from webcrawl.documents.markup import expanded
 from webcrawl.results.rewriting import rewritten_page
 
 XHTML = "application/xhtml+xml"

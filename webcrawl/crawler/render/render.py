@@ -30,7 +30,7 @@ from webcrawl.crawler.render.visit import Allows, Visit
 from webcrawl.crawler.responses import TRUNCATED, make_response
 from webcrawl.documents.body import BodyWriter
 from webcrawl.documents.exchange import Exchange
-from webcrawl.documents.mime.sizes import Sizes
+from webcrawl.documents.mime.sizes import SizeLimits
 from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.dns import Resolver
@@ -78,7 +78,7 @@ class Renderer:
         self.rules = RenderRules(read(settings, "RENDER"))
         self._proxy = GuardedProxy(resolver, guard)
         self._spool = fetch.spool
-        self._most = int(min(Sizes(fetch.sizes).of("text/html"), _MOST_BYTES))
+        self._most = int(min(SizeLimits(fetch.sizes).of("text/html"), _MOST_BYTES))
         self._executable = _executable(read(settings, "RENDER_BROWSER"))
         self._user_agent = read(settings, "USER_AGENT")
         self.slots = asyncio.Semaphore(os.cpu_count() or 1)

@@ -13,8 +13,7 @@ import ada_url
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.document import Document
-from webcrawl.documents.html.elements import PageElements, search
-from webcrawl.documents.html.linked_data import Thing, cleaned, first_text, things
+from webcrawl.documents.html.linked_data import LinkedObject, cleaned, first_text, linked_objects
 from webcrawl.documents.html.main_text import main_part
 from webcrawl.documents.html.markdown import markdown
 from webcrawl.documents.html.text import visible_text
@@ -29,6 +28,9 @@ MAX_URL = 8_192
 MAX_KEYWORDS = 1_000
 MAX_GENERATOR = 200
 MAX_OPEN_GRAPH = 30
+MAX_HEADINGS = 50
+MAX_HEADING = 200
+_MAX_TYPES = 20
 
 _LANGUAGE = re.compile(r"\s*([a-zA-Z]{2,3})(?=[-_,;\s]|$)")
 _RESTRICTIONS = frozenset({"noindex", "nofollow", "noarchive", "none"})
@@ -50,6 +52,12 @@ _AUTHORS = _names(
     "author article:author dc.creator dcterms.creator citation_author parsely-author sailthru.author"
 )
 _IMAGES = _names("og:image:secure_url og:image og:image:url twitter:image twitter:image:src thumbnail")
+
+
+# a node that several selectors of a plain list match would be returned once for each of them
+_ELEMENTS = ":is(h1,h2,h3,time[datetime],[itemprop],[itemtype],script[type='application/ld+json'])"
+_HEADINGS = frozenset({"h1", "h2", "h3"})
+_MICRODATA = frozenset({"author", "datePublished", "image"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +98,8 @@ def describe(document: Document, *, with_markdown: bool = False) -> HTMLFacts:
     tree = document.html
     metas = document.metas
     named = _contents(metas, "name") | _contents(metas, "property")
-    found = search(tree)
-    schema = things(found.scripts) if found.scripts else []
+    elements = search_elements(tree)
+    schema = linked_objects(elements.scripts) if elements.scripts else []
     base = _base(tree, document.url)
     description = named.get("description") or named.get("og:description")
     part = main_part(tree)
@@ -101,12 +109,12 @@ def describe(document: Document, *, with_markdown: bool = False) -> HTMLFacts:
         description=_collapsed(description, MAX_DESCRIPTION),
         language=_language(tree, _contents(metas, "http-equiv"), named.get("og:locale")),
         canonical_url=_canonical_url(tree, base),
-        author=_author(named, schema, found.microdata),
-        published_at=_published_at(named, schema, found, document.url),
-        image_url=_image_url(named, schema, found.microdata, base),
+        author=_author(named, schema, elements.microdata),
+        published_at=_published_at(named, schema, elements, document.url),
+        image_url=_image_url(named, schema, elements.microdata, base),
         main_text=text,
         markdown=markdown(tree, part if text else None, base) if with_markdown else None,
-        details=trimmed(_details(named, schema, found, robots_metas(metas)) | _simplified(document)),
+        details=trimmed(_details(named, schema, elements, robots_metas(metas)) | _simplified(document)),
         document=document,
     )
 
@@ -121,19 +129,19 @@ def robots_metas(metas: Iterable[Attributes]) -> list[tuple[str, str]]:
 
     Each is (name in lower case, content): `robots`, and every other <meta name> whose content restricts a crawler.
     """
-    found: list[tuple[str, str]] = []
+    directives: list[tuple[str, str]] = []
     for attributes in metas:
         name = (attributes.get("name") or "").strip().lower()
         content = attributes.get("content") or ""
         if name == "robots" or (
             name and {word.strip() for word in content.lower().split(",")} & _RESTRICTIONS
         ):
-            found.append((name, content))
-    return found
+            directives.append((name, content))
+    return directives
 
 
 def _details(
-    named: dict[str, str], schema: list[Thing], found: PageElements, robots: list[tuple[str, str]]
+    named: dict[str, str], schema: list[LinkedObject], elements: PageElements, robots: list[tuple[str, str]]
 ) -> dict[str, Any]:
     graph = [(name[3:], cleaned(value)) for name, value in named.items() if name.startswith("og:")]
     modified = read_date(_first(named, _MODIFIED) or first_text(schema, "dateModified"))
@@ -143,8 +151,8 @@ def _details(
         "generator": _collapsed(named.get("generator"), MAX_GENERATOR),
         "keywords": _collapsed(named.get("keywords"), MAX_KEYWORDS),
         "robots": {cleaned(name): cleaned(content) for name, content in robots[:10]},
-        "microdata": found.types,
-        "headings": found.headings,
+        "microdata": elements.types,
+        "headings": elements.headings,
         "open_graph": dict([pair for pair in graph if pair[1]][:MAX_OPEN_GRAPH]),
         "schema": schema,
     }
@@ -154,7 +162,7 @@ def _simplified(document: Document) -> dict[str, bool]:
     return {"simplified": True} if document.simplified else {}
 
 
-def _author(named: dict[str, str], schema: list[Thing], microdata: dict[str, str]) -> str | None:
+def _author(named: dict[str, str], schema: list[LinkedObject], microdata: dict[str, str]) -> str | None:
     candidates = (*map(named.get, _AUTHORS), first_text(schema, "author", "creator"), microdata.get("author"))
     for author in candidates:
         # for Facebook it is the address of a profile, not a name
@@ -164,13 +172,16 @@ def _author(named: dict[str, str], schema: list[Thing], microdata: dict[str, str
 
 
 def _published_at(
-    named: dict[str, str], schema: list[Thing], found: PageElements, url: str
+    named: dict[str, str], schema: list[LinkedObject], elements: PageElements, url: str
 ) -> datetime | None:
     candidates = [
         first_text(schema, "datePublished", "uploadDate", "dateCreated"),
         *map(named.get, _PUBLISHED),
     ]
-    candidates += [found.microdata.get("datePublished"), *(found.times if len(found.times) == 1 else ())]
+    candidates += [
+        elements.microdata.get("datePublished"),
+        *(elements.times if len(elements.times) == 1 else ()),
+    ]
     for text in candidates:
         if text and (moment := read_date(text)):
             return moment
@@ -178,7 +189,7 @@ def _published_at(
 
 
 def _image_url(
-    named: dict[str, str], schema: list[Thing], microdata: dict[str, str], base: str
+    named: dict[str, str], schema: list[LinkedObject], microdata: dict[str, str], base: str
 ) -> str | None:
     candidates = [*map(named.get, _IMAGES), first_text(schema, "image"), microdata.get("image")]
     for address in candidates:
@@ -210,11 +221,11 @@ def _is_inside_svg(node: LexborNode) -> bool:
 
 def _contents(metas: list[Attributes], attribute: str) -> dict[str, str]:
     """Returns the content of each <meta> by the lower-cased value of an attribute; the first one counts."""
-    found: dict[str, str] = {}
+    contents: dict[str, str] = {}
     for meta in metas:
         if name := meta.get(attribute):
-            found.setdefault(name.strip().lower(), meta.get("content") or "")
-    return found
+            contents.setdefault(name.strip().lower(), meta.get("content") or "")
+    return contents
 
 
 def _language(tree: LexborHTMLParser, pragmas: dict[str, str], locale: str | None) -> str | None:
@@ -253,3 +264,53 @@ def _joined(base: str, href: str) -> str | None:
 
 def _collapsed(text: str | None, limit: int) -> str | None:
     return cleaned(text, limit) or None if text else None
+
+
+@dataclass(slots=True)
+class PageElements:
+    """What the search through the tree finds.
+
+    headings    the texts of h1 to h3, by tag
+    scripts     the texts of JSON-LD scripts
+    times       the `datetime` of <time> elements
+    microdata   the first value of each property in `_MICRODATA`
+    types       the names of itemtypes
+    """
+
+    headings: dict[str, list[str]] = field(default_factory=dict)
+    scripts: list[str] = field(default_factory=list)
+    times: list[str | None] = field(default_factory=list)
+    microdata: dict[str, str] = field(default_factory=dict)
+    types: list[str] = field(default_factory=list)
+
+
+def search_elements(tree: LexborHTMLParser) -> PageElements:
+    """Returns the elements of a tree."""
+    elements = PageElements()
+    headings = 0
+    for node in tree.css(_ELEMENTS):
+        tag = node.tag or ""
+        if tag in _HEADINGS:
+            headings += 1
+            text = cleaned(node.text(), MAX_HEADING) if headings <= MAX_HEADINGS else None
+            if text:
+                elements.headings.setdefault(tag, []).append(text)
+        elif tag == "script":
+            elements.scripts.append(node.text())
+            continue
+        attributes = node.attributes
+        if tag == "time" and "itemprop" not in attributes:
+            elements.times.append(attributes.get("datetime"))
+        if attributes and ("itemprop" in attributes or "itemtype" in attributes):
+            _take_microdata(node, attributes, elements)
+    return elements
+
+
+def _take_microdata(node: LexborNode, attributes: Attributes, elements: PageElements) -> None:
+    kind = cleaned((attributes.get("itemtype") or "").strip().rstrip("/").rpartition("/")[2])
+    if kind and kind not in elements.types and len(elements.types) < _MAX_TYPES:
+        elements.types.append(kind)
+    for name in (attributes.get("itemprop") or "").split()[:5]:
+        if name in _MICRODATA and name not in elements.microdata:
+            values = map(attributes.get, ("content", "datetime", "href", "src"))
+            elements.microdata[name] = next(filter(None, values), None) or cleaned(node.text())

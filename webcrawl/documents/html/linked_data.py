@@ -18,7 +18,7 @@ MAX_OBJECTS = 10
 MAX_VALUES = 5
 MAX_CHARS = 300
 
-Thing = dict[str, Any]
+LinkedObject = dict[str, Any]
 """`type`, and the properties of `KEPT`: texts, numbers, or lists of these."""
 
 KEPT = re.findall(
@@ -36,23 +36,23 @@ _WRAPPING = re.compile(
 )
 
 
-def things(scripts: Iterable[str]) -> list[Thing]:
+def linked_objects(scripts: Iterable[str]) -> list[LinkedObject]:
     """Returns the objects in `application/ld+json` scripts; scripts that are not JSON have none."""
-    found: list[Thing] = []
+    objects: list[LinkedObject] = []
     for script in scripts:
-        for one in _objects(_parsed(script)):
-            if len(found) >= MAX_OBJECTS:
-                return found
-            if (thing := _reduced(one)) and thing not in found:
-                found.append(thing)
-    return found
+        for written in _objects(_parsed(script)):
+            if len(objects) >= MAX_OBJECTS:
+                return objects
+            if (linked_object := _reduced(written)) and linked_object not in objects:
+                objects.append(linked_object)
+    return objects
 
 
-def first_text(found: Iterable[Thing], *names: str) -> str | None:
+def first_text(objects: Iterable[LinkedObject], *names: str) -> str | None:
     """Returns the first value of these properties that is a text."""
-    for thing in found:
+    for linked_object in objects:
         for name in names:
-            value = thing.get(name)
+            value = linked_object.get(name)
             value = value[0] if isinstance(value, list) and value else value
             if isinstance(value, str) and value:
                 return value
@@ -79,27 +79,27 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
     for _ in range(20 * MAX_OBJECTS):
         if not waiting:
             return
-        one = waiting.pop(0)
-        if isinstance(one, list):
-            waiting = one[: 10 * MAX_OBJECTS] + waiting
-        elif isinstance(one, dict):
-            if "@type" in one:
-                yield one
-            if "@graph" in one:
-                waiting.insert(0, one["@graph"])
+        inner = waiting.pop(0)
+        if isinstance(inner, list):
+            waiting = inner[: 10 * MAX_OBJECTS] + waiting
+        elif isinstance(inner, dict):
+            if "@type" in inner:
+                yield inner
+            if "@graph" in inner:
+                waiting.insert(0, inner["@graph"])
 
 
-def _reduced(one: dict[str, Any]) -> Thing | None:
-    names = [kind.rpartition("/")[2] for kind in _listed(one.get("@type")) if isinstance(kind, str)]
+def _reduced(written: dict[str, Any]) -> LinkedObject | None:
+    names = [kind.rpartition("/")[2] for kind in _listed(written.get("@type")) if isinstance(kind, str)]
     kinds = [kind for name in names if (kind := cleaned(name))]
     if not kinds:
         return None
-    thing: Thing = {"type": kinds[0] if len(kinds) == 1 else kinds}
+    linked_object: LinkedObject = {"type": kinds[0] if len(kinds) == 1 else kinds}
     for name in KEPT:
-        values = [plain for value in _listed(one.get(name)) if (plain := _plain(value)) not in (None, "")]
+        values = [plain for value in _listed(written.get(name)) if (plain := _plain(value)) not in (None, "")]
         if values:
-            thing[name] = values[0] if len(values) == 1 else values
-    return thing
+            linked_object[name] = values[0] if len(values) == 1 else values
+    return linked_object
 
 
 def _listed(value: Any) -> list[Any]:

@@ -150,11 +150,11 @@ def _unseparated_words(text: str) -> int:
 def _marked_part(page: PageText, whole: Section) -> Section | None:
     """Returns the first `main`, or the single `article`, if it has text and enough of the prose."""
     share = _MAIN_SHARE
-    marked = [one for one in page.sections if _is_main(one)]
+    marked = [section for section in page.sections if _is_main(section)]
     if not marked:
         share = _NAMED_SHARE
-        marked = [one for one in page.sections if one.node.tag_id == ARTICLE]
-        if len(marked) > 1 or any(one.contains(marked[0]) for one in page.beside if marked):
+        marked = [section for section in page.sections if section.node.tag_id == ARTICLE]
+        if len(marked) > 1 or any(section.contains(marked[0]) for section in page.beside if marked):
             return None
     first = min(marked, key=attrgetter("start"), default=None)
     if first is None or not first.size:
@@ -175,9 +175,9 @@ def _is_list_of_links(page: PageText, root: Section) -> bool:
 
 def _main_section(root: Section, sections: list[Section]) -> Section:
     """Returns the smallest section with the prose of one whose name says that it is the main part, or of the root."""
-    named = [one for one in sections if one.prose >= _MUCH_PROSE and _is_named(one)]
-    bodies = [one for one in named if is_article_body(one.attributes)]
-    most = max([one.prose for one in named], default=0)
+    named = [section for section in sections if section.prose >= _MUCH_PROSE and _is_named(section)]
+    bodies = [section for section in named if is_article_body(section.attributes)]
+    most = max([section.prose for section in named], default=0)
     part = root
     if len(bodies) == 1:
         part = bodies[0]
@@ -186,7 +186,7 @@ def _main_section(root: Section, sections: list[Section]) -> Section:
     if not part.prose:
         return part
     share = _INSIDE_NAMED if _is_named(part) else _INSIDE_PAGE
-    return _smallest([one for one in sections if part.contains(one)], share * part.prose)
+    return _smallest([section for section in sections if part.contains(section)], share * part.prose)
 
 
 def _is_named(section: Section) -> bool:
@@ -198,7 +198,7 @@ def _is_named(section: Section) -> bool:
 
 def _smallest(sections: list[Section], prose: float) -> Section:
     """Returns the smallest section with so much prose; there must be one."""
-    return min([one for one in sections if one.prose >= prose], key=lambda one: one.end - one.start)
+    return min([section for section in sections if section.prose >= prose], key=attrgetter("length"))
 
 
 def _without_last_lines(text: str, nodes: list[LexborNode]) -> tuple[str, list[LexborNode]]:
@@ -220,34 +220,36 @@ class _Text:
     def __init__(self, page: PageText, root: Section) -> None:
         self._page = page
         self._root = root
-        beside = [one for one in page.beside if not one.contains(root)]
-        wrong = self._wrongly_named([one for one in beside if root.contains(one)])
+        beside = [section for section in page.beside if not section.contains(root)]
+        wrong = self._wrongly_named([section for section in beside if root.contains(section)])
         self._cuts: list[Section] = []
-        for one in sorted(beside, key=attrgetter("start")):
-            if one not in wrong and (not self._cuts or one.start >= self._cuts[-1].end):
-                self._cuts.append(one)
-        self._cut_starts = [one.start for one in self._cuts]
+        for section in sorted(beside, key=attrgetter("start")):
+            if section not in wrong and (not self._cuts or section.start >= self._cuts[-1].end):
+                self._cuts.append(section)
+        self._cut_starts = [section.start for section in self._cuts]
 
     def _wrongly_named(self, beside: list[Section]) -> list[Section]:
         wrong: list[Section] = []
-        for one in nlargest(_MOST_WRONG_NAMES, beside, key=lambda one: (one.inner, one.end - one.start)):
+        for section in nlargest(_MOST_WRONG_NAMES, beside, key=attrgetter("inner", "length")):
             rest = max(_MORE_PROSE * self._root.prose, _MORE_TEXT * (self._root.size - self._root.linked))
-            if one.inner < max(rest, _MUCH_PROSE):
+            if section.inner < max(rest, _MUCH_PROSE):
                 break
-            if one.kind == COMMENTS and self._root.prose >= _MUCH_PROSE:
+            if section.kind == COMMENTS and self._root.prose >= _MUCH_PROSE:
                 continue
-            wrong.append(one)
+            wrong.append(section)
             for outer in self._page.sections:
-                if outer.contains(one) and outer is not one:
-                    outer.size += one.size
-                    outer.linked += one.linked
-                    outer.prose += one.prose
+                if outer.contains(section) and outer is not section:
+                    outer.size += section.size
+                    outer.linked += section.linked
+                    outer.prose += section.prose
         return wrong
 
     def sections(self) -> list[Section]:
         """Returns the sections of the part that are not beside the text."""
         return [
-            one for one in self._page.sections if self._root.contains(one) and not self._is_cut(one.start)
+            section
+            for section in self._page.sections
+            if self._root.contains(section) and not self._is_cut(section.start)
         ]
 
     def between(self, start: int, end: int) -> str:
@@ -304,5 +306,5 @@ class _Text:
         return last
 
     def _is_cut(self, start: int) -> bool:
-        place = bisect_right(self._cut_starts, start)
-        return place > 0 and start < self._cuts[place - 1].end
+        number = bisect_right(self._cut_starts, start)
+        return number > 0 and start < self._cuts[number - 1].end

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgpack
 
-from webcrawl.documents.document import Document, take_elements
+from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import MAX_AUTHOR, MAX_DESCRIPTION, MAX_TITLE, MAX_URL, HTMLFacts, describe
 from webcrawl.documents.html.link_rows import pack_rows, rows_of
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts, written_links
@@ -45,7 +45,7 @@ _STRINGS = {
     "markdown": MAX_TEXT,
 }
 _FACTS = (*_STRINGS, "published_at", "details")
-assert {*_FACTS, "document"} == {one.name for one in fields(HTMLFacts)}
+assert {*_FACTS, "document"} == {column.name for column in fields(HTMLFacts)}
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -93,18 +93,18 @@ def make_outline(
     metas, frames = document.metas, frame_links(document.elements, document.url)
     if links is not None:  # a large page would have them in memory until its text is made
         document.forget(only_elements=True)
-    found, whole, number = None, None, None
+    described, whole, number = None, None, None
     if facts:
-        found = describe(document, with_markdown=markdown)
-        text = found.main_text or found.text
+        described = describe(document, with_markdown=markdown)
+        text = described.main_text or described.text
         if simhash and text:
             from webcrawl.documents.simhash import simhash64  # NumPy is slow to import
 
             number = simhash64(text)
-        whole = text if not found.main_text else found.text if whole_text else None
+        whole = text if not described.main_text else described.text if whole_text else None
     if links is None:
         links = _last_links(document, texts=texts, text_links=text_links)
-    return Outline(metas, links, frames, found, whole, number, rows)
+    return Outline(metas, links, frames, described, whole, number, rows)
 
 
 def link_rows_of(document: Document, *, text_links: bool) -> bytes:
@@ -128,9 +128,9 @@ def links_of(document: Document, *, texts: bool, text_links: bool) -> PageLinks:
 
 def _last_links(document: Document, *, texts: bool, text_links: bool) -> PageLinks:
     """Returns the links of a document whose tree is not needed any more, and is freed before they are joined."""
-    collected = _Collected.of(document, take_elements(document), texts=texts, text_links=text_links)
+    collected = _Collected.of(document, document.take_elements(), texts=texts, text_links=text_links)
     document.forget()
-    if len(collected.found.addresses) > _MANY_LINKS:
+    if len(collected.addresses.addresses) > _MANY_LINKS:
         give_back_memory()
     return replace(collected.joined(), addresses=(), joined={})
 
@@ -140,7 +140,7 @@ class _Collected:
     """All that the links of a page are made of, without its tree: addresses, links in its text, and texts of links."""
 
     url: str
-    found: PageAddresses
+    addresses: PageAddresses
     written: list[str]
     texts: dict[str, str]
 
@@ -148,16 +148,16 @@ class _Collected:
     def of(
         cls, document: Document, elements: Iterable[Element], *, texts: bool, text_links: bool
     ) -> _Collected:
-        found = collect(elements)
+        addresses = collect(elements)
         return cls(
             document.url,
-            found,
+            addresses,
             written_links(document.html) if text_links else [],
-            link_texts(document.html, found.joined_base(document.url).url) if texts else {},
+            link_texts(document.html, addresses.joined_base(document.url).url) if texts else {},
         )
 
     def joined(self) -> PageLinks:
-        links = self.found.joined(self.url, MAX_LINKS_LENGTH)
+        links = self.addresses.joined(self.url, MAX_LINKS_LENGTH)
         if not self.written:
             return replace(links, texts=self.texts) if self.texts else links
         both = list(dict.fromkeys([*links.links, *self.written]))
@@ -202,15 +202,15 @@ def unpack(data: bytes | bytearray, document: Document) -> Outline:
     try:
         metas, links, frames, facts, text, simhash, rows = plain
         urls, nofollow, canonical, base, malformed, link_words = links
-        found = None
+        described = None
         if facts:
             values = dict(zip(_FACTS, facts, strict=True))
-            found = HTMLFacts(**values | {"details": trimmed(values["details"])}, document=document)
+            described = HTMLFacts(**values | {"details": trimmed(values["details"])}, document=document)
         match urls:
             case [list(parts)]:
                 urls = ManyLinks(parts)
         joined = PageLinks(urls, nofollow, canonical, base, malformed, texts=link_words)
-        outline = Outline(metas, joined, frames, found, text, simhash, rows)
+        outline = Outline(metas, joined, frames, described, text, simhash, rows)
     except Exception as error:
         raise ValueError(f"not an outline: {error}") from error
     if not _is_valid(outline):
@@ -237,9 +237,9 @@ def _is_valid(outline: Outline) -> bool:
     )
 
 
-def _are_attributes(one: Any) -> bool:
-    return isinstance(one, dict) and all(
-        isinstance(name, str) and isinstance(value, OptionalText) for name, value in one.items()
+def _are_attributes(attributes: Any) -> bool:
+    return isinstance(attributes, dict) and all(
+        isinstance(name, str) and isinstance(value, OptionalText) for name, value in attributes.items()
     )
 
 

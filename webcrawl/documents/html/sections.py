@@ -94,6 +94,11 @@ class Section:
     inner: int = 0
     total: int = 0
 
+    @property
+    def length(self) -> int:
+        """The number of pieces."""
+        return self.end - self.start
+
     def contains(self, other: Section) -> bool:
         """Returns whether another section is in this one, or is this one."""
         return self.start <= other.start and other.end <= self.end
@@ -140,7 +145,7 @@ class PageText:
 
     def around(self, start: int, end: int) -> Section:
         """Returns the smallest section with the pieces between two places."""
-        return next(one for one in self.sections if one.start <= start and end <= one.end)
+        return next(section for section in self.sections if section.start <= start and end <= section.end)
 
     def put_beside(self, section: Section) -> None:
         """Adds a part beside the text."""

@@ -64,10 +64,10 @@ def detected(start: bytes) -> str:
         return "cp1252"
     import chardet  # few pages need it
 
-    found = chardet.detect(
+    guess = chardet.detect(
         sample, encoding_era=chardet.EncodingEra.ALL, include_encodings=_DETECTABLE, compat_names=False
     )
-    name = (found["encoding"] or "").replace("euc_jis_2004", "euc_jp")
+    name = (guess["encoding"] or "").replace("euc_jis_2004", "euc_jp")
     return name if name in _CODECS else "cp1252"
 
 

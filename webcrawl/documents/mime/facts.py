@@ -83,18 +83,18 @@ _STRINGS = {
     "text": MAX_TEXT,
 }
 _TIMES = ("published", "modified")
-_NAMES = tuple(one.name for one in fields(Facts))
+_NAMES = tuple(column.name for column in fields(Facts))
 
 
 def absolute(addresses: Iterable[str], base: str) -> list[str]:
     """Returns addresses joined to `base`, each once, in order, if they are http, https or ftp URLs."""
-    found: dict[str, None] = {}
+    urls: dict[str, None] = {}
     for address in addresses:
         if (url := join(base, address)) is not None:
-            found[url] = None
-            if len(found) == MAX_LINKS:
+            urls[url] = None
+            if len(urls) == MAX_LINKS:
                 break
-    return list(found)
+    return list(urls)
 
 
 def join(base: str, address: str) -> str | None:
@@ -164,8 +164,8 @@ def unpack(data: bytes | bytearray) -> Facts:
     if not all(isinstance(plain[name], datetime | None) for name in _TIMES):
         raise ValueError("a time is not valid")
     links = plain["links"] = plain["links"] if isinstance(plain["links"], list) else []
-    for place, parts in enumerate(links):  # in place, because a sitemap may have 25 MB of them
-        links[place] = _link(parts)
+    for index, parts in enumerate(links):  # in place, because a sitemap may have 25 MB of them
+        links[index] = _link(parts)
     plain["details"] = trimmed(plain["details"] if isinstance(plain["details"], dict) else {})
     return Facts(**plain)
 

@@ -82,18 +82,18 @@ def _links(
     feed: Mapping[str, Any], entries: list[Mapping[str, Any]], base: str
 ) -> dict[str, datetime | None]:
     """Returns the links of a feed and its entries, without enclosures, with the times of their last changes."""
-    found: dict[str, datetime | None] = {}
+    times: dict[str, datetime | None] = {}
     for entry in entries:
         changed = _time(entry, "updated") or _time(entry, "published")
         addresses = [link.get("href") for link in entry.get("links", []) if _is_page(link)]
         for address in addresses or [entry.get("link")]:
             if address and (url := join(base, address)):
-                found[url] = changed
+                times[url] = changed
     for link in feed.get("links", []):
         # "next" and similar relations are other pages of the feed (RFC 5005)
         if link.get("href") and _is_page(link) and (url := join(base, link["href"])):
-            found.setdefault(url, None)
-    return found
+            times.setdefault(url, None)
+    return times
 
 
 def _is_page(link: Mapping[str, Any]) -> bool:

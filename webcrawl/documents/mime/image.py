@@ -84,8 +84,8 @@ def difference_hash(image: Image.Image) -> str:
     bits = 0
     for row in range(8):
         for column in range(8):
-            place = row * 9 + column
-            bits = bits << 1 | (pixels[place] > pixels[place + 1])
+            pixel = row * 9 + column
+            bits = bits << 1 | (pixels[pixel] > pixels[pixel + 1])
     return f"{bits:016x}"
 
 
@@ -148,6 +148,7 @@ def _read_svg(document: Document) -> Facts:
     return Facts(
         title=texts.get("title"),
         description=texts.get("desc"),
-        text=" ".join("".join(one.itertext()) for one in root.iter() if local(one) == "text") or None,
+        text=" ".join("".join(element.itertext()) for element in root.iter() if local(element) == "text")
+        or None,
         details={"format": "SVG", **{name: float(match[1]) for name, match in size.items() if match}},
     )

@@ -48,14 +48,14 @@ def _keys(value: object) -> dict[str, Any]:
 
 def _types(value: dict[str, Any]) -> list[str]:
     """Returns the JSON-LD types of the object, or of the objects in its graph."""
-    things = value["@graph"] if isinstance(value.get("@graph"), list) else [value]
-    found: dict[str, None] = {}
-    for thing in things[:SHOWN_KEYS]:
-        types = thing.get("@type") if isinstance(thing, dict) else None
+    objects = value["@graph"] if isinstance(value.get("@graph"), list) else [value]
+    type_names: dict[str, None] = {}
+    for node in objects[:SHOWN_KEYS]:
+        types = node.get("@type") if isinstance(node, dict) else None
         for name in types if isinstance(types, list) else [types]:
             if isinstance(name, str):
-                found[name] = None
-    return list(found)
+                type_names[name] = None
+    return list(type_names)
 
 
 def _feed_links(value: dict[str, Any], base: str) -> list[Link]:
@@ -63,11 +63,11 @@ def _feed_links(value: dict[str, Any], base: str) -> list[Link]:
     items = value.get("items")
     if not str(value.get("version", "")).startswith(_FEED) or not isinstance(items, list):
         return []
-    found: dict[str, Link] = {}
+    links: dict[str, Link] = {}
     for item in items:
         if isinstance(item, dict) and isinstance(item.get("url"), str) and (url := join(base, item["url"])):
-            found[url] = Link(url, _time(item.get("date_modified") or item.get("date_published")))
-    return list(found.values())
+            links[url] = Link(url, _time(item.get("date_modified") or item.get("date_published")))
+    return list(links.values())
 
 
 def _time(text: object) -> Any:

@@ -88,7 +88,7 @@ class LargeLinks:
         weakref.finalize(holder, self._free, number).atexit = False
         return holder
 
-    def hold_found(self, links: Iterable[Link]) -> HeldLinks:
+    def hold_links(self, links: Iterable[Link]) -> HeldLinks:
         """Counts the links of another document; returns the list that counts until it is freed."""
         held = HeldLinks(links)
         return self.hold(held, sum(_LINK + len(link.url) // _LONG for link in held))

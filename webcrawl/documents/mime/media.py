@@ -39,7 +39,7 @@ def read(document: Document) -> Facts:
         title=general.get("title") or general.get("track_name") or general.get("movie_name"),
         author=general.get("performer") or general.get("artist"),
         description=general.get("description") or general.get("comment"),
-        language=language(next((one["language"] for one in streams if one.get("language")), None)),
+        language=language(next((track["language"] for track in streams if track.get("language")), None)),
         published=_time(general.get("recorded_date") or general.get("encoded_date")),
         details={
             "format": general.get("format"),

@@ -72,7 +72,7 @@ def _read_ooxml(office: Zipped, base: str) -> Facts:
         details={
             **{name.lower(): _number(counted.get(name.lower())) for name in _STATISTICS},
             "keywords": metadata.get("keywords"),
-            "sheets": [one.get("name") for one in main.iter("{*}sheet")]
+            "sheets": [sheet.get("name") for sheet in main.iter("{*}sheet")]
             if main is not None and kind == "workbook"
             else None,
         },
@@ -100,8 +100,8 @@ def _parts(office: Zipped) -> Iterator[etree._Element]:
 
 
 def _numbered(office: Zipped, pattern: re.Pattern[str]) -> list[str]:
-    found = ((int(match[1] or 0), name) for name in office.names if (match := pattern.fullmatch(name)))
-    return [name for _, name in sorted(found)]
+    numbered = ((int(match[1] or 0), name) for name in office.names if (match := pattern.fullmatch(name)))
+    return [name for _, name in sorted(numbered)]
 
 
 def _read_odf(office: Zipped, base: str) -> Facts:

@@ -104,13 +104,13 @@ def _page_addresses(pdf: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> Iter
 
 def _outline_addresses(pdf: pypdfium2.PdfDocument) -> list[str]:
     """Returns the addresses of bookmarks; PDFium stops at 15 levels, so circles end."""
-    found = []
+    addresses = []
     for number, bookmark in enumerate(pdf.get_toc()):
         if number == MAX_BOOKMARKS:
             break
         if address := _address(pdf, raw.FPDFBookmark_GetAction(bookmark.raw)):
-            found.append(address)
-    return found
+            addresses.append(address)
+    return addresses
 
 
 def _address(pdf: pypdfium2.PdfDocument, action: object) -> str | None:

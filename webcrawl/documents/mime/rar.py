@@ -19,18 +19,18 @@ class _Members:
 
     def __init__(self, shown: int, most: int) -> None:
         self._shown, self._most = shown, most
-        self.found: dict[str, Any] = {"format": "rar", "members": 0, "unpacked": 0, "names": []}
+        self.details: dict[str, Any] = {"format": "rar", "members": 0, "unpacked": 0, "names": []}
         self.end = 0
         self.ended = False
 
     def add(self, head: Any) -> None:
         if head.type == rarfile.RAR_BLOCK_FILE and not head.flags & rarfile.RAR_FILE_SPLIT_BEFORE:
-            self.found["members"] += 1
-            self.found["unpacked"] += head.file_size or 0
-            if len(self.found["names"]) < self._shown:
-                self.found["names"].append(head.filename)
-            self.found["encrypted"] = self.found.get("encrypted") or head.needs_password() or None
-            if self.found["members"] == self._most:
+            self.details["members"] += 1
+            self.details["unpacked"] += head.file_size or 0
+            if len(self.details["names"]) < self._shown:
+                self.details["names"].append(head.filename)
+            self.details["encrypted"] = self.details.get("encrypted") or head.needs_password() or None
+            if self.details["members"] == self._most:
                 raise ArchiveLimitReached
         self.ended = self.ended or head.type == rarfile.RAR_BLOCK_ENDARC
         self.end = max(self.end, (head.data_offset or 0) + (head.add_size or 0))
@@ -52,16 +52,16 @@ def _contents(file: BinaryIO, shown: int, most: int) -> dict[str, Any]:
     try:
         archive = rarfile.RarFile(file, errors="strict", info_callback=members.add, part_only=True)
     except ArchiveLimitReached:
-        return members.found | {"cut": True}
+        return members.details | {"cut": True}
     except _BROKEN:
-        if not members.found["members"]:
+        if not members.details["members"]:
             raise
-        return members.found | {"broken": True}
-    if not members.found["members"]:
+        return members.details | {"broken": True}
+    if not members.details["members"]:
         if archive.needs_password():
             raise UnreadableDocument("is protected by a password")
         if not members.ended:
             raise rarfile.BadRarFile("it has no headers")
     if members.end > file.seek(0, os.SEEK_END):
-        members.found["broken"] = True
-    return members.found | {"solid": archive.is_solid() or None}
+        members.details["broken"] = True
+    return members.details | {"solid": archive.is_solid() or None}

@@ -38,5 +38,5 @@ def call(reader: str, document: Document) -> Facts:
 
 def answer(reader: str, document: Document) -> bytes:
     """Returns the packed facts of a document, or the bytes that the reader returns; raises only UnreadableDocument."""
-    found = cast("Facts | bytes", call(reader, document))
-    return found if isinstance(found, bytes) else pack(found)
+    facts = cast("Facts | bytes", call(reader, document))
+    return facts if isinstance(facts, bytes) else pack(facts)

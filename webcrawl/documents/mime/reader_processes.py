@@ -2,7 +2,7 @@
 
 A process starts when it is needed, reads one document at a time, and is replaced when it takes too long, ends, or has
 read many. A document with which a used process ends is read once more in a new one, because earlier documents may have
-damaged the old one. Documents wait for a process by site; see `webcrawl.documents.mime.reader_places`.
+damaged the old one. Documents wait for a process by site; see `webcrawl.documents.mime.reader_queue`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from webcrawl.documents.child_process import ChildProcess
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import Facts, unpack
 from webcrawl.documents.mime.large_links import BYTES, LargeLinks
-from webcrawl.documents.mime.reader_places import ReaderPlaces
+from webcrawl.documents.mime.reader_queue import ReaderQueue
 from webcrawl.errors import ReaderEnded, ResourcesExhausted, UnreadableDocument
 
 CHILD = "webcrawl.documents.mime.reader_child"
@@ -123,7 +123,7 @@ class Readers:
     def __init__(self, limits: ReaderConfig, charge: Charge = lambda url, seconds: None) -> None:
         self.limits = limits
         self.charge = charge
-        self.places = ReaderPlaces(limits.processes)
+        self.queue = ReaderQueue(limits.processes)
         self.documents: Counter[Document] = Counter()
         """Those that are read or wait, and for how many reasons. Their bytes are not in this process if in a file."""
         self.on_aside: Callable[[], None] = lambda: None
@@ -143,7 +143,7 @@ class Readers:
                     await reading.enter_async_context(self.large_links.room(expected))
             facts = await self.ask(function, document, unpack, allowance(size, self.limits.memory))
         if expected or size > BYTES:
-            facts.links = self.large_links.hold_found(facts.links)
+            facts.links = self.large_links.hold_links(facts.links)
         return facts
 
     async def ask(
@@ -160,7 +160,7 @@ class Readers:
         asked = function, document, unpacked, memory
         self._put_aside(document)
         try:
-            async with self.places.place(document.url):
+            async with self.queue.turn(document.url):
                 if self._idle:
                     with suppress(ReaderEnded, ResourcesExhausted):
                         return await self._read_in(self._idle.pop(), *asked)
@@ -173,7 +173,7 @@ class Readers:
         """Counts a document as one that another process reads: it is not in use here, only what was found in it."""
         self._put_aside(document)
         try:
-            with self.places.hold(document.url):
+            with self.queue.hold(document.url):
                 yield
         finally:
             self._take_back(document)

@@ -99,17 +99,19 @@ def add_signature(pattern: bytes, mime_type: str) -> None:
 
 def signature(start: bytes) -> str | None:
     """Returns the MIME type of a file by its first bytes, or None if they do not tell."""
-    for added, mime_type in _added.items():
-        if added.match(start):
-            return mime_type
+    for pattern, added_type in _added.items():
+        if pattern.match(start):
+            return added_type
     if start.startswith(b"%"):
-        return next((found for letters, found in _PRINTABLE.items() if start.startswith(letters)), None)
+        return next(
+            (mime_type for letters, mime_type in _PRINTABLE.items() if start.startswith(letters)), None
+        )
     if not is_binary(start):
         return None
-    found = next((mime_type for pattern, mime_type in _TABLE if pattern.match(start)), None)
-    if found == "application/zip":
-        return _zipped(start) or found
-    return found or _mp4(start) or _webm(start) or _mp3(start) or _tar(start)
+    mime_type = next((mime_type for pattern, mime_type in _TABLE if pattern.match(start)), None)
+    if mime_type == "application/zip":
+        return _zipped(start) or mime_type
+    return mime_type or _mp4(start) or _webm(start) or _mp3(start) or _tar(start)
 
 
 def is_binary(start: bytes) -> bool:
@@ -122,7 +124,7 @@ def _zipped(start: bytes) -> str | None:
     if match := _NAMED.match(start):
         return match[1].decode("ascii")
     if start[_FIRST_NAME:].startswith((b"[Content_Types].xml", b"_rels/", b"docProps/")):
-        return next((found for folder, found in _OFFICE.items() if folder in start), None)
+        return next((mime_type for folder, mime_type in _OFFICE.items() if folder in start), None)
     return None
 
 
@@ -143,11 +145,11 @@ def _webm(start: bytes) -> str | None:
     """Section 6.2.2: EBML with its document type within the first 38 bytes."""
     if not start.startswith(_EBML):
         return None
-    place = start.find(_DOCTYPE, 4, 38 + len(_DOCTYPE))
-    if place < 0:
+    text_offset = start.find(_DOCTYPE, 4, 38 + len(_DOCTYPE))
+    if text_offset < 0:
         return None
-    name = start[place + 2 + _number_length(start[place + 2 : place + 3]) :].lstrip(b"\0")
-    return next((found for word, found in _DOCUMENT_TYPES.items() if name.startswith(word)), None)
+    name = start[text_offset + 2 + _number_length(start[text_offset + 2 : text_offset + 3]) :].lstrip(b"\0")
+    return next((mime_type for word, mime_type in _DOCUMENT_TYPES.items() if name.startswith(word)), None)
 
 
 def _number_length(first: bytes) -> int:
@@ -161,9 +163,9 @@ def _mp3(start: bytes) -> str | None:
     return "audio/mpeg" if size and _frame(start, size) else None
 
 
-def _frame(start: bytes, place: int) -> int:
+def _frame(start: bytes, start_of_frame: int) -> int:
     """Returns the size of the MPEG audio frame at `place`, or 0 for none."""
-    head = start[place : place + 4]
+    head = start[start_of_frame : start_of_frame + 4]
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
         return 0
     version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3

@@ -44,23 +44,23 @@ def read(document: Document) -> Facts:
 
 def _read_lines(stream: _Bounded, base: str) -> Facts:
     lines = io.TextIOWrapper(io.BufferedReader(stream), "utf-8-sig", "replace")
-    found: dict[str, Link] = {}
+    links: dict[str, Link] = {}
     for line in map(str.strip, lines):
-        if "://" in line[:10] and (url := join(base, line)) and not _add(found, Link(url)):
-            return _facts("text", found, cut=True)
-    return _facts("text", found, cut=stream.cut)
+        if "://" in line[:10] and (url := join(base, line)) and not _add(links, Link(url)):
+            return _facts("text", links, cut=True)
+    return _facts("text", links, cut=stream.cut)
 
 
-def _add(found: dict[str, Link], link: Link) -> bool:
+def _add(links: dict[str, Link], link: Link) -> bool:
     """Adds an entry; returns False if the limit is reached."""
-    if len(found) == MAX_LINKS and link.url not in found:
+    if len(links) == MAX_LINKS and link.url not in links:
         return False
-    found[link.url] = link
+    links[link.url] = link
     return True
 
 
 def _read_xml(stream: _Bounded, base: str) -> Facts:
-    found: dict[str, Link] = {}
+    links: dict[str, Link] = {}
     kind: str | None = None
     try:
         for event, element in _events(stream):
@@ -71,17 +71,17 @@ def _read_xml(stream: _Bounded, base: str) -> Facts:
                 kind = kind or name
             elif name in _ENTRIES:
                 link = _entry(element, base)
-                if link and not _add(found, link):
-                    return _facts(kind, found, cut=True)
+                if link and not _add(links, link):
+                    return _facts(kind, links, cut=True)
                 element.clear()
                 while element.getprevious() is not None:
                     del element.getparent()[0]
     except etree.XMLSyntaxError as error:
-        if not found:
+        if not links:
             raise UnreadableDocument(f"is broken: {error}") from error
         # entries are independent, so those before the damage are valid
-        return _facts(kind, found, cut=stream.cut, broken=True)
-    return _facts(kind, found, cut=stream.cut)
+        return _facts(kind, links, cut=stream.cut, broken=True)
+    return _facts(kind, links, cut=stream.cut)
 
 
 def _events(stream: _Bounded) -> Iterator[tuple[str, etree._Element]]:
@@ -134,13 +134,13 @@ def w3c_time(text: str) -> datetime | None:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def _facts(kind: str | None, found: dict[str, Link], *, cut: bool, broken: bool = False) -> Facts:
+def _facts(kind: str | None, links: dict[str, Link], *, cut: bool, broken: bool = False) -> Facts:
     return Facts(
-        modified=max((link.modified for link in found.values() if link.modified), default=None),
-        links=[*found.values()],
+        modified=max((link.modified for link in links.values() if link.modified), default=None),
+        links=[*links.values()],
         details={
             "sitemap": kind,
-            "entries": len(found),
+            "entries": len(links),
             "cut": cut or None,
             "broken": broken or None,
         },

@@ -9,7 +9,7 @@ from webcrawl.documents.body import BodyWriter
 from webcrawl.documents.mime.sniff import SNIFF_BYTES, mime_type_of
 
 
-class Sizes:
+class SizeLimits:
     """The limits of types in bytes: the first of "text/html", "text/*" and "*/*" that is given applies.
 
     0 means no limit, as does no matching entry.

@@ -152,11 +152,11 @@ def mime_type_of(content_type: str | None, body: bytes, url: str, *, nosniff: bo
         return _guess(start, url, scriptable=not nosniff)
     if nosniff and declared not in _UNTYPED_BINARY:
         return _xml_type(start, declared) if declared in _PLAIN_XML else declared
-    found = signature(start)
+    by_signature = signature(start)
     if declared in _UNTYPED_BINARY:
-        return _refined(found, url) if found else _by_extension(url) or declared
-    if found:
-        return _corrected(declared, found, url)
+        return _refined(by_signature, url) if by_signature else _by_extension(url) or declared
+    if by_signature:
+        return _corrected(declared, by_signature, url)
     if declared in _PLAIN_XML or declared == "text/html":
         return _xml_type(start, declared)
     if declared == "text/plain" and is_binary(start) and read_bom(start)[0] is None:
@@ -183,9 +183,9 @@ def _declared(content_type: str | None) -> str:
 
 def _guess(start: bytes, url: str, *, scriptable: bool) -> str:
     """Section 7.1, completed by the extension; without `scriptable` never a type that can run scripts."""
-    found = signature(start)
-    if found and (scriptable or found != "application/pdf"):
-        return _refined(found, url)
+    by_signature = signature(start)
+    if by_signature and (scriptable or by_signature != "application/pdf"):
+        return _refined(by_signature, url)
     if scriptable and _HTML.match(start):
         return "text/html"
     if scriptable and start.lstrip()[:5] == b"<?xml":
@@ -198,26 +198,25 @@ def _guess(start: bytes, url: str, *, scriptable: bool) -> str:
     return by_extension if by_extension and is_text(by_extension) else "text/plain"
 
 
-def _corrected(declared: str, found: str, url: str) -> str:
-    """Returns the declared type, or the one of the signature if that contradicts it."""
+def _corrected(declared: str, by_signature: str, url: str) -> str:
+    """Returns the declared type, or the type of the signature if the two contradict each other."""
     if is_text(declared):
-        return (
-            declared if declared == "image/svg+xml" and found.startswith("image/") else _refined(found, url)
-        )
-    if declared in _ZIP and found.startswith(("application/vnd.", "application/epub")):
-        return found
+        is_drawing = declared == "image/svg+xml" and by_signature.startswith("image/")
+        return declared if is_drawing else _refined(by_signature, url)
+    if declared in _ZIP and by_signature.startswith(("application/vnd.", "application/epub")):
+        return by_signature
     kind, _, name = declared.partition("/")
-    if kind in ("image", "font") and found.startswith(kind):
-        return found
-    if kind in ("audio", "video") and found.startswith(("audio/", "video/", "application/ogg")):
+    if kind in ("image", "font") and by_signature.startswith(kind):
+        return by_signature
+    if kind in ("audio", "video") and by_signature.startswith(("audio/", "video/", "application/ogg")):
         # the header tells better what is in a container
-        return declared if any(word in name for word in _CONTAINED.get(found, ())) else found
+        return declared if any(word in name for word in _CONTAINED.get(by_signature, ())) else by_signature
     return declared
 
 
-def _refined(found: str, url: str) -> str:
-    by_extension = _by_extension(url) if found in _CONTAINERS else None
-    return by_extension if by_extension and not is_text(by_extension) else found
+def _refined(by_signature: str, url: str) -> str:
+    by_extension = _by_extension(url) if by_signature in _CONTAINERS else None
+    return by_extension if by_extension and not is_text(by_extension) else by_signature
 
 
 def _xml_type(start: bytes, declared: str) -> str:

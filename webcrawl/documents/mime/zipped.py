@@ -78,8 +78,8 @@ def local(element: etree._Element) -> str:
 
 def first_texts(root: etree._Element) -> dict[str, str]:
     """Returns the text of each element below `root` by its local name in lower case; the first one of a name counts."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for element in root.iter():
         if element.text and (text := element.text.strip()):
-            found.setdefault(local(element).lower(), text)
-    return found
+            texts.setdefault(local(element).lower(), text)
+    return texts

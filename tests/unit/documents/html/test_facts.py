@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.documents.document import Document
-from webcrawl.documents.html.elements import MAX_HEADING, MAX_HEADINGS
-from webcrawl.documents.html.facts import MAX_OPEN_GRAPH, MAX_TITLE, HTMLFacts, describe, robots_metas
+from webcrawl.documents.html.facts import (
+    MAX_HEADING,
+    MAX_HEADINGS,
+    MAX_OPEN_GRAPH,
+    MAX_TITLE,
+    HTMLFacts,
+    describe,
+    robots_metas,
+)
 from webcrawl.documents.html.linked_data import KEPT
 from webcrawl.documents.html.text import lines_of
 from webcrawl.documents.mime.facts import MAX_DETAILS

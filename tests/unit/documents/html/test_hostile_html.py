@@ -9,7 +9,7 @@ import pytest
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
-from webcrawl.documents.long_tags import MAX_ATTRIBUTES
+from webcrawl.documents.markup import MAX_ATTRIBUTES
 from webcrawl.documents.markup_bounds import (
     MAX_DEPTH,
     MAX_ELEMENTS,

@@ -14,13 +14,13 @@ from webcrawl.documents.html.linked_data import (
     MAX_OBJECTS,
     MAX_VALUES,
     first_text,
-    things,
+    linked_objects,
 )
 
 
 def one(**properties: Any) -> dict[str, Any]:
-    [thing] = things([json.dumps({"@type": "Article", **properties})])
-    return thing
+    [linked_object] = linked_objects([json.dumps({"@type": "Article", **properties})])
+    return linked_object
 
 
 def test_known_properties_are_kept() -> None:
@@ -52,7 +52,13 @@ def test_objects_are_found_at_top_level_in_lists_and_in_graphs() -> None:
         '//<![CDATA[\n{"@type": "F"}\n//]]>',
         '{"@type": "A"}',
     ]
-    assert [thing["type"] for thing in things(scripts)] == ["A", ["B", "C"], "D", "E", "F"]
+    assert [linked_object["type"] for linked_object in linked_objects(scripts)] == [
+        "A",
+        ["B", "C"],
+        "D",
+        "E",
+        "F",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -74,16 +80,18 @@ def test_objects_are_found_at_top_level_in_lists_and_in_graphs() -> None:
     ],
 )
 def test_invalid_json_ld_gives_no_objects(script: str) -> None:
-    assert [thing for thing in things([script]) if thing != {"type": "A"}] == []
+    assert [
+        linked_object for linked_object in linked_objects([script]) if linked_object != {"type": "A"}
+    ] == []
 
 
 def test_objects_and_values_are_bounded() -> None:
     long = {name: ["x" * 1_000] * 10 for name in ("headline", "author", "keywords", "url")}
-    found = things([json.dumps([{"@type": f"T{number}", **long} for number in range(5)])] * 50)
-    assert len(found) == 5
-    assert {len(thing["author"]) for thing in found} == {MAX_VALUES}
-    assert max(len(text) for thing in found for text in thing["author"]) == MAX_CHARS
-    assert len(things([json.dumps([{"@type": str(number)} for number in range(100)])])) == MAX_OBJECTS
+    objects = linked_objects([json.dumps([{"@type": f"T{number}", **long} for number in range(5)])] * 50)
+    assert len(objects) == 5
+    assert {len(linked_object["author"]) for linked_object in objects} == {MAX_VALUES}
+    assert max(len(text) for linked_object in objects for text in linked_object["author"]) == MAX_CHARS
+    assert len(linked_objects([json.dumps([{"@type": str(number)} for number in range(100)])])) == MAX_OBJECTS
 
 
 def test_values_that_databases_reject_are_replaced() -> None:
@@ -92,9 +100,9 @@ def test_values_that_databases_reject_are_replaced() -> None:
 
 
 def test_first_text_returns_the_first_string() -> None:
-    found = [{"type": "A", "name": 5}, {"type": "B", "name": ["x", "y"], "url": "z"}]
-    assert first_text(found, "name", "url") == "x"
-    assert first_text(found, "headline") is None
+    objects = [{"type": "A", "name": 5}, {"type": "B", "name": ["x", "y"], "url": "z"}]
+    assert first_text(objects, "name", "url") == "x"
+    assert first_text(objects, "headline") is None
 
 
 ANYTHING = st.recursive(
@@ -111,6 +119,6 @@ ANYTHING = st.recursive(
 
 @given(ANYTHING)
 def test_any_json_gives_valid_objects(value: Any) -> None:
-    for thing in things([json.dumps(value)]):
-        assert thing["type"]
-        assert json.loads(json.dumps(thing, allow_nan=False)) == thing
+    for linked_object in linked_objects([json.dumps(value)]):
+        assert linked_object["type"]
+        assert json.loads(json.dumps(linked_object, allow_nan=False)) == linked_object

@@ -109,7 +109,7 @@ def test_documents_wait_by_the_links_that_they_may_list(size: int, mime_type: st
 
 async def test_the_links_of_a_sitemap_count_by_their_length_until_they_are_freed() -> None:
     links = LargeLinks()
-    found = links.hold_found([Link("http://a.example/"), Link("http://a.example/" + "a" * 400)])
+    found = links.hold_links([Link("http://a.example/"), Link("http://a.example/" + "a" * 400)])
     assert found[0].url == "http://a.example/" and links.number == 2 * 2 + 4
     kept = found
     del found

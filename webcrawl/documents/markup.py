@@ -1,10 +1,15 @@
-"""Shortens tags with very many attributes: Lexbor compares each with all before it, 100,000 take 20 s."""
+"""Prepares markup for Lexbor.
+
+Very long tags are shortened: Lexbor compares each attribute with all before it, and 100,000 take 20 s. Empty elements
+of XHTML get end tags: a parser of HTML reads <script/>, <title/> or <a/> as a start tag without an end.
+"""
 
 from __future__ import annotations
 
 import re
 
 MAX_ATTRIBUTES = 256
+"""The attributes of a very long tag that are kept."""
 _WINDOW = 1 << 14
 _BLANK = rb"[\t\n\f\r /]"
 # As the tokenizer of the HTML standard reads it; possessive, so that each byte is matched once.
@@ -17,6 +22,17 @@ _TAG = re.compile(
 )
 _START = re.compile(
     rb"</?[a-zA-Z][^\t\n\f\r />]*+(?:" + _BLANK + rb"*+" + _ATTRIBUTE + rb"){%d}" % MAX_ATTRIBUTES
+)
+
+# The void elements of HTML.
+_VOID = frozenset(
+    b"area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr".split()
+)
+# An empty-element tag of XML with quoted attributes. Skips comments, CDATA and instructions, which may lack an end.
+_EMPTY = re.compile(
+    rb"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<\?.*?(?:\?>|\Z)"
+    rb"""|<([A-Za-z][\w:.-]*+)((?:\s++[\w:.-]++\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'))*+)\s*+/>""",
+    re.DOTALL,
 )
 
 
@@ -41,3 +57,15 @@ def _shortened(tag: re.Match[bytes]) -> bytes:
     if tag.end() - tag.start() <= 2 * MAX_ATTRIBUTES or not (first := _START.match(tag[0])):
         return tag[0]
     return first[0] + b">"
+
+
+def expanded(markup: bytes) -> bytes:
+    """Returns markup with end tags for empty elements that are not void in HTML; its encoding must extend ASCII."""
+    return _EMPTY.sub(_with_end, markup) if b"/>" in markup else markup
+
+
+def _with_end(match: re.Match[bytes]) -> bytes:
+    name = match[1]
+    if name is None or name.lower() in _VOID:
+        return match[0]
+    return b"<%b%b></%b>" % (name, match[2], name)

@@ -1,12 +1,14 @@
-"""The places of the reader processes, which go to the site that has used them least."""
+"""The queue for the reader processes, which go to the site that has used them least."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+
+from cachetools import FIFOCache
 
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import hostname, normalize, registered_domain, split
@@ -14,24 +16,24 @@ from webcrawl.urls.canonical import hostname, normalize, registered_domain, spli
 _SITES_REMEMBERED = 10_000
 
 
-class ReaderPlaces:
-    """Places for `number` documents at a time.
+class ReaderQueue:
+    """Lets `number` documents be read at a time.
 
-    A free place goes to the site that has had them for the fewest seconds, and among its documents to the first. A site
+    The next document is of the site that was read for the fewest seconds, and of that site the first that came. A site
     is a registered domain.
     """
 
     def __init__(self, number: int) -> None:
         self.most_of_a_site = 2 * number
-        """A site with so many documents, read or waiting, has no room for another."""
+        """A site may have so many documents that are read or wait."""
         self._free = number
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._held: Counter[str] = Counter()
-        self._seconds: OrderedDict[str, float] = OrderedDict()
+        self._seconds: FIFOCache[str, float] = FIFOCache(_SITES_REMEMBERED)
         self._left = asyncio.Event()
 
     def has_room(self, url: str) -> bool:
-        """Returns whether a further document of this URL's site may come; always true while nothing is read."""
+        """Returns whether another document of the site of `url` may come; always true while nothing is read."""
         return not self._held or self._held[site_of(url)] < self.most_of_a_site
 
     async def left(self) -> None:
@@ -39,8 +41,8 @@ class ReaderPlaces:
         await self._left.wait()
 
     @asynccontextmanager
-    async def place(self, url: str) -> AsyncIterator[None]:
-        """Waits for a place for the document at `url`, and keeps it for as long as the block runs."""
+    async def turn(self, url: str) -> AsyncIterator[None]:
+        """Waits until the document at `url` may be read; the block reads it."""
         site = site_of(url)
         with self.hold(url):
             await self._take(site)
@@ -82,9 +84,9 @@ class ReaderPlaces:
             raise
 
     def _grant(self) -> None:
-        """Gives the free places to those that wait."""
+        """Lets waiting documents be read while processes are free."""
         while self._free and (sites := [site for site, queue in self._waiting.items() if queue]):
-            site = min(sites, key=lambda one: self._seconds.get(one, 0.0))
+            site = min(sites, key=lambda site: self._seconds.get(site, 0.0))
             queue = self._waiting[site]
             queue.popleft().set_result(None)
             if not queue:
@@ -93,9 +95,6 @@ class ReaderPlaces:
 
     def _charge(self, site: str, seconds: float) -> None:
         self._seconds[site] = self._seconds.get(site, 0.0) + seconds
-        self._seconds.move_to_end(site)
-        if len(self._seconds) > _SITES_REMEMBERED:
-            self._seconds.popitem(last=False)
 
 
 def site_of(url: str) -> str:

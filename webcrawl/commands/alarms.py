@@ -34,10 +34,10 @@ class Command(OpenedCrawlCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        one = parser.add_mutually_exclusive_group()
-        one.add_argument("--test", action="store_true", help="send a test to each target of NOTIFY now")
-        one.add_argument("--send", action="store_true", help="send again now what could not be sent")
-        one.add_argument(
+        action = parser.add_mutually_exclusive_group()
+        action.add_argument("--test", action="store_true", help="send a test to each target of NOTIFY now")
+        action.add_argument("--send", action="store_true", help="send again now what could not be sent")
+        action.add_argument(
             "--watch", action="store_true", help="watch the crawls of the engine, or one, until Ctrl-C"
         )
         parser.add_argument("--unsent", action="store_true", help="list only what was not sent")

@@ -72,7 +72,7 @@ class Command(OpenedCrawlCommand):
         with opened.metadata() as metadata:
             url, text = await self._text(opened, search, metadata, args[0])
             copies = copies_of(search, text, detected(text), least=opts.least / 100, bits=bits, leave_out=url)
-            others = [one for one in unstored(metadata, text, bits=bits) if one[0] != url]
+            others = [page for page in unstored(metadata, text, bits=bits) if page[0] != url]
         for copy in copies[: opts.limit]:
             print(_json(copy) if opts.json else _lines(copy))
         for other, distance in others[: opts.limit]:
@@ -100,12 +100,12 @@ class Command(OpenedCrawlCommand):
         assert self.settings is not None
         document = Document(body, media.mime_type, media.charset, uri)
         try:
-            found = await StoredTexts(opened, self.settings, metadata).text(document)
+            page_text = await StoredTexts(opened, self.settings, metadata).text(document)
         except UnreadableDocument as error:
             raise StoreError(f"{path} {error}") from error
-        if not found.text:
+        if not page_text.text:
             raise StoreError(f"{path} ({media.mime_type}) has no text")
-        return None, found.text
+        return None, page_text.text
 
 
 def _page(opened: OpenedCrawl, search: Search, name: str) -> tuple[str, str]:

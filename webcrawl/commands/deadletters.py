@@ -36,9 +36,11 @@ class Command(OpenedCrawlCommand):
         parser.add_argument(
             "--reason", default="", metavar="TEXT", help="only those whose reason contains TEXT"
         )
-        one = parser.add_mutually_exclusive_group()
-        one.add_argument("--requeue", action="store_true", help="queue them again, with no attempts counted")
-        one.add_argument("--json", action="store_true", help="print JSON lines")
+        action = parser.add_mutually_exclusive_group()
+        action.add_argument(
+            "--requeue", action="store_true", help="queue them again, with no attempts counted"
+        )
+        action.add_argument("--json", action="store_true", help="print JSON lines")
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         host = host_named(opts.host) if opts.host else None

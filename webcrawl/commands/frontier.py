@@ -46,12 +46,12 @@ class Command(OpenedCrawlCommand):
         report: dict[str, Any] = {"crawl": connection.keys.crawl}
         report |= (await figures(connection.frontier, connection.crawl)).as_dict()
         report["busiest_hosts"] = [
-            dataclasses.asdict(one) for one in await connection.frontier.hosts(opts.hosts)
+            dataclasses.asdict(host) for host in await connection.frontier.hosts(opts.hosts)
         ]
         report["sunk_patterns"] = dataclasses.asdict(await sunk_patterns(connection.frontier, opts.hosts))
         over = await Ledger(connection.engine, connection.keys).over(opts.hosts)
         report["over_budget"] = dataclasses.asdict(over) | {
-            "worst": [(one.owner, one.hosts, str(one.spending)) for one in over.worst]
+            "worst": [(owner.owner, owner.hosts, str(owner.spending)) for owner in over.worst]
         }
         if opts.json:
             print(json.dumps(report, indent=2))
@@ -108,8 +108,10 @@ def _print_sunk(sunk: dict[str, Any]) -> None:
         f"sunk: {sunk['patterns']:,} URL patterns on {sunk['hosts']:,} hosts{read}; "
         f"{old:,} of their {sunk['fetched']:,} pages gave nothing new"
     )
-    for one in sunk["worst"]:
-        print(f"  {one['host']} {one['pattern']} sank by {one['sinks_by']} levels: {one['why']}")
+    for pattern in sunk["worst"]:
+        print(
+            f"  {pattern['host']} {pattern['pattern']} sank by {pattern['sinks_by']} levels: {pattern['why']}"
+        )
 
 
 def _print_over(over: dict[str, Any]) -> None:

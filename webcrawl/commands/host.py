@@ -36,9 +36,9 @@ class Command(OpenedCrawlCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument("--json", action="store_true", help="print JSON")
-        one = parser.add_mutually_exclusive_group()
-        one.add_argument("--block", action="store_true", help="fetch nothing of it until --unblock")
-        one.add_argument("--unblock", action="store_true", help="fetch it again")
+        action = parser.add_mutually_exclusive_group()
+        action.add_argument("--block", action="store_true", help="fetch nothing of it until --unblock")
+        action.add_argument("--unblock", action="store_true", help="fetch it again")
         parser.add_argument(
             "--delay",
             type=_seconds,
@@ -79,8 +79,8 @@ class Command(OpenedCrawlCommand):
             await frontier.unblock(host)
         if opts.delay is not None:
             await frontier.set_delay(host, None if opts.delay < 0 else opts.delay)
-        told = {name: getattr(opts, f"max_{name}") for name in ("pages", "bytes", "depth")}
-        if changes := {name: None if most < 0 else most for name, most in told.items() if most is not None}:
+        limits = {name: getattr(opts, f"max_{name}") for name in ("pages", "bytes", "depth")}
+        if changes := {name: None if most < 0 else most for name, most in limits.items() if most is not None}:
             await frontier.limit(host, dataclasses.replace((await frontier.host(host)).limits, **changes))
         await switch_rules(opened.connection.crawl, host, off=opts.rule_off, on=opts.rule_on)
         report, rule = await host_report(frontier, opened.connection.crawl, host), _rule(opened, host)
@@ -122,12 +122,12 @@ def _print(state: HostStatus, rule: str | None, shares: Mapping[str, Share]) -> 
         table.add_row(name, value)
     costs = Table("cost", "of the host", f"of {escape(shares['domain'].name)}", "of all hosts")
     for name, row in (
-        ("seconds of processor", [f"{one.cost.seconds:,.1f}" for one in shares.values()]),
-        ("received", [size(one.cost.bytes) for one in shares.values()]),
-        ("names asked", [f"{one.cost.questions:,}" for one in shares.values()]),
-        ("waits for its share", [f"{one.cost.waits:,}" for one in shares.values()]),
-        ("connections now", [f"{one.load.connections:,}" for one in shares.values()]),
-        ("pages in processing", [f"{one.load.unfinished:,}" for one in shares.values()]),
+        ("seconds of processor", [f"{share.cost.seconds:,.1f}" for share in shares.values()]),
+        ("received", [size(share.cost.bytes) for share in shares.values()]),
+        ("names asked", [f"{share.cost.questions:,}" for share in shares.values()]),
+        ("waits for its share", [f"{share.cost.waits:,}" for share in shares.values()]),
+        ("connections now", [f"{share.load.connections:,}" for share in shares.values()]),
+        ("pages in processing", [f"{share.load.unfinished:,}" for share in shares.values()]),
     ):
         costs.add_row(name, *row)
     console = Console()
@@ -136,11 +136,11 @@ def _print(state: HostStatus, rule: str | None, shares: Mapping[str, Share]) -> 
 
 
 def _print_budgets(budgets: dict[str, dict[str, object]]) -> None:
-    for owner, one in budgets.items():
-        sunk = "; over it, so others come first" if one["is_over"] else ""
+    for owner, budget in budgets.items():
+        sunk = "; over it, so others come first" if budget["is_over"] else ""
         print(
-            f"budget of {owner}: {one['spent']:,.0f} of {one['pages']:,} pages spent, "
-            f"other domains that link to it: {one['linking_domains']:,}{sunk}"
+            f"budget of {owner}: {budget['spent']:,.0f} of {budget['pages']:,} pages spent, "
+            f"other domains that link to it: {budget['linking_domains']:,}{sunk}"
         )
 
 

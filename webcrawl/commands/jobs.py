@@ -92,14 +92,14 @@ class Command(OpenedCrawlCommand):
         if what not in ("apply", "list", "sweep", *_WITH_NAME) or len(named) != wanted or opts.limit < 1:
             raise UsageError(f"scrapy jobs {_SYNTAX}", print_help=False)
         if what == "apply":
-            found = self._read(Path(named[0]))
+            files = self._read(Path(named[0]))
             if opts.prune and not Path(named[0]).is_dir():
                 raise UsageError("--prune needs a folder with all jobs", print_help=False)
         with JobStore(opened.stores.metadata) as store:
             if what == "apply":
-                _apply(store, found, dry_run=opts.dry_run)
+                _apply(store, files, dry_run=opts.dry_run)
                 if Path(named[0]).is_dir():
-                    _tell_others(store, found, opts)
+                    _tell_others(store, files, opts)
             elif what == "delete":
                 await self._delete(store, named[0], opts)
             elif what == "records":
@@ -118,14 +118,14 @@ class Command(OpenedCrawlCommand):
         from webcrawl.jobs.crawls import JobCrawls
         from webcrawl.jobs.files import read_jobs
 
-        found = read_jobs(path)
+        files = read_jobs(path)
         crawls = JobCrawls(self._project)
-        for one in found:
+        for file in files:
             try:
-                crawls.check(one.definition)
+                crawls.check(file.definition)
             except WrongJob as error:
-                raise one.wrong(error.reason, *error.entry) from error
-        return found
+                raise file.wrong(error.reason, *error.entry) from error
+        return files
 
     async def _records(self, store: JobStore, name: str, opts: argparse.Namespace) -> None:
         """Lists the URLs of an iteration, or one of them."""
@@ -134,13 +134,13 @@ class Command(OpenedCrawlCommand):
         from webcrawl.jobs.printed_records import print_record, print_records
         from webcrawl.jobs.record_sources import record_sources
 
-        one = store.numbered(name, opts.iteration)
+        iteration = store.numbered(name, opts.iteration)
         if name not in (job.name for job in store.jobs()):
-            how = f"scrapy urls -s DATA_DIR={one.data_dir} {one.crawl}"
+            how = f"scrapy urls -s DATA_DIR={iteration.data_dir} {iteration.crawl}"
             raise StoreError(f"job {name!r} was deleted; the URLs of its crawl are listed by: {how}")
         definition = Definition.of(store.job(name).definition)
         machine = socket.gethostname()
-        async with record_sources(JobCrawls(self._project), definition, one, machine) as sources:
+        async with record_sources(JobCrawls(self._project), definition, iteration, machine) as sources:
             if opts.url:
                 await print_record(sources, opts.url, as_json=opts.json)
             else:
@@ -176,21 +176,23 @@ class Command(OpenedCrawlCommand):
 
         retention, now = Retention(store, JobCrawls(self._project), socket.gethostname()), datetime.now(UTC)
         due = retention.due(now)
-        for definition, one in due:
-            what = retention.described(definition, one)
+        for definition, iteration in due:
+            what = retention.described(definition, iteration)
             if not dry_run:
-                await retention.delete(definition, one, now)
-            print(f"{'Would delete' if dry_run else 'Deleted'} iteration {one.number} of {one.job}: {what}")
+                await retention.delete(definition, iteration, now)
+            print(
+                f"{'Would delete' if dry_run else 'Deleted'} iteration {iteration.number} of {iteration.job}: {what}"
+            )
         if not due:
             print("There is nothing to delete.")
 
 
-def _apply(store: JobStore, found: list[JobFile], *, dry_run: bool) -> None:
+def _apply(store: JobStore, files: list[JobFile], *, dry_run: bool) -> None:
     known = {job.name for job in store.jobs()}
-    definitions = [one.values for one in found]
+    definitions = [file.values for file in files]
     changed = store.changes(definitions) if dry_run else store.apply(definitions, datetime.now(UTC))
-    for one in found:
-        name = one.definition.name
+    for file in files:
+        name = file.definition.name
         if name not in changed:
             what = "unchanged"
         elif name in known:
@@ -200,9 +202,9 @@ def _apply(store: JobStore, found: list[JobFile], *, dry_run: bool) -> None:
         print(f"{name}: {what}")
 
 
-def _tell_others(store: JobStore, found: list[JobFile], opts: argparse.Namespace) -> None:
+def _tell_others(store: JobStore, files: list[JobFile], opts: argparse.Namespace) -> None:
     """Deletes jobs that are in no file, or says that there are some."""
-    names = {one.definition.name for one in found}
+    names = {file.definition.name for file in files}
     for job in store.jobs():
         if job.name in names:
             continue
@@ -218,7 +220,7 @@ def _list(store: JobStore, *, as_json: bool) -> None:
     jobs = store.jobs()
     for job in jobs:
         # what runs, although later firings may wait or have been skipped
-        begun = [one for one in store.active(job.name) if one.started is not None]
+        begun = [iteration for iteration in store.active(job.name) if iteration.started is not None]
         latest = next(iter([*begun, *store.iterations(job.name, 1)]), None)
         print(json.dumps(_facts(job, latest), default=str) if as_json else printable(_line(job, latest)))
     if not jobs and not as_json:
@@ -226,12 +228,14 @@ def _list(store: JobStore, *, as_json: bool) -> None:
 
 
 def _history(store: JobStore, name: str, opts: argparse.Namespace) -> None:
-    found = store.iterations(name, opts.limit)
-    if not found:
+    iterations = store.iterations(name, opts.limit)
+    if not iterations:
         store.job(name)  # raises StoreError
-    for one in found:
+    for iteration in iterations:
         print(
-            json.dumps(_iteration_facts(one), default=str) if opts.json else printable(_iteration_line(one))
+            json.dumps(_iteration_facts(iteration), default=str)
+            if opts.json
+            else printable(_iteration_line(iteration))
         )
 
 
@@ -240,8 +244,10 @@ def _change(store: JobStore, what: str, name: str) -> None:
 
     now = datetime.now(UTC)
     if what == "run":
-        one = store.run(name, now)
-        print(f"Iteration {one.number} of {name} waits for a scheduler; its crawl is {one.crawl}.")
+        iteration = store.run(name, now)
+        print(
+            f"Iteration {iteration.number} of {name} waits for a scheduler; its crawl is {iteration.crawl}."
+        )
         return
     state = {"pause": JobState.PAUSED, "resume": JobState.ON, "off": JobState.OFF}[what]
     before = store.set_state(name, state, now)
@@ -271,9 +277,9 @@ def _facts(job: Job, latest: Iteration | None) -> dict[str, Any]:
     }
 
 
-def _iteration_facts(one: Iteration) -> dict[str, Any]:
+def _iteration_facts(iteration: Iteration) -> dict[str, Any]:
     names = ("job", "number", "crawl", "due", "started", "ended", "state", "reason", "data_dir", "deleted")
-    return {name: getattr(one, name) for name in names} | one.counts._asdict()
+    return {name: getattr(iteration, name) for name in names} | iteration.counts._asdict()
 
 
 def _line(job: Job, latest: Iteration | None) -> str:
@@ -283,15 +289,15 @@ def _line(job: Job, latest: Iteration | None) -> str:
     return f"{job.name:<20} {job.state:<7} {job.definition['spider']:<12} {when}{last}"
 
 
-def _iteration_line(one: Iteration) -> str:
-    numbers = ", ".join(f"{number:,} {name}" for name, number in one.counts._asdict().items())
-    end = f" to {_time(one.ended)}" if one.ended and one.started else ""
-    begin = f"{_time(one.started)}{end}, {numbers}" if one.started else ""
-    return f"{one.number:>5}  due {_time(one.due)}  {_outcome(one)}{f'  {begin}' if begin else ''}"
+def _iteration_line(iteration: Iteration) -> str:
+    numbers = ", ".join(f"{number:,} {name}" for name, number in iteration.counts._asdict().items())
+    end = f" to {_time(iteration.ended)}" if iteration.ended and iteration.started else ""
+    begin = f"{_time(iteration.started)}{end}, {numbers}" if iteration.started else ""
+    return f"{iteration.number:>5}  due {_time(iteration.due)}  {_outcome(iteration)}{f'  {begin}' if begin else ''}"
 
 
-def _outcome(one: Iteration) -> str:
-    return f"{one.state}{f' ({one.reason})' if one.reason else ''}"
+def _outcome(iteration: Iteration) -> str:
+    return f"{iteration.state}{f' ({iteration.reason})' if iteration.reason else ''}"
 
 
 def _time(moment: datetime | None) -> str:

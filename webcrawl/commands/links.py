@@ -77,9 +77,9 @@ class Command(OpenedCrawlCommand):
             ]
         else:
             spellings = sorted({url, opened.canonicalizer.canonical(url)})
-            found = (links_to if opts.inbound else links_from)(files.openers, spellings, opts.crawl)
-            total, noun = len(found), "link"
-            lines = found.slice(0, opts.limit or total).to_pylist()
+            links = (links_to if opts.inbound else links_from)(files.openers, spellings, opts.crawl)
+            total, noun = len(links), "link"
+            lines = links.slice(0, opts.limit or total).to_pylist()
         for line in lines:
             print(_json(line) if opts.json else printable(_text(line, inbound=opts.inbound)))
         shown = f"The first {opts.limit:,} of " if len(lines) < total else ""

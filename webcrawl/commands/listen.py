@@ -105,14 +105,14 @@ async def _with_texts(rows: list[dict[str, Any]], texts: TextColumns) -> list[di
 
     complete = [dict.fromkeys(ROW_FIELDS) | row for row in rows]
     before = texts.unread
-    found = await texts.added(complete, texts.documents(complete))
+    rows_with_texts = await texts.added(complete, texts.documents(complete))
     if texts.unread > before:
         unread = counted(texts.unread - before, "page")
         print(
             f"{unread} could not be read in the archive, such as {printable(texts.problem)}", file=sys.stderr
         )
         texts.problem = ""
-    return [{name: value for name, value in row.items() if value is not None} for row in found]
+    return [{name: value for name, value in row.items() if value is not None} for row in rows_with_texts]
 
 
 def _tell_missed(listener: Listener) -> None:

@@ -80,11 +80,11 @@ class Command(OpenedCrawlCommand):
 
 def _print_body(page: ArchivedPage) -> None:
     """Prints the body in chunks, so that its size does not matter; reports missing parts on stderr."""
-    found, most = page.body()
+    chunks, most = page.body()
     out, left = sys.stdout.buffer, most
-    for piece in found:
-        out.write(piece[: int(min(left, len(piece)))])
-        if (left := left - len(piece)) < 0:
+    for chunk in chunks:
+        out.write(chunk[: int(min(left, len(chunk)))])
+        if (left := left - len(chunk)) < 0:
             break
     out.flush()
     if left < 0:

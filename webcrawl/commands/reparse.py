@@ -130,8 +130,8 @@ class Command(BaseRunSpiderCommand):
             for word in _setting(name, value)
         ]
         common = [sys.executable, "-m", "scrapy", "crawl", spider, "--stop-at-eof", *given(opts), *words]
-        places = range(opts.processes) if opts.processes > 1 else [None]
-        commands = [common + own_options(settings, place) for place in places]
+        numbers = range(opts.processes) if opts.processes > 1 else [None]
+        commands = [common + own_options(settings, number) for number in numbers]
         logs = plan.path.parent.parent / "logs"
         logs.mkdir(parents=True, exist_ok=True)
 

@@ -48,7 +48,7 @@ class Command(ScrapyCommand):
 
         assert self.settings is not None
         _begin_log(self.settings)
-        given = [word for one in opts.set for word in ("-s", one)]
+        given = [word for setting in opts.set for word in ("-s", setting)]
         try:
             asyncio.run(serve(self.settings, given, opts.workers, SystemClock()))
         except CrawlError as error:

@@ -144,20 +144,20 @@ def _media_facts(details: Any) -> list[str]:
     """Returns size and duration of a medium."""
     if not isinstance(details, dict):
         return []
-    stream: Any = next((one for one in details.get("streams") or () if one.get("width")), details)
-    found = []
+    stream: Any = next((stream for stream in details.get("streams") or () if stream.get("width")), details)
+    facts = []
     if stream.get("width") and stream.get("height"):
-        found.append(f"{stream['width']} x {stream['height']}")
+        facts.append(f"{stream['width']} x {stream['height']}")
     if details.get("duration"):
-        found.append(f"{details['duration']:,.0f} s")
-    return found
+        facts.append(f"{details['duration']:,.0f} s")
+    return facts
 
 
 def _marked(text: str, marks: Sequence[tuple[int, int]], begin: str, end: str) -> str:
     """Returns a text for the terminal with signs around its marks."""
-    parts, place = [], 0
+    parts, text_offset = [], 0
     for start, stop in marks:
-        if start >= place:
-            parts += [printable(text[place:start]), begin, printable(text[start:stop]), end]
-            place = stop
-    return "".join([*parts, printable(text[place:])])
+        if start >= text_offset:
+            parts += [printable(text[text_offset:start]), begin, printable(text[start:stop]), end]
+            text_offset = stop
+    return "".join([*parts, printable(text[text_offset:])])

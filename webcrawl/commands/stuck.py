@@ -33,9 +33,9 @@ class Command(OpenedCrawlCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument("--kind", choices=_KINDS, help="only those of one kind")
-        one = parser.add_mutually_exclusive_group()
-        one.add_argument("--json", action="store_true", help="print JSON lines")
-        one.add_argument(
+        output = parser.add_mutually_exclusive_group()
+        output.add_argument("--json", action="store_true", help="print JSON lines")
+        output.add_argument(
             "--forget",
             action="store_true",
             help="forget those that a schema or reader refused, for example because the spider was repaired",
@@ -66,23 +66,23 @@ async def _rows(
 ) -> AsyncIterator[dict[str, Any]]:
     """Stuck pages with the places of their raw pages. Dead letters are those of the engine, if it has the crawl."""
     crawl = opened.connection.keys.crawl
-    told: dict[str, StuckPage] = {}
+    dead_letters: dict[str, StuckPage] = {}
     pages = stuck.pages(crawl, limit=_BATCH)
     while pages:
         raw = stuck.raw([page.url for page in pages])
         for page in pages:
             if known and page.kind == "DEAD_LETTER":
-                told[page.url] = page
+                dead_letters[page.url] = page
             elif wanted in (None, page.kind):
-                place = raw.get(page.url)
-                yield _fields(page) | (dataclasses.asdict(place) if place else {})
+                location = raw.get(page.url)
+                yield _fields(page) | (dataclasses.asdict(location) if location else {})
         pages = stuck.pages(crawl, after=pages[-1], limit=_BATCH)
     if known and wanted in (None, "DEAD_LETTER"):
         # imported late: no other command needs what it imports
         from webcrawl.frontier.dead_letters import CrawlDeadLetters
 
         async for letter in CrawlDeadLetters(opened.connection.frontier, opened.connection.tails).letters():
-            row = _fields(told[letter.url]) if letter.url in told else {"notified": None}
+            row = _fields(dead_letters[letter.url]) if letter.url in dead_letters else {"notified": None}
             when = datetime.fromtimestamp(letter.time, UTC).isoformat()
             about = {"crawl": crawl, "url": letter.url, "kind": "DEAD_LETTER", "reason": letter.reason}
             yield {**about, "created": when, "updated": when, **row}
@@ -97,5 +97,5 @@ def _fields(page: StuckPage) -> dict[str, Any]:
 
 
 def _line(row: dict[str, Any]) -> str:
-    place = f"  [{row['warc_file']} at {row['warc_offset']}]" if row.get("warc_file") else ""
-    return printable(f"{row['updated'][:19]}Z  {row['kind']:<11}  {row['url']}  {row['reason']}{place}")
+    location = f"  [{row['warc_file']} at {row['warc_offset']}]" if row.get("warc_file") else ""
+    return printable(f"{row['updated'][:19]}Z  {row['kind']:<11}  {row['url']}  {row['reason']}{location}")

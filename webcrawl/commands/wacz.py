@@ -127,7 +127,7 @@ def _report(packed: Contents, store: ObjectStore, name: str) -> None:
 
 
 def _of_crawl(
-    archive: Records, named: str | None, place: str
+    archive: Records, named: str | None, store_name: str
 ) -> tuple[str, list[tuple[StoredFile, StoredFile]]]:
     """The crawl that was named, or the only one, and its finished WARC files, each with its index.
 
@@ -146,7 +146,9 @@ def _of_crawl(
     ]
     if not chosen:
         others = ", ".join(sorted(crawls)) or "none"
-        raise StoreError(f"no finished WARC file of crawl {crawl!r} is in {place}; crawls there: {others}")
+        raise StoreError(
+            f"no finished WARC file of crawl {crawl!r} is in {store_name}; crawls there: {others}"
+        )
     return crawl, chosen
 
 
@@ -162,7 +164,7 @@ class _Describe:
         self._parser = BlockingTimedParser()
 
     def __call__(self, captures: Sequence[Capture]) -> Iterable[dict[str, Any] | None]:
-        rows = self._metadata.get_many([one.url for one in captures]) if self._metadata else {}
+        rows = self._metadata.get_many([capture.url for capture in captures]) if self._metadata else {}
         return self._each(captures, rows)
 
     def _each(

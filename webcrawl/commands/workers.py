@@ -49,17 +49,17 @@ class Command(BaseRunSpiderCommand):
         if len(args) != 2 or not args[0].isdigit() or int(args[0]) < 1:
             raise UsageError("give the number of workers and the spider", print_help=False)
         try:
-            number, spider = int(args[0]), args[1]
+            count, spider = int(args[0]), args[1]
             assert self.settings is not None
             AddonManager.load_pre_crawler_settings(self.settings)
             settings = crawl_settings(get_spider_loader(self.settings), self.settings, spider)
-            if number > 1 and read(settings, "SEEN_SET") == "bloom":
+            if count > 1 and read(settings, "SEEN_SET") == "bloom":
                 raise ConfigurationError('SEEN_SET = "bloom" works with a single worker: set "exact"')
             common = [sys.executable, "-m", "scrapy", "crawl", spider, "--stop-at-eof", *given(opts)]
             commands = [
-                common + own_options(settings, place if number > 1 else None) for place in range(number)
+                common + own_options(settings, number if count > 1 else None) for number in range(count)
             ]
-            _try_ports(settings, number)
+            _try_ports(settings, count)
             logs = data_dir(settings) / "logs"
             logs.mkdir(parents=True, exist_ok=True)
             self.exitcode = asyncio.run(run_all(commands, logs))
@@ -90,7 +90,7 @@ async def run_all(commands: Sequence[Sequence[str]], logs: Path) -> int:
     # never written to: it closes when this process ends, which tells the workers to stop
     lifeline, ours = os.pipe()
     try:
-        workers = [await _start(command, place, lifeline, logs) for place, command in enumerate(commands)]
+        workers = [await _start(command, number, lifeline, logs) for number, command in enumerate(commands)]
     finally:
         os.close(lifeline)
     loop = asyncio.get_running_loop()
@@ -101,13 +101,15 @@ async def run_all(commands: Sequence[Sequence[str]], logs: Path) -> int:
     return next((abs(code) for code in codes if code), 0)
 
 
-async def _start(command: Sequence[str], place: int, lifeline: int, logs: Path) -> asyncio.subprocess.Process:
+async def _start(
+    command: Sequence[str], number: int, lifeline: int, logs: Path
+) -> asyncio.subprocess.Process:
     # in their own process groups: Ctrl-C in a terminal must reach them once, through this process
-    if place == 0:
+    if number == 0:
         return await asyncio.create_subprocess_exec(
             *command, stdin=lifeline, process_group=0, umask=given_umask()
         )
-    with (logs / f"worker-{place}.log").open("ab") as log:
+    with (logs / f"worker-{number}.log").open("ab") as log:
         return await asyncio.create_subprocess_exec(
             *command, stdin=lifeline, stdout=log, stderr=log, process_group=0, umask=given_umask()
         )

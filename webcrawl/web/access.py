@@ -90,11 +90,11 @@ class Access:
 
     def role_of(self, token: str) -> Role | None:
         """The role of a token; None if it is wrong. Takes as long for every wrong token."""
-        given, found = _digest(token), None
+        given, role_given = _digest(token), None
         for known, role in self.tokens.items():
             if hmac.compare_digest(_digest(known), given):
-                found = role
-        return found
+                role_given = role
+        return role_given
 
     def admit(self, role: Role, now: float | None = None) -> Visitor:
         """A new visitor."""

@@ -29,13 +29,13 @@ def metadata_uri(settings: Settings) -> str | None:
     return None if missing else uri
 
 
-def with_job(settings: Settings, job: Job, one: Iteration) -> Settings:
+def with_job(settings: Settings, job: Job, iteration: Iteration) -> Settings:
     """Sets what a job and an iteration set, by which the stores of its crawl are found."""
     for name, value in dict(job.definition.get("settings") or {}).items():
         settings.set(name, value, priority="cmdline")
-    settings.set("CRAWL_ID", one.crawl, priority="cmdline")
-    if one.data_dir:
-        settings.set("DATA_DIR", one.data_dir, priority="cmdline")
+    settings.set("CRAWL_ID", iteration.crawl, priority="cmdline")
+    if iteration.data_dir:
+        settings.set("DATA_DIR", iteration.data_dir, priority="cmdline")
     return settings
 
 
@@ -45,9 +45,9 @@ def running_here(settings: Settings) -> dict[str, Settings]:
         return {}
     store, machine = job_store(uri), socket.gethostname()
     return {
-        one.crawl: with_job(settings.copy(), job, one)
+        iteration.crawl: with_job(settings.copy(), job, iteration)
         for job in store.jobs()
         # a job has one crawl at a time, and perhaps one that waits
-        for one in store.iterations(job.name, 2)
-        if one.state == IterationState.RUNNING and one.data_dir and is_here(one, machine)
+        for iteration in store.iterations(job.name, 2)
+        if iteration.state == IterationState.RUNNING and iteration.data_dir and is_here(iteration, machine)
     }

@@ -138,8 +138,8 @@ def reader_of(site: Site, parts: Mapping[str, tuple[Page, Live]]) -> Read:
         request = Request({"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""})
         view = View(request, page, site, _READER, crawl)
         if crawl:
-            view.found = await site.crawls.opened(crawl)
-            if view.found is None:
+            view.opened_crawl = await site.crawls.opened(crawl)
+            if view.opened_crawl is None:
                 raise CrawlError(f"there is no crawl {crawl!r} any more")
         return await live(view)
 

@@ -30,7 +30,7 @@ class Overview:
     @property
     def speed(self) -> float:
         """Pages a second of all workers."""
-        return sum(one.speed for one in self.vitals.values() if one)
+        return sum(vitals.speed for vitals in self.vitals.values() if vitals)
 
     @property
     def errors(self) -> int:
@@ -72,20 +72,26 @@ class Overviews:
         engine, keys = self._connection.engine, self._connection.keys
         layouts = await engine.client.hgetall(CRAWLS)
         known = [replace(keys, crawl=name.decode()).with_layout(layout) for name, layout in layouts.items()]
-        found = [await self._one(replace(self._connection.crawl, keys=one)) for one in known]
-        self._idle = {one.crawl: self._idle[one.crawl] for one in found if one.crawl in self._idle}
-        return sorted(found, key=lambda one: (not one.is_alive, one.crawl))
+        overviews = [
+            await self._read(replace(self._connection.crawl, keys=keys_of_crawl)) for keys_of_crawl in known
+        ]
+        self._idle = {
+            overview.crawl: self._idle[overview.crawl]
+            for overview in overviews
+            if overview.crawl in self._idle
+        }
+        return sorted(overviews, key=lambda overview: (not overview.is_alive, overview.crawl))
 
-    async def _one(self, crawl: Crawl) -> Overview:
+    async def _read(self, crawl: Crawl) -> Overview:
         name = crawl.keys.crawl
         read, known = self._idle.pop(name, (0.0, None))
         if known and time.monotonic() - read < _IDLE_SECONDS and not await crawl.workers.names():
             self._idle[name] = read, known
             return known
-        found = await overview(crawl, replace(self._connection.frontier, keys=crawl.keys))
-        if not found.is_alive:
-            self._idle[name] = time.monotonic(), found
-        return found
+        now = await overview(crawl, replace(self._connection.frontier, keys=crawl.keys))
+        if not now.is_alive:
+            self._idle[name] = time.monotonic(), now
+        return now
 
 
 def _state(now: CrawlFigures, alive: bool) -> str:

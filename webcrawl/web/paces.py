@@ -9,9 +9,9 @@ from webcrawl.frontier.vitals import Vitals
 from webcrawl.hosts.pace import Pace
 
 
-def told(vitals: Iterable[Vitals | None]) -> dict[str, Pace]:
+def reported_paces(vitals: Iterable[Vitals | None]) -> dict[str, Pace]:
     """Returns what workers tell of some of their leased hosts, as of their last heartbeats."""
-    return {host: pace for one in vitals if one for host, pace in one.paces.items()}
+    return {host: pace for worker in vitals if worker for host, pace in worker.paces.items()}
 
 
 def paces(rows: Sequence[HostRow], known: Mapping[str, Pace]) -> dict[str, Pace]:

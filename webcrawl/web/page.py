@@ -60,7 +60,7 @@ class View:
     visitor: Visitor
     crawl: str = ""
     """The CRAWL_ID in the address; "" for a page about all crawls."""
-    found: OpenedCrawl | None = None
+    opened_crawl: OpenedCrawl | None = None
     form: Fields = field(default_factory=Fields)
 
     @property
@@ -74,9 +74,9 @@ class View:
     @property
     def opened(self) -> OpenedCrawl:
         """The crawl, connected to its engine."""
-        if self.found is None:
+        if self.opened_crawl is None:
             raise NoSuchPage("this page is about no crawl")
-        return self.found
+        return self.opened_crawl
 
     @property
     def connection(self) -> Connection:
@@ -102,7 +102,7 @@ class View:
         """(address, title, whether it is this page) of the pages about all crawls, then of those of this crawl."""
         return [
             (self.address(page.name) if page.of_crawl else f"/{page.name}", page.title, page is self.page)
-            for page in sorted(self.site.pages, key=lambda one: one.of_crawl)
+            for page in sorted(self.site.pages, key=lambda page: page.of_crawl)
             if self.crawl or not page.of_crawl
         ]
 
@@ -123,8 +123,8 @@ class View:
 
     def address(self, path: str = "", /, **query: Any) -> str:
         """The address of a page of this crawl: `address("hosts", host=...)`."""
-        place = f"/crawls/{self.crawl}" if self.crawl else ""
-        text = "/".join(part for part in (place, path) if part) or "/"
+        base = f"/crawls/{self.crawl}" if self.crawl else ""
+        text = "/".join(part for part in (base, path) if part) or "/"
         known = {name: value for name, value in query.items() if value not in (None, "")}
         return text + (f"?{urlencode(known)}" if known else "")
 
@@ -172,9 +172,9 @@ class Page:
         base = "/crawls/{crawl}" if self.of_crawl else ""
         routes = []
         for method, path, handler in self._handlers:
-            place = "/".join(part for part in (base, self.name, path) if part)
+            path_of_page = "/".join(part for part in (base, self.name, path) if part)
             answer = functools.partial(_answer, self, site, handler)
-            routes.append(Route("/" + place.lstrip("/"), answer, methods=[method]))
+            routes.append(Route("/" + path_of_page.lstrip("/"), answer, methods=[method]))
         return routes
 
     def _register(self, method: str, path: str) -> Callable[[Handler], Handler]:
@@ -194,8 +194,8 @@ async def _answer(page: Page, site: Site, handler: Handler, request: Request) ->
             if refusal is not None:
                 return refusal
         if view.crawl:
-            view.found = await site.crawls.opened(view.crawl)
-            if view.found is None:
+            view.opened_crawl = await site.crawls.opened(view.crawl)
+            if view.opened_crawl is None:
                 # without the links to pages of this crawl
                 missing, view.crawl = view.crawl, ""
                 raise NoSuchPage(f"there is no crawl {missing!r} in {site.crawls.server}")

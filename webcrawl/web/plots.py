@@ -8,13 +8,13 @@ from dataclasses import astuple, fields
 
 from webcrawl.frontier.history import FigureSample
 
-NAMES = tuple(one.name for one in fields(FigureSample))
+NAMES = tuple(field.name for field in fields(FigureSample))
 
 
 def columns(samples: Sequence[FigureSample]) -> str:
     """Samples as JSON: a list for each figure, by name."""
-    rows = [astuple(one) for one in samples]
-    return json.dumps({name: [row[place] for row in rows] for place, name in enumerate(NAMES)})
+    rows = [astuple(sample) for sample in samples]
+    return json.dumps({name: [row[column] for row in rows] for column, name in enumerate(NAMES)})
 
 
 def point(now: FigureSample) -> str:

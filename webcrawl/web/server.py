@@ -20,10 +20,10 @@ _BACKLOG = 128
 def listening(address: str, port: int) -> socket.socket:
     """A socket that listens; raises ConfigurationError."""
     try:
-        ((family, _, _, _, place), *_) = socket.getaddrinfo(
+        ((family, _, _, _, socket_address), *_) = socket.getaddrinfo(
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        listener = socket.create_server(place[:2], family=family, backlog=_BACKLOG)
+        listener = socket.create_server(socket_address[:2], family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
         raise ConfigurationError(f"--bind {address} --port {port}: cannot listen ({error})") from error
     listener.setblocking(False)

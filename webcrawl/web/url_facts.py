@@ -54,7 +54,7 @@ def conclude(
     report: Mapping[str, Any], state: URLState, row: Row | None, host: HostStatus, paused: bool
 ) -> Conclusion:
     """Tells what happens to the URL, and why."""
-    refusals = [f"{one.name}: {one.text}" for one in verdicts(report) if one.kind == "bad"]
+    refusals = [f"{verdict.name}: {verdict.text}" for verdict in verdicts(report) if verdict.kind == "bad"]
     if state.state is not None:
         return _in_engine(state, host, paused, refusals)
     if row is not None:

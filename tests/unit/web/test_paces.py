@@ -10,7 +10,7 @@ from webcrawl.frontier.host_table import HostRow
 from webcrawl.frontier.vitals import Vitals
 from webcrawl.hosts.costs import Cost, Load
 from webcrawl.hosts.pace import Pace
-from webcrawl.web.paces import kept, paces, told
+from webcrawl.web.paces import kept, paces, reported_paces
 from webcrawl.web.pages.crawl import busiest
 
 ROW = HostRow("http://a.test", 1, False, None, 0, 0, 0.0, 0, None, 2.0, False, Cost())
@@ -32,7 +32,7 @@ def test_the_engine_keeps_why_a_host_waits(row: HostRow, pace: Pace) -> None:
 
 def test_a_worker_knows_better_while_it_has_the_host() -> None:
     pace = Pace(3.0, "Crawl-delay", 1.5, "gap", 0)
-    known = told([None, Vitals(0.0, 0, 1, 0, 0, 0, 0, 0.0, paces={ROW.host: pace})])
+    known = reported_paces([None, Vitals(0.0, 0, 1, 0, 0, 0, 0, 0.0, paces={ROW.host: pace})])
     assert paces([replace(ROW, leased=True)], known) == {ROW.host: pace}
     assert paces([ROW], known) == {ROW.host: kept(ROW)}, "it was released meanwhile"
 

@@ -24,7 +24,7 @@ from webcrawl.frontier.waits import ready_hosts
 from webcrawl.hosts.costs import Cost, Load
 from webcrawl.hosts.pace import Pace
 from webcrawl.web.overview import Overview, overview
-from webcrawl.web.paces import paces, told
+from webcrawl.web.paces import paces, reported_paces
 from webcrawl.web.page import Page, View
 from webcrawl.web.plots import columns
 
@@ -45,9 +45,11 @@ async def show(view: View) -> Response:
 async def parts(view: View) -> Mapping[str, str]:
     values = await _values(view)
     names = ("state", "figures", "breakdown", "hosts", "workers")
-    found = {name: view.fragment(f"crawl_{name}.html", **values) for name in names}
-    one = values["one"]
-    return found | ({"@points": json.dumps({view.crawl: asdict(one.now)})} if one.is_alive else {})
+    fragments = {name: view.fragment(f"crawl_{name}.html", **values) for name in names}
+    current = values["overview"]
+    return fragments | (
+        {"@points": json.dumps({view.crawl: asdict(current.now)})} if current.is_alive else {}
+    )
 
 
 @page.get("history")
@@ -81,18 +83,18 @@ async def stop(view: View) -> Response:
 
 async def _values(view: View) -> dict[str, Any]:
     crawl = view.connection.crawl
-    one = await overview(crawl, view.connection.frontier)
+    current = await overview(crawl, view.connection.frontier)
     loads, costs = await asyncio.gather(
-        crawl.costs.loads(list(one.vitals)), crawl.costs.costliest(_MOST_HOSTS)
+        crawl.costs.loads(list(current.vitals)), crawl.costs.costliest(_MOST_HOSTS)
     )
     levels = await ready_hosts(crawl.engine, crawl.keys)
-    used, slow = busiest(loads, costs), slowest(one)
-    known = await _paces(crawl, one, {one[0] for one in used} | {host for host, _ in slow})
+    used, slow = busiest(loads, costs), slowest(current)
+    known = await _paces(crawl, current, {host for host, _, _ in used} | {host for host, _ in slow})
     waiting = sorted((host for host in known if known[host].wait), key=lambda host: -known[host].wait)
     return {
-        "one": one,
+        "overview": current,
         "levels": levels,
-        "types": list(one.figures.types.items())[:_MOST_TYPES],
+        "types": list(current.figures.types.items())[:_MOST_TYPES],
         "busiest": used,
         "slowest": slow,
         "paces": known,
@@ -100,9 +102,9 @@ async def _values(view: View) -> dict[str, Any]:
     }
 
 
-async def _paces(crawl: Crawl, one: Overview, hosts: Set[str]) -> dict[str, Pace]:
+async def _paces(crawl: Crawl, current: Overview, hosts: Set[str]) -> dict[str, Pace]:
     """The paces of these hosts, of those that wait longest, and of all that workers tell of."""
-    known, table = told(one.vitals.values()), HostTable(crawl)
+    known, table = reported_paces(current.vitals.values()), HostTable(crawl)
     others = {*hosts, *await table.waiting(_MOST_HOSTS)} - known.keys()
     return known | paces(await table.rows(sorted(others)), known)
 
@@ -115,13 +117,13 @@ def busiest(loads: Mapping[str, Load], costs: Mapping[str, Cost]) -> list[tuple[
     return [(host, using.get(host, Load()), costs.get(host)) for host in hosts]
 
 
-def slowest(one: Overview) -> list[tuple[str, float]]:
+def slowest(current: Overview) -> list[tuple[str, float]]:
     """The hosts whose last answers took longest, in seconds."""
-    found: dict[str, float] = {}
-    for vitals in one.vitals.values():
+    slowest_answers: dict[str, float] = {}
+    for vitals in current.vitals.values():
         for host, seconds in vitals.slowest if vitals else ():
-            found[host] = max(seconds, found.get(host, 0.0))
-    return sorted(found.items(), key=lambda pair: -pair[1])[:_MOST_HOSTS]
+            slowest_answers[host] = max(seconds, slowest_answers.get(host, 0.0))
+    return sorted(slowest_answers.items(), key=lambda pair: -pair[1])[:_MOST_HOSTS]
 
 
 @dataclass(frozen=True)

@@ -29,19 +29,21 @@ async def show(view: View) -> Response:
 async def parts(view: View) -> Mapping[str, str]:
     crawls = await view.crawls.overviews.all()
     plotted, others = _divided(crawls)
-    found = {f"crawl-{one.crawl}": view.fragment("crawl_card.html", one=one) for one in plotted}
-    found["others"] = view.fragment("crawl_rows.html", others=others)
-    points = {one.crawl: asdict(one.now) for one in crawls if one.is_alive}
-    return found | {"@points": json.dumps(points), "@shown": _shown(plotted)}
+    fragments = {
+        f"crawl-{overview.crawl}": view.fragment("crawl_card.html", overview=overview) for overview in plotted
+    }
+    fragments["others"] = view.fragment("crawl_rows.html", others=others)
+    points = {overview.crawl: asdict(overview.now) for overview in crawls if overview.is_alive}
+    return fragments | {"@points": json.dumps(points), "@shown": _shown(plotted)}
 
 
 def _shown(plotted: list[Overview]) -> str:
     """The crawls that have a card: one that has begun meanwhile has none yet, and one that has ended becomes a row."""
-    return json.dumps([one.crawl for one in plotted])
+    return json.dumps([overview.crawl for overview in plotted])
 
 
 def _divided(crawls: list[Overview]) -> tuple[list[Overview], list[Overview]]:
     """Crawls with plots: those that run, or the only ones; then the others."""
-    running = [one for one in crawls if one.is_alive] or crawls[:1]
+    running = [overview for overview in crawls if overview.is_alive] or crawls[:1]
     plotted = running[:_MOST_PLOTTED]
-    return plotted, [one for one in crawls if one not in plotted]
+    return plotted, [overview for overview in crawls if overview not in plotted]

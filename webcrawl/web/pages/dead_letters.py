@@ -21,12 +21,12 @@ _MOST_REASONS = 100
 async def reasons(view: View) -> Response:
     host, reason = view.query.get("host", "").strip(), view.query.get("reason", "").strip()
     host = host_named(host) if host else ""
-    found = await _letters(view).by_reason(host or None, reason)
+    letters = await _letters(view).by_reason(host or None, reason)
     counts = await view.connection.frontier.counts()
     return view.render(
         "dead-letters.html",
-        found=found,
-        shown=found.reasons[:_MOST_REASONS],
+        letters=letters,
+        shown=letters.reasons[:_MOST_REASONS],
         total=counts.dead,
         chosen={"host": host, "reason": reason},
     )
@@ -42,11 +42,11 @@ async def requeue(view: View) -> Response:
     """Queues all whose reason is of a kind again, of those that the page was asked for."""
     host = host_named(view.form["host"]) if view.form["host"] else None
     queued = await _letters(view).requeue(host, view.form["reason"], view.form["kind"])
-    return view.done(_told(queued))
+    return view.done(_notice(queued))
 
 
 @page.post("requeue-one")
-async def requeue_one(view: View) -> Response:
+async def requeue_url(view: View) -> Response:
     url = normalize(view.form["url"])
     queued = await view.connection.frontier.requeue([(split(url)[0], url)])
     if not queued:
@@ -54,14 +54,14 @@ async def requeue_one(view: View) -> Response:
             f"{url} was not queued again: it is no dead letter any more, or it is in the store of long queues. "
             "Queue all of its reason again to reach it there."
         )
-    return view.done(_told(queued))
+    return view.done(_notice(queued))
 
 
 def _letters(view: View) -> CrawlDeadLetters:
     return CrawlDeadLetters(view.connection.frontier, view.connection.tails)
 
 
-def _told(queued: int) -> str:
+def _notice(queued: int) -> str:
     return f"{counted(queued, 'dead letter')} queued again." + (
         " They need a running worker." if queued else ""
     )

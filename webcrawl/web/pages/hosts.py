@@ -19,7 +19,7 @@ from webcrawl.frontier.vitals import AllVitals
 from webcrawl.opened import host_named
 from webcrawl.stores.metadata import Metadata
 from webcrawl.urls.canonical import hostname
-from webcrawl.web.paces import paces, told
+from webcrawl.web.paces import paces, reported_paces
 from webcrawl.web.page import Page, View
 from webcrawl.web.stored import in_metadata
 
@@ -78,7 +78,7 @@ async def table(view: View) -> Response:
     return view.render(
         "hosts.html",
         rows=shown,
-        paces=paces(shown, told(vitals.values())),
+        paces=paces(shown, reported_paces(vitals.values())),
         total=await crawl.host_count(),
         window=window,
         start=start,
@@ -96,7 +96,7 @@ async def parts(view: View) -> Mapping[str, str]:
 
 
 @page.get("host")
-async def one(view: View) -> Response:
+async def host_page(view: View) -> Response:
     host = host_named(view.query.get("host", ""))
     frontier, opened = view.connection.frontier, view.opened
     crawl = view.connection.crawl
@@ -111,7 +111,7 @@ async def one(view: View) -> Response:
         host=host,
         report=report,
         errors=row.errors,
-        pace=paces([row], told(vitals.values()))[host],
+        pace=paces([row], reported_paces(vitals.values()))[host],
         robots=robots,
         robots_problem=robots_problem,
         agent=agent,
@@ -156,8 +156,10 @@ async def limit(view: View) -> Response:
     host, frontier = host_named(view.form["host"]), view.connection.frontier
     changes = {name: _limit(view.form[name], name) for name in ("pages", "bytes", "depth")}
     await frontier.limit(host, replace((await frontier.host(host)).limits, **changes))
-    told = ", ".join(f"{name} {most:,}" for name, most in changes.items() if most is not None)
-    return view.done(f"The limits of {host} are: {told}." if told else f"{host} has no limits of its own.")
+    limits = ", ".join(f"{name} {most:,}" for name, most in changes.items() if most is not None)
+    return view.done(
+        f"The limits of {host} are: {limits}." if limits else f"{host} has no limits of its own."
+    )
 
 
 @page.post("rule")
@@ -192,11 +194,11 @@ async def _letters(view: View, host: str) -> Reasons | None:
 def _stored(metadata: Metadata, host: str) -> dict[str, int]:
     """Outcome of the latest attempt -> how many of the first stored pages of a host had it."""
     rows = islice(metadata.scan(host), _MOST_STORED)
-    found = Counter(
+    outcomes = Counter(
         f"{row['status']}" if row["status"] and not row["error"] else (row["error"] or "no answer")
         for row in rows
     )
-    return dict(found.most_common())
+    return dict(outcomes.most_common())
 
 
 def _host_in(text: str) -> str:

@@ -29,19 +29,19 @@ _IN_ENGINE = (None, RecordState.QUEUED, RecordState.CRAWLED)
 
 @page.get("{job}/records")
 async def records(view: View) -> Response:
-    one, iteration = await iteration_of(view)
+    listed, iteration = await iteration_of(view)
     state, prefix = _state(view.query.get("state", "")), _prefix(view.query.get("prefix", ""))
     after = view.query.get("after", "")
-    uri = metadata_uri(settings_of(view, one.job, iteration))
+    uri = metadata_uri(settings_of(view, listed.job, iteration))
     opened = await _opened(view, iteration)
     async with _sources(iteration, uri, opened) as sources:
         pages = RecordPages(sources, lambda: ChosenColumns(str(uri)), state, prefix)
-        found: RecordPage = await pages.page(after)
+        record_page: RecordPage = await pages.page(after)
     return view.render(
         "job_records.html",
-        one=one,
+        listed=listed,
         iteration=iteration,
-        found=found,
+        record_page=record_page,
         states=tuple(RecordState),
         chosen={"state": state or "", "prefix": prefix, "after": after},
         known=opened is not None,

@@ -39,19 +39,26 @@ class Shown:
     @property
     def current(self) -> Iteration | None:
         """The iteration that runs, or else the next one that waits."""
-        active = [one for one in reversed(self.iterations) if one.state in ACTIVE]
-        return next((one for one in active if one.started is not None), active[0] if active else None)
+        active = [iteration for iteration in reversed(self.iterations) if iteration.state in ACTIVE]
+        return next(
+            (iteration for iteration in active if iteration.started is not None),
+            active[0] if active else None,
+        )
 
     @property
     def waiting(self) -> list[Iteration]:
         """The iterations that wait for `current`, the oldest first."""
         now = self.current
-        return [one for one in reversed(self.iterations) if one.state in ACTIVE and one is not now]
+        return [
+            iteration
+            for iteration in reversed(self.iterations)
+            if iteration.state in ACTIVE and iteration is not now
+        ]
 
     @property
     def past(self) -> list[Iteration]:
         """The iterations that have ended, the oldest first."""
-        return [one for one in reversed(self.iterations) if one.state not in ACTIVE]
+        return [iteration for iteration in reversed(self.iterations) if iteration.state not in ACTIVE]
 
 
 @page.get()
@@ -64,26 +71,34 @@ async def show(view: View) -> Response:
 async def parts(view: View) -> Mapping[str, str]:
     jobs = await asyncio.to_thread(shown_jobs, metadata_uri(view.settings))
     crawls = await crawls_here(view)
-    cards = {f"job-{one.job.name}": view.fragment("job_card.html", one=one, crawls=crawls) for one in jobs}
+    cards = {
+        f"job-{listed.job.name}": view.fragment("job_card.html", listed=listed, crawls=crawls)
+        for listed in jobs
+    }
     return cards | {"@shown": _shown(jobs)}
 
 
 @page.get("{job}")
 async def history(view: View) -> Response:
     name, uri = view.request.path_params["job"], metadata_uri(view.settings)
-    one, jobs = await asyncio.to_thread(lambda: (_job(uri, name), shown_jobs(uri)))
-    return view.render("job.html", one=one, shown=_shown(jobs), crawls=await crawls_here(view))
+    listed, jobs = await asyncio.to_thread(lambda: (_job(uri, name), shown_jobs(uri)))
+    return view.render("job.html", listed=listed, shown=_shown(jobs), crawls=await crawls_here(view))
 
 
 @page.get("{job}/stuck")
 async def stuck(view: View) -> Response:
     """The stuck pages of one iteration."""
-    one, iteration = await iteration_of(view)
-    uri = metadata_uri(settings_of(view, one.job, iteration))
+    listed, iteration = await iteration_of(view)
+    uri = metadata_uri(settings_of(view, listed.job, iteration))
     pages = await asyncio.to_thread(_stuck, uri, iteration.crawl, view.query)
     known = iteration.crawl in await crawls_here(view)
     return view.render(
-        "job_stuck.html", one=one, iteration=iteration, pages=pages, known=known, more=len(pages) == _STUCK
+        "job_stuck.html",
+        listed=listed,
+        iteration=iteration,
+        pages=pages,
+        known=known,
+        more=len(pages) == _STUCK,
     )
 
 
@@ -111,24 +126,27 @@ async def off(view: View) -> Response:
 
 async def iteration_of(view: View) -> tuple[Shown, Iteration]:
     """The job in the address and the iteration of the query; raises NoSuchPage."""
-    one = await asyncio.to_thread(_job, metadata_uri(view.settings), view.request.path_params["job"])
+    listed = await asyncio.to_thread(_job, metadata_uri(view.settings), view.request.path_params["job"])
     number = view.query.get("iteration", "")
-    iteration = next((each for each in one.iterations if str(each.number) == number), None)
+    iteration = next((each for each in listed.iterations if str(each.number) == number), None)
     if iteration is None:
-        raise NoSuchPage(f"job {one.job.name!r} has no iteration {number!r} among its latest {_HISTORY}")
-    return one, iteration
+        raise NoSuchPage(f"job {listed.job.name!r} has no iteration {number!r} among its latest {_HISTORY}")
+    return listed, iteration
 
 
 def _shown(jobs: list[Shown]) -> str:
     """The jobs with their states, and their latest iterations with theirs: by these, pages have cards and buttons."""
     return json.dumps(
-        [(one.job.name, one.job.state, [(each.number, each.state) for each in _telling(one)]) for one in jobs]
+        [
+            (listed.job.name, listed.job.state, [(each.number, each.state) for each in _telling(listed)])
+            for listed in jobs
+        ]
     )
 
 
-def _telling(one: Shown) -> list[Iteration]:
+def _telling(listed: Shown) -> list[Iteration]:
     """The iterations by which a card changes: the newest, and those that have not ended."""
-    return [each for each in one.iterations if each is one.iterations[0] or each.state in ACTIVE]
+    return [each for each in listed.iterations if each is listed.iterations[0] or each.state in ACTIVE]
 
 
 async def crawls_here(view: View) -> list[str]:
@@ -152,9 +170,9 @@ async def _change(view: View, work: Any) -> None:
     await asyncio.to_thread(work, job_store(uri), datetime.now(UTC))
 
 
-def settings_of(view: View, job: Job, one: Iteration) -> Settings:
+def settings_of(view: View, job: Job, iteration: Iteration) -> Settings:
     """The settings by which the stores of an iteration are found."""
-    return with_job(view.crawls.settings_of(one.crawl), job, one)
+    return with_job(view.crawls.settings_of(iteration.crawl), job, iteration)
 
 
 def shown_jobs(uri: str | None) -> list[Shown]:
@@ -178,8 +196,8 @@ def _job(uri: str | None, name: str) -> Shown:
 def _latest(store: JobStore, name: str, number: int) -> list[Iteration]:
     """The latest iterations of a job, and older ones that have not ended."""
     latest = store.iterations(name, number)
-    known = {one.id for one in latest}
-    return [*latest, *(one for one in store.active(name) if one.id not in known)]
+    known = {iteration.id for iteration in latest}
+    return [*latest, *(iteration for iteration in store.active(name) if iteration.id not in known)]
 
 
 def _following(job: Job) -> datetime | None:
@@ -194,9 +212,9 @@ def _following(job: Job) -> datetime | None:
 def _stuck(uri: str | None, crawl: str, query: Mapping[str, str]) -> list[StuckPage]:
     if uri is None:
         return []
-    with StuckPages(uri) as found:
+    with StuckPages(uri) as stuck:
         after = None
         if "after" in query:
             now = datetime.now(UTC)
             after = StuckPage(crawl, query["after"], query.get("kind", "DOCUMENT"), "", now, now)  # type: ignore[arg-type]
-        return found.pages(crawl, after, _STUCK)
+        return stuck.pages(crawl, after, _STUCK)

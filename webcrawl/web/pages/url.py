@@ -47,7 +47,7 @@ class _Stored:
 
 
 @page.get()
-async def one(view: View) -> Response:
+async def url_page(view: View) -> Response:
     query = view.query
     if not query.get("url", "").strip():
         return view.render("url.html", url="", asked=Link(""))
@@ -68,7 +68,7 @@ async def one(view: View) -> Response:
         verdicts=list(verdicts(report)),
         report=report,
         state=state,
-        places=_places(state),
+        engine_facts=_engine_facts(state),
         stored=stored,
         row=row,
     )
@@ -79,7 +79,7 @@ async def archive(view: View) -> Response:
     """The archived headers, and a frame with the body."""
     row, head, problem = None, list[str](), ""
     try:
-        row, head = await _in_archive(view, lambda found: found.http_head())
+        row, head = await _in_archive(view, lambda page: page.http_head())
     except StoreError as error:
         problem = str(error)
     return view.render(
@@ -91,9 +91,9 @@ async def archive(view: View) -> Response:
 async def body(view: View) -> Response:
     """The archived body alone, for the frame."""
 
-    def shown(found: ArchivedPage) -> Response:
-        chunks, most = found.body()
-        return archived_response(chunks, most, found.row["mime_type"] or "", found.row["charset"])
+    def shown(page: ArchivedPage) -> Response:
+        chunks, most = page.body()
+        return archived_response(chunks, most, page.row["mime_type"] or "", page.row["charset"])
 
     try:
         return (await _in_archive(view, shown))[1]
@@ -106,28 +106,28 @@ async def body(view: View) -> Response:
 @page.get("text")
 async def text(view: View) -> Response:
     """The main part of the text."""
-    found, problem = "", ""
+    text_of_page, problem = "", ""
     try:
         with await asyncio.to_thread(view.opened.metadata) as metadata:
             row = await asyncio.to_thread(_known_row, metadata, view.opened, _url(view))
-            found = (await ArchivedPage(view.opened, metadata, row).text(view.settings)).text
+            text_of_page = (await ArchivedPage(view.opened, metadata, row).text(view.settings)).text
     except StoreError as error:
         problem = str(error)
-    lines = [printable(line) for line in found[:_MOST_TEXT].split("\n")]
+    lines = [printable(line) for line in text_of_page[:_MOST_TEXT].split("\n")]
     return view.render(
-        "url_text.html", url=_url(view), lines=lines, problem=problem, cut=len(found) > _MOST_TEXT
+        "url_text.html", url=_url(view), lines=lines, problem=problem, cut=len(text_of_page) > _MOST_TEXT
     )
 
 
 @page.get("links")
 async def links(view: View) -> Response:
     """The links to the URL, where LINKS stored them."""
-    url, problem, found = _url(view), "", _Links()
+    url, problem, links = _url(view), "", _Links()
     try:
-        found = await asyncio.to_thread(_links_to, view.opened, url)
+        links = await asyncio.to_thread(_links_to, view.opened, url)
     except (StoreError, LibraryMissing) as error:
         problem = str(error)
-    return view.render("url_links.html", url=url, found=found, most=_MOST_LINKS, problem=problem)
+    return view.render("url_links.html", url=url, links=links, most=_MOST_LINKS, problem=problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,8 @@ def _links_to(opened: OpenedCrawl, url: str) -> _Links:
     files = link_files_if_any(opened.stores)
     if files is None:
         return _Links()
-    found = links_to(files.openers, sorted({url, opened.canonicalizer.canonical(url)}))
-    return _Links(found.slice(0, _MOST_LINKS).to_pylist(), len(found), files.unfinished)
+    table = links_to(files.openers, sorted({url, opened.canonicalizer.canonical(url)}))
+    return _Links(table.slice(0, _MOST_LINKS).to_pylist(), len(table), files.unfinished)
 
 
 def _url(view: View) -> str:
@@ -184,12 +184,12 @@ def _stored(metadata: Metadata, opened: OpenedCrawl, url: str) -> _Stored | None
     row = _row(metadata, opened, url)
     if row is None:
         return None
-    found = clusters(metadata, host=split(row["url"])[0], first=row["url"]).clusters
+    groups = clusters(metadata, host=split(row["url"])[0], first=row["url"]).clusters
     return _Stored(
         row,
         metadata.history(row["url"])[::-1],
         metadata.get(row["duplicate_of"]) if row["duplicate_of"] else None,
-        found[0] if found else None,
+        groups[0] if groups else None,
         _chain(opened, metadata, row),
     )
 
@@ -207,7 +207,7 @@ def _chain(opened: OpenedCrawl, metadata: Metadata, row: Row) -> list[str]:
     return chain if len(chain) > 1 else []
 
 
-def _places(state: URLState) -> dict[str, Any]:
+def _engine_facts(state: URLState) -> dict[str, Any]:
     """What the engine has of a URL, by name."""
     names = ("level", "depth", "attempts", "worker", "reason")
     return {name: value for name in names if (value := getattr(state, name)) not in (None, "")}

@@ -18,15 +18,15 @@ def chain_classes(settings: Settings, name: str, base: type[T]) -> list[type[T]]
 
     Raises ConfigurationError for one that cannot be loaded or is no subclass of `base`.
     """
-    found: list[tuple[int, type[T]]] = []
-    for path, place in read(settings, name).items():
-        if place is None:
+    classes: list[tuple[int, type[T]]] = []
+    for path, order in read(settings, name).items():
+        if order is None:
             continue
         try:
             loaded = load_object(path)
             if not (isinstance(loaded, type) and issubclass(loaded, base)):
                 raise TypeError(f"not a subclass of {base.__name__}")
-            found.append((int(place), loaded))
+            classes.append((int(order), loaded))
         except (ImportError, NameError, TypeError, ValueError) as error:
             raise ConfigurationError(f"{name} {path!r}: {error}") from error
-    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+    return [chosen for _, chosen in sorted(classes, key=lambda pair: pair[0])]

@@ -131,7 +131,7 @@ def _owner(domain: str, request: Request) -> str | None:
 
 def _are_same(before: Sequence[Cookie], after: Sequence[Cookie]) -> bool:
     return len(before) == len(after) and all(
-        one is other or vars(one) == vars(other) for one, other in zip(before, after, strict=True)
+        old is new or vars(old) == vars(new) for old, new in zip(before, after, strict=True)
     )
 
 

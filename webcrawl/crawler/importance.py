@@ -60,8 +60,8 @@ async def update_importance(connection: Connection, uri: str, links: Path) -> in
 
 async def _credited(connection: Connection, urls: Sequence[str]) -> list[float | None]:
     """Returns the importance of pages by the credit that has reached them; None for those that the engine lacks."""
-    found = await worths(connection.engine, connection.keys, urls)
-    return [None if worth is None else importance(worth) for worth in found]
+    worth_of_each = await worths(connection.engine, connection.keys, urls)
+    return [None if worth is None else importance(worth) for worth in worth_of_each]
 
 
 class _Settled(NamedTuple):
@@ -71,8 +71,8 @@ class _Settled(NamedTuple):
     values: Reals
 
     def of(self, urls: Sequence[str]) -> list[float | None]:
-        places = self.pages.searchsorted([number_of(url) for url in urls])
-        return [round(value, _DIGITS) for value in self.values[places].tolist()]
+        rows = self.pages.searchsorted([number_of(url) for url in urls])
+        return [round(value, _DIGITS) for value in self.values[rows].tolist()]
 
 
 def _settled(column: ImportanceColumn, crawl: str, folder: Path) -> _Settled | None:

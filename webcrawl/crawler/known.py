@@ -22,17 +22,17 @@ _WITHOUT_LINKS = (
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The stored response of a URL: its validators as header values, and its place in the archive.
+    """The stored response of a URL: its validators as header values, and where it is archived.
 
-    `place` is the record with its body, or None if there is none. `head` is the record with its header, which differs
-    from `place` for an exact copy.
+    `body_location` is the record with its body, or None without one. `head` is the record with its header; it is another
+    one for an exact copy.
     """
 
     digest: str | None
     etag: str | None
     last_modified: str | None
     mime_type: str
-    place: WarcLocation | None
+    body_location: WarcLocation | None
     head: WarcLocation | None
     original: tuple[str, datetime]
     """URL and time of the fetch that stored the body."""
@@ -47,17 +47,17 @@ class Known:
         cut_elsewhere = row["truncated"] and (row["truncated"] != "length" or (row["length"] or 0) < limit)
         if row["status"] != 200 or cut_elsewhere or not (row["etag"] or row["last_modified"]):
             return None
-        place, head = location_of(row, get), own_location(row)
+        body_location, head = location_of(row, get), own_location(row)
         is_copy = row["duplicate_kind"] == "exact"
         # a copy whose original has changed since: whether its own record has the body is not known
-        first = get(row["duplicate_of"]) if is_copy and place != head else row
+        first = get(row["duplicate_of"]) if is_copy and body_location != head else row
         assert first is not None
         return cls(
             row["digest"],
             row["etag"],
             row["last_modified"],
             row["mime_type"] or "",
-            None if is_copy and place == head else place,
+            None if is_copy and body_location == head else body_location,
             head,
             (first["url"], first["fetched_at"]),
         )
@@ -70,7 +70,7 @@ class Known:
     @property
     def keeps_links(self) -> bool:
         """Whether its links can be found without fetching the body again."""
-        return not self.has_links or self.place is not None
+        return not self.has_links or self.body_location is not None
 
     def validators(self, etag: str | None, last_modified: str | None) -> tuple[str | None, str | None]:
         """Returns the validators to store after a 304 with these: the new ones only if one matches (RFC 9111, 4.3.4).

@@ -38,7 +38,7 @@ _DICTS = (*_ORDERED, *_BY_NAME, "ADDONS", "FEEDS")
 def check_early(settings: Settings, options: argparse.Namespace) -> None:
     """Prints one line, and exits with 2, for a wrong setting that Scrapy uses before it runs a command."""
     try:
-        for name, equals, value in (one.partition("=") for one in getattr(options, "set", [])):
+        for name, equals, value in (option.partition("=") for option in getattr(options, "set", [])):
             if equals:
                 _check_type(name, value)
                 settings.set(name, value, priority="cmdline")
@@ -80,12 +80,12 @@ def _check_type(name: str, value: object) -> None:
 
 
 def _check_order(settings: BaseSettings, name: str) -> None:
-    for component, place in settings.getdict(name).items():
-        if place is None:
+    for component, order in settings.getdict(name).items():
+        if order is None:
             continue
-        if isinstance(place, bool) or not isinstance(place, int | float):
+        if isinstance(order, bool) or not isinstance(order, int | float):
             raise ConfigurationError(
-                f"{name}: the place of {component!r} must be a number or None, not {place!r}"
+                f"{name}: the place of {component!r} must be a number or None, not {order!r}"
             )
         _load(name, component)
 

@@ -97,7 +97,7 @@ def _check_handlers(settings: BaseSettings) -> None:
     """Raises ConfigurationError for a download handler that connects without asking the address guard."""
     for scheme in ("http", "https", "ftp"):
         path = read(settings, "DOWNLOAD_HANDLERS").get(scheme)
-        if path and not any(one.__module__.startswith("webcrawl.") for one in load_object(path).__mro__):
+        if path and not any(kind.__module__.startswith("webcrawl.") for kind in load_object(path).__mro__):
             raise ConfigurationError(
                 f"DOWNLOAD_HANDLERS, set by {_source(settings, 'DOWNLOAD_HANDLERS')}, names {path} for {scheme}, which "
                 f"connects without the address guard: use {parts.DOWNLOAD_HANDLERS[scheme]} or a class derived from "
@@ -108,7 +108,7 @@ def _check_handlers(settings: BaseSettings) -> None:
 
 def _has(settings: BaseSettings, safeguard: Safeguard) -> bool:
     wanted = load_object(safeguard.path)
-    return any(issubclass(one, wanted) for one in _classes(settings, safeguard.setting))
+    return any(issubclass(component, wanted) for component in _classes(settings, safeguard.setting))
 
 
 def _classes(settings: BaseSettings, name: str) -> Iterator[type[Any]]:

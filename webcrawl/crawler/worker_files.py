@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"(.*?)((?:\.[^./]+)?(?::\w+)?)", re.DOTALL)
 
 
-def own_name(name: str, place: int) -> str:
+def own_name(name: str, number: int) -> str:
     """The name of one worker's own file: "items-2.jsonl" for "items.jsonl"."""
     match = _NAME.fullmatch(name)
     assert match is not None
-    return f"{match[1]}-{place}{match[2]}"
+    return f"{match[1]}-{number}{match[2]}"
 
 
-def own_options(settings: BaseSettings, place: int | None) -> list[str]:
+def own_options(settings: BaseSettings, number: int | None) -> list[str]:
     """The options that give a worker its own port, feed and log files; `place` is None for the only one."""
     feeds = {str(uri): options for uri, options in settings.getdict("FEEDS").items()}
-    if place is not None and any(uri.startswith("stdout:") for uri in feeds):
+    if number is not None and any(uri.startswith("stdout:") for uri in feeds):
         raise ConfigurationError("several workers would mix their items on stdout: give -o a file name")
-    words = ["-s", "PROGRESS=off"] if place else []
-    if place and (port := read(settings, "METRICS_PORT")) is not None:
-        words += ["-s", f"METRICS_PORT={port + place}"]
+    words = ["-s", "PROGRESS=off"] if number else []
+    if number and (port := read(settings, "METRICS_PORT")) is not None:
+        words += ["-s", f"METRICS_PORT={port + number}"]
     if feeds:
-        if place is not None:
-            feeds = {own_name(uri, place): options for uri, options in feeds.items()}
+        if number is not None:
+            feeds = {own_name(uri, number): options for uri, options in feeds.items()}
         # classes in feed options: Scrapy also accepts their names
         words += ["-s", f"FEEDS={json.dumps(feeds, default=global_object_name)}"]
     if settings.get("LOG_FILE") and settings.getbool("LOG_ENABLED"):
         file = str(settings.get("LOG_FILE"))
-        words += ["--logfile", file if place is None else own_name(file, place)]
+        words += ["--logfile", file if number is None else own_name(file, number)]
     return words

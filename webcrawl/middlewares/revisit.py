@@ -82,7 +82,7 @@ class RevisitMiddleware:
     async def _unchanged(self, request: Request, response: Response, known: Known) -> Response | Request:
         tasks = tasks_of(self._crawler)
         leased = tasks.leased(request)
-        if known.place is not None and known.has_links and not (leased and leased.dated):
+        if known.body_location is not None and known.has_links and not (leased and leased.dated):
             try:
                 record, body = await self._rows.run(lambda: self._read(known))
             except (StoreError, EOFError, OSError, ValueError) as error:
@@ -112,12 +112,12 @@ class RevisitMiddleware:
         ]
 
     def _read(self, known: Known) -> tuple[StoredRecord, Body]:
-        assert known.place is not None
+        assert known.body_location is not None
         if self._archive is None:
             self._archive = open_archive(self._session.stores)
         bodies = Bodies(self._archive, self._session.fetch)
-        record, body = bodies.read(known.place)
-        if known.head not in (None, known.place):
+        record, body = bodies.read(known.body_location)
+        if known.head not in (None, known.body_location):
             # a copy has the body of another page, but a header of its own
             head = bodies.chunks(known.head)[0]
             record = head if head.http_head else record

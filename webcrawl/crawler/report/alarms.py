@@ -102,8 +102,8 @@ class Alarms:
         await watcher.look()
         if await self._is_last(reason):
             now = await figures(connection.frontier, connection.crawl)
-            places = result_locations(self._session.stores, now)
-            await watcher.finish(reason, summary_text(now, reason, places, job=self._about.job))
+            locations = result_locations(self._session.stores, now)
+            await watcher.finish(reason, summary_text(now, reason, locations, job=self._about.job))
         await watcher.leave()
 
     async def _is_last(self, reason: str) -> bool:

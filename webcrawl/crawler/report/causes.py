@@ -56,15 +56,15 @@ def causes(look: Look) -> dict[Cause, float]:
         return {Cause.ENGINE: 1.0}
     if look.holds:
         return {Cause.STORES: 1.0}
-    hosts, found = look.hosts, Counter[Cause]()
-    found[Cause.POLITENESS] += hosts.get(Stage.TURN, 0)
-    found[Cause.NETWORK] += hosts.get(Stage.NETWORK, 0)
-    found[Cause.ENGINE] += hosts.get(Stage.ENGINE, 0)
-    found[_processing(look)] += hosts.get(Stage.PROCESSING, 0)
-    found[_not_sent(look)] += hosts.get(Stage.DUE, 0)
-    if not found.total() and (alone := _without_hosts(look)):
-        found[alone] = 1
-    return {cause: number / found.total() for cause, number in found.items() if number}
+    hosts, waiting = look.hosts, Counter[Cause]()
+    waiting[Cause.POLITENESS] += hosts.get(Stage.TURN, 0)
+    waiting[Cause.NETWORK] += hosts.get(Stage.NETWORK, 0)
+    waiting[Cause.ENGINE] += hosts.get(Stage.ENGINE, 0)
+    waiting[_processing(look)] += hosts.get(Stage.PROCESSING, 0)
+    waiting[_not_sent(look)] += hosts.get(Stage.DUE, 0)
+    if not waiting.total() and (alone := _without_hosts(look)):
+        waiting[alone] = 1
+    return {cause: number / waiting.total() for cause, number in waiting.items() if number}
 
 
 def _processing(look: Look) -> Cause:
@@ -96,8 +96,8 @@ class Shares:
 
     def add(self, look: Look) -> None:
         """Adds a look; one without a cause counts for nothing."""
-        if found := causes(look):
-            self._looks.append(found)
+        if shares := causes(look):
+            self._looks.append(shares)
 
     def clear(self) -> None:
         """Forgets all looks: the crawl was paused or ends."""

@@ -65,14 +65,14 @@ class Course:
         self._max_pages = max_pages
         self._max_bytes = max_bytes
         self._points: deque[Point] = deque()
-        self._told: tuple[float, str] | None = None
+        self._announced: tuple[float, str] | None = None
         """The time of the ending, and its grounds."""
         self._steady_until = -math.inf
 
     def clear(self) -> None:
         """Forgets the course: the crawl was paused, held or ends."""
         self._points.clear()
-        self._told = None
+        self._announced = None
 
     def add(self, point: Point, slowest: float = 0.0, retries: float = 0.0) -> None:
         """Adds a point.
@@ -85,53 +85,53 @@ class Course:
         self._points.append(point)
         while len(self._points) > _LEAST_POINTS and point.time - self._points[0].time > _SPANS[0]:
             self._points.popleft()
-        if found := self._find(slowest, retries):
+        if ending := self._find(slowest, retries):
             self._steady_until = point.time + _KEPT_SECONDS
-            self._tell(point.time, found)
+            self._announce(point.time, ending)
         elif point.time > self._steady_until:
-            self._told = None
+            self._announced = None
 
     def ending(self, now: float) -> Ending | None:
         """Returns the ending at the monotonic time `now`, or None if it cannot be told."""
-        if self._told is None or self._told[0] <= now:
+        if self._announced is None or self._announced[0] <= now:
             return None
-        return Ending(self._told[0] - now, self._told[1])
+        return Ending(self._announced[0] - now, self._announced[1])
 
-    def _tell(self, now: float, found: Ending) -> None:
-        end = now + found.seconds
-        if self._told and self._told[0] > now:
-            before = self._told[0]
+    def _announce(self, now: float, ending: Ending) -> None:
+        end = now + ending.seconds
+        if self._announced and self._announced[0] > now:
+            before = self._announced[0]
             step = _STEP * (before - now)
             end = min(max(end, before - step), before + step)
-        self._told = end, found.grounds
+        self._announced = end, ending.grounds
 
     def _find(self, slowest: float, retries: float) -> Ending | None:
         """The first of the endings that the course tells."""
-        points, found = self._points, []
+        points, endings = self._points, []
         for name, limit, value in (
             ("CRAWL_MAX_PAGES", self._max_pages, "pages"),
             ("CRAWL_MAX_BYTES", self._max_bytes, "bytes"),
         ):
             if not limit:
                 continue
-            course = [(one.time, float(getattr(one, value))) for one in points]
+            course = [(point.time, float(getattr(point, value))) for point in points]
             if (rate := recent_rate(course)) is None:
                 return None  # it may be the first one
-            found.append(Ending(max(0.0, limit - course[-1][1]) / rate, f"at {name}"))
-        if rate := recent_rate([(one.time, -float(one.open)) for one in points]):
+            endings.append(Ending(max(0.0, limit - course[-1][1]) / rate, f"at {name}"))
+        if rate := recent_rate([(point.time, -float(point.open)) for point in points]):
             seconds = points[-1].open / rate
             grounds = "the queue shrinks steadily" if seconds >= slowest else "the slowest host has most left"
             # what comes of the retries is not known
             if max(seconds, slowest) >= retries:
-                found.append(Ending(max(seconds, slowest), grounds))
-        return min(found, key=lambda one: one.seconds, default=None)
+                endings.append(Ending(max(seconds, slowest), grounds))
+        return min(endings, key=lambda ending: ending.seconds, default=None)
 
 
 def recent_rate(course: Sequence[tuple[float, float]]) -> float | None:
     """Returns the steady rate of the longest of a few spans until now; None if there is none."""
     for span in _SPANS if course else ():
         since = course[-1][0] - span
-        number = max(_LEAST_POINTS, sum(one[0] >= since for one in course))
+        number = max(_LEAST_POINTS, sum(moment[0] >= since for moment in course))
         if rate := steady_rate(course[-number:]):
             return rate
     return None
@@ -146,7 +146,7 @@ def steady_rate(course: Sequence[tuple[float, float]]) -> float | None:
         return None
     first, marks = course[0][0], [course[0]]
     for part in range(1, _PARTS):
-        marks.append(min(course, key=lambda one: abs(one[0] - first - took * part / _PARTS)))
+        marks.append(min(course, key=lambda moment: abs(moment[0] - first - took * part / _PARTS)))
     marks.append(course[-1])
     if any(after[0] <= before[0] for before, after in itertools.pairwise(marks)):
         return None
@@ -193,18 +193,18 @@ class SlowHosts:
 
     async def look(self, frontier: Frontier, states: Sequence[LeasedHostState]) -> list[SlowHost]:
         """Returns the hosts to show, the slowest first; raises UNAVAILABLE."""
-        before = {one.host for one in self._slowest}
-        asked = [one for one in states if one.host in before] + self._next(states)
-        gone = [LeasedHostState(one.host, Stage.DUE, one.gap, 0, has_more=True) for one in self._slowest]
-        known = {one.host: one for one in gone + asked}
+        before = {host.host for host in self._slowest}
+        asked = [state for state in states if state.host in before] + self._next(states)
+        gone = [LeasedHostState(host.host, Stage.DUE, host.gap, 0, has_more=True) for host in self._slowest]
+        known = {state.host: state for state in gone + asked}
         queued = await frontier.queue_lengths(list(known))
-        found = [SlowHost(one.host, one.urls + queued[one.host], one.gap) for one in known.values()]
-        self._slowest = heapq.nlargest(_MOST_SLOW_HOSTS, found, key=lambda one: one.seconds)
+        hosts = [SlowHost(state.host, state.urls + queued[state.host], state.gap) for state in known.values()]
+        self._slowest = heapq.nlargest(_MOST_SLOW_HOSTS, hosts, key=lambda host: host.seconds)
         return shown(self._slowest)
 
     def _next(self, states: Sequence[LeasedHostState]) -> list[LeasedHostState]:
         """The next few hosts of which the engine may have more URLs."""
-        more = [one for one in states if one.has_more and one.gap > 0]
+        more = [state for state in states if state.has_more and state.gap > 0]
         first = self._from % max(1, len(more))
         self._from = first + _HOSTS_ASKED
         return (more[first:] + more[:first])[:_HOSTS_ASKED]
@@ -212,12 +212,12 @@ class SlowHosts:
 
 def shown(slowest: Sequence[SlowHost]) -> list[SlowHost]:
     """Returns those of the slowest hosts, in order, that take long and not much less than the first one."""
-    least = max(_SLOW_HOST_SECONDS, _SLOW_HOST_SHARE * max((one.seconds for one in slowest), default=0.0))
-    return [one for one in slowest if one.seconds >= least]
+    least = max(_SLOW_HOST_SECONDS, _SLOW_HOST_SHARE * max((host.seconds for host in slowest), default=0.0))
+    return [host for host in slowest if host.seconds >= least]
 
 
 def hosts_line(hosts: Sequence[SlowHost]) -> str:
     """The hosts in words: "held up by http://a.example (1,200 URLs, 10 s apart: about 3 h), ..."."""
     return "held up by " + ", ".join(
-        f"{one.host} ({one.urls:,} URLs, {one.gap:.3g} s apart: {about(one.seconds)})" for one in hosts
+        f"{host.host} ({host.urls:,} URLs, {host.gap:.3g} s apart: {about(host.seconds)})" for host in hosts
     )

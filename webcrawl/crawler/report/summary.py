@@ -167,10 +167,10 @@ class NoPages:
 
     async def reasons(self, now: CrawlFigures, reason: str) -> dict[str, str]:
         """Start URL -> why it brought no page, of the start URLs that are known here; raises UNAVAILABLE."""
-        found = {}
+        outcomes = {}
         for url, why in self._session.scope.starts.reasons.items():
-            found[url] = why if why != QUEUED else await self._look_up(url, now, reason)
-        return found | {url: why for url, why in now.failed_start_urls.items() if url not in found}
+            outcomes[url] = why if why != QUEUED else await self._look_up(url, now, reason)
+        return outcomes | {url: why for url, why in now.failed_start_urls.items() if url not in outcomes}
 
     def lines(self, now: CrawlFigures, reasons: dict[str, str]) -> list[str]:
         """What the summary prints."""

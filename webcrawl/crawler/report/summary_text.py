@@ -153,14 +153,14 @@ def _losses(lost: Mapping[str, int]) -> list[str]:
 
 def _types(types: dict[str, dict[str, int]]) -> list[str]:
     """A line for each of the most frequent types; none if all pages are HTML without errors."""
-    if types.keys() <= {"text/html"} and not any(one["errors"] for one in types.values()):
+    if types.keys() <= {"text/html"} and not any(counts["errors"] for counts in types.values()):
         return []
     shown = list(types.items())[:_SHOWN_TYPES]
     width = max(len(name) for name, _ in shown)
     lines = [
-        f"{name:<{width}}  {one['pages']:>9,}  {size(one['bytes']):>9}"
-        + (f"  {one['errors']:,} not readable" if one["errors"] else "")
-        for name, one in shown
+        f"{name:<{width}}  {counts['pages']:>9,}  {size(counts['bytes']):>9}"
+        + (f"  {counts['errors']:,} not readable" if counts["errors"] else "")
+        for name, counts in shown
     ]
     if len(types) > len(shown):
         lines.append(f"and {len(types) - len(shown)} more: see summary.json")

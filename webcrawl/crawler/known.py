@@ -24,8 +24,8 @@ _WITHOUT_LINKS = (
 class Known:
     """The stored response of a URL: its validators as header values, and where it is archived.
 
-    `body_location` is the record with its body, or None without one. `head` is the record with its header; it is another
-    one for an exact copy.
+    `body_location` is the record with its body, or None without one. `head` is the record with its header, which
+    is another record for an exact copy.
     """
 
     digest: str | None

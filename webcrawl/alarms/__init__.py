@@ -1,1 +1,1 @@
-"""Alarms: pages that got stuck, and notifications of what goes wrong in a crawl."""
+"""Alarms: pages that got stuck, and notifications about problems of a crawl."""

@@ -151,7 +151,7 @@ class Outbox(SchemaTables):
         self.database.write(work)
 
     def notices(self, limit: int = 100, *, crawl: str | None = None, unsent: bool = False) -> list[Stored]:
-        """Returns notices, the newest first, optionally only those of a crawl, or those that were not sent."""
+        """Returns notices, the newest first, optionally only of a crawl, or only unsent ones."""
         query = select(notices).order_by(notices.c.id.desc()).limit(limit)
         if crawl is not None:
             query = query.where(notices.c.crawl == crawl)

@@ -14,7 +14,7 @@ class CrawlReading:
     fine         answers below status 400 that are no error page
     bad          error answers, and URLs that were given up without an answer
     retried      fetches that failed and are repeated
-    open         URLs to fetch, without those of blocked hosts
+    open         URLs to fetch, except URLs of blocked hosts
     workers      that are alive
     holding      worker -> why it fetches nothing: its stores accept no more
     given_up     hosts that were given up

@@ -43,7 +43,7 @@ def _short(stores: StoreConfig) -> Iterator[tuple[str, str]]:
 
 
 def _disks(stores: StoreConfig) -> dict[Path, str]:
-    """One folder of each disk that is written to, and what happens when that is full."""
+    """A folder of each disk that is written to, and what happens when that disk is full."""
     pause = f"Below {size(stores.min_free)} (STORE_MIN_FREE_BYTES), workers pause."
     folders = [(stores.data_dir, pause)]
     if (parts := urlsplit(stores.pages)).scheme == "file":

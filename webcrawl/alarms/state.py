@@ -39,7 +39,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class WatcherState:
-    """Times are those of `Reading.now`.
+    """Times are as in `CrawlReading.now`.
 
     seen     the time of the last reading
     lost     worker that died -> the time of the first reading that had it; 0 once it was in an alarm

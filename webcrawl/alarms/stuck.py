@@ -25,8 +25,8 @@ KINDS: tuple[Kind, ...] = ("SCHEMA", "DOCUMENT", "DEAD_LETTER")
 class StuckPage:
     """A page of a crawl that is stuck. Times are UTC.
 
-    kind       SCHEMA: an item schema refused an item of it. DOCUMENT: no reader could read it. DEAD_LETTER: its fetch
-               failed for good.
+    kind       SCHEMA: an item schema refused an item of the page. DOCUMENT: no reader could read it.
+               DEAD_LETTER: its fetch failed for good.
     created    when it got stuck; `updated` is the last time that this happened
     notified   when a notification about it was put into the outbox; None if there was none
     queued_at  when its crawl had queued it first; None if that is not known
@@ -77,7 +77,7 @@ class StuckPages(SchemaTables):
             self.database.write(lambda connection: connection.execute(self._upsert, values))
 
     def add_accepted(self, pages: Sequence[StuckPage]) -> list[tuple[StuckPage, StoreError]]:
-        """Stores pages; returns those that the database refuses, with its errors. Raises StoreUnavailable."""
+        """Stores pages; returns the pages that the database refuses, with its errors. Raises StoreUnavailable."""
         try:
             self.add(pages)
         except StoreUnavailable:
@@ -94,7 +94,7 @@ class StuckPages(SchemaTables):
     ) -> list[StuckPage]:
         """Returns up to `limit` stuck pages of a crawl after the page `after`, sorted by URL and kind.
 
-        `prefix`: only those whose URL begins with it.
+        `prefix`: only pages whose URL begins with it.
         """
         following = [] if after is None else [tuple_(stuck.c.url, stuck.c.kind) > (after.url, after.kind)]
         wanted = [stuck.c.crawl == crawl, *begins_with(stuck.c.url, prefix), *following]
@@ -135,14 +135,14 @@ class StuckPages(SchemaTables):
     def mark_notified(self, crawl: str, kind: Kind, now: datetime, until: datetime | None = None) -> int:
         """Records that a notification was about the pages of a kind; returns how many pages.
 
-        With `until`, only of those that got stuck by then.
+        With `until`, only pages that got stuck by then.
         """
         created = [] if until is None else [stuck.c.created <= until]
         statement = update(stuck).where(_untold(crawl), stuck.c.kind == kind, *created).values(notified=now)
         return self.database.write(lambda connection: connection.execute(statement).rowcount)
 
     def remove(self, crawl: str, kind: Kind | None = None, url: str | None = None) -> int:
-        """Forgets stuck pages of a crawl, optionally only those of a kind or a URL; returns how many."""
+        """Forgets stuck pages of a crawl, optionally only of a kind or a URL; returns how many."""
         wanted = [stuck.c.crawl == crawl]
         wanted += [] if kind is None else [stuck.c.kind == kind]
         wanted += [] if url is None else [stuck.c.url == url]

@@ -32,7 +32,7 @@ class Past:
     windows: int = 0
 
     def and_then(self, share: float) -> Past:
-        """Returns the past with one more window; the first ones have equal weights."""
+        """Returns the past with one more window; the first windows have equal weights."""
         weight = max(_WEIGHT, 1 / (self.windows + 1))
         difference = share - self.mean
         step = weight * difference

@@ -47,6 +47,6 @@ notices = Table(
     Column("sent", UtcTime),
     Index("notices_by_key", "key", unique=True),
 )
-"""Notifications, and those that are still to be sent; see webcrawl.alarms.outbox."""
+"""Notifications, sent and to be sent; see webcrawl.alarms.outbox."""
 
 ALARMS = Schema("alarms_version", 2, stuck, notices)

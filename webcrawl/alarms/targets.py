@@ -1,4 +1,4 @@
-"""Sends what is in the outbox to the Apprise URLs of NOTIFY."""
+"""Sends notices of the outbox to the Apprise URLs of NOTIFY."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class Targets:
             try:
                 plugin = self._plugin(url, target)
                 body = f"{notice.text}\n\n{notice.link}" if notice.link else notice.text
-                # text: what hosts and pages sent must not become markup
+                # as text: words of hosts and pages must not become markup
                 words = {"title": notice.title, "body": body, "body_format": "text"}
                 if plugin.notify(**words, notify_type=_type(notice.kind)):
                     return ""
-            except Exception as error:  # a plugin may raise what its libraries do
+            except Exception as error:  # a plugin may raise any exception of its libraries
                 warnings.append(f"{type(error).__name__}: {error}")
         why = "; ".join(dict.fromkeys(warnings)) or "it was refused"
         return f"{shown(url)}: {brief(without_secrets(why, url))}"
@@ -81,7 +81,7 @@ class Targets:
 
 
 def id_of(url: str) -> str:
-    """The ID of the target with this URL, which does not tell the URL."""
+    """The ID of the target with this URL, which does not reveal the URL."""
     digest = hashlib.sha256(url.encode()).hexdigest()
     return f"{_scheme(url)}-{digest[:_ID_LENGTH]}"
 
@@ -132,7 +132,7 @@ def _type(kind: str) -> str:
 
 @contextmanager
 def _warnings() -> Iterator[list[str]]:
-    """Collects what Apprise logs in this thread; it returns no reasons."""
+    """Collects the log messages of Apprise in this thread, because Apprise returns no reasons."""
     messages: list[str] = []
     collector = _Collector(messages)
     _LOGGER.addHandler(collector)

@@ -79,12 +79,12 @@ class Post:
         return await asyncio.to_thread(self.outbox.put, notice, self.targets.ids)
 
     def send_soon(self) -> None:
-        """Begins to send what is due, unless that goes on."""
+        """Begins to send notices that are due, unless sending goes on."""
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
 
     async def close(self, seconds: float = 0.0) -> None:
-        """Sends what is due for so many seconds at most, and closes the connections. The rest stays in the outbox."""
+        """Sends due notices for at most `seconds`, and closes the connections. The other notices stay in the outbox."""
         self.send_soon()
         assert self._sending is not None
         await asyncio.wait([self._sending], timeout=seconds)
@@ -254,7 +254,7 @@ def reading_of(
     lost: Mapping[str, float],
     untold: Mapping[Any, int],
 ) -> CrawlReading:
-    """What the figures and totals of a crawl tell at a time, in seconds since 1970; for the rest see `CrawlReading`."""
+    """The reading of the figures and totals of a crawl at a time in seconds since 1970; see `CrawlReading`."""
     error_answers = sum(number for status, number in now.responses.items() if status >= "400")
     return CrawlReading(
         now=now_seconds,

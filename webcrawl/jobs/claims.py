@@ -40,7 +40,7 @@ class IterationClaims:
     """Iteration of another scheduler -> its fence and beat, and when this scheduler first saw them."""
 
     def open(self, now: datetime, held: Container[int] = ()) -> list[Iteration]:
-        """Iterations that this scheduler may try to take, the oldest first; `held` are ids of those that it holds."""
+        """Iterations that this scheduler may try to take, the oldest first; `held` are the ids of its own."""
         query = select(iterations).where(iterations.c.state.in_(ACTIVE)).order_by(iterations.c.id)
         with self.store.database.reading() as connection:
             active = [read_iteration(row) for row in connection.execute(query)]

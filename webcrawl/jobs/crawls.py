@@ -123,7 +123,7 @@ class JobCrawls:
         return commands
 
     def _own(self, definition: Definition, iteration: Iteration | None) -> list[tuple[str, Any]]:
-        """The settings of the crawl that differ from those of the project."""
+        """The settings of the crawl that differ from the project."""
         own = list(definition.settings.items())
         if iteration is not None:
             own += self.of_iteration(definition, iteration)

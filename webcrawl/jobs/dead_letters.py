@@ -29,7 +29,7 @@ class DeadLetterCopies:
         return self._copied.get(crawl, 0) == number
 
     async def copy(self, opened: OpenedCrawl, number: int) -> int:
-        """Adds new dead letters to the stuck pages, and removes those that were queued again.
+        """Adds new dead letters to the stuck pages, and removes dead letters that were queued again.
 
         `number` is their number by the engine. Returns the number of stuck URLs; raises StoreError.
         """

@@ -1,4 +1,4 @@
-"""The definition of a job: what an operator writes in YAML, checked, and as it is stored."""
+"""The definition of a job, which an operator writes in YAML: its checks, and the form in which it is stored."""
 
 from __future__ import annotations
 

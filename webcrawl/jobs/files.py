@@ -112,7 +112,7 @@ def _check_shape(path: Path, events: Any) -> None:
 
 def _loader(yaml: Any) -> Any:
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """A loader that takes unquoted scalars for what YAML 1.2 says: of PyYAML, only the safe tags are left."""
+        """A loader that reads unquoted scalars as YAML 1.2 does, and allows only the safe tags of PyYAML."""
 
         yaml_implicit_resolvers: dict[str, Any] = {}
 
@@ -148,7 +148,7 @@ def _value(node: Any, entry: EntryPath, lines: dict[EntryPath, int]) -> Any:
 def _scalar(node: Any, entry: EntryPath) -> Any:
     try:
         return _SCALARS[node.tag][1](node.value)
-    except ValueError as error:  # of a tag that is written, such as !!int x, or a number of 5,000 digits
+    except ValueError as error:  # an explicit tag such as !!int x, or a number of 5,000 digits
         raise WrongJob(f"{brief(node.value)!r} is not of the type {node.tag!r}", *entry) from error
 
 

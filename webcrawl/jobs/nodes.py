@@ -50,8 +50,8 @@ class Nodes:
         return address
 
     async def _best(self) -> str | None:
-        """The node with the most free slots. Next are those whose slots are not known: at best without waiting jobs,
-        because a node with a waiting job has no free slot, and with few jobs.
+        """The node with the most free slots. Nodes whose slots are not known come next: at first nodes without waiting
+        jobs, because a node with a waiting job has no free slot, then nodes with few jobs.
         """
         answers = await self._all("daemonstatus.json")
         if all(isinstance(answer, BaseException) for answer in answers):

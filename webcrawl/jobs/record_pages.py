@@ -26,7 +26,7 @@ from webcrawl.stores.chosen_columns import ChosenColumns
 SHOWN = 100
 """Records of a page; some more if the engine has them together."""
 _READ_TOGETHER, _MOST_READ = 1_000, 10_000
-"""Rows: of a database that iterations share, most may be those of others."""
+"""Numbers of rows: in a database that iterations share, most rows may belong to other iterations."""
 _COLUMNS = ("crawl", "state", "error", "fetched_at", "first_fetched_at", "tried_at", "queued_at")
 _SECTIONS = ("stuck", "engine", "rows")
 _OF_STATE = {

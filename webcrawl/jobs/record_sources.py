@@ -1,4 +1,4 @@
-"""Opens what the records of an iteration are read from."""
+"""Opens the engine and the database from which the records of an iteration are read."""
 
 from __future__ import annotations
 

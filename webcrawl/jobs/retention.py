@@ -42,7 +42,7 @@ def expired(ended: Sequence[Iteration], keep: Keep, now: datetime) -> list[Itera
 
 
 class Retention:
-    """Deletes what is on this machine, and in stores and engines that it reaches."""
+    """Deletes crawls on this machine, and in stores and engines that it reaches."""
 
     def __init__(self, store: JobStore, crawls: JobCrawls, machine: str) -> None:
         self._store = store

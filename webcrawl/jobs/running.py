@@ -37,7 +37,7 @@ class Launcher(Protocol):
         """The folder of an iteration that starts here; None if it is not on this machine."""
 
     def has_room(self, definition: Definition, running: int) -> bool:
-        """Whether workers of a job may start beside those of the scheduler that run."""
+        """Whether workers of a job may start beside the `running` workers of the scheduler."""
 
     async def start(self, definition: Definition, iteration: Iteration) -> IterationWorkers:
         """Starts the workers; raises CrawlError when they cannot run."""

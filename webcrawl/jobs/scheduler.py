@@ -1,4 +1,4 @@
-"""The scheduler: fires jobs that are due, runs their iterations, and goes on with those of schedulers that died.
+"""The scheduler: fires jobs that are due, runs their iterations, and continues iterations of dead schedulers.
 
 Any number of schedulers may run on one database, which has all that they share: see `firing` and `claims`. A step is
 safe to repeat, and is repeated every second, also after the database was unavailable.
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 STEP_SECONDS = 1.0
 _LOOK_SECONDS = 2.0
-"""How long a step waits for looks at iterations; those that take longer go on."""
+"""How long a step waits for looks at iterations; longer looks go on meanwhile."""
 _BEAT_EVERY = timedelta(seconds=3)
 _SWEEP_EVERY = timedelta(minutes=1)
 
@@ -59,7 +59,7 @@ class Upkeep(Protocol):
     """The work of once a minute; `webcrawl.jobs.sweeper.Sweeper` in production."""
 
     async def sweep(self, running: Sequence[tuple[Definition, Iteration]], now: datetime) -> None:
-        """Looks after iterations that run here, and after those that have ended; raises nothing."""
+        """Looks after iterations that run here and iterations that have ended; raises nothing."""
 
 
 class _Due(NamedTuple):
@@ -188,7 +188,7 @@ class Scheduler:
             iteration = self._claims.end(run.iteration, *report.ended, report.counts, now)
             del self._runs[iteration.id]
             logger.info("Iteration %d of job %s: %s", iteration.number, iteration.job, _state_of(iteration))
-            # people are told of a failure now, and not in a minute
+            # the next sweep, which reports a failure, is due now and not in a minute
             self._swept = None
         elif report.counts or now - run.alive >= _BEAT_EVERY:
             run.stopping = self._claims.beat(run.iteration, report.counts)

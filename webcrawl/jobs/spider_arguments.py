@@ -1,4 +1,4 @@
-"""Checks whether the spider of a job can be made of its arguments, and has what it begins with."""
+"""Checks whether the arguments of a job suit its spider, and whether the spider has seeds to begin with."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def crawl_id(job: str, due: datetime) -> str:
 
 
 def stop_active(connection: Connection, job: str, reason: str, now: datetime) -> None:
-    """Ends the iterations of a job that wait, and has those that run stopped."""
+    """Ends the waiting iterations of a job, and asks for the running iterations to be stopped."""
     of_job = iterations.c.job == job
     ended = {"state": IterationState.STOPPED, "reason": reason, "ended": now}
     connection.execute(

@@ -73,7 +73,7 @@ def complete(store: ObjectStore) -> list[str]:
 
 
 def prune(store: ObjectStore, plan: Checkpoints) -> None:
-    """Deletes all but the latest checkpoints, and what is left of earlier ones that were never completed."""
+    """Deletes all but the latest checkpoints, and the remains of earlier checkpoints that were never completed."""
     kept = complete(store)[-plan.keep :]
     begun = {info.name.partition("/")[0] for info in store.objects()}
     for stamp in sorted(stamp for stamp in begun if kept and stamp < kept[0]):
@@ -92,7 +92,7 @@ def _time(stamp: str | None, started: datetime) -> datetime:
 
 
 class Sweeper:
-    """Writes checkpoints of iterations that run, deletes what jobs no longer keep, and tells of failures."""
+    """Writes checkpoints of iterations that run, deletes iterations that jobs no longer keep, and reports failures."""
 
     def __init__(self, crawls: JobCrawls, retention: Retention, telling: Telling) -> None:
         self._crawls = crawls
@@ -101,7 +101,7 @@ class Sweeper:
         self._checkpoints = CheckpointKeeper(crawls)
 
     async def sweep(self, running: Sequence[tuple[Definition, Iteration]], now: datetime) -> None:
-        """Looks after the iterations that this scheduler runs, and after those that have ended."""
+        """Looks after the iterations that this scheduler runs, and iterations that have ended."""
         for definition, iteration in running:
             await self._try(f"checkpoint of {iteration.crawl}", self._checkpoint(definition, iteration, now))
         await self._try("retention", self._retain(now))

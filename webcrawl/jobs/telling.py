@@ -79,7 +79,7 @@ class Telling:
         self._send_left(definition, targets, now)
 
     def _send_left(self, definition: Definition, targets: Targets, now: datetime) -> None:
-        """Sends what ended crawls of a job have left in databases of their own."""
+        """Sends the notices that ended crawls of a job have left in databases of their own."""
         ended = (iterations.c.ended > now - _TRIED, iterations.c.deleted.is_(None))
         for iteration in self._some(definition.name, *ended, iterations.c.started.is_not(None)):
             if iteration.id in self._sent or not is_here(iteration, self._machine):
@@ -171,7 +171,7 @@ def _lasted_until(before: Iteration, iteration: Iteration, moment: datetime) -> 
 
 
 def _replacement(iteration: Iteration) -> str:
-    """By what an iteration was replaced, or ""."""
+    """The reason for which an iteration was replaced, or ""."""
     return next(
         (text for text in (iteration.stop, iteration.reason) if text and text.startswith(REPLACED)), ""
     )

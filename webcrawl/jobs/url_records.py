@@ -38,7 +38,7 @@ class RecordState(StrEnum):
     CRAWLED = "CRAWLED"
     """It was fetched, and its callback or pipelines have worked on it for some seconds."""
     PROCESSED = "PROCESSED"
-    """It has passed the pipelines; also redirects, errors and what robots.txt disallows."""
+    """It has passed the pipelines; also redirects, errors and URLs that robots.txt disallows."""
     STUCK = "STUCK"
     """A schema or a reader has refused it, or it is a dead letter."""
 
@@ -265,7 +265,7 @@ def record_of_row(row: Mapping[str, Any], begun: datetime, detail: str | None = 
 
 
 def _created(row: Mapping[str, Any] | None, begun: datetime) -> datetime | None:
-    """When a page was queued, or if its row does not tell, first fetched in its iteration.
+    """When a page was queued or, if its row does not have that time, first fetched in its iteration.
 
     Iterations may share a database: a fetch before the iteration is of another one.
     """

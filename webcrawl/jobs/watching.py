@@ -24,7 +24,7 @@ class Watching:
         self._posts: dict[str, Post] = {}
 
     async def look(self, opened: OpenedCrawl, about: About, urls: Sequence[str]) -> None:
-        """Looks once at an opened crawl, and begins to send what is due to Apprise URLs.
+        """Looks once at an opened crawl, and begins to send notices that are due to Apprise URLs.
 
         What the engine remembers of a look is valid for 15 seconds: then a worker may watch. Raises RedisError.
         """

@@ -208,13 +208,9 @@ class HostPatterns:
         names = families.get(wider, [])
         if len(names) < 2:
             wider = REST
-            names = sorted(
-                (name for name in self.records if name != REST), key=lambda name: self.records[name].fetched
-            )[:1]
-            if REST not in self.records:
-                names = sorted((n for n in self.records if n != REST), key=lambda n: self.records[n].fetched)[
-                    :2
-                ]
+            others = (name for name in self.records if name != REST)
+            names = sorted(others, key=lambda name: self.records[name].fetched)
+            names = names[: 1 if REST in self.records else 2]
         merged = self.records.setdefault(wider, PatternCounts())
         for name in names:
             merged.merge(self.records.pop(name))

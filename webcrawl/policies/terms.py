@@ -152,16 +152,8 @@ class Freshness(Term):
         total = 0.0
         if prospect.modified is not None:
             total += self._by_age(prospect.now - prospect.modified)
-        if (period := prospect.period) is not None:
-            total += (
-                0.375
-                if period <= DAY
-                else 0.125
-                if period <= 7 * DAY
-                else 0.0
-                if period < 365 * DAY
-                else -0.25
-            )
+        if (period := prospect.period) is not None and (period <= 7 * DAY or period >= 365 * DAY):
+            total += 0.375 if period <= DAY else 0.125 if period <= 7 * DAY else -0.25
         if prospect.rank is not None:
             total += round((min(max(prospect.rank, 0.0), 1.0) - 0.5) * 16) / 16
         return total

@@ -55,7 +55,6 @@ class Heartbeat:
     safety: LeaseSafety
     backpressure: Backpressure
     tally: Tally
-    costs: CostReports
     vitals: VitalsReports
     finish: Callable[[str], None]
     paused: bool = field(default=False, init=False)
@@ -95,14 +94,12 @@ class Heartbeat:
         if self.holds:
             await self.crawl.workers.hold(self.backpressure.reason)
         await self.membership.update()
-        await self.costs.send()
         await self.vitals.send(self.crawl.worker_seconds)
         self._last = sent
 
     async def end(self) -> None:
         """Sends the last costs, and takes the last sample."""
-        await self.costs.send()
-        await self.vitals.sample()
+        await self.vitals.send_last()
 
     async def check_engine_age(self) -> None:
         """Leaves hosts to other workers for a while if the engine has just started: it may not know their leases.
@@ -154,14 +151,43 @@ class Heartbeat:
 
 
 @dataclass(slots=True)
-class CostReports:
-    """Tells the engine what hosts have cost since the last heartbeat, and what they use now."""
+class VitalsReports:
+    """Tells the engine how a worker is doing, and what its hosts cost. One worker of the crawl also takes samples.
 
-    costs: Costs
-    hosts: LeasedHosts
+    The samples are the history of the crawl. `costs`: what hosts have cost since the last heartbeat. `processing`
+    returns the pages that are processed.
+    """
+
+    frontier: Frontier
     crawl: Crawl
+    hosts: LeasedHosts
+    membership: Membership
+    permits: Permits
+    costs: Costs
+    processing: Processing
+    _started: float = field(default_factory=time.time, init=False)
+    _pages: deque[tuple[float, int]] = field(init=False)
+    """The last heartbeats: monotonic time and number of finished pages."""
+    _sampled: float = field(default=-math.inf, init=False)
 
-    async def send(self) -> None:
+    def __post_init__(self) -> None:
+        self._pages = deque([(time.monotonic(), 0)], maxlen=_SPEED_BEATS)
+
+    async def send(self, seconds: float) -> None:
+        """Sends costs, stores the vitals for so many seconds, and takes a sample if one is due."""
+        await self._send_costs()
+        crawl = self.crawl
+        with suppress(EngineUnavailable):  # a full engine refuses what is only shown
+            await AllVitals(crawl.engine, crawl.keys).put(crawl.worker, self._vitals(), seconds)
+        if crawl.worker == min(self.membership.peers) and time.monotonic() - self._sampled >= SAMPLE_SECONDS:
+            await self._sample()
+
+    async def send_last(self) -> None:
+        """Sends the last costs, and takes the last sample."""
+        await self._send_costs()
+        await self._sample()
+
+    async def _send_costs(self) -> None:
         """Sends what hosts have cost and what they use now; the costs are not lost when this raises."""
         taken = self.costs.take()
         await self.crawl.costs.add(taken)
@@ -179,37 +205,7 @@ class CostReports:
             if cost.waits and name != ALL and "://" not in name:
                 yield name, Load(waits=cost.waits)
 
-
-@dataclass(slots=True)
-class VitalsReports:
-    """Tells the engine how a worker is doing, with each heartbeat. One worker of the crawl also takes samples.
-
-    The samples are the history of the crawl. `processing` returns the pages that are processed.
-    """
-
-    frontier: Frontier
-    crawl: Crawl
-    hosts: LeasedHosts
-    membership: Membership
-    permits: Permits
-    processing: Processing
-    _started: float = field(default_factory=time.time, init=False)
-    _pages: deque[tuple[float, int]] = field(init=False)
-    """The last heartbeats: monotonic time and number of finished pages."""
-    _sampled: float = field(default=-math.inf, init=False)
-
-    def __post_init__(self) -> None:
-        self._pages = deque([(time.monotonic(), 0)], maxlen=_SPEED_BEATS)
-
-    async def send(self, seconds: float) -> None:
-        """Stores the vitals for so many seconds, and takes a sample if one is due."""
-        crawl = self.crawl
-        with suppress(EngineUnavailable):  # a full engine refuses what is only shown
-            await AllVitals(crawl.engine, crawl.keys).put(crawl.worker, self._vitals(), seconds)
-        if crawl.worker == min(self.membership.peers) and time.monotonic() - self._sampled >= SAMPLE_SECONDS:
-            await self.sample()
-
-    async def sample(self) -> None:
+    async def _sample(self) -> None:
         """Adds the figures of now to the history of the crawl."""
         self._sampled = time.monotonic()
         history = History(self.crawl.engine, self.crawl.keys)

@@ -175,6 +175,7 @@ class HostLeasing:
             self.rules.check(lease)
 
 
+@dataclass(slots=True)
 class EngineWatch:
     """Whether the engine answers, and whether it was restarted.
 
@@ -182,17 +183,16 @@ class EngineWatch:
     After a restart, other workers lease hosts only when the holders of these hosts had time to notice it.
     """
 
-    def __init__(self, engine: Engine, ending: asyncio.Event, longest_wait: float) -> None:
-        self._engine = engine
-        self._ending = ending
-        self._longest_wait = min(longest_wait, _LONGEST_RETRY)
-        self._known: list[str] = []
-        """The servers, as of the last restart that was handled."""
-        self._latest: list[str] = []
-        self._connections = 0
-        self._doubted = True
-        self._retries: Backoff | None = None
-        """The attempts since the engine became unavailable."""
+    engine: Engine
+    ending: asyncio.Event
+    longest_wait: float
+    _known: list[str] = field(default_factory=list, init=False)
+    """The servers, as of the last restart that was handled."""
+    _latest: list[str] = field(default_factory=list, init=False)
+    _connections: int = field(default=0, init=False)
+    _doubted: bool = field(default=True, init=False)
+    _retries: Backoff | None = field(default=None, init=False)
+    """The attempts since the engine became unavailable."""
 
     @property
     def is_away(self) -> bool:
@@ -201,9 +201,9 @@ class EngineWatch:
 
     async def was_restarted(self) -> bool:
         """Whether the engine was restarted or failed over since the last call of `restart_handled`."""
-        if self._doubted or self._engine.connections != self._connections:
-            self._doubted, self._connections = True, self._engine.connections
-            self._latest = await self._engine.servers()
+        if self._doubted or self.engine.connections != self._connections:
+            self._doubted, self._connections = True, self.engine.connections
+            self._latest = await self.engine.servers()
             self._known = self._known or self._latest
             self._doubted = self._latest != self._known
         return self._doubted
@@ -226,7 +226,9 @@ class EngineWatch:
         self._doubted = True
         if self._retries is None:
             logger.warning("The engine is unavailable (%s). The crawl waits for it; nothing is lost.", error)
-            self._retries = Backoff(SHUTDOWN_SECONDS, self._ending, longest=self._longest_wait)
+            self._retries = Backoff(
+                SHUTDOWN_SECONDS, self.ending, longest=min(self.longest_wait, _LONGEST_RETRY)
+            )
         if self._retries.is_over and closing:
             logger.error("The engine is still unavailable. Closing without a last report; the leases expire.")
             return False

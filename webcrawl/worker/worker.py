@@ -28,7 +28,7 @@ from webcrawl.policies.page_sketches import Sketch
 from webcrawl.policies.pattern_records import Outcome
 from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.changed_files import MinedChanges, RuleChanges
-from webcrawl.worker.heartbeat import CostReports, Heartbeat, Processing, VitalsReports
+from webcrawl.worker.heartbeat import Heartbeat, Processing, VitalsReports
 from webcrawl.worker.leased_hosts import LeasedHosts, Settled
 from webcrawl.worker.leasing import EngineWatch, HostLeasing, LeaseSafety, LeaseWindow
 from webcrawl.worker.link_intake import LinkIntake
@@ -111,8 +111,7 @@ class Worker:
             self._safety,
             backpressure,
             tally,
-            CostReports(costs or Costs(), hosts, crawl),
-            VitalsReports(frontier, crawl, hosts, self.membership, permits, processing),
+            VitalsReports(frontier, crawl, hosts, self.membership, permits, costs or Costs(), processing),
             self._finish,
         )
         self._given_up: set[str] = set()

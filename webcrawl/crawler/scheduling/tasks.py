@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Literal
 
@@ -26,43 +26,28 @@ logger = logging.getLogger(__name__)
 _STORE_RETRY_SECONDS = 10.0
 
 
+@dataclass(slots=True, eq=False)
 class Task:
     """A URL that was leased under a fencing token, and its outcome so far. A later outcome replaces an earlier one."""
 
-    __slots__ = (
-        "answered",
-        "began",
-        "cause",
-        "fetched",
-        "is_error",
-        "is_page",
-        "postponed",
-        "put_off",
-        "settlement",
-        "size",
-        "token",
-        "url",
-    )
-
-    def __init__(self, url: LeasedURL, token: int) -> None:
-        self.url = url
-        self.token = token
-        self.began = time.monotonic()
-        self.settlement: Settlement | None = None
-        self.cause = "other"
-        """Why it is a dead letter: a word of `webcrawl.metrics.totals.CAUSES`."""
-        self.is_page = False
-        self.answered = False
-        """Its host sent something; `size` is the number of bytes of all bodies."""
-        self.size = 0
-        self.is_error = False
-        """Its last answer had a status from 400 on."""
-        self.fetched: float | None = None
-        """Monotonic time at which its fetch was over."""
-        self.postponed = False
-        """It stays leased, with no attempt counted, until its host is given back."""
-        self.put_off: float | None = None
-        """Seconds for which no worker is to ask its host, if postponed; None: another worker may."""
+    url: LeasedURL
+    token: int
+    began: float = field(default_factory=time.monotonic)
+    settlement: Settlement | None = None
+    cause: str = "other"
+    """Why it is a dead letter: a word of `webcrawl.metrics.totals.CAUSES`."""
+    is_page: bool = False
+    answered: bool = False
+    """Its host sent something; `size` is the number of bytes of all bodies."""
+    size: int = 0
+    is_error: bool = False
+    """Its last answer had a status from 400 on."""
+    fetched: float | None = None
+    """Monotonic time at which its fetch was over."""
+    postponed: bool = False
+    """It stays leased, with no attempt counted, until its host is given back."""
+    put_off: float | None = None
+    """Seconds for which no worker is to ask its host, if postponed; None: another worker may."""
 
     @property
     def comes_again(self) -> bool:

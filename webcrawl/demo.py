@@ -53,7 +53,7 @@ class DemoResponse:
 
 
 def demo_pages(site: int, origins: Sequence[str]) -> dict[str, DemoResponse]:
-    """Path -> response of one site; `origins` are those of all sites, such as "http://127.0.0.1:8771"."""
+    """Path -> response of one site; `origins`: of all sites, such as "http://127.0.0.1:8771"."""
     paths = [f"/article/{number}.html" for number in range(1, ARTICLES + 1)]
     special = ["/moved", "/copy.html", "/print.html", "/slow.html", "/gone.html", "/private/diary.html"]
     home = [*paths, *special, *(f"{origin}/" for origin in origins)]
@@ -80,7 +80,7 @@ def demo_web(first_port: int = FIRST_PORT) -> Iterator[list[str]]:
     """Serves the demo web while the context is open; yields the URLs of its home pages.
 
     It uses the three ports from `first_port` on if they are free, so that a second crawl finds the same URLs;
-    otherwise the next three free ones.
+    otherwise the next three free ports.
     """
     with ExitStack() as stack:
         servers = [stack.enter_context(server) for server in _servers(first_port)]

@@ -1,4 +1,4 @@
-"""`webcrawl new FOLDER`: creates a project of one's own, from the files in `webcrawl/template`."""
+"""`webcrawl new FOLDER`: creates a project from the files in `webcrawl/template`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def create(folder: Path) -> Path:
-    """Create a project named like its folder; raises ConfigurationError, and then leaves the folder as it was."""
+    """Creates a project named like its folder; raises ConfigurationError, and then leaves the folder as it was."""
     name = folder.resolve().name
     if not _NAME.fullmatch(name):
         raise ConfigurationError(

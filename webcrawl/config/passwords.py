@@ -15,7 +15,7 @@ _ITEM = re.compile(
 )
 
 _STRING = r"(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
-# of these settings the whole value is secret: the path of a URL may be a token
+# the whole value of these settings is secret: the path of a URL may be a token
 _SETTING = re.compile(rf"(['\"]NOTIFY['\"]: )(?:{_STRING}|[\[(](?:{_STRING}|[\s,])*[\])])")
 
 

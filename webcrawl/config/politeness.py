@@ -31,7 +31,7 @@ class PolitenessConfig:
     jitter: float = 0.1
     """Back-offs are lengthened at random by up to this share, so that hosts do not return together."""
     forgive_after: float = 1800.0
-    """After this time without a failure, the earlier ones are forgotten."""
+    """After this time without a failure, earlier failures are forgotten."""
     connect_backoff: float = DEFAULTS["POLITENESS_BACKOFF"] / _CONNECT_SHARE
     """The first back-off from a host that cannot be reached or does not answer in time."""
 

@@ -42,7 +42,7 @@ def end_privacy(owner: object = None) -> None:
     global _given
     if owner is not None:
         _owners.discard(owner)
-    # not by its length, which counts those that are being deleted
+    # not by its length, which counts files that are being deleted
     if _given is not None and not list(_owners):
         os.umask(_given)
         _given = None

@@ -1,4 +1,4 @@
-"""Scrapy's settings that have no effect in a crawl of webcrawl, and the warnings about those that a user sets."""
+"""Scrapy's settings that have no effect in a crawl of webcrawl, and warnings for users who set them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses a crawler may connect to: public ones, and those that its operator allowed.
+"""Which addresses a crawler may connect to: public addresses, and addresses that its operator allowed.
 
 Links and names can lead anywhere. Without this guard, a crawled site could make the crawler send requests to machines
 behind its firewall (server-side request forgery). The address is checked when a connection is made, at each hop.
@@ -64,11 +64,11 @@ class AddressGuard:
         self._refusal_of = lru_cache(maxsize=1024)(self._refusal)
 
     def allow_host(self, hostname: str, port: int, addresses: Iterable[str] | None = None) -> None:
-        """Allows a host that the operator named: at these addresses, or at any if its name cannot be rebound."""
+        """Allows a host that the operator named: at the addresses, or at any if its name cannot be rebound."""
         self._hosts[_plain(hostname), port] = None if addresses is None else frozenset(addresses)
 
     def inner(self, addresses: Iterable[str]) -> list[str]:
-        """Returns those addresses that only a host named by the operator may have."""
+        """Returns the addresses that only a host named by the operator may have."""
         return [address for address in addresses if self._refusal_of(address)]
 
     def check(self, address: str, *, hostname: str, port: int) -> None:

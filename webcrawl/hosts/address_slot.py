@@ -1,4 +1,4 @@
-"""What a worker knows of an IP address: the requests that wait for it, and its turn there."""
+"""The slot of an IP address: the requests that wait for it, and this worker's turn there."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _RELEASED_SECONDS = 0.05
 class AddressSlot:
     """An address: the requests that wait for it, and this worker's turn at it.
 
-    queue     requests that wait, each with what tells it to go on
+    queue     requests that wait, each with a future that admits it
     ahead     requests that connect -> since when
     ready     requests that wait on an open connection
-    changed   replaced whenever something that others wait for has changed
+    changed   done when a state that requests wait for has changed
     pace      seconds between two requests of this worker
     put_off   when the last host that was put off may come again
     """
@@ -51,7 +51,7 @@ class AddressSlot:
         return not (self.waiting or self.ahead or self.turn.in_flight or self.driver)
 
     def wake(self) -> None:
-        """Lets everything that waits look again."""
+        """Wakes all that waits in `wait`."""
         if self.changed is not None and not self.changed.done():
             self.changed.set_result(None)
         self.changed = None
@@ -74,7 +74,7 @@ class AddressSlot:
                 connecting += 1
 
     def note_window(self, since_last: float | None) -> None:
-        """Estimates the pace when a window is reserved, so many seconds after the last one; None: not in a row."""
+        """Estimates the pace when a window is reserved, `since_last` seconds after the last; None: not in a row."""
         turn, sent = self.turn, self.sent
         self.sent = 0
         if since_last is None:
@@ -85,7 +85,7 @@ class AddressSlot:
             self.pace = (self.pace + max(turn.delay, since_last / served)) / 2
 
     def next_look(self, now: float) -> float:
-        """When something may happen without a change from outside."""
+        """Returns when the window changes next, if nothing changes from outside."""
         turn = self.turn
         if now >= turn.begins and turn.is_full:
             return now + _RELEASED_SECONDS

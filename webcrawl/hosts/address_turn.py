@@ -20,7 +20,7 @@ _PER_REQUEST = 0.1
 _LEAST_SLACK, _MOST_SLACK = 0.015, 0.05
 """Seconds by which the requests of a window may be late, a quarter of the delay within these bounds."""
 _WRITE_SECONDS = 0.005
-"""The end of a window, in which no request is started: one that was started may still have to be written."""
+"""The end of a window, in which no request is started: a started request may still have to be written."""
 _LONG_IDLE = 86_400.0
 
 
@@ -53,7 +53,7 @@ class Grant(NamedTuple):
 
 
 class AddressTurn:
-    """When this worker may send requests to an address. Times are in seconds of one monotonic clock.
+    """When this worker may send requests to an address. Times are seconds of one monotonic clock.
 
     `delay` is in seconds, `connections` the limit over all workers; 0 means none.
     """
@@ -82,7 +82,7 @@ class AddressTurn:
         self._window = ""
 
     def is_over(self, now: float) -> bool:
-        """Whether the window has ended, so that another one may be asked for."""
+        """Whether the window has ended, so that the next may be asked for."""
         return now > max(self.begins, self.ends)
 
     @property
@@ -102,7 +102,7 @@ class AddressTurn:
         return max(1, int(_WINDOW / (self.delay or _PER_REQUEST)))
 
     def ask(self, address: str, waiting: int, now: float) -> Ask:
-        """Asks for a window for so many requests; the last one is over."""
+        """Returns what to ask of the engine for waiting requests when the last window is over."""
         number = max(1, min(waiting, self.most_in_window))
         length = (number - 1) * (self.delay or _PER_REQUEST)
         slack = min(max(self.delay / 4, _LEAST_SLACK), _MOST_SLACK)
@@ -111,21 +111,21 @@ class AddressTurn:
         return ask._replace(length=length + slack, at_once=length + LEAD, last=self._window, idle=idle)
 
     def ask_connections(self, address: str, waiting: int) -> Ask:
-        """Asks for connections only: for those in use, and for so many requests that wait."""
+        """Returns what to ask of the engine when only connections are needed, for requests in flight and waiting."""
         wanted = min(self.connections, self.in_flight + waiting)
         return Ask(address, None, 0.0, "", 0.0, wanted, self.in_flight)
 
     def asks(self, ask: Ask) -> None:
-        """Gives up the connections that it no longer asks for; call it before the engine is asked.
+        """Gives up connections that `ask` no longer asks for; call it before the engine is asked.
 
-        Otherwise a request could be started over a connection that the engine is just giving to another worker.
+        Otherwise a request could start over a connection that the engine is giving to another worker.
         """
         self.held = min(self.held, ask.connections)
 
     def take(self, ask: Ask, grant: Grant, asked: float, now: float, held_for: float) -> None:
-        """Uses what the engine gave: it was asked at `asked` and answered until `now`.
+        """Uses what the engine gave; it was asked at `asked` and has answered by `now`.
 
-        The engine's clock was read in between, so the window is taken to begin late and to end early.
+        The engine read its clock in between. So the window begins late and ends early.
         """
         if ask.length is not None:
             self.begins = now + grant.wait
@@ -166,7 +166,7 @@ class AddressTurn:
 
 
 def turn_of(address: str) -> str:
-    """Returns what has a turn: an IPv4 address, or the /64 of an IPv6 address, which one server often has to itself."""
+    """Returns the unit of a turn: an IPv4 address, or the /64 of an IPv6 address, which often is one server."""
     ip = ip_address(address.partition("%")[0])
     if isinstance(ip, IPv4Address):
         return str(ip)

@@ -33,7 +33,7 @@ Asking = Callable[[Ask], Awaitable[tuple[Grant, float]]]
 
 
 class AddressTurns:
-    """The turns of addresses of one worker. Requests are known by any key of theirs.
+    """The turns of one worker at IP addresses. A request is known by a key, which may be any object.
 
     `held_seconds`: how long the engine keeps the connections of a dead worker; `longest_wait`: seconds after which a
     host is better given back than kept waiting.
@@ -102,10 +102,10 @@ class AddressTurns:
         address: str | None,
         aside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
-        """Waits until a request may be sent, which it must be at once.
+        """Waits until a request may be sent; it must be sent at once.
 
-        `address`: the one it is connected to, if that is known. It is `aside` while its time is not near. Raises
-        LongWait if it waits too long, and EngineUnavailable.
+        `address`: where the request is connected to, if that is known. The request is `aside` while its time is not
+        near. Raises LongWait if it waits too long, and EngineUnavailable.
         """
         slot = self._requests.get(key)
         if slot is not None and address is not None and turn_of(address) != slot.address:
@@ -150,7 +150,7 @@ class AddressTurns:
                 self._drive(slot)
 
     def wake(self) -> None:
-        """Lets all requests look whether the crawl ends."""
+        """Wakes all waiting requests, so that they notice the end of the crawl."""
         for slot in self._slots.values():
             for _, admitted in slot.queue:
                 if not admitted.done():
@@ -159,7 +159,7 @@ class AddressTurns:
             slot.wake()
 
     def engine_restarted(self, seconds: float) -> None:
-        """Reserves no window for so many seconds: the engine may not know those of other workers."""
+        """Reserves no window for some seconds: the engine may have forgotten the windows of other workers."""
         self._quiet_until = time.monotonic() + seconds
         for slot in self._slots.values():
             slot.turn.forget()
@@ -169,7 +169,7 @@ class AddressTurns:
             self._extending = asyncio.ensure_future(self._extend(0.0))
 
     async def close(self) -> None:
-        """Ends all that waits."""
+        """Ends all waiting requests."""
         tasks = [slot.driver for slot in self._slots.values() if slot.driver]
         tasks += [self._extending] if self._extending else []
         for task in tasks:
@@ -222,7 +222,7 @@ class AddressTurns:
             slot.driver = None
 
     async def _use_window(self, slot: AddressSlot, now: float) -> None:
-        """Lets requests connect when it is time, and waits until something may happen."""
+        """Lets requests connect when it is time, and waits until the next event of the window."""
         turn = slot.turn
         if now >= turn.begins and turn.is_full and turn.held < turn.connections:
             await self._ask(slot, turn.ask_connections(slot.address, slot.waiting))
@@ -243,7 +243,7 @@ class AddressTurns:
         slot.wake()
 
     async def _extend(self, pause: float) -> None:
-        """Keeps connections in use from being given to others; begins after a pause."""
+        """Renews the hold on connections in use, so that no other worker gets them; begins after a pause."""
         while True:
             await asyncio.sleep(pause)
             pause = self._hold_seconds

@@ -1,4 +1,4 @@
-"""Which requests get a worker's connections when there are fewer than requests that want one."""
+"""Which requests get a connection when a worker has fewer connections than requests."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Held:
 
 
 _Waiting: TypeAlias = tuple[int, asyncio.Future[None], Held]
-"""A request that waits: its place in the order of all that do."""
+"""A request that waits: its number in the order of arrival, what admits it, and its connection."""
 
 
 class Connections:
     """Lets `total` requests have a connection; 0 means any number.
 
-    Up to `most_slow` further requests may have one that have taken SLOW_SECONDS: servers that send little for a long
-    time cost hardly more than an open connection, so they hold up no others. Half of these places are for hosts that
-    answered. `on_lent` is called when such requests have made room.
+    A request that takes longer than SLOW_SECONDS no longer counts for the total, up to `most_slow` such requests: a
+    server that sends little for a long time costs hardly more than an open connection, and must not hold up others.
+    Half of `most_slow` is for hosts that answered. `on_lent` is called when slow requests have made room.
 
-    Hosts that never answered, or failed last ("new" ones), may each hold a connection until its timeout. They get at
-    most what the others leave, which is the total without the connections that the others held or waited for at once
-    in the last seconds, and without a quarter of the total. A quarter of the total is theirs in turn with the others;
-    beyond it, the others come first. `clock` returns seconds.
+    A host is "new" if it never answered or failed last: it may hold a connection until the timeout. A quarter of the
+    total is for new hosts, in turn with the others. Beyond it, known hosts come first, and new hosts get what these
+    leave: the total without the peak of connections that known hosts held or waited for in the last seconds, which
+    counts as a quarter of the total at least. `clock` returns seconds.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class Connections:
         self._most_slow = most_slow
         self._on_lent = on_lent
         self._held: dict[Held, None] = {}
-        """Those that count for the total, the oldest first."""
+        """The connections that count for the total, the oldest first."""
         self._new = 0
         self._slow = [0, 0]
-        """How many do not count: of hosts that answered, and of new ones."""
+        """How many slow requests do not count for the total: to hosts that answered, and to new hosts."""
         self._look: asyncio.TimerHandle | None = None
         self._order = 0
         self._waiting: deque[_Waiting] = deque()
@@ -69,7 +69,7 @@ class Connections:
 
     @property
     def has_room(self) -> bool:
-        """Whether one is free."""
+        """Whether a connection is free."""
         return len(self._held) < self._total
 
     @property
@@ -126,7 +126,7 @@ class Connections:
         self._admit()
 
     def lend(self) -> None:
-        """Gives the places of requests that have become slow to others."""
+        """Gives the connections of requests that have become slow to others."""
         latest = self._clock() - SLOW_SECONDS
         lent = [
             held for held in takewhile(lambda held: held.since <= latest, self._held) if self._is_lent(held)
@@ -139,7 +139,7 @@ class Connections:
             self._on_lent()
 
     def _is_lent(self, held: Held) -> bool:
-        """Lets a request count as slow, if there is a place."""
+        """Lets a request count as slow, up to `most_slow` requests."""
         if self.slow < self._most_slow and not (held.new and 2 * self._slow[True] >= self._most_slow):
             held.is_slow = True
             self._slow[held.new] += 1
@@ -157,7 +157,7 @@ class Connections:
         self._look_later()
 
     def _look_later(self) -> None:
-        """Has slow requests looked for, if half of the connections are used."""
+        """Looks for slow requests later, if half of the connections are used."""
         if self._most_slow and self._look is None and 2 * len(self._held) >= self._total:
             wait = next(iter(self._held)).since + SLOW_SECONDS - self._clock()
             self._look = asyncio.get_running_loop().call_later(max(_LOOK_SECONDS, wait), self._look_now)
@@ -168,14 +168,14 @@ class Connections:
         self._look_later()
 
     def _admit(self) -> None:
-        """Gives free connections to those that wait."""
+        """Gives free connections to requests that wait."""
         while self.has_room and (queue := self._next()) is not None:
             _, admitted, held = queue.popleft()
             self._hold(held)
             admitted.set_result(None)
 
     def _next(self) -> deque[_Waiting] | None:
-        """The queue whose first request gets the next connection; None if nobody may have it."""
+        """Returns the queue whose first request gets the next connection; None if no request may have it."""
         others, new = _living(self._waiting), _living(self._new_waiting)
         if new and self._new < self._least_new and not (others and others[0] < new[0]):
             return new
@@ -188,7 +188,7 @@ class Connections:
         self._peak = max(self._peak, len(self._held) - self._new + len(self._waiting))
 
     def _turn_peak(self) -> None:
-        """Begins a new period when one is over; the peak of the period before counts too."""
+        """Begins a new period when the last is over; the peak of the last period counts too."""
         now = self._clock()
         if now >= self._peak_until:
             is_next = now < self._peak_until + _PEAK_SECONDS

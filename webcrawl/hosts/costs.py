@@ -20,7 +20,7 @@ class Cost:
     seconds     of processor, for its documents, their links and its robots.txt
     bytes       received: heads, bodies and robots.txt, as sent
     questions   to nameservers
-    waits       times that it had used up its share and waited for it, while others went on
+    waits       times that it had used up its share and waited, while others went on
     """
 
     seconds: float = 0.0
@@ -34,7 +34,7 @@ class Cost:
         return round(self.seconds * 1e6) + self.bytes // 10 + 10_000 * (self.questions + self.waits)
 
     def add(self, other: Cost) -> None:
-        """Adds another cost to this one."""
+        """Adds another cost."""
         self.seconds += other.seconds
         self.bytes += other.bytes
         self.questions += other.questions
@@ -64,7 +64,7 @@ class Costs:
         return cost
 
     def charge(self, url: str, seconds: float) -> None:
-        """Adds seconds of processor to the cost of a URL's host; to that of no host if it is not valid."""
+        """Adds seconds of processor to the cost of a URL's host; only to `ALL` if the URL is not valid."""
         try:
             self.of(split(normalize(url))[0]).seconds += seconds
         except InvalidURL:
@@ -102,14 +102,14 @@ class Load:
     waits: int = 0
 
     def add(self, other: Load) -> None:
-        """Adds another load to this one."""
+        """Adds another load."""
         self.connections += other.connections
         self.unfinished += other.unfinished
         self.waits += other.waits
 
 
 def with_domains(loads: Iterable[tuple[str, Load]]) -> dict[str, Load]:
-    """Returns the loads of hosts and domains, with those of hosts added to their domains."""
+    """Returns the loads of hosts and domains; the load of a domain includes those of its hosts."""
     sums: dict[str, Load] = {}
     for name, load in loads:
         sums.setdefault(name, Load()).add(load)

@@ -23,7 +23,7 @@ from webcrawl.hosts.questions import Questions, SilentDomains
 from webcrawl.urls.canonical import registered_domain
 
 MOST_ADDRESSES = 32
-"""Addresses of either family that are kept of a name, which may have thousands: each is checked at each request."""
+"""Addresses of either family that are kept of a name. A name may have thousands, and each request checks all."""
 MOST_TRIED = 4
 """Addresses that are tried for one connection."""
 FAILURE_TTL = 5.0
@@ -88,7 +88,7 @@ class Resolver:
         self._max_ttl = max_ttl
         self._negative_ttl = negative_ttl
         self._clock = clock
-        # apart, so that no number of names without an answer drives out those with one
+        # apart, so that names without an answer never drive out names with an answer
         self._answers: LRUCache[str, ResolvedName] = LRUCache(max_names)
         self._failures: FIFOCache[str, _Failure] = FIFOCache(max_names)
         self._silent = SilentDomains(clock)
@@ -116,7 +116,7 @@ class Resolver:
         name = hostname.removesuffix(".").lower()
         outcome = self._cached(name)
         if outcome is None:
-            # shielded, so that cancelling one caller does not cancel the query for others
+            # shielded, so that a cancelled caller does not cancel the query for others
             with waiting():
                 outcome = await asyncio.shield(self._question(name, host))
         if isinstance(outcome, _Failure):
@@ -140,7 +140,7 @@ class Resolver:
         return failure if failure is not None and now < failure.expires else None
 
     def _question(self, name: str, host: str | None) -> asyncio.Task[ResolvedName | _Failure]:
-        """Returns the query in flight for a name, or a new one."""
+        """Returns the query in flight for a name, or a new query."""
         task = self._asking.get(name)
         if task is None:
             task = self._asking[name] = asyncio.ensure_future(self._ask(name, host))
@@ -203,7 +203,7 @@ class Resolver:
         if self._closed:
             return
         if isinstance(outcome, ResolvedName):
-            # also one that has expired: its name had an answer
+            # an expired address stays too: it shows that its name had an answer
             self._failures.pop(name, None)
             self._answers[name] = outcome
         elif outcome.expires > self._clock():
@@ -211,9 +211,9 @@ class Resolver:
 
 
 def to_try(addresses: Sequence[str]) -> list[str]:
-    """Returns the addresses for one connection, IPv4 first: MOST_TRIED, chosen by chance if there are more.
+    """Returns the addresses for one connection, IPv4 first: at most MOST_TRIED, chosen by chance.
 
-    By chance, so that another attempt tries others; of both families, because a machine may lack one of them.
+    Another attempt then tries others. They are of both families, because a machine may lack IPv4 or IPv6.
     """
     if len(addresses) <= MOST_TRIED:
         return list(addresses)
@@ -224,7 +224,7 @@ def to_try(addresses: Sequence[str]) -> list[str]:
 
 
 def _kept(addresses: Collection[str]) -> Collection[str]:
-    """Returns at most MOST_ADDRESSES, always the same ones of the same addresses, because a seed's are remembered."""
+    """Returns at most MOST_ADDRESSES, always the same choice, because the addresses of a seed are remembered."""
     return addresses if len(addresses) <= MOST_ADDRESSES else sorted(addresses)[:MOST_ADDRESSES]
 
 
@@ -236,7 +236,7 @@ class _Channel(aiodns.DNSResolver):
 
 
 def _tries(timeout: float) -> int:
-    """Returns how many tries c-ares needs to use up `timeout`; each waits twice as long as the one before.
+    """Returns how many tries c-ares needs to use up `timeout`; each waits twice as long as the try before.
 
     The first try waits a quarter of it until c-ares knows the server, then five times the usual latency, at least
     _SHORTEST_TRY. The usual two or three tries would then give up too early on names with slow servers.
@@ -245,7 +245,7 @@ def _tries(timeout: float) -> int:
 
 
 def _literal(hostname: str) -> str | None:
-    """Returns the address of a host that is written as one: "192.0.2.1", "[2001:db8::1]"."""
+    """Returns the address of a host that is written as an address: "192.0.2.1", "[2001:db8::1]"."""
     try:
         return str(ip_address(hostname.removeprefix("[").removesuffix("]")))
     except ValueError:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 
 class DutyCycle:
-    """Lets one piece of work run at a time, and after each a pause, so that it takes `share` of the time."""
+    """Runs one piece of work at a time, each followed by a pause, so that work takes `share` of the time."""
 
     def __init__(self, share: float) -> None:
         self._pause = (1 - share) / share

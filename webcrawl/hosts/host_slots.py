@@ -69,7 +69,7 @@ class HostSlots:
     config_of: Callable[[str], PolitenessConfig]
     """The politeness of a host."""
     unit: Callable[[str], str] = str
-    """What takes turns for a host."""
+    """The unit that takes turns: the host itself, or its name."""
     answered: int = field(default=0, init=False)
     """Number of leased hosts that have answered."""
     _leased: dict[str, HostSlot] = field(default_factory=dict, init=False)
@@ -104,13 +104,15 @@ class HostSlots:
         slot.turn.answered = slot.turn.answered or answered
         before = self._leased.get(unit)
         if before is not None and before.host != host:
-            before.valid_until = -math.inf  # its lease was lost, or this one would not have been given
+            before.valid_until = (
+                -math.inf
+            )  # its lease was lost, or the engine would not have given this lease
         self._leased[unit] = slot
         self.answered += slot.turn.answered - (before is not None and before.turn.answered)
         return slot.turn
 
     def is_open(self, host: str) -> bool:
-        """Whether this worker has leased a host, or another one that shares its turn."""
+        """Whether this worker has leased a host, or a host that shares its turn."""
         return self.unit(host) in self._leased
 
     def extend(self, host: str, valid_until: float) -> None:
@@ -154,7 +156,7 @@ class HostSlots:
         return slot
 
     def reconfigure(self) -> list[str]:
-        """Applies changed politeness to the hosts that are known; returns those whose gap has changed."""
+        """Applies changed politeness to all known hosts; returns the hosts whose gap has changed."""
         changed = []
         for slot in (*self._leased.values(), *self._others.values()):
             before, config = slot.turn.concurrency, self.config_of(slot.host)

@@ -2,7 +2,7 @@
 
 The gap between the end of a request and the next one is max(delay, capped Crawl-delay, latency_factor x latency). After
 429 or 503 the host is left alone for Retry-After, or for a back-off that doubles. Connection failures back off in the
-same way, which acts as a circuit breaker. With POLITENESS_ADAPT, the delay is that of webcrawl.policies.adaptation.
+same way, which acts as a circuit breaker. With POLITENESS_ADAPT, webcrawl.policies.adaptation sets the delay.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Ok:
 
     latency: float = 0.0
     error: bool = False
-    """The answer is an error of the server, which may be a sign of strain."""
+    """The server answered with an error, which may be a sign of strain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ Outcome = Ok | Throttled | Failed
 
 
 class HostBlock(NamedTuple):
-    """Before `until` the host is not asked; `asked`: because of its Retry-After."""
+    """The host is not asked before `until`; `asked`: its Retry-After says so."""
 
     until: float
     asked: bool = False
 
 
 class HostTurn:
-    """The state of one host. It tells when the host may be asked again; each outcome updates it.
+    """When a host may be asked again. Each outcome of a request updates the turn.
 
     Each `now` is in seconds of one monotonic clock. To keep the state between two leases, pass `failures` and
     `wait(now)` to the constructor of the next turn.
@@ -95,7 +95,7 @@ class HostTurn:
         self.gap = 0.0
         """Seconds between two requests while nothing fails, from the delays and the latency."""
         self.answered = False
-        """The host has answered a request, of this worker or another one."""
+        """The host has answered a request of any worker."""
         self.failures = failures
         self.in_flight = 0
         self._config = config
@@ -104,13 +104,13 @@ class HostTurn:
         self._crawl_delay = _valid(crawl_delay)
         self._delay = 0.0
         self.latency = 0.0
-        """Seconds that its last answer took; 0 before the first one."""
+        """Seconds that the last answer took; 0 before the first answer."""
         self._unreachable = False
         self._others: dict[str, tuple[int, bool]] | None = None
         self.block = HostBlock(now + wait)
         """The last back-off, or Retry-After."""
         self.started = -math.inf
-        """When the last request was sent; it may be set to a later time."""
+        """When the last request was sent; `Turns.sending` sets the exact time."""
         self._finished = -math.inf
         self._forgive(now)
         self._update_gap()
@@ -118,7 +118,7 @@ class HostTurn:
     def set_crawl_delay(self, seconds: float | None, *, other: bool = False) -> bool:
         """Sets the delay that robots.txt asks for; returns True if the gap changes.
 
-        `other`: it is that of another host which shares the turn, and only lengthens the delay.
+        `other`: another host, which shares the turn, asks for it. Its delay only lengthens that of the turn.
         """
         self._crawl_delay = max(_valid(seconds), self._crawl_delay if other else 0.0)
         return self._update_gap()
@@ -126,7 +126,7 @@ class HostTurn:
     def set_delay(self, seconds: float | None) -> bool:
         """Sets or removes the minimum delay of an operator; returns True if the gap changes."""
         delay = _valid(seconds)
-        if delay == self._delay:  # each heartbeat tells it for each host
+        if delay == self._delay:  # each heartbeat sets the delay of each host
             return False
         self._delay = delay
         return self._update_gap()
@@ -157,7 +157,7 @@ class HostTurn:
     def given_up(self) -> bool:
         """Whether the host has failed too often in a row.
 
-        A host that answers 429 or 503 gets three times as many attempts as one that does not answer.
+        A host that answers 429 or 503 gets three times as many attempts as a host that does not answer.
         """
         return self.failures >= self._config.max_failures * (1 if self._unreachable else 3)
 
@@ -200,7 +200,7 @@ class HostTurn:
                 self._back_off(now, self._config.connect_backoff)
 
     def finish_other(self, now: float, outcome: Outcome, host: str) -> None:
-        """Records the outcome of a request to another host that shares the turn: its failures are its own."""
+        """Records the outcome of a request to another host that shares the turn; its failures are counted apart."""
         own = self.failures, self._unreachable
         self._others = self._others or {}
         self.failures, self._unreachable = self._others.get(host, (0, False))
@@ -219,7 +219,7 @@ class HostTurn:
         gap, reason = max(zip(delays, reasons, strict=True), key=lambda delay: delay[0])
         if self.block.until < max(self._free_at, now + self.gap if self.in_flight else -math.inf):
             wait_by = "gap"
-        else:  # without a failure, it is what an earlier lease left of the gap
+        else:  # without a failure, the rest of the gap of an earlier lease
             wait_by = "Retry-After" if self.block.asked else "back-off" if self.failures else "gap"
         return Pace(gap, reason, wait, wait_by if wait > 0 else "", self.failures)
 
@@ -263,7 +263,7 @@ class HostTurn:
 def _delays(
     config: PolitenessConfig, adaptation: Adaptation | None, crawl: float, operator: float, latency: float
 ) -> tuple[float, float, float, float]:
-    """The delays of the settings, of robots.txt, of an operator, and by the time of the last answer."""
+    """Returns the delays of the settings, of robots.txt, of an operator, and by the time of the last answer."""
     delay = adaptation.delay if adaptation else config.delay
     adaptive = min(config.latency_factor * latency, config.max_backoff)
     return delay, min(crawl, config.max_crawl_delay), operator, adaptive

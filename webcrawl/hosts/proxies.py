@@ -1,4 +1,4 @@
-"""The pool of HTTP proxies: which one a request takes, and how long a failing one is left out."""
+"""The pool of HTTP proxies: which proxy a request takes, and how long a failing proxy is left out."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _MOST_DOUBTS = 5
 
 @dataclass(eq=False, slots=True)
 class Proxy:
-    """One proxy. `url` may contain credentials, so only `name` is shown."""
+    """A proxy. `url` may contain credentials, so only `name` is shown."""
 
     url: str = field(repr=False)
     name: str
     failures: int = 0
-    """How often in a row it was left out."""
+    """How often in a row the proxy was left out."""
     doubts: int = 0
     """Failed requests in a row."""
     until: float = -math.inf
-    """Time before which it is not used."""
+    """Time before which the proxy is not used."""
 
 
 class ProxyPool:
-    """The proxies of PROXIES. Times are those of one monotonic clock, in seconds.
+    """The proxies of PROXIES. Times are seconds of one monotonic clock.
 
     With the rotation "host", a host and session keeps its proxy while that works: the proxies are ranked by a hash of
     both (rendezvous hashing, Thaler and Ravishankar 1998), so that all workers choose alike and a failing proxy moves
@@ -55,7 +55,7 @@ class ProxyPool:
     def choose(self, session: str, attempt: int, now: float) -> Proxy | None:
         """Returns the proxy for a request; None while all are left out.
 
-        `session` is what keeps its proxy: host and cookie jar. Each `attempt` to fetch a URL takes another proxy.
+        `session` names the host and cookie jar that keep a proxy. Each `attempt` to fetch a URL takes another proxy.
         """
         usable = [proxy for proxy in self._proxies if proxy.until <= now]
         if not usable:
@@ -69,7 +69,7 @@ class ProxyPool:
 
     @property
     def free_at(self) -> float:
-        """The time from which one of the proxies may be used."""
+        """The time from which a proxy may be used."""
         return min(proxy.until for proxy in self._proxies)
 
     def succeed(self, proxy: Proxy) -> None:
@@ -83,7 +83,7 @@ class ProxyPool:
             self.fail(proxy, f"{proxy.doubts} requests in a row failed, the last one with: {reason}", now)
 
     def fail(self, proxy: Proxy, reason: str, now: float) -> None:
-        """Leaves a proxy out, for twice as long as the last time."""
+        """Leaves a proxy out, each time for twice as long."""
         if proxy.until > now:
             return  # other requests of the same moment failed too
         pause = min(_FIRST_PAUSE * 2.0**proxy.failures, _LONGEST_PAUSE)

@@ -13,7 +13,7 @@ from cachetools import FIFOCache
 from webcrawl.hosts.costs import Costs
 
 _FAILURES = 5
-"""After so many failed questions in a row, the nameservers of a domain count as dead."""
+"""Failed questions in a row after which the nameservers of a domain count as dead."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 60.0
 """How long dead nameservers are not asked, in seconds; RFC 2308 section 7.2 allows five minutes."""
 _MOST_DOMAINS = 10_000
@@ -22,8 +22,8 @@ _MOST_DOMAINS = 10_000
 class Questions:
     """Lets at most `most` questions to nameservers be in flight.
 
-    One registered domain has at most a quarter of them, so that its nameservers cannot hold them all, and waiting
-    domains take turns. A quarter is kept for names that had an answer before; these never wait for others.
+    A registered domain has at most a quarter of the questions, so that its nameservers cannot hold up all others.
+    Waiting domains take turns. A quarter is kept for names that had an answer before, which never wait for others.
     """
 
     def __init__(self, most: int, costs: Costs) -> None:
@@ -41,7 +41,7 @@ class Questions:
 
     @asynccontextmanager
     async def turn(self, domain: str, *, known: bool) -> AsyncIterator[None]:
-        """Waits until a name of a domain may be asked for. `known`: it had an answer before."""
+        """Waits until a name of a domain may be asked for. `known`: the name had an answer before."""
         admitted = asyncio.get_running_loop().create_future()
         queue = self._known_waiting if known else self._waiting.setdefault(domain, deque())
         queue.append(admitted)
@@ -69,7 +69,7 @@ class Questions:
         self._admit()
 
     def _admit(self) -> None:
-        """Lets those go ahead that may."""
+        """Lets waiting questions go ahead, as far as the limits allow."""
         while self._in_flight < self._most and self._known_waiting:
             self._in_flight += _let_go(self._known_waiting.popleft())
         while self._in_flight < self._most and self._new < self._most_new:

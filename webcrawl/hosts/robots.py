@@ -43,7 +43,7 @@ TOKEN = r"[A-Za-z0-9_-]+"
 _END = "!"
 _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(r"\r\n|\r|\n")
-# Octets that RFC 9309 percent-encodes, and those that str.splitlines takes for line ends.
+# Octets that RFC 9309 percent-encodes, and octets that str.splitlines takes for line ends.
 _ENCODED = re.compile(rb"[\x0b\x0c\x1c-\x1e\x80-\xff]")
 _AGENT_LINE = re.compile(r"user[- ]?agent\s*(?::|\s|$)\s*(.*)", re.IGNORECASE)
 _RULE_LINE = re.compile(
@@ -72,7 +72,7 @@ def robots_url(host: str) -> str:
 class RobotsPolicy:
     """The rules of one host's robots.txt for all user agents, parsed at first use.
 
-    `rules` is the normalized text, empty unless the verdict is "parsed". `url` is where it was found.
+    `rules` is the normalized text, empty unless the verdict is "parsed". `url` is where the file was, after redirects.
     """
 
     verdict: Verdict
@@ -104,9 +104,9 @@ class RobotsPolicy:
         return self.verdict == "allow-all" or urlsplit(url).path == "/robots.txt"
 
     def deciding_line(self, url: str, user_agent: str) -> str:
-        """Returns the line that allows or disallows a URL; empty if no line says anything about it.
+        """Returns the line that allows or disallows a URL; empty if no line does.
 
-        Compares the URL with each rule, so it is for people who ask about one URL.
+        Meant for people who ask about a URL: it reads the text again and compares the URL with each rule.
         """
         if urlsplit(url).path == "/robots.txt":
             return ""

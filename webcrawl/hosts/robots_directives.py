@@ -29,7 +29,7 @@ def directives(
 ) -> Directives:
     """Returns the directives for a user agent in X-Robots-Tag values and <meta> (name, content) pairs.
 
-    Directives for all agents and for this one add up, as they do for search engines. `unavailable_after` a time before
+    Directives for all agents and for this agent add up, as for search engines. `unavailable_after` a time before
     `now` (by default the time of the call) means noindex.
     """
     token = product_token(user_agent)

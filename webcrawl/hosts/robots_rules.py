@@ -67,7 +67,7 @@ class RobotsRules:
         return self._group(agent).request_rate
 
     def _group(self, agent: str) -> _Group:
-        """Returns the rules for an agent, or those for all agents."""
+        """Returns the rules for an agent, or the rules for all agents."""
         name = agent if agent in self._lines else "*"
         if name not in self._groups:
             self._groups[name] = _Group(self._lines.get(name, ()))
@@ -121,7 +121,7 @@ class _PatternIndex:
             self._starred = {}
 
     def allow(self, path: str) -> bool:
-        """Returns the verdict of the longest pattern that matches; True if none does."""
+        """Returns the verdict of the longest pattern that matches; True if no pattern does."""
         best, allowed = self._best_plain(path)
         for length, allow, first, parts, last, to_the_end in self._few:
             if length < best or (length == best and (allowed or not allow)):
@@ -179,7 +179,7 @@ class _PatternIndex:
 
 
 def deciding_line(text: str, url: str, agent: str) -> str:
-    """Returns the line of normalized ones that decides about a normalized URL; empty if none does."""
+    """Returns the normalized line that decides about a normalized URL; empty if no line does."""
     path, best, decides = _path(url), (-1, False), ""
     groups, _ = _read(text)
     for field, value, line in groups.get(agent, groups.get("*", ())):
@@ -278,7 +278,7 @@ def _path(url: str) -> str:
 
 
 def _unquoted(text: str, kept: frozenset[bytes]) -> str:
-    """Decodes all escapes but those of `kept`, which are written in upper case."""
+    """Decodes all escapes except `kept`, which are written in upper case."""
 
     def decoded(escape: re.Match[bytes]) -> bytes:
         digits = escape[1].upper()
@@ -292,7 +292,7 @@ _StarredPattern = tuple[int, bool, str, tuple[str, ...], str, bool]
 
 
 def _parts(pattern: str) -> tuple[str, tuple[str, ...], str, bool]:
-    """Returns the first part of a pattern with "*", those between, the last, and whether this ends the path."""
+    """Returns the first part of a pattern with "*", the parts between, the last, and whether the last ends the path."""
     to_the_end = pattern.endswith("$")
     first, *between, last = (pattern[:-1] if to_the_end else pattern).split("*")
     return first, tuple(filter(None, between)), last, to_the_end

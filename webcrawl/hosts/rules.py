@@ -28,7 +28,7 @@ class HostRules:
     """The rules in force. Those of a file are read again by `changed` and `use`."""
 
     path: str | None = None
-    """The file of the rules, if they are in one."""
+    """The file of the rules, if there is a file."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class HostRules:
     ) -> None:
         """`rules`: each after where it is written. `slots`: host name -> its part of DOWNLOAD_SLOTS.
 
-        Raises ConfigurationError if two rules match the same, or one matches no name.
+        Raises ConfigurationError if two rules match the same names, or a rule matches none.
         """
         self._config, self._slots = config, slots
         self._version: Version | None = None
@@ -75,7 +75,7 @@ class HostRules:
         """Replaces the rules by what `changed` returned."""
         self._rules = table
         self.of = lru_cache(maxsize=_CACHED)(self._of)
-        """The rule for a host name: each field of the most specific rule that has it, and the matches of these."""
+        """The rule for a host name: each field comes from the most specific rule that has the field."""
         self.config_of = lru_cache(maxsize=_CACHED)(self._config_of)
         """The politeness of a host name."""
 
@@ -161,7 +161,7 @@ def _table(rules: Iterable[tuple[str, PolitenessRule]]) -> dict[str, PolitenessR
 
 
 def _normal(match: str) -> str:
-    """Returns a match with its name as in normalised URLs; raises ValueError, which says what is wrong with it."""
+    """Returns a match with its name as in normalised URLs; raises ValueError, which says what is wrong."""
     prefix = next((start for start in ("*.", ".") if match.startswith(start)), "")
     name = match.removeprefix(prefix)
     if "*" in name:

@@ -16,7 +16,7 @@ Version = tuple[int, int, int]
 
 
 def version(path: str) -> Version | None:
-    """What changes when a file is written or replaced; None if it cannot be read."""
+    """Returns what changes when a file is written or replaced; None if the file cannot be read."""
     try:
         stat = Path(path).stat()
     except (OSError, ValueError):
@@ -25,7 +25,7 @@ def version(path: str) -> Version | None:
 
 
 def read_rules(path: str) -> Iterator[tuple[str, PolitenessRule]]:
-    """Yields each rule of a file, after where it is: "entry 2 (line 7)".
+    """Yields each rule of a file, after where it is written: "entry 2 (line 7)".
 
     Raises ConfigurationError, with the line.
     """

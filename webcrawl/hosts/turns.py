@@ -21,7 +21,7 @@ from webcrawl.urls.canonical import hostname
 class Turns:
     """The turns at all hosts. A turn is the right to send one request; its host limits how many are taken at once.
 
-    Hosts with the same `unit` share a turn, and one of them at most is leased at once.
+    Hosts with the same `unit` share a turn, and at most one of these hosts is leased at once.
 
     Hosts are opened when they are leased. Requests to other hosts (a spider's own `download_async`, a robots.txt on
     another host) are paced within this process.
@@ -33,17 +33,17 @@ class Turns:
     total: int = 0
     """The maximum of turns taken at once at all hosts; 0 means no limit."""
     most_slow: int = 0
-    """The number of slow requests that do not count for it."""
+    """The number of slow requests that do not count for the total."""
     waiting: int = 0
     """Number of requests that wait, for their turn or `aside`, without a connection."""
     on_aside: Callable[[], None] = lambda: None
-    """Called when a request begins to wait, or is slow, so that another one can take its place."""
+    """Called when a request begins to wait, or is slow, so that another request can begin."""
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by `abandon`."""
     rules: HostRules | None = None
     """POLITENESS_RULES, if there are any."""
     unit: Callable[[str], str] = str
-    """What takes turns for a host: itself, or its name (POLITENESS_UNIT)."""
+    """The unit that takes turns: the host itself, or its name (POLITENESS_UNIT)."""
     addresses: AddressTurns | None = None
     """The turns of IP addresses, if they are limited."""
     host_slots: HostSlots = field(init=False)
@@ -74,7 +74,7 @@ class Turns:
             self.waiting -= 1
 
     def counted(self, requests: int) -> int:
-        """How many of so many requests count for the total: those that neither wait nor are slow."""
+        """Returns how many of the requests count for the total: requests that neither wait nor are slow."""
         return requests - self.waiting - self._connections.slow
 
     @property
@@ -137,7 +137,7 @@ class Turns:
         return time.monotonic() <= self._taken[turn].valid_until
 
     def abandon(self) -> None:
-        """Ends the crawl: requests waiting for a turn get Abandoned, those with a turn keep it."""
+        """Ends the crawl: requests waiting for a turn get Abandoned, requests with a turn keep it."""
         self.ending.set()
         if self.addresses:
             self.addresses.wake()
@@ -162,7 +162,7 @@ class Turns:
         return slot.turn.set_crawl_delay(seconds, other=slot.host != host)
 
     def set_delay(self, host: str, seconds: float | None) -> bool:
-        """Sets or removes an operator's delay; returns True if the gap changes. A longer one of robots.txt stays."""
+        """Sets or removes an operator's delay; returns True if the gap changes. A longer delay of robots.txt stays."""
         return self.host_slots.of(host).turn.set_delay(seconds)
 
     def fail(self, host: str) -> None:

@@ -76,7 +76,7 @@ class Domains:
 
 
 class DomainFilter(URLFilter):
-    """Drops URLs in `denied` domains, and if `allowed` is not None, those outside of it.
+    """Drops URLs in `denied` domains, and if `allowed` is not None, URLs outside of it.
 
     Keys: ALLOWED_DOMAINS, DENIED_DOMAINS, each a list of domains or of files of domains ("@domains.txt").
     """
@@ -109,7 +109,7 @@ def read_domains(config: Mapping[str, object], setting: str) -> Domains | None:
 
 
 def domain(text: str) -> str:
-    """Returns the host name of an entry; raises ValueError, which says what is wrong with it."""
+    """Returns the host name of an entry; raises ValueError, which says what is wrong."""
     if _PLAIN.fullmatch(text):
         return text
     for part, fault in (
@@ -161,7 +161,7 @@ def _names(setting: str, entries: tuple[str, ...]) -> Iterator[str]:
 
 
 def _names_in_file(setting: str, entry: str) -> Iterator[str]:
-    """Yields the domains of a file with one a line, and # comments."""
+    """Yields the domains of a file with a domain a line, and # comments."""
     try:
         with open(entry[1:], encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, 1):

@@ -99,7 +99,7 @@ class PatternFilter(URLFilter):
 
 
 class ExtensionFilter(URLFilter):
-    """Drops URLs whose path ends in one of these extensions, in any case. Key: URL_DENY_EXTENSIONS."""
+    """Drops URLs whose path ends in a listed extension, in any case. Key: URL_DENY_EXTENSIONS."""
 
     why = "The operator excludes files with these extensions."
 
@@ -192,14 +192,14 @@ class FilterVerdict(NamedTuple):
 
 
 class FilterChain:
-    """Applies filters in order: each gets the result of the one before."""
+    """Applies filters in order: each gets the result of the filter before."""
 
     def __init__(self, filters: Iterable[URLFilter]) -> None:
         self._filters = tuple(filters)
 
     @classmethod
     def from_config(cls, config: Mapping[str, object], filters: Iterable[type[URLFilter]]) -> Self:
-        """Creates a chain of these classes from one configuration."""
+        """Creates a chain of filter classes from a configuration."""
         return cls(each.from_config(config) for each in filters)
 
     def apply(self, url: str) -> str | None:
@@ -213,7 +213,7 @@ class FilterChain:
         return result
 
     def verdicts(self, url: str) -> list[FilterVerdict]:
-        """Every filter's verdict, also of those after one that drops the URL."""
+        """Returns the verdict of each filter, also of filters after the first that drops the URL."""
         verdicts = []
         for each in self._filters:
             result = each.apply(url)

@@ -12,7 +12,7 @@ from webcrawl.urls.canonical import authority, is_address, normalize, registered
 ScopeKind = Literal["path", "host", "domain", "web"]
 
 _MOST_FOLDERS = 32
-"""Folders of a URL that can be those of a seed. A hostile path may have thousands."""
+"""Folders of a URL that are compared with seeds. A hostile path may have thousands."""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -64,7 +64,7 @@ class Scope:
         return netloc if self.kind == "host" else _domain_key(netloc)
 
     def keys_of(self, url: str) -> list[str]:
-        """The keys of which one must be a seed's, for a normalised URL to belong to the crawl; none for the web."""
+        """Returns the keys of a normalised URL. It belongs to the crawl if a seed has such a key; none for the web."""
         if self.kind == "path":
             return _folders(url, _MOST_FOLDERS)
         return [key] if (key := self.key(url)) else []
@@ -82,7 +82,7 @@ class Scope:
         return key
 
     def widen(self, url: str) -> str:
-        """Adds the target of a redirected seed, and returns its key; empty if it is a folder above that of a seed."""
+        """Adds the target of a redirected seed, and returns its key; empty if the target is a folder above a seed."""
         key = self.key(normalize(url))
         if self.kind == "path" and any(seed_key.startswith(key) for seed_key in self._keys):
             return ""

@@ -13,7 +13,7 @@ _BARE_HOST = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+)(:\d+)?(/\S*)?")
 
 
 def read_seeds(text: str) -> Iterator[str]:
-    """The seeds in an argument: separated by commas or white space, or `@file` with one a line and # comments.
+    """Yields the seeds in an argument: separated by commas or white space, or `@file`, as for `seeds_in_lines`.
 
     In an argument, write a comma inside a URL as %2C. Raises ConfigurationError if the file cannot be read.
     """
@@ -29,7 +29,7 @@ def read_seeds(text: str) -> Iterator[str]:
 
 
 def seeds_in_lines(lines: Iterable[str]) -> Iterator[str]:
-    """The seeds in the lines of a file: one a line, and # comments."""
+    """Yields the seeds in the lines of a file: a seed a line, and # comments."""
     for line in lines:
         line = line.partition(" #")[0].strip()
         if line and not line.startswith("#"):

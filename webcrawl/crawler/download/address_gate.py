@@ -18,7 +18,7 @@ from webcrawl.hosts.turns import Turns
 
 @dataclass(frozen=True, slots=True)
 class AddressGate:
-    """The way of one request. `address` is the one to which it will probably connect.
+    """The way of one request. `address` is where it will probably connect.
 
     `may_be_put_off`: its host is given back if it would wait for long.
     """
@@ -41,7 +41,7 @@ class AddressGate:
     async def sending(self, turn: HostTurn, host: str, address: str | None) -> AsyncIterator[None]:
         """Waits on an open connection for the turn of its address; the request is written within it.
 
-        `turn` is that of the host; raises PutOff.
+        `turn` is the host's; raises PutOff.
         """
         async with self.turns.sending(turn):
             try:

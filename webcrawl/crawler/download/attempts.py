@@ -20,14 +20,14 @@ MOST_FURTHER = 64
 
 
 class Attempts:
-    """The attempts of one client. `further`: how many of them are not the first one of their request."""
+    """The attempts of one client. `further`: how many are not the first attempt of a request."""
 
     def __init__(self) -> None:
         self.further = 0
 
     @contextmanager
     def of_request(self) -> Iterator[None]:
-        """Counts the attempts in this context as those of one request."""
+        """Counts the attempts in this context as attempts of one request."""
         token = _now.set(_Request(self))
         try:
             yield
@@ -37,7 +37,7 @@ class Attempts:
 
 
 class _Request:
-    """`number`: the attempts of a request; `further`: those that count for its client."""
+    """`number`: the attempts of a request; `further`: the attempts that count for its client."""
 
     __slots__ = ("client", "further", "number")
 

@@ -26,7 +26,7 @@ _numbers = itertools.count(1)
 class BorrowedTurn:
     """A gate of `Turns.take`: the host's turn in the engine, which counts for all workers and crawls.
 
-    It waits at most half a minute. A worker that holds the host gets no further URLs of it meanwhile. If this worker
+    It waits at most half a minute. A worker that holds the host gets none of its URLs meanwhile. If this worker
     leases the host, nothing is borrowed.
     """
 
@@ -43,7 +43,7 @@ class BorrowedTurn:
     async def enter(self, ending: asyncio.Event) -> None:
         """Waits for the turn.
 
-        Raises LongWait if another one has it for long, RobotsUnreachable if the host backs off.
+        Raises LongWait if another worker has the turn for long, RobotsUnreachable if the host backs off.
         """
         until = time.monotonic() + _LONGEST_WAIT
         while not (ending.is_set() or self._turns.host_slots.is_open(self._host)):

@@ -128,7 +128,7 @@ class CurlDownloadHandler:
     async def _way(self, request: Request, proxy: str | None) -> list[tuple[Any, Any]]:
         """Returns how to reach the host: the addresses that the guard allows, or the proxy.
 
-        libcurl resolves no name itself. It gets the normalised host, so that it cannot find another one in the URL.
+        libcurl resolves no name itself. It gets the normalised host, so that it cannot read another host from the URL.
         Raises AddressRefused, NameNotResolved.
         """
         option, guard = self._option, self._session.guard
@@ -174,7 +174,7 @@ class CurlDownloadHandler:
         """Yields the headers in libcurl's form.
 
         A browser's own headers are sent instead of those that no spider set. "Name:" leaves out one that libcurl would
-        add, "Name;" sends an empty one.
+        add, "Name;" sends an empty header.
         """
         impersonates = bool(request.meta.get(IMPERSONATE))
         for name, values in request.headers.items():

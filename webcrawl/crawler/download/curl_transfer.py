@@ -233,7 +233,7 @@ class Transfers:
     async def send(self, options: Options, browser: str | None) -> AsyncIterator[Transfer]:
         """Sends a request; leaving the block before its end closes the connection. Raises NotSupported, CurlError.
 
-        `browser` is the one to impersonate, such as "chrome" or "firefox135".
+        `browser` is to be impersonated, such as "chrome" or "firefox135".
         """
         if self._opened is None:
             self._opened = _opened()

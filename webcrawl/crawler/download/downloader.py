@@ -79,7 +79,7 @@ class Downloader(ScrapyDownloader):
         return self._is_busy
 
     def _go_on(self) -> None:
-        """Wakes the engine, which was refused a request, when one begins to wait; else only the end of one wakes it."""
+        """Wakes an engine that was refused a request when a request begins to wait; else only the end of one does."""
         if self._is_busy:
             self._is_busy = False
             self._wake()
@@ -119,7 +119,7 @@ class Downloader(ScrapyDownloader):
         return postponed
 
     def _forbid_reactor(self) -> None:
-        """Makes the import of the reactor fail. An imported one would never run, and its users would wait for ever.
+        """Makes the import of the reactor fail: an imported reactor would never run, and its users would wait for ever.
 
         AsyncCrawlerProcess does the same, but not AsyncCrawlerRunner.
         """

@@ -43,9 +43,9 @@ def protocol_failure(error: Exception, url: str, timeout: float) -> Exception | 
 def http_failure(
     error: Exception, url: str, timeout: float, *, over_kept: bool, proxied: bool = False
 ) -> Exception | None:
-    """Returns the exception to raise for an error of aiohttp; None for one that is to be raised itself.
+    """Returns the exception to raise for an error of aiohttp; None if the error itself is to be raised.
 
-    `over_kept`: the request was sent over a connection that had served another one. `proxied`: through a proxy.
+    `over_kept`: the request was sent over a connection that had served another request. `proxied`: through a proxy.
     """
     if proxied and (failure := _proxy_failure(error)):
         return failure

@@ -101,7 +101,7 @@ async def _once(content: bytes) -> AsyncIterator[bytes]:
 
 
 def _refusal(error: aioftp.StatusCodeError, client: FTPClient, *, exists: bool) -> Answer:
-    """Returns 403 or 404 for a path that the server refuses; `exists`: an earlier reply showed that there is one."""
+    """Returns 403 or 404 for a path that the server refuses; `exists`: an earlier reply showed that the path exists."""
     code, message = code_of(error), message_of(error)
     client.idle = code in _MISSING
     if code not in _MISSING:

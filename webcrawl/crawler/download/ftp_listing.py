@@ -75,7 +75,7 @@ class FolderListing:
 
     @property
     def problem(self) -> str | None:
-        """How many lines could not be read, and the first of them; None if all were."""
+        """How many lines could not be read, and the first such line; None if all were read."""
         if not self._unread:
             return None
         shown = self._first_unread[:_SHOWN].decode("utf-8", "replace")
@@ -139,7 +139,7 @@ def index_page(url: str, entries: list[FolderEntry]) -> bytes:
 
 
 def _shown(name: bytes) -> str:
-    """Returns a name as HTML; one that is not valid UTF-8 is decoded as windows-1252."""
+    """Returns a name as HTML; a name that is not valid UTF-8 is decoded as windows-1252."""
     try:
         return html.escape(name.decode())
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""FTP sessions that are kept for the next URL of their server: a crawl fetches the URLs of a host one by one."""
+"""FTP sessions that are kept for the next URL of their server: a crawl fetches the URLs of a host in turn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEPT_SECONDS = 30.0
 
 
 class FTPSessions:
-    """Keeps up to 16 sessions, one an address and port, for 30 seconds each."""
+    """Keeps up to 16 sessions, one for each address and port, for 30 seconds."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int], tuple[FTPClient, asyncio.TimerHandle]] = {}

@@ -66,7 +66,7 @@ _ssl_contexts = WeakKeyDictionary[Crawler, ssl.SSLContext]()
 class HTTPDownloadHandler:
     """A Scrapy download handler for http and https.
 
-    It supports what Scrapy's handlers do: DOWNLOAD_TIMEOUT, DOWNLOAD_MAXSIZE, DOWNLOAD_WARNSIZE, the signals
+    It supports what Scrapy's handlers support: DOWNLOAD_TIMEOUT, DOWNLOAD_MAXSIZE, DOWNLOAD_WARNSIZE, the signals
     headers_received and bytes_received with StopDownload, data loss, proxies, certificates, `verbatim_url`, and the
     exceptions of Scrapy.
     """

@@ -23,7 +23,7 @@ from webcrawl.crawler.download.tls_gate import GatedConnector
 LONGEST_HEAD = 128 * 1024
 """Bytes of the head of a response, and of the responses with a status of 1xx before it."""
 MOST_INTERIM = 10
-"""Responses with a status of 1xx before the final one; Go's client accepts five."""
+"""Responses with a status of 1xx before the final response; Go's client accepts five."""
 _HEAD = re.compile(rb"HTTP/\d\.\d ([2-5]\d\d)\b.*?\n\r?\n", re.DOTALL)
 _INTERIM = re.compile(rb"\A(?:HTTP/\d\.\d 1\d\d\b.*?\n\r?\n)+", re.DOTALL)
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:(.*)", re.DOTALL)
@@ -60,7 +60,7 @@ class _LenientConnection(PacedConnection):
 
 
 class _HeadParser:
-    """Parses until the head of a response is complete: with aiohttp's parser, or repaired with another one."""
+    """Parses until the head of a response is complete: with aiohttp's parser, or repaired with another parser."""
 
     def __init__(self, connection: _LenientConnection, parser: Any, params: dict[str, Any]) -> None:
         self._connection = connection
@@ -178,7 +178,7 @@ def mend(data: bytes) -> tuple[bytes, bytes] | None:
 
 
 def _fields(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Yields names and values of valid lines; a line that begins with white space continues the one before."""
+    """Yields names and values of valid lines; a line that begins with white space continues the line before."""
     name, value = b"", b""
     for line in lines:
         if line[:1] in (b" ", b"\t"):

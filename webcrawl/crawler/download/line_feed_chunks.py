@@ -76,7 +76,7 @@ class LineFeedChunks:
         return bool(data)
 
     def _take_line(self) -> bool:
-        """Reads one line; returns False if it is incomplete, or was the last one."""
+        """Reads one line; returns False if it is incomplete, or was the last line."""
         end = self._data.find(b"\n")
         if end < 0:
             _check(len(self._data) <= _MOST_AROUND, self._data)

@@ -23,7 +23,7 @@ class MiddlewareChain:
 
     It differs from Scrapy's DownloaderMiddlewareManager in two ways. A method that returns at once is not wrapped in
     a coroutine. An exception that `process_response` raises is given to `judge`; Scrapy offers it to no middleware,
-    so its page would count as done. `translate` returns the exception to handle instead of one that was raised.
+    so its page would count as done. `translate` returns the exception to handle instead of the raised exception.
     """
 
     def __init__(

@@ -35,8 +35,8 @@ class Answer:
 
     `status` is the equivalent in HTTP: 200 is archived, 403 means forbidden, 404 not found, and 503 makes the crawl
     back off. `chunks` are read from the network one by one and may raise BrokenTransfer. `peer` is the address of the
-    host. `truncated` is "length" if the protocol left out the end of a long response. `problem` says what of a 200 it
-    could not read.
+    host. `truncated` is "length" if the protocol left out the end of a long response. `problem` says what part of a 200
+    could not be read.
     """
 
     chunks: AsyncIterator[bytes]
@@ -52,7 +52,7 @@ class Protocol(ABC):
 
     lazy = True
     default_port: ClassVar[int]
-    """The port of URLs without one."""
+    """The port of URLs that name none."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self.settings = crawler.settings
@@ -101,7 +101,7 @@ class Protocol(ABC):
             return await self._response(request, url, answer, limit)
 
     async def _addresses(self, name: str, number: int) -> list[str]:
-        """Returns the addresses of a host; raises AddressRefused if the guard forbids one of them."""
+        """Returns the addresses of a host; raises AddressRefused if the guard forbids any."""
         resolved = await self._session.resolver.resolve(name)
         self._session.guard.check_all(resolved.addresses, hostname=name, port=number)
         return list(resolved.addresses)

@@ -1,4 +1,4 @@
-"""The HTTP proxy of a request: one of PROXIES, or that of Request.meta, as Scrapy's HttpProxyMiddleware sets it."""
+"""The HTTP proxy of a request: from PROXIES, or from Request.meta, as Scrapy's HttpProxyMiddleware sets it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Proxies:
     async def send(self, request: Request, download: Callable[[str | None], Awaitable[Response]]) -> Response:
         """Returns the response; raises what `download` raises.
 
-        If a proxy of PROXIES fails, the next one is asked within the same turn. If all of them fail, the request waits.
+        If a proxy of PROXIES fails, the next is asked within the same turn. If all fail, the request waits.
         """
         pool = self._pool
         if pool is None or has_own_proxy(request):
@@ -91,7 +91,7 @@ class Proxies:
 
 
 def has_own_proxy(request: Request) -> bool:
-    """Whether the spider has chosen a proxy for a request, or None; one of the environment does not count."""
+    """Whether the spider has chosen a proxy for a request, or None; a proxy of the environment does not count."""
     return "proxy" in request.meta and "_scheme_proxy" not in request.meta
 
 
@@ -110,7 +110,7 @@ def allow(guard: AddressGuard, proxy: str) -> None:
 def proxy_of(request: Request, guard: AddressGuard, encoding: str) -> str | None:
     """Returns the URL of the proxy in Request.meta, with the credentials of Proxy-Authorization; None without one.
 
-    `encoding` is that of the credentials. Raises DownloadFailedError for another scheme of authorization than Basic.
+    `encoding` is for the credentials. Raises DownloadFailedError for any authorization but Basic.
     """
     proxy = request.meta.get("proxy")
     if not proxy:

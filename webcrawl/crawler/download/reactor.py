@@ -51,15 +51,15 @@ def refusal(error: BaseException) -> ConfigurationError:
 
 
 def check_handlers(handlers: DownloadHandlers, crawler: Crawler) -> None:
-    """Loads the handlers of the schemes that crawls fetch; raises ConfigurationError for one that cannot be used.
+    """Loads the handlers of the schemes that crawls fetch; raises ConfigurationError if a handler cannot be used.
 
-    Otherwise Scrapy would tell at the first request, and each URL would be retried.
+    Otherwise Scrapy would raise at the first request, and each URL would be retried.
     """
     for scheme, handler in crawler.settings.getwithbase("DOWNLOAD_HANDLERS").items():
         if handler is None or scheme not in DEFAULT_PORTS:
             continue
         name = handler if isinstance(handler, str) else global_object_name(handler)
-        # those of the project are loaded when they are needed, to save their imports
+        # handlers of the project are loaded when they are needed, to save their imports
         if scheme not in handlers._notconfigured and (
             name.startswith("webcrawl.") or handlers._get_handler(scheme)
         ):

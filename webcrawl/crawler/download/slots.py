@@ -14,9 +14,9 @@ SLOT = "download_slot"
 
 
 class DownloadSlots:
-    """The turns of slots, which requests take besides those of their hosts, so a slot never hastens a host.
+    """The turns of slots. A request takes the turn of its host as well, so a slot never hastens a host.
 
-    DOWNLOAD_SLOTS sets delay and concurrency by the name of a slot; others have those of a host.
+    DOWNLOAD_SLOTS sets delay and concurrency by the name of a slot; other slots are treated like a host.
     """
 
     def __init__(self, hosts: Turns) -> None:
@@ -26,7 +26,7 @@ class DownloadSlots:
         self._taken: dict[Request, tuple[str, HostTurn]] = {}
 
     async def take(self, request: Request, *, during_shutdown: bool) -> None:
-        """Wait for the turn of the request's slot, if it names one; raises Abandoned when the crawl ends."""
+        """Waits for the turn of the request's slot, if it names one; raises Abandoned when the crawl ends."""
         name = request.meta.get(SLOT)
         if name is None:
             return
@@ -35,7 +35,7 @@ class DownloadSlots:
             self._taken[request] = key, await self._turns.take(key, during_shutdown=during_shutdown)
 
     def give(self, request: Request) -> None:
-        """Return the turn of the request's slot, if it has one."""
+        """Returns the turn of the request's slot, if it has one."""
         if self._taken and (taken := self._taken.pop(request, None)):
             self._turns.give(*taken, Ok())
 

@@ -141,7 +141,7 @@ def _implementation(loop: asyncio.AbstractEventLoop) -> Any:
 
 
 def _failure(error: BaseException, request: aiohttp.ClientRequest) -> aiohttp.ClientConnectorError | None:
-    """Returns the exception of aiohttp for what goes wrong in a handshake; None for other ones, such as timeouts."""
+    """Returns the exception of aiohttp for a failed handshake; None for other errors, such as timeouts."""
     key = request.connection_key
     if isinstance(error, ssl.SSLCertVerificationError):
         return aiohttp.ClientConnectorCertificateError(key, error)

@@ -33,7 +33,7 @@ held_up: ContextVar[float] = ContextVar("held up", default=0.0)
 _used: WeakSet[object] = WeakSet()
 """Connections that have sent a request."""
 over_kept: ContextVar[bool] = ContextVar("kept", default=False)
-"""Whether the request is sent over a connection that has sent another one."""
+"""Whether the request is sent over a connection that has sent another request."""
 
 
 class UsedConnection(NamedTuple):
@@ -157,7 +157,7 @@ def _address_of(connection: Any) -> str | None:
 
 
 def check_proxied(received: WireResponse) -> None:
-    """Raises ProxyFailed if the response is that of a proxy. Forgets the peer, which is the proxy and not the host."""
+    """Raises ProxyFailed if the proxy itself answered. Forgets the peer, which is the proxy and not the host."""
     if received.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
         raise ProxyFailed("it answers 407: user and password are wrong or missing")
     received.peer = None

@@ -170,7 +170,7 @@ class PlaywrightPages(ScrapyPlaywrightDownloadHandler):
         await super()._apply_page_methods(page, request, spider)
 
     def _make_request_handler(self, **details: Any) -> Callable[[Route, PageRequest], Awaitable[None]]:
-        """Returns the library's handler of all requests of a page, for those that the visit does not refuse."""
+        """Returns the library's handler for the requests of a page that the visit does not refuse."""
         handle, visit = super()._make_request_handler(**details), _visit.get()
 
         async def filter_request(route: Route, request: PageRequest) -> None:
@@ -185,7 +185,7 @@ class PlaywrightPages(ScrapyPlaywrightDownloadHandler):
 async def _headers(
     *, browser_type_name: str, playwright_request: PageRequest, scrapy_request_data: dict[str, Any]
 ) -> dict[str, str]:
-    """Returns the browser's headers, with those of the request added for the page itself but not for its resources."""
+    """Returns the browser's headers; for the page itself, not for its resources, with the headers of the request."""
     headers = dict(playwright_request.headers)
     if playwright_request.is_navigation_request() and playwright_request.url == scrapy_request_data["url"]:
         own = scrapy_request_data["headers"].to_unicode_dict()
@@ -194,7 +194,7 @@ async def _headers(
 
 
 def _is_page(request: PageRequest) -> bool:
-    """Returns whether a request is for the page itself or for one in its place, not for a frame or resource."""
+    """Returns whether a request is for the page itself or a page that replaces it, not for a frame or resource."""
     return request.is_navigation_request() and request.frame.parent_frame is None
 
 
@@ -244,7 +244,7 @@ class GuardedBrowser(PlaywrightBrowserProvider):
         self._proxy = proxy
 
     async def launch_browser(self) -> Browser:
-        """Starts a browser, after closing what a crashed one left open."""
+        """Starts a browser, after closing what a crashed browser left open."""
         await self.close()
         proxy = await self._proxy.__aenter__()
         self.config.launch_options = {

@@ -92,7 +92,7 @@ class GuardedProxy:
             up_reader, up_writer = await self._connect(match["host"], int(match["port"] or 80))
             path = match["path"] or b"/"
             line = match["method"] + b" " + (b"/" if path.startswith(b"?") else b"") + path + b" HTTP/1.1\r\n"
-            # one request a connection, because the browser's next one may be for another host
+            # one request a connection, because the next request of the browser may be for another host
             length = int(length_header[1]) if (length_header := _LENGTH.search(head)) else 0
             up_writer.write(line + b"Connection: close\r\n" + _HOP.sub(b"", head[match.end() :]))
         else:

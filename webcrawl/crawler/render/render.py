@@ -62,9 +62,9 @@ Rendered: TypeAlias = tuple[Response, Exchange | None]
 
 
 class Renderer:
-    """The browser of a crawl. Each page has a context of its own, without cookies, cache or storage of another one.
+    """The browser of a crawl. Each page has a context of its own, without cookies, cache or storage of other pages.
 
-    Callers hold one of its `places` while they render. Raises ConfigurationError for a wrong setting.
+    Callers hold a slot of `slots` while they render. Raises ConfigurationError for a wrong setting.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ def _agent(request: Request) -> str | None:
 
 
 def _executable(browser: str | None) -> str | None:
-    """Returns the path of the named browser, or of an installed one; None for the browser that Playwright installs."""
+    """Returns the path of the named or an installed browser; None for the browser that Playwright installs."""
     for name in [browser] if browser else _BROWSERS:
         if path := shutil.which(name):
             return path

@@ -27,7 +27,7 @@ MOVED = 302
 
 
 class Visit:
-    """Filters what one page requests: no images, no other page in its place, only what robots.txt allows.
+    """Filters what one page requests: no images, no other page instead, only what robots.txt allows.
 
     `check` is called right before the page's own request is sent and may raise to prevent it. Without `allows`,
     robots.txt is not checked.

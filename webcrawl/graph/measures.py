@@ -13,6 +13,12 @@ from webcrawl.graph.balls import Harmonic, harmonic
 from webcrawl.graph.digraph import BLOCK_EDGES, Digraph, Values, Vertices
 from webcrawl.graph.libraries import sparse
 
+DAMPING = 0.85
+"""As in Common Crawl's ranks, and networkx."""
+TOLERANCE = 1e-8
+"""The iteration ends when all ranks together change by less. They sum to 1, and then differ from the exact ranks by
+less than 6e-8 together."""
+
 
 @dataclass(frozen=True)
 class Measures:
@@ -116,13 +122,6 @@ def components(graph: Digraph, *, strong: bool) -> ConnectedComponents:
     names = np.empty(len(sizes), dtype=np.int32)
     names[order] = np.arange(len(sizes), dtype=np.int32)
     return ConnectedComponents(names[labels], sizes[order].astype(np.int32))
-
-
-DAMPING = 0.85
-"""As in Common Crawl's ranks, and networkx."""
-TOLERANCE = 1e-8
-"""The iteration ends when all ranks together change by less. They sum to 1, and then differ from the exact ranks by
-less than 6e-8 together."""
 
 
 @dataclass(frozen=True)

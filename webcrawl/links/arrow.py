@@ -1,4 +1,4 @@
-"""pyarrow, which only the link store and exports need, and the schema of its files."""
+"""pyarrow, which only the link store and exports need; schema, footer and options of the files of a link store."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from webcrawl.config.libraries import arrow_library
 
 PAGES = b"pages_xxh3"
 """The key of the footer with the pages of a file; see `webcrawl.links.tables`."""
+
+GROUP_ROWS = 1 << 16
+"""Rows of a row group: what a question reads at least."""
+_LEVEL = 3
 
 
 def pyarrow() -> ModuleType:
@@ -45,11 +49,6 @@ def schema() -> Any:
         ("read_at", time, True),
     ]
     return arrow.schema([arrow.field(name, kind, nullable) for name, kind, nullable in columns])
-
-
-GROUP_ROWS = 1 << 16
-"""Rows of a row group: what a question reads at least."""
-_LEVEL = 3
 
 
 def writer(path: Path, schema: Any) -> Any:

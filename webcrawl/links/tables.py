@@ -31,6 +31,8 @@ Codes: TypeAlias = NDArray[np.integer[Any]]
 Column: TypeAlias = Callable[[int, int], Any]
 """Makes the Arrow array of some rows: from the first number to before the second."""
 
+logger = logging.getLogger(__name__)
+
 
 class JournalRows:
     """The rows of many pages in memory: 21 bytes each, and distinct targets and texts once for 30,000 rows."""
@@ -196,9 +198,6 @@ def _without_empty(texts: Any) -> Any:
     """Returns texts with null for each empty one."""
     arrow = pyarrow()
     return arrow.compute.if_else(arrow.compute.equal(texts, ""), None, texts)
-
-
-logger = logging.getLogger(__name__)
 
 
 def make_table(journal: Path, path: Path) -> bool:

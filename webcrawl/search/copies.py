@@ -32,6 +32,14 @@ _BITS = 64
 CANDIDATES = 200
 """Pages with the most of these phrases, which are compared."""
 
+SHINGLE = 6
+"""Words of a shingle. Fewer are common phrases; more miss copies with a changed word here and there."""
+_WORD = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]|"
+    "[^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+"
+)
+"""A word, or a character of a script without spaces."""
+
 
 @dataclass(frozen=True, slots=True)
 class Copy:
@@ -147,16 +155,6 @@ def _rarest(search: Search, terms: Sequence[str]) -> set[tuple[str, ...]]:
         if present:
             rarest.add(min(present, key=lambda run: min(number[term] for term in run)))
     return {run for run in rarest if len(run) > 1}
-
-
-SHINGLE = 6
-"""Words of a shingle. Fewer are common phrases; more miss copies with a changed word here and there."""
-
-_WORD = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]|"
-    "[^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+"
-)
-"""A word, or a character of a script without spaces."""
 
 
 class Word(NamedTuple):

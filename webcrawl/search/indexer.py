@@ -52,6 +52,9 @@ Archived = Callable[[Iterable[Row]], Iterable[Row]]
 Described = Callable[[Sequence[IndexedPage]], Sequence[str]]
 """Returns what the crawl knows of images, audio and video, besides their facts."""
 
+_AT_ONCE = 500
+_HALF = 1 << 63
+
 
 @dataclass
 class IndexFigures:
@@ -215,10 +218,6 @@ def _batches(texts: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]
             batch, size = [], 0
     if batch:
         yield batch
-
-
-_AT_ONCE = 500
-_HALF = 1 << 63
 
 
 class Planned(NamedTuple):

@@ -25,6 +25,9 @@ from webcrawl.stores.warc.writer import WarcWriter
 
 _REPAIR_SECONDS = 60.0
 
+TEXT, MARKDOWN = "text/plain", "text/markdown"
+"""The types of the conversion records with the text of a page; both are UTF-8."""
+
 
 class FolderReader:
     """Reads WARC files in a folder."""
@@ -150,10 +153,6 @@ def _facts(page: Page) -> dict[str, str]:
         facts["firstByteMs"] = f"{page.latency * 1000:.0f}"
     facts |= {"mimeType": page.mime_type} if page.mime_type else {}
     return facts | ({"charset": page.charset} if page.charset else {})
-
-
-TEXT, MARKDOWN = "text/plain", "text/markdown"
-"""The types of the records; both are UTF-8."""
 
 
 def append_texts(writer: WarcWriter, page: Page) -> WarcLocation:

@@ -43,6 +43,10 @@ _OF_THE_ANSWER = tuple(
 )
 _shared: dict[type[Dialect], PageStatements] = {}
 
+Process: TypeAlias = Callable[[Any], Any]
+# PostgreSQL's type number of float8, the only type whose processor depends on the driver's
+_FLOAT8 = 701
+
 
 def page_statements(dialect: Dialect) -> PageStatements:
     """The statements of this process for a dialect."""
@@ -127,12 +131,6 @@ def _add_statement(dialect: Dialect) -> Any:
     is_repeated = func.coalesce(old.tried_at, old.fetched_at) == new.tried_at
     replaced["fetches"] = old.fetches + case((is_repeated, literal_column("0")), else_=literal_column("1"))
     return insert.on_conflict_do_update(index_elements=[pages.c.url], set_=replaced)
-
-
-Process: TypeAlias = Callable[[Any], Any]
-
-# PostgreSQL's type number of float8, the only type whose processor depends on the driver's
-_FLOAT8 = 701
 
 
 class ReadStatement:

@@ -38,6 +38,8 @@ PARTITIONS: Mapping[str, Callable[[Row], str]] = {
 }
 """Name -> the folder of a row: the day (UTC) of its fetch, one of 16 by its host, none, or that of Common Crawl."""
 
+MANIFEST = "_export.json"
+
 
 def export(
     rows: Iterable[Row],
@@ -166,9 +168,6 @@ class _Files:
 
     def _close(self, key: str) -> None:
         self._open.pop(key)[1].close()
-
-
-MANIFEST = "_export.json"
 
 
 def read_manifest(store: ObjectStore) -> dict[str, Any] | None:

@@ -28,6 +28,11 @@ _HEAD = struct.Struct("<IQ")
 _MOST_BYTES = 1 << 28
 """A longer entry is damaged: no page has so many rows or so much text."""
 
+SUFFIX = ".parquet"
+Make: TypeAlias = Callable[[Path, Path], bool]
+"""Makes a Parquet file, the second path, of a journal; returns False, and makes none, if the journal has no rows."""
+_HIDDEN, _JOURNAL, _OPEN = "_", ".journal", ".open"
+
 
 class Journal:
     """A new journal, locked (flock) while it is open.
@@ -96,13 +101,6 @@ class JournalReader:
                 yield data
             else:
                 self.damaged += 1
-
-
-SUFFIX = ".parquet"
-Make: TypeAlias = Callable[[Path, Path], bool]
-"""Makes a Parquet file, the second path, of a journal; returns False, and makes none, if the journal has no rows."""
-
-_HIDDEN, _JOURNAL, _OPEN = "_", ".journal", ".open"
 
 
 def journal_path(folder: Path, name: str) -> Path:

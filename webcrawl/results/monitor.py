@@ -206,7 +206,7 @@ def _change(stored: Versions, row: Row, run: MonitorRun) -> PageChange | None:
 def _compared(stored: Versions, row: Row, before: StoredFetch, facts: dict[str, Any]) -> PageChange:
     """The change of a page with other bytes; unchanged if its text is the same."""
     new = _lines(stored.version(row))
-    old = _lines(stored.version({**before._asdict(), "url": row["url"]}))
+    old = _lines(stored.version(before.row(row["url"])))
     if new is None or old is None:
         return PageChange(row["url"], "changed", **facts)
     if new == old:

@@ -43,6 +43,10 @@ class StoredFetch(NamedTuple):
     warc_offset: int | None
     warc_length: int | None
 
+    def row(self, url: str) -> dict[str, Any]:
+        """The fetch as a row of its URL."""
+        return {**self._asdict(), "url": url}
+
 
 class Metadata(SchemaTables):
     """The tables of pages in the database at a URI.

@@ -179,7 +179,7 @@ def levels(database: LinkDatabase, pages: int, scratch: Path, *, only_hosts: boo
 
 
 def _domains(hosts: list[str]) -> tuple[Any, Vertices]:
-    """Returns the registered domains of reversed hosts as an Arrow table (id, domain, hosts), and that of each host."""
+    """Returns the domains of reversed hosts as an Arrow table (id, domain, hosts), and the id of each host."""
     names = np.array([_domain(host) for host in hosts], dtype=object)
     domains, numbers, counts = np.unique(names, return_inverse=True, return_counts=True)
     ids = np.arange(len(domains), dtype=np.int32)

@@ -84,7 +84,7 @@ def _at_least(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[A
 
 
 def _decades(value: float) -> int:
-    """Returns the least power of ten, at least the first, that is not below a value."""
+    """Returns the exponent, at least 1, of the least power of ten that is not below a value."""
     return max(1, math.ceil(math.log10(value)))
 
 

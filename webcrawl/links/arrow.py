@@ -58,7 +58,7 @@ def writer(path: Path, schema: Any) -> Any:
 
 
 def footer_of(urls: Iterable[str]) -> Mapping[bytes, bytes]:
-    """Returns what the footer of a file has about its pages; see `webcrawl.links.tables`."""
+    """Returns the footer of a file: the hashes of its pages; see `webcrawl.links.tables`."""
     digests = sorted({xxh3_64_intdigest(url.encode()) for url in urls})
     # text, because some readers take nothing else
     return {PAGES: base64.b64encode(np.array(digests, dtype="<u8").tobytes())}

@@ -17,7 +17,7 @@ _NOTE, _HIDDEN = ".merge", "_"
 
 
 def note_of(stem: str) -> str:
-    """Returns the name of the note about a merged file, of which `stem` is the name without suffix."""
+    """Returns the name of the note about the merged file whose name without suffix is `stem`."""
     return f"{_HIDDEN}{stem}{_NOTE}"
 
 

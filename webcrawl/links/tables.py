@@ -151,13 +151,13 @@ def _sorted_targets(words: Any, codes: Codes) -> tuple[Any, Any, Codes]:
 
 
 def _few(texts: Iterable[str], rows: Codes) -> Column:
-    """Returns a column of texts of which few are distinct; `rows` are the number of its text for each row."""
+    """Returns a column of few distinct texts; `rows` has for each row the number of its text."""
     encoded = _texts(texts).dictionary_encode()
     return _coded(encoded.dictionary, encoded.indices.to_numpy()[rows])
 
 
 def _coded(values: Any, codes: Codes) -> Column:
-    """Returns a column of few distinct values, which is written with all of them in each group."""
+    """Returns a column of few distinct values; each group is written with all of these."""
 
     def rows(start: int, end: int) -> Any:
         return pyarrow().DictionaryArray.from_arrays(codes[start:end], values)

@@ -56,7 +56,7 @@ class Copy:
     more: int
 
     def order(self) -> tuple[float, int, int, str]:
-        """Returns what copies are sorted by: the share, then how much the whole page is like the text, then the URL."""
+        """Returns the sort key: the share, then the distance of the whole page from the text, then the URL."""
         apart = _BITS + 1 if self.distance is None else self.distance
         return -self.share, apart, self.more, self.entry.url
 

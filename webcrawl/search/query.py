@@ -134,7 +134,7 @@ def _parsed(index: Any, words: str, language: str, *, any_word: bool) -> Any:
 
 
 def explained(words: str, error: str) -> str:
-    """Returns what is wrong with a query, in words."""
+    """Returns a message for an error of tantivy in a query."""
     if match := _FIELD.search(error):
         return f"{match[1]!r} before a colon is not a field; the fields are {', '.join((*TEXTS, *NAMES))}. {_SIGNS}"
     if "not a fast field" in error:

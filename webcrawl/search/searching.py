@@ -108,7 +108,7 @@ class Search:
         return [self._hit(same, snippets) for same in chosen.values()], total
 
     def _hit(self, same: Sequence[_Candidate], snippets: Snippets) -> Hit:
-        """Returns the page of which the others are copies, or else the best, with the best score."""
+        """Returns the first page of its copies, or else the best page, with the best score of them."""
         shown = next((candidate for candidate in same if candidate.is_first), same[0])
         entry, text = self.page(shown.address)
         snippet, marks = snippets.of(entry, text)
@@ -127,7 +127,7 @@ class Search:
             return text if entry.kind == PAGE else ""
 
     def page(self, address: Any) -> tuple[IndexedPage, str]:
-        """Returns what the index has of a page: its entry and its text."""
+        """Returns the entry and the text of a page."""
         data = self.searcher.doc(address).get_first("page")
         if data is None:
             raise StoreError(f"the index in {self.folder} is damaged: make it anew by `scrapy index --again`")
@@ -171,7 +171,7 @@ class Snippets:
 
 
 def _as_written(fragment: str, searched: str, text: str, start: int) -> str:
-    """Returns a fragment of what was searched as it is in the text, a part of which begins at `start`."""
+    """Returns a fragment of the searched part, which begins at `start`, as it is written in the text."""
     offset = start + searched.find(fragment)
     return text[offset : offset + len(fragment)]
 

@@ -67,7 +67,7 @@ def analyzer(language: str | None, text: str) -> Any:
 
 
 def stemmer(language: str) -> str:
-    """Returns what distinguishes the words of a language: languages with the same value have the same words."""
+    """Returns the stemmer of a language, or "": languages with the same stemmer have the same words."""
     return STEMMERS.get(language, "")
 
 

@@ -81,7 +81,7 @@ class Database:
             try:
                 with self._engine.begin() as connection, self._pace(connection, at_leisure):
                     if self.dialect.name == "sqlite":
-                        # takes the write lock now, so that what `work` reads stays true until it writes
+                        # takes the write lock now, so that the rows that `work` reads do not change before it writes
                         connection.execute(text("BEGIN IMMEDIATE"))
                     return work(connection)
             except SQLAlchemyError as error:
@@ -208,7 +208,7 @@ def _engine(url: URL) -> Engine:
 
 
 def insert_into(dialect: Dialect, table: Table) -> Any:
-    """An INSERT that can say what to do on a conflict."""
+    """An INSERT with `on_conflict_do_nothing` and `on_conflict_do_update`."""
     if dialect.name == "sqlite":
         return sqlite.insert(table)
     from sqlalchemy.dialects import postgresql  # takes 0.04 s

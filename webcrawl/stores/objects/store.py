@@ -115,7 +115,7 @@ class ObjectStore(ABC):
 
 
 class ObjectFile(io.RawIOBase):
-    """An object, of which only the parts that are read are fetched; raises StoreError."""
+    """An object as a file for libraries that read parts of files; fetches only these parts. Raises StoreError."""
 
     def __init__(self, store: ObjectStore, name: str, size: int) -> None:
         self._store, self._name, self._size = store, name, size

@@ -53,7 +53,7 @@ class Journal:
         self.is_ours = try_lock(self._fd, path)
 
     def write(self, entries: Sequence[bytes]) -> None:
-        """Appends all entries or none. They are in the kernel then: a killed process loses none of them."""
+        """Appends all entries or none. They are then in the kernel, so a killed process loses none."""
         data = b"".join([_HEAD.pack(len(entry), xxh3_64_intdigest(entry)) + entry for entry in entries])
         rest = memoryview(data)
         try:
@@ -69,7 +69,7 @@ class Journal:
         self.size += len(data)
 
     def close(self) -> None:
-        """Flushes it to the disk, and gives the lock back."""
+        """Flushes the journal to the disk, and releases its lock."""
         try:
             os.fsync(self._fd)
         except OSError as error:

@@ -126,7 +126,7 @@ def _unzipped(member: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _head(start: bytes, contents: Iterator[bytes]) -> tuple[bytes, bytes]:
-    """The lines up to a blank one, and the start of what follows."""
+    """The lines up to a blank line, and the bytes after it that were read."""
     while b"\r\n\r\n" not in start and (piece := next(contents, b"")):
         start += piece
         if len(start) > _LONGEST_HEAD:

@@ -12,7 +12,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks.micro.conftest import URL
 from webcrawl.config.parts import PRIORITIZERS
-from webcrawl.crawler.chains import chain_classes
+from webcrawl.crawler.shared_scope import chain_classes
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_texts import link_texts
 from webcrawl.documents.html.links import page_links

@@ -59,14 +59,14 @@ class Command(OpenedCrawlCommand):
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         # imported late: the engine's client is slow to import
-        from webcrawl.crawler.url_report import Link, url_report
+        from webcrawl.crawler.url_report import ReportedLink, url_report
 
         if len(args) != 1:
             raise StoreError("give one URL")
         exists, scope = await opened.connection.adopt_layout(), None
         if opts.scope:
             scope = Scope(opts.scope, [seed_url(seed) for seed in opts.seeds.split(",") if seed])
-        link = Link(args[0], opts.page, opts.depth, opts.text)
+        link = ReportedLink(args[0], opts.page, opts.depth, opts.text)
         assert self.settings is not None
         report = await url_report(opened, self.settings, link, exists=exists, scope=scope)
         if opts.json:

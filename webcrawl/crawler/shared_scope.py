@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from typing import TypeVar
 
 from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
 
 from webcrawl.config import read
-from webcrawl.crawler.chains import chain_classes
 from webcrawl.crawler.start_outcomes import StartOutcomes
+from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.opened import Connection
 from webcrawl.policies.mined import Mined
@@ -19,6 +21,8 @@ from webcrawl.urls.canonical import hostname, is_address, normalize, port
 from webcrawl.urls.filters import FilterChain, ScopeFilter, URLFilter
 from webcrawl.urls.link_rules import LinkRules
 from webcrawl.urls.scope import Scope
+
+T = TypeVar("T")
 
 _SEEDS_AT_ONCE = 1000
 
@@ -160,3 +164,22 @@ class SharedScope:
         # the scope always applies: a URL_FILTERS without it must not open the whole web
         classes: list[type[URLFilter]] = [ScopeFilter, *self._filter_classes]
         return FilterChain.from_config(config, classes)
+
+
+def chain_classes(settings: BaseSettings, name: str, base: type[T]) -> list[type[T]]:
+    """The classes of a setting in the order of their places; None as a place leaves a class out.
+
+    Raises ConfigurationError for one that cannot be loaded or is no subclass of `base`.
+    """
+    classes: list[tuple[int, type[T]]] = []
+    for path, order in read(settings, name).items():
+        if order is None:
+            continue
+        try:
+            loaded = load_object(path)
+            if not (isinstance(loaded, type) and issubclass(loaded, base)):
+                raise TypeError(f"not a subclass of {base.__name__}")
+            classes.append((int(order), loaded))
+        except (ImportError, NameError, TypeError, ValueError) as error:
+            raise ConfigurationError(f"{name} {path!r}: {error}") from error
+    return [chosen for _, chosen in sorted(classes, key=lambda pair: pair[0])]

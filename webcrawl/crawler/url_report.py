@@ -26,7 +26,7 @@ from webcrawl.worker.dust import Dust
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ReportedLink:
     """A URL as a link leads to it.
 
     page   the URL of the page with the link, for LINK_RULES and PatternRecord; empty if it does not matter
@@ -41,7 +41,12 @@ class Link:
 
 
 async def url_report(
-    opened: OpenedCrawl, settings: BaseSettings, link: Link, *, exists: bool, scope: Scope | None = None
+    opened: OpenedCrawl,
+    settings: BaseSettings,
+    link: ReportedLink,
+    *,
+    exists: bool,
+    scope: Scope | None = None,
 ) -> dict[str, Any]:
     """Returns the verdicts on a link by name.
 
@@ -79,7 +84,7 @@ class _Judges:
         if scope is not None:
             await self._scope.set(scope, remember=False)
 
-    async def report(self, link: Link) -> dict[str, Any]:
+    async def report(self, link: ReportedLink) -> dict[str, Any]:
         opened, exists = self._opened, self._exists
         connection, canonicalizer = opened.connection, opened.canonicalizer
         url = normalize(link.url)
@@ -131,7 +136,7 @@ class _Judges:
         variant = self._dust.rewrite(host, path)
         return None if variant is None else variant.url
 
-    def _link(self, url: str, link: Link) -> dict[str, str]:
+    def _link(self, url: str, link: ReportedLink) -> dict[str, str]:
         """The verdicts of OFFSITE_HOPS and LINK_RULES, where they have a say."""
         scope, verdicts = self._scope, {}
         if scope.offsite(url, 1) is not None:
@@ -146,7 +151,7 @@ class _Judges:
             verdicts["LINK_RULES"] = f"{verdict} it: {why}"
         return verdicts
 
-    def _priority(self, url: str, link: Link, sunk: int) -> dict[str, Any]:
+    def _priority(self, url: str, link: ReportedLink, sunk: int) -> dict[str, Any]:
         """The weight of a link with its terms, and its level. `sunk`: the levels by which its pattern has sunk."""
         page = normalize(link.page) if link.page else ""
         prospect = Prospect(url, split(url)[1], max(link.depth, 0), page, time.time(), link.text, sunk=sunk)

@@ -39,7 +39,7 @@ _KEEPER_SECONDS = 2.0
 """How often the keeper of an embedded server is looked after."""
 
 
-class Server:
+class EngineServer:
     """The engine's server: the one of REDIS_URL, or an embedded one in DATA_DIR, which this process starts."""
 
     def __init__(self, config: EngineConfig) -> None:
@@ -120,7 +120,7 @@ class Connection:
         started_together: int = 1,
     ) -> None:
         """`started_together`: the number of requests that a host may get at once."""
-        self.server = Server(config)
+        self.server = EngineServer(config)
         self.keys = Keys(frontier.crawl_id, frontier.shards, frontier.unit)
         self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         """The name of this process in the engine."""

@@ -20,11 +20,11 @@ from webcrawl.web.crawls import Crawls
 from webcrawl.web.guard import Guard
 from webcrawl.web.live import Sampler, live_route, reader_of
 from webcrawl.web.login import login_routes
-from webcrawl.web.page import Page, Site, View
+from webcrawl.web.page import DashboardPage, Site, View
 from webcrawl.web.pages import PAGES
 from webcrawl.web.templates import FOLDER, Templates
 
-_ELSEWHERE = Page("", "", of_crawl=False)
+_ELSEWHERE = DashboardPage("", "", of_crawl=False)
 _NOBODY = Visitor(Role.READER, "", "")
 
 
@@ -42,7 +42,7 @@ class Dashboard(Guard):
 
 
 def create_app(
-    engine: OpenedCrawl, settings: Settings, access: Access, pages: Sequence[Page] = PAGES
+    engine: OpenedCrawl, settings: Settings, access: Access, pages: Sequence[DashboardPage] = PAGES
 ) -> Dashboard:
     """Makes the dashboard of an engine to which `engine` is connected."""
     site = Site(Crawls(engine, settings), pages, Templates(), access.is_open)

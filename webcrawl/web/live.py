@@ -16,7 +16,7 @@ from starlette.routing import Route
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, brief
 from webcrawl.web.access import Role, Visitor
-from webcrawl.web.page import Live, Page, Site, View
+from webcrawl.web.page import DashboardPage, Live, Site, View
 
 logger = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class Sampler:
                 stream.is_new = False
 
 
-def reader_of(site: Site, parts: Mapping[str, tuple[Page, Live]]) -> Read:
+def reader_of(site: Site, parts: Mapping[str, tuple[DashboardPage, Live]]) -> Read:
     """A function that reads the parts of a topic, as a reader sees them."""
 
     async def read(topic: Topic) -> Mapping[str, str]:

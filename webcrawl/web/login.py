@@ -12,9 +12,9 @@ from starlette.routing import Route
 from webcrawl.web.access import Access, Role, Visitor
 from webcrawl.web.guard import cookie_name, set_cookie
 from webcrawl.web.notices import from_page
-from webcrawl.web.page import Page, Site, View, read_form
+from webcrawl.web.page import DashboardPage, Site, View, read_form
 
-_PAGE = Page("login", "Log in", of_crawl=False)
+_PAGE = DashboardPage("login", "Log in", of_crawl=False)
 _NOBODY = Visitor(Role.READER, "", "")
 _WRONG_SECONDS = 1.0
 """How long a wrong token waits for its answer. All of them wait in one line, so that nobody can try many."""

@@ -43,7 +43,7 @@ class Site:
     """What all pages share."""
 
     crawls: Crawls
-    pages: Sequence[Page]
+    pages: Sequence[DashboardPage]
     """In the order of the navigation."""
     templates: Templates
     is_open: bool
@@ -55,7 +55,7 @@ class View:
     """One request of a visitor, and what a page needs to answer it."""
 
     request: Request
-    page: Page
+    page: DashboardPage
     site: Site
     visitor: Visitor
     crawl: str = ""
@@ -137,7 +137,7 @@ Handler = Callable[[View], Awaitable[Response]]
 Live = Callable[[View], Awaitable[Values]]
 
 
-class Page:
+class DashboardPage:
     """A page. `name` is its path below "/crawls/{crawl}", or below "/" if it is not about a crawl."""
 
     def __init__(self, name: str, title: str, *, of_crawl: bool = True) -> None:
@@ -185,7 +185,7 @@ class Page:
         return register
 
 
-async def _answer(page: Page, site: Site, handler: Handler, request: Request) -> Response:
+async def _answer(page: DashboardPage, site: Site, handler: Handler, request: Request) -> Response:
     """The response of a page, or the page of the error that it raised."""
     view = View(request, page, site, request.state.visitor, request.path_params.get("crawl", ""))
     try:

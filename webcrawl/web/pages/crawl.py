@@ -25,10 +25,10 @@ from webcrawl.hosts.costs import Cost, Load
 from webcrawl.hosts.pace import Pace
 from webcrawl.web.overview import Overview, overview
 from webcrawl.web.paces import paces, reported_paces
-from webcrawl.web.page import Page, View
+from webcrawl.web.page import DashboardPage, View
 from webcrawl.web.plots import columns
 
-page = Page("", "Overview")
+page = DashboardPage("", "Overview")
 _MOST_HOSTS = 10
 _MOST_TYPES = 12
 

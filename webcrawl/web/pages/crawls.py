@@ -9,9 +9,9 @@ from dataclasses import asdict
 from starlette.responses import Response
 
 from webcrawl.web.overview import Overview
-from webcrawl.web.page import Page, View
+from webcrawl.web.page import DashboardPage, View
 
-page = Page("", "Crawls", of_crawl=False)
+page = DashboardPage("", "Crawls", of_crawl=False)
 _MOST_PLOTTED = 12
 """Crawls that are shown with plots; the others are rows of a table."""
 

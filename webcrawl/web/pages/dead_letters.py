@@ -10,9 +10,9 @@ from webcrawl.documents.values import counted
 from webcrawl.frontier.dead_letters import CrawlDeadLetters
 from webcrawl.opened import host_named
 from webcrawl.urls.canonical import normalize, split
-from webcrawl.web.page import Page, View
+from webcrawl.web.page import DashboardPage, View
 
-page = Page("dead-letters", "Dead letters")
+page = DashboardPage("dead-letters", "Dead letters")
 
 _MOST_REASONS = 100
 

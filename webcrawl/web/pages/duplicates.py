@@ -10,10 +10,10 @@ from starlette.responses import Response
 from webcrawl.opened import host_named
 from webcrawl.stores.clusters import clusters
 from webcrawl.urls.seeds import seed_url
-from webcrawl.web.page import Page, View
+from webcrawl.web.page import DashboardPage, View
 from webcrawl.web.stored import in_metadata
 
-page = Page("duplicates", "Duplicates")
+page = DashboardPage("duplicates", "Duplicates")
 
 _MOST_CLUSTERS = 50
 _MOST_SHOWN = 5

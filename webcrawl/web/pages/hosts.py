@@ -20,10 +20,10 @@ from webcrawl.opened import host_named
 from webcrawl.stores.metadata import Metadata
 from webcrawl.urls.canonical import hostname
 from webcrawl.web.paces import paces, reported_paces
-from webcrawl.web.page import Page, View
+from webcrawl.web.page import DashboardPage, View
 from webcrawl.web.stored import in_metadata
 
-page = Page("hosts", "Hosts")
+page = DashboardPage("hosts", "Hosts")
 
 _ROWS = 100
 _MOST_STORED = 1_000

@@ -19,9 +19,9 @@ from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import ACTIVE, Iteration, Job, JobState
 from webcrawl.jobs.store import JobStore
 from webcrawl.web.job_store import job_store, metadata_uri, with_job
-from webcrawl.web.page import Page, View
+from webcrawl.web.page import DashboardPage, View
 
-page = Page("jobs", "Jobs", of_crawl=False)
+page = DashboardPage("jobs", "Jobs", of_crawl=False)
 _STRIP = 30
 _HISTORY = 200
 _STUCK = 100

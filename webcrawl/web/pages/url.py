@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 from starlette.responses import PlainTextResponse, Response
 
 from webcrawl.crawler.pages.archived_page import ArchivedPage
-from webcrawl.crawler.url_report import Link, url_report
+from webcrawl.crawler.url_report import ReportedLink, url_report
 from webcrawl.documents.values import printable
 from webcrawl.errors import LibraryMissing, NoSuchPage, StoreError
 from webcrawl.frontier.url_state import URLState, url_state
@@ -23,13 +23,13 @@ from webcrawl.stores.metadata import Metadata, StoredFetch
 from webcrawl.urls.canonical import normalize, split
 from webcrawl.urls.seeds import seed_url
 from webcrawl.web.archived_response import archived_response
-from webcrawl.web.page import Page, View
+from webcrawl.web.page import DashboardPage, View
 from webcrawl.web.stored import in_metadata
 from webcrawl.web.url_facts import conclude, verdicts
 
 T = TypeVar("T")
 
-page = Page("url", "URL")
+page = DashboardPage("url", "URL")
 
 _MOST_LINKS = 200
 _MOST_TEXT = 200_000
@@ -50,8 +50,10 @@ class _Stored:
 async def url_page(view: View) -> Response:
     query = view.query
     if not query.get("url", "").strip():
-        return view.render("url.html", url="", asked=Link(""))
-    asked = Link(seed_url(query["url"].strip()), query.get("from", "").strip(), text=query.get("text", ""))
+        return view.render("url.html", url="", asked=ReportedLink(""))
+    asked = ReportedLink(
+        seed_url(query["url"].strip()), query.get("from", "").strip(), text=query.get("text", "")
+    )
     url, connection = asked.url, view.connection
     host, path = split(url)
     report = await url_report(view.opened, view.settings, asked, exists=True)

@@ -55,7 +55,7 @@ class _File:
 class Body:
     """Immutable bytes, made from bytes or by a `BodyWriter`. Several threads may read them at a time.
 
-    `bytes(body)` loads all of them into memory; the other methods do not.
+    `bytes(body)` loads the whole body into memory; the other methods do not.
     """
 
     __slots__ = ("_data", "_digest", "_file", "_size")
@@ -104,9 +104,9 @@ class Body:
 
     @property
     def path(self) -> str | None:
-        """Where other processes of this user can open the body while it exists.
+        """The path where other processes of this user can open the body while it exists.
 
-        None if it is in memory, or on systems without /proc (macOS): then its bytes must be sent.
+        None for a body in memory, and on systems without /proc (macOS): its bytes must be sent instead.
         """
         if self._file is None or not _DESCRIPTORS.is_dir():
             return None
@@ -140,7 +140,7 @@ class Body:
 class BodyWriter:
     """Collects the chunks of a body: `add` never blocks, `spill` and `finish` may write to the disk.
 
-    After an `add` that makes it `is_full`, call `spill`, in any thread; this keeps little more than `CHUNK` in memory.
+    When `is_full` is true after an `add`, call `spill`, in any thread, so that little more than `CHUNK` is in memory.
     `digests`: compute the SHA-1 on the way. `spill` and `finish` raise StoreUnavailable if the disk is full, and
     StoreError if it cannot be written.
     """
@@ -239,7 +239,7 @@ def base32(sha1: bytes) -> str:
 
 
 def _halves(bits: int) -> tuple[int, int, int]:
-    """Returns masks of the lower and upper halves of numbers of 2 * `bits` bits, and how far the upper ones move."""
+    """Returns masks of the lower and upper halves of numbers of 2 * `bits` bits, and how far the upper halves move."""
     room = bits * 8 // 5
     low = sum(((1 << bits) - 1) << bit for bit in range(0, 256, 2 * room))
     return low, low << bits, room - bits

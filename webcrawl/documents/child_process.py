@@ -2,7 +2,7 @@
 
 `webcrawl.documents.sandbox` is the other side, and `webcrawl.documents.child_messages` describes the messages.
 
-Two classes use it, because they differ in more than this. `html.outline_process.Outlines` has one child and streams
+Two classes use it. `html.outline_process.Outlines` has one child and streams
 pages to it without waiting for answers, so that neither process waits for the other; after a crash it finds out which
 page to blame, and without a child HTML is parsed in the worker. `mime.reader_processes.Readers` has several children
 and gives each one document at a time, because a document may take seconds and is killed at a time limit; without a
@@ -41,7 +41,7 @@ _MOST_SECONDS = 86_400.0
 class ChildProcess(asyncio.Protocol):
     """A process that was started with `python -m MODULE MEMORY`.
 
-    receive   is called with each answer and returns whether it is valid; an invalid one ends the process
+    receive   is called with each answer and returns whether it is valid; an invalid answer ends the process
     ended     is done when the process has closed its end of the socket
     answers   counts valid answers
     seconds   of processor that the last answer took
@@ -99,7 +99,7 @@ class ChildProcess(asyncio.Protocol):
             )
 
     def cpu_seconds(self) -> float:
-        """Returns the processor time of the process so far; only Linux tells it, other systems count all time."""
+        """Returns the processor time of the process so far on Linux, and the time of a clock on other systems."""
         if sys.platform == "linux" and self._process is not None:
             with suppress(OSError):  # it has ended
                 return time.clock_gettime(~self._process.pid << 3 | 2)  # as clock_getcpuclockid(3) makes it
@@ -134,7 +134,7 @@ class ChildProcess(asyncio.Protocol):
             self._transport.abort()
 
     async def end(self) -> str:
-        """Ends the process if it still runs; returns what its document did to it."""
+        """Ends the process if it still runs; returns why it ended, as the end of a sentence about its document."""
         if self._transport is not None:
             self._transport.abort()
         if self._process is None:

@@ -24,7 +24,7 @@ MAX_CODINGS = 5
 """As in curl. A longer chain of codings is an attack."""
 
 MAX_BETWEEN = 16 * 1024 * 1024
-"""Bytes that a coding in a chain may pass on to the next one."""
+"""Bytes that a coding in a chain may pass on to the next coding."""
 
 
 def codings(content_encoding: str | None) -> list[str]:
@@ -35,7 +35,7 @@ def codings(content_encoding: str | None) -> list[str]:
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = (b"\xb5\x2f\xfd", b"\x2a\x4d\x18")
-"""What follows the first byte of a frame, and of a skippable frame."""
+"""The bytes after the first byte of a frame, and of a skippable frame."""
 _SIGNATURE_BYTES = 4
 
 
@@ -44,7 +44,7 @@ def pieces(
 ) -> Pieces:
     """Yields a payload without these codings, at most `CHUNK` bytes at a time.
 
-    If the payload is truncated or damaged in the middle, yields what comes before, and calls `breaks_off`. Raises
+    If the payload is truncated or damaged in the middle, yields the part before, and calls `breaks_off`. Raises
     BadCoding if nothing can be decoded, or for more than `MAX_CODINGS` codings.
     """
     names = list(names)
@@ -60,7 +60,10 @@ def pieces(
 
 
 def _bounded(pieces: Pieces) -> Pieces:
-    """Bounds what one coding passes on to the next, which may make nothing of it, as of many empty members."""
+    """Yields the pieces that a coding passes on to the next coding; raises TruncatedCoding after `MAX_BETWEEN` bytes.
+
+    The next coding may yield nothing for them, as gzip does for empty members, so its own output bounds nothing.
+    """
     size = 0
     for piece in pieces:
         yield piece
@@ -69,7 +72,7 @@ def _bounded(pieces: Pieces) -> Pieces:
 
 
 def _until_broken(name: str, pieces: Pieces, breaks_off: Callable[[], None]) -> Pieces:
-    """Yields what comes before the first error; raises BadCoding if that is nothing."""
+    """Yields the pieces before the first error; raises BadCoding if there are none."""
     begun = False
     try:
         for piece in pieces:
@@ -84,7 +87,7 @@ def _until_broken(name: str, pieces: Pieces, breaks_off: Callable[[], None]) -> 
 
 
 def _gzip(payload: Pieces) -> Pieces:
-    """Decodes all members; ignores what follows the last one, as browsers do."""
+    """Decodes all members; ignores data after the last member, as browsers do."""
     head = next(payload, b"")
     while head:
         stream = zlib_ng.decompressobj(zlib_ng.MAX_WBITS | 16)
@@ -97,7 +100,7 @@ def _gzip(payload: Pieces) -> Pieces:
 
 
 def _following(rest: bytes, payload: Pieces) -> bytes:
-    """Returns enough of what follows a member to recognize another one, or all if there is less."""
+    """Returns the data after a member: enough to recognize another member, or all that is left."""
     while len(rest) < _SIGNATURE_BYTES and (more := next(payload, b"")):
         rest += more
     return rest

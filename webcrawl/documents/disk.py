@@ -30,7 +30,7 @@ def failure(verb: str, path: Path, error: OSError) -> StoreError:
 
 
 def prepare(folder: Path, what: str) -> None:
-    """Makes a folder, unless it exists; raises StoreError, which says what cannot be stored there."""
+    """Makes a folder, unless it exists. Raises StoreError; `what` cannot be stored then."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -24,8 +24,8 @@ class Document:
     """A body without content codings, its MIME type and its URL.
 
     `charset` is the name of a Python codec. None means UTF-8 if the bytes are valid UTF-8, otherwise windows-1252.
-    Processors share `text` and `html` and must not change the tree. `refused` is the reason not to parse the body as
-    HTML, or None; set it before the tree is used, which is empty then.
+    Processors share `text` and `html`, and must not change the tree. `refused` is the reason not to parse the body as
+    HTML, or None. Set it before the tree is used: the tree is empty then.
     """
 
     __slots__ = (
@@ -76,7 +76,7 @@ class Document:
 
     @property
     def path(self) -> str | None:
-        """Where other processes can open the body while the document exists, or None; see `Body.path`."""
+        """The path where other processes can open the body while the document exists, or None; see `Body.path`."""
         return self._body.path
 
     def chunks(self) -> Iterator[bytes]:
@@ -106,7 +106,7 @@ class Document:
         return self._html
 
     def parsed(self) -> Parsed:
-        """Returns new values of `html` and `simplified`; it may be called in another thread."""
+        """Returns new values of `html` and `simplified`; may be called in another thread."""
         markup = self._markup() if self.refused is None else b""
         bounded = _bounded(markup)
         return LexborHTMLParser(bounded), bounded is not markup
@@ -117,10 +117,10 @@ class Document:
         self._taken = True
 
     def forget(self, *, only_elements: bool = False) -> None:
-        """Frees the text and the tree, which takes 15 times the memory of the bytes. They are made again when used.
+        """Frees the text and the tree, which takes 15 times the memory of the bytes. Both are made again when used.
 
-        A tree made in another thread is kept, because it would take too long here. `only_elements`: frees `elements`,
-        which may take 15 MB, and keeps `metas`.
+        A tree that was made in another thread is kept, because making it here would take too long. `only_elements`:
+        frees `elements`, which may take 15 MB, and keeps `metas`.
         """
         if only_elements:
             self._metas = self.metas
@@ -132,7 +132,7 @@ class Document:
 
     @property
     def simplified(self) -> bool:
-        """Whether tags or attributes were removed before parsing, because they would have cost too much."""
+        """Whether costly tags or attributes were removed before parsing."""
         return self.html is not None and self._simplified
 
     def _markup(self) -> bytes:
@@ -142,7 +142,7 @@ class Document:
         return expanded(markup) if self.mime_type == "application/xhtml+xml" else markup
 
     def _is_utf8(self, markup: bytes) -> bool:
-        """Whether Lexbor can read the body as it is; it replaces invalid UTF-8 differently from Python."""
+        """Returns whether the body is valid UTF-8. Lexbor replaces invalid bytes differently from Python."""
         if self.charset != "utf-8" or read_bom(markup)[0] is not None:
             return False
         if markup.isascii():  # a tenth of the time
@@ -167,7 +167,7 @@ class Document:
         return nodes
 
     def take_elements(self) -> Iterator[Element]:
-        """Yields the `elements`, which are freed meanwhile; `metas` are kept."""
+        """Yields the `elements`, and frees them on the way; keeps `metas`."""
         page_elements = self.elements
         self.forget(only_elements=True)
         return page_elements.taken() if isinstance(page_elements, ManyElements) else iter(page_elements)

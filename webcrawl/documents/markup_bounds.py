@@ -1,8 +1,8 @@
 """Estimates from its tags what a page costs the parser, and removes tags that would cost too much.
 
 Lexbor searches its stack of open elements at nearly every tag: 100,000 nested divs take 12 s. In each paragraph it
-reopens all bold and italic elements that were not closed, as the HTML standard requires (13.2.4.3, the list of active
-formatting elements; three alike at most): 84 KB take 3 GB. At each option it searches those before it: 20,000 take
+reopens all bold and italic elements that are still open, as the HTML standard requires (13.2.4.3, the list of active
+formatting elements; three alike at most): 84 KB take 3 GB. At each option it searches all options before: 20,000 take
 10 s. An element takes about 300 bytes, so 8 MiB of tags would take more than a GB.
 """
 
@@ -25,20 +25,20 @@ Flags = npt.NDArray[np.bool_]
 # The nesting limit of browsers (Blink and WebKit).
 MAX_DEPTH = 512
 MAX_REPEATED = 1_000_000
-"""How many bold, italic... elements paragraphs may reopen; in pages that could exceed it they become spans."""
+"""How many bold, italic... elements paragraphs may reopen. In pages that could exceed this, they become spans."""
 MAX_PER_NAME = {"option": 1_000, "optgroup": 1_000, "html": 16, "body": 16}
-"""Start tags of a page, by name. Further html and body tags add their attributes to the first one."""
+"""Start tags of a page, by name. Further html and body tags add their attributes to the first element."""
 MAX_ELEMENTS = 200_000
-"""Elements and comments of a page; all after them becomes text."""
+"""Elements and comments of a page; all further markup becomes text."""
 MAX_TAGS = 500_000
-"""Tags of a page, with end tags; all after them becomes text."""
+"""Tags of a page, with end tags; all further markup becomes text."""
 
 _TAG = re.compile(r"<(?:(/?)([a-zA-Z][a-zA-Z0-9:-]*)|[!?/])")
 _ANY_TAG = re.compile(r"<[a-zA-Z/!?][^<>]*>?")
 _STYLES = frozenset(
     ["b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"]
 )
-# A start tag up to its first ">", without brackets. Two equal ones have equal attributes.
+# A start tag up to its first ">", without brackets. Equal matches have equal attributes.
 _SIMPLE_TAG = re.compile(
     rb"""[a-zA-Z]++(?:[\t\n\f\r /]++[^\t\n\f\r "'<>/=]++"""
     rb"""(?:=(?:"[^"<>]*+"|'[^'<>]*+'|[^\t\n\f\r "'<>=`]++))?+)*+[\t\n\f\r /]*+"""
@@ -46,7 +46,7 @@ _SIMPLE_TAG = re.compile(
 _MAX_ALIKE = 3
 _LONG_TAG = 512
 _RUBY_PARTS = frozenset(("rb", "rp", "rt", "rtc"))
-# Elements that cannot make a tree deep by themselves: void, text only, closed by the next one, or links.
+# Elements that cannot make a tree deep by themselves: void, text only, closed by the next element, or links.
 _SHALLOW_NAMES = (
     "html head body a area base basefont bgsound br col embed frame hr img input keygen link meta param"
     " source track wbr script style title textarea iframe noembed noframes noscript xmp plaintext select"
@@ -56,8 +56,8 @@ _SHALLOW = frozenset(_SHALLOW_NAMES.split())
 _WHOLE_NAME = 8
 _MAX_NAMES = 500
 TRUSTED_TAGS = 2_000
-"""So many tags are cheap to parse, whatever they are."""
-# So many tags may nest without limit: with as many end tags they take at most 0.2 s.
+"""Pages with so many tags are cheap to parse, whatever the tags are."""
+# So many tags may nest without limit: with as many end tags, parsing takes at most 0.2 s.
 _UNNESTED_TAGS = 8_000
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 _ONES, _TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
@@ -123,12 +123,12 @@ def _flat(markup: bytes) -> bytes:
 
 
 def may_exceed(markup: bytes, depth: int) -> bool:
-    """Returns whether `flattened` would remove a start tag; True also if that cannot be computed."""
+    """Returns whether `flattened` would remove a start tag, or True if this cannot be computed."""
     return _may_exceed(*_tags(markup), depth)
 
 
 def _different(markup: bytes, starts: Offsets) -> int:
-    """Returns how many of the elements that start at these places the parser may keep to reopen them.
+    """Returns how many of the elements that start at these offsets the parser may keep to reopen them.
 
     Ignores end tags, because a comment or a table cell may hide them.
     """
@@ -145,7 +145,7 @@ def _different(markup: bytes, starts: Offsets) -> int:
 
 
 def _unstyled(markup: bytes, offsets: Offsets, names: Numbers) -> bytes:
-    """Returns markup with spans for the elements whose names are at these places."""
+    """Returns markup with spans for the elements whose names are at these offsets."""
     pieces: list[bytes] = []
     position = 0
     lengths = np.count_nonzero(names.view(np.uint8).reshape(-1, _WHOLE_NAME), axis=1)
@@ -156,7 +156,7 @@ def _unstyled(markup: bytes, offsets: Offsets, names: Numbers) -> bytes:
 
 
 def _tags(markup: bytes) -> tuple[Octets, Offsets, Flags]:
-    """Returns the bytes, the places where names of tags begin, and which are end tags."""
+    """Returns the bytes, the offsets at which names of tags begin, and which tags are end tags."""
     octets = np.frombuffer(markup + b" " * (_WHOLE_NAME + 2), np.uint8)
     offsets = np.flatnonzero(octets == ord("<")) + 1
     ends = octets[offsets] == ord("/")
@@ -180,7 +180,7 @@ def _too_many_of(names: Numbers, ends: Flags) -> bool:
 
 
 def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> Offsets | None:
-    """Returns how many elements are open after each tag; None if that cannot be computed.
+    """Returns how many elements are open after each tag; None if this cannot be computed.
 
     Computes the open elements name by name with NumPy: a third of the time of following the tags.
     """
@@ -203,7 +203,7 @@ def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> Offsets | None:
 
 
 def _names(octets: Octets, offsets: Offsets) -> Numbers:
-    """Returns the first 8 letters of the names at these places as little-endian numbers; 0 for no name."""
+    """Returns the first 8 letters of the names at these offsets as little-endian numbers; 0 for no name."""
     words = _at(octets, offsets, "<u8")
     letters = _LETTERS[words.view(np.uint8)].view(np.uint64)
     zeros = (letters - _ONES) & ~letters & _TOPS
@@ -213,7 +213,7 @@ def _names(octets: Octets, offsets: Offsets) -> Numbers:
 
 
 def _at(octets: Octets, offsets: Offsets, number: str) -> npt.NDArray[Any]:
-    """Returns the numbers of this type at these places, aligned or not."""
+    """Returns the numbers of this type at these offsets, aligned or not."""
     size = np.dtype(number).itemsize
     return np.ndarray((len(octets) - size + 1,), number, octets, 0, (1,))[offsets]
 
@@ -243,7 +243,7 @@ def flattened(markup: str, depth: int) -> str:
 
 
 class _Open:
-    """The open elements at a place of a page, and the number of elements up to there."""
+    """The open elements at a point of a page, and the number of elements before it."""
 
     def __init__(self, depth: int) -> None:
         self.made = 0

@@ -1,6 +1,6 @@
 """A child process that reads documents, seen from inside; `webcrawl.documents.child_messages` describes the messages.
 
-It ends with its parent. It may neither use more than MEMORY bytes of address space, write files, start programs, nor
+The child ends with its parent. It has at most MEMORY bytes of address space, and cannot write files, start programs or
 use the network.
 """
 
@@ -39,7 +39,7 @@ _FORBIDDEN_EVENTS = (
 )
 _PR_SET_PDEATHSIG = 1
 _LONG_SECONDS = 0.1
-"""A document that takes as much processor time was large: the memory that it leaves is given back."""
+"""After a document that takes so much processor time, memory is given back: such a document was large."""
 _STATM = Path("/proc/self/statm")
 """Its first number is the size of the address space in pages. Systems without it, as macOS, know no such limit."""
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
@@ -94,7 +94,7 @@ def bound_cpu_seconds(seconds: float) -> None:
 
 
 def bound_memory(more: int | None) -> None:
-    """Lets this process take so many more bytes of address space, at most MEMORY in all; None: MEMORY in all."""
+    """Limits the address space of this process to `more` bytes than now, at most MEMORY in all; None: to MEMORY."""
     with suppress(OSError, ValueError):
         most = resource.getrlimit(resource.RLIMIT_AS)[1]
         limit = most
@@ -104,7 +104,7 @@ def bound_memory(more: int | None) -> None:
 
 
 def give_back_memory() -> None:
-    """Returns free memory to the system, where the C library can; it keeps as much as a large document took."""
+    """Returns free memory to the system, where the C library can. By itself the library keeps what a document took."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -137,7 +137,7 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _opens_files_of_parent() -> bool:
-    """Returns False in a user namespace of our own, which may not look into processes outside of it."""
+    """Returns whether files of the parent can be opened: not from a user namespace of our own."""
     try:
         os.stat(f"/proc/{os.getppid()}/fd/0")
     except OSError:

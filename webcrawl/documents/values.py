@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 DEEPEST = 32
-"""The nesting of lists and dicts; deeper ones become None."""
+"""The nesting of lists and dicts; what is nested deeper becomes None."""
 
 # C0 except the tab, DEL, C1, line ends, and marks of text direction.
 _MOVES = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")

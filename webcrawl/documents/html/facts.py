@@ -62,7 +62,7 @@ _MICRODATA = frozenset({"author", "datePublished", "image"})
 
 @dataclass(frozen=True, slots=True)
 class HTMLFacts:
-    """What `describe` finds; None for what the page does not have.
+    """The facts of an HTML page; None for facts that the page does not have.
 
     title, description, author   white space collapsed, cut at 1,000, 5,000 and 300 characters
     language        the declared language: the primary subtag of a BCP 47 tag in lower case ("en" of "en-GB")
@@ -268,7 +268,7 @@ def _collapsed(text: str | None, limit: int) -> str | None:
 
 @dataclass(slots=True)
 class PageElements:
-    """What the search through the tree finds.
+    """The elements of a page that have facts, from one search through its tree.
 
     headings    the texts of h1 to h3, by tag
     scripts     the texts of JSON-LD scripts

@@ -1,4 +1,4 @@
-"""Where a large HTML page is read: in the process of all other pages if it is quick, or in a reader process.
+"""Decides where a large HTML page is read: in the process of all other pages if it is quick, or in a reader process.
 
 A reader process takes 0.3 s to start and up to 100 MB, and most large pages are read in a tenth of a second. A slow
 page would hold up all others.
@@ -50,16 +50,16 @@ globals().update(
 MOST_SHARED_BYTES = 4 * 1024 * 1024
 """Larger pages are always read in a reader process."""
 SECONDS = 1.0
-"""The processor time after which a large page must leave the process of all others."""
+"""The processor time after which a large page must leave the process of all other pages."""
 _WITH_RESTART = 1.5 * SECONDS
 _SHARE = 0.05
 _MOST_SECONDS = 3.0
 
 
 class Allowance:
-    """The processor time of large pages in the process of all others: `_SHARE` of the time, `_MOST_SECONDS` at once.
+    """The processor time that large pages may take in the process of all other pages.
 
-    turn   held by the page that is read there
+    It is `_SHARE` of the time, and at most `_MOST_SECONDS` at once. `turn` is held by the large page that is read.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import Base
 
 MAX_FRAMES = 1_000
-"""Frames of a page that are told apart from its other links."""
+"""The frames of a page that are listed apart from its other links."""
 _LINK_RELATIONS = frozenset({"canonical", "next", "prev", "alternate"})
 
 # What WHATWG strips around a URL. ada removes tabs and line ends within it.
@@ -55,8 +55,8 @@ class PageLinks:
     canonical  the normalised URL of rel=canonical, or None
     base       the URL to which relative links were joined: that of the first base element, or of the page
     malformed  the number of distinct addresses that are not valid URLs
-    with_document_links whether links that a pipeline finds in the document are followed too
-    addresses  the address of each element that was read, None if it is no link, empty if it is that of the base, and
+    with_document_links  whether links that a pipeline finds in the document are followed too
+    addresses  the address of each element: None for no link, empty for a link to the base; and
     joined     the link of each address; both for readers of the same tree, and not sent between processes
     texts      the texts of links by URL, if they were asked for; see `webcrawl.documents.html.link_texts`
     """
@@ -82,7 +82,7 @@ class PageResources:
 
 @dataclass(slots=True)
 class PageAddresses:
-    """What one pass over the elements of a page finds: of each its address, and the distinct ones to join, in order."""
+    """The addresses in the elements of a page: of each element, and the distinct addresses to join, in order."""
 
     of_elements: list[str | None] = field(default_factory=list)
     addresses: dict[str, None] = field(default_factory=dict)
@@ -130,7 +130,7 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
 
 
 def link_of_fragments(base: str, url: str) -> str | None:
-    """Returns to which page the fragments of the page at `url` link, if that is another one."""
+    """Returns the page to which the fragments of the page at `url` link, or None for the page itself."""
     return base if base != url else None
 
 
@@ -164,7 +164,7 @@ def collect(elements: Iterable[Element]) -> PageAddresses:
     page = PageAddresses()
     add = page.of_elements.append
     addresses = page.addresses
-    # what is no address as it is written; a dictionary of all would take as much memory again
+    # only addresses that differ from what is written; a dictionary of all would take as much memory again
     changed: dict[str | None, str | None] = {}
     for tag, attributes in elements:
         relation = attributes.get("rel")
@@ -267,9 +267,9 @@ def header_links(values: Iterable[str]) -> Iterator[HeaderLink]:
 
 
 class ManyLinks(Sequence[str]):
-    """A sequence of URLs that takes a third of the memory of a list, and leaves no gaps in it when it is freed.
+    """A sequence of URLs that takes a third of the memory of a list, and leaves no gaps in memory when it is freed.
 
-    parts   the URLs, joined by line feeds, 500 in each but the last; raises ValueError for other ones
+    parts   the URLs, joined by line feeds, 500 in each part but the last; raises ValueError for other parts
     """
 
     __slots__ = ("__weakref__", "_length", "parts")

@@ -1,4 +1,4 @@
-"""The outline of an HTML page: all that is read from its tree, so that the tree is neither kept nor sent."""
+"""The outline of an HTML page: all that is read from the tree, which is neither kept nor sent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OptionalText: TypeAlias = str | None
 MAX_LINKS_LENGTH = 8_000_000
 """The total characters of the links of a page; further links are left out."""
 _MANY_LINKS = 20_000
-"""The tree of a page with more links takes ten MB and more, which the system gets back before they are joined."""
+"""The tree of a page with more links takes 10 MB or more; this memory is given back before the links are joined."""
 _STRINGS = {
     "title": MAX_TITLE,
     "description": MAX_DESCRIPTION,
@@ -91,7 +91,7 @@ def make_outline(
         links, rows = _links_with_rows(document, texts=texts, text_links=text_links)
         links = replace(links, addresses=(), joined={})
     metas, frames = document.metas, frame_links(document.elements, document.url)
-    if links is not None:  # a large page would have them in memory until its text is made
+    if links is not None:  # else the elements of a large page were in memory while its text is made
         document.forget(only_elements=True)
     described, whole, number = None, None, None
     if facts:
@@ -137,7 +137,7 @@ def _last_links(document: Document, *, texts: bool, text_links: bool) -> PageLin
 
 @dataclass(frozen=True, slots=True)
 class _Collected:
-    """All that the links of a page are made of, without its tree: addresses, links in its text, and texts of links."""
+    """The addresses of a page, the links in its text, and the texts of its links: its links are made of these."""
 
     url: str
     addresses: PageAddresses

@@ -2,8 +2,8 @@
 
 Pages are sent without waiting for earlier ones and answered in order. The process starts with the first page. When it
 dies, the page that it was reading is sent once more to a new process, because earlier pages may have damaged the old
-one; the second death refuses the page. A page that takes too long, or kills a process that has read nothing else, is
-refused at once. A large page that takes too long for the others is read elsewhere; see `large_outline`.
+one; the second death refuses the page. A page that takes too long, or kills a process that has read no other page, is
+refused at once. A large page that would hold up other pages is read elsewhere; see `large_outline`.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _CHECKS = 5
 
 @dataclass(eq=False, slots=True)
 class _Question:
-    """A page that waits for its outline; None is the answer when there is no process for it.
+    """A page that waits for its outline. The answer is None without a process.
 
-    is_large  it must leave the process after large_outline.SECONDS, or when the process dies
+    is_large  the page must leave the process after large_outline.SECONDS, or when the process dies
     sent_to   the process that the page was sent to last
     began     the processor time of the process when it came to this page, if it is large
-    deaths    why the processes ended that died while they read it
+    deaths    why processes ended while they read the page
     """
 
     document: Document
@@ -78,7 +78,7 @@ class Outlines:
         link_rows: bool = False,
         markdown: bool = False,
     ) -> None:
-        """`readers`: make the outlines of large pages that others would wait for; charge for all pages.
+        """`readers` make the outlines of slow large pages, and charge sites for all pages.
 
         `text_links`, `link_rows`, `markdown`: see `make_outline`.
         """
@@ -112,7 +112,7 @@ class Outlines:
                 return links.hold(outline, len(outline.links.links))
 
     async def _read_large(self, document: Document, wanted: dict[str, bool], readers: Readers) -> Outline:
-        """Reads a large page in the process of all others, or else in a reader process."""
+        """Reads a large page in the process of all other pages, or else in a reader process."""
         if len(document) <= large_outline.MOST_SHARED_BYTES:
             outline = await self._read_shared(document, wanted)
             if outline is not None:
@@ -121,7 +121,7 @@ class Outlines:
         return await readers.ask(reader, document, partial(unpack, document=document))
 
     async def _read_shared(self, document: Document, wanted: dict[str, bool]) -> Outline | None:
-        """Reads a large page in the process of all others; returns None if it must be read elsewhere."""
+        """Reads a large page in the process of all other pages; returns None if it must be read elsewhere."""
         async with self._allowance.turn:
             if not self._allowance.is_enough():
                 return None
@@ -179,7 +179,7 @@ class Outlines:
             self._serving = None
 
     async def _start(self) -> ChildProcess:
-        """Starts a process; only the first one of a crawl must succeed at once."""
+        """Starts a process. The first process of a crawl must start at once, later ones are tried again."""
         for pause in _RESTART_PAUSES if self._has_started else ():
             with suppress(OSError, TimeoutError, UnreadableDocument):
                 return await ChildProcess.start(CHILD, self._limits.memory, self._receive)

@@ -24,7 +24,7 @@ _NOTHING: Counts = (0, 0, 0)
 ASIDE = HIDDEN | tag_ids("aside button dialog footer menu nav select textarea")
 """Elements that are never part of the main text."""
 
-# How elements are treated, by Lexbor's numbers of their names. Those from _IS_PARAGRAPH on are examined when they end.
+# How elements are treated, by tag id. Elements from _IS_PARAGRAPH on are examined when they end.
 (
     _IS_INLINE,
     _IS_LINK,
@@ -75,12 +75,12 @@ _MUCH_PROSE = 100
 class Section:
     """An element: the pieces of text from `start` to `end`, and how many characters they have.
 
-    size      all characters, but not those of parts beside the text
-    linked    those in links
-    prose     those that are not in links, in blocks of at least 40
-    kind      what its attributes say, see `kind_of`
-    inner     for parts beside the text: the prose in it, with that of such parts in it
-    total     for parts beside the text: the prose of all such parts up to here
+    size      all characters, without parts beside the text
+    linked    characters in links
+    prose     characters outside of links, in blocks of at least 40
+    kind      the kind that its attributes name, see `kind_of`
+    inner     of a part beside the text: its prose, with the prose of such parts inside of it
+    total     of a part beside the text: the prose of all such parts up to this one
     """
 
     start: int
@@ -110,11 +110,11 @@ class PageText:
 
     pieces      pieces of text, with BLOCK where an element begins or ends that is not inline
     blocks      for each block with text: the index of its last piece, and the first node with text in it
-    sections    all that was not left out; the last one is all of the text
-    beside      those of `sections` whose names say that they are beside the text
+    sections    all sections that were not left out; the last section is the whole text
+    beside      the `sections` whose names say that they are beside the text
     headings    start and end of the headings h2 to h6 that were not left out, in order
-    titles      those of h1
-    links       place and size of each section of links that was left out
+    titles      start and end of the headings h1
+    links       start and size of each section of links that was left out
     """
 
     pieces: list[str] = field(default_factory=list)
@@ -144,7 +144,7 @@ class PageText:
         return links
 
     def around(self, start: int, end: int) -> Section:
-        """Returns the smallest section with the pieces between two places."""
+        """Returns the smallest section that has the pieces from `start` to before `end`."""
         return next(section for section in self.sections if section.start <= start and end <= section.end)
 
     def put_beside(self, section: Section) -> None:
@@ -176,13 +176,13 @@ def _prose(size: int, linked: int) -> int:
 
 
 class _Reader:
-    """Walks through a tree, and decides what becomes of an element when it leaves it."""
+    """Walks through a tree, and decides at the end of each element whether it is kept."""
 
     def __init__(self, root: LexborNode) -> None:
         self.page = PageText()
         self._root = root.mem_id
         self._main = -1  # where the last `main` starts
-        # of the last heading: where it starts, the counts before it, and the size after it
+        # the start of the last heading, the counts before it, and the size after it
         self._heading: tuple[int, Counts, int] = (0, _NOTHING, -1)
 
     def walk(self, root: LexborNode) -> Counts:
@@ -237,7 +237,7 @@ class _Reader:
         return size, linked, prose
 
     def _end(self, node: LexborNode, kind: int, start: int, before: Counts, now: Counts) -> Counts:
-        """Returns the counts from which to go on: `now`, or `before` if the element does not count."""
+        """Returns the counts after an element: `now`, or `before` if the element is left out."""
         if _IS_HEADING <= kind <= _IS_TITLE:
             return self._end_heading(kind, start, before, now)
         size, linked = now[0] - before[0], now[1] - before[1]

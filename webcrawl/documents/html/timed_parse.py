@@ -1,8 +1,8 @@
 """Parses large HTML in a thread with a time limit, so that it does not hold up the crawl.
 
-`webcrawl.documents.markup_bounds` removes costly markup that counts reveal; this limits everything else. The parser
-cannot be interrupted: a thread that exceeds the limit runs on until it is done or the process ends. While there is such
-a thread, each large page is first parsed in a reader process, which can be killed.
+`webcrawl.documents.markup_bounds` removes costly markup that counts reveal; this module limits everything else. The
+parser cannot be interrupted: a thread that exceeds the limit runs on until it is done or the process ends. While such a
+thread runs, each large page is first parsed in a reader process, which can be killed.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class BlockingTimedParser:
 
 
 def read(document: Document) -> Facts:
-    """A reader that finds nothing; raises UnreadableDocument if parsing takes too long."""
+    """A reader that returns no facts; raises UnreadableDocument if parsing takes too long."""
     _Attempt(document).result()
     return Facts()
 

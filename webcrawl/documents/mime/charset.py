@@ -55,7 +55,7 @@ def charset_of(content_type: str | None, start: bytes, mime_type: str) -> str:
 
 
 def detected(start: bytes) -> str:
-    """Returns the codec of undeclared bytes: UTF-8 if valid, else the detected one, else windows-1252."""
+    """Returns the codec of undeclared bytes: UTF-8 if valid, else the detected codec, else windows-1252."""
     if _is_utf8(start):
         return "iso2022_jp" if _ISO_2022_JP.search(start) else "utf-8"
     first = _BEYOND_ASCII.search(start)

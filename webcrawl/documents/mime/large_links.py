@@ -1,7 +1,7 @@
 """The links of large documents in memory: further large documents wait while there are many.
 
-Each link takes about a hundred bytes until it is added to the frontier, and documents take turns in that. So hosts with
-a page of 200,000 links each, or with sitemaps of 50,000, would fill the memory if there are many.
+Each link takes about a hundred bytes until it is added to the frontier, and documents add their links in turn. Many
+hosts with a page of 200,000 links, or with a sitemap of 50,000, would fill the memory.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from webcrawl.documents.sandbox import give_back_memory
 BYTES = 512 * 1024
 """Smaller documents have too few links to wait."""
 _PACKED = 128
-"""A file of gzip may have so many times its bytes; it counts as if it were a sitemap with all that one may list."""
+"""A gzip file may unpack to so many times its bytes; it counts as a sitemap with as many links as are allowed."""
 MOST_LINKS = 250_000
 """A document is read while fewer links of large ones are in memory, or none."""
 _BYTES_A_LINK = 40
 """An HTML page that is being read counts as if it had a link in so many bytes, or two tags."""
 _LINK = 2
-"""A link with what a sitemap or a feed says about it takes the memory of so many, and of one more for..."""
+"""A link of a sitemap or a feed, with its times, takes the memory of so many links,"""
 _LONG = 100
-"""...so many characters."""
+"""and of one more for each so many characters."""
 _MOST_SECONDS = 30.0
-"""A document waits no longer, unless another one waited as long and was let in since."""
+"""A document waits no longer, unless another document that waited as long was let in since."""
 _LOOK_SECONDS = 0.1
 
 _MANY = 5_000
 """The memory of documents with fewer links is used again for others."""
 _GIVE_BACK_SECONDS = 1.0
-"""When the body of the document is freed too."""
+"""The body of the document is freed by then, too."""
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class HeldLinks(list[Link]):
 
 
 class LargeLinks:
-    """The large documents of one worker. `number`: how many links of theirs are in memory, or expected."""
+    """The large documents of one worker. `number`: how many of their links are in memory, or expected."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -83,7 +83,7 @@ class LargeLinks:
             self.number -= expected
 
     def hold(self, holder: T, number: int) -> T:
-        """Counts so many links until `holder` is freed, which has them; returns it."""
+        """Counts so many links until `holder`, which has them, is freed; returns `holder`."""
         self.number += number
         weakref.finalize(holder, self._free, number).atexit = False
         return holder
@@ -94,7 +94,7 @@ class LargeLinks:
         return self.hold(held, sum(_LINK + len(link.url) // _LONG for link in held))
 
     def _free(self, number: int) -> None:
-        """Counts links no longer: many of them only when their memory was given back, so that others have it then."""
+        """Stops counting links. Many links count until their memory was given back to the system."""
         if number > _MANY:
             with suppress(RuntimeError):  # the crawl has ended, or another thread frees it
                 loop = asyncio.get_running_loop()

@@ -15,7 +15,7 @@ _BROKEN = (rarfile.Error, ValueError, OSError, LookupError, TypeError, OverflowE
 
 
 class _Members:
-    """Collects the headers that rarfile finds."""
+    """Collects the headers that rarfile reads."""
 
     def __init__(self, shown: int, most: int) -> None:
         self._shown, self._most = shown, most

@@ -1,4 +1,4 @@
-"""Reads documents other than HTML in processes of their own, so that one that hangs or crashes fails alone.
+"""Reads documents other than HTML in processes of their own, so that a document that hangs or crashes fails alone.
 
 A process starts when it is needed, reads one document at a time, and is replaced when it takes too long, ends, or has
 read many. A document with which a used process ends is read once more in a new one, because earlier documents may have
@@ -34,9 +34,9 @@ Charge: TypeAlias = Callable[[str, float], None]
 MAX_DOCUMENTS = 1_000
 """A process is replaced after so many: libraries leak memory."""
 LEAST_MEMORY = 128 * 1024 * 1024
-"""What any document may take, in bytes: an eighth of MIME_MEMORY, if that is more."""
+"""The bytes that any document may take; or an eighth of MIME_MEMORY, if that is more."""
 MEMORY_RATIO = 48
-"""What a document may take besides, for each of its bytes: a PDF of 1 MB can unpack to objects of many GB."""
+"""More bytes that a document may take for each byte of its body: a PDF of 1 MB can unpack to many GB."""
 
 
 def allowance(size: int, memory: int) -> int:
@@ -51,7 +51,7 @@ class _Reader:
         self._answer: asyncio.Future[bytes | bytearray] | None = None
         self.documents = 0
         self.is_idle = False
-        """It has answered and can read another document."""
+        """Whether it has answered and can read another document."""
 
     process: ChildProcess
 
@@ -125,14 +125,14 @@ class Readers:
         self.charge = charge
         self.queue = ReaderQueue(limits.processes)
         self.documents: Counter[Document] = Counter()
-        """Those that are read or wait, and for how many reasons. Their bytes are not in this process if in a file."""
+        """The documents that are read or wait, and for how many reasons."""
         self.on_aside: Callable[[], None] = lambda: None
-        """Called when a document joins them."""
+        """Is called when a document joins `documents`."""
         self.large_links = LargeLinks()
         self._idle: list[_Reader] = []
 
     async def read(self, function: str, document: Document) -> Facts:
-        """Returns what a function ("module:name") finds in a document; raises UnreadableDocument.
+        """Returns the facts that a function ("module:name") reads from a document; raises UnreadableDocument.
 
         A large text or list of links waits while many links of other documents are in memory.
         """
@@ -153,7 +153,7 @@ class Readers:
         unpacked: Callable[[bytes | bytearray], T],
         memory: int | None = None,
     ) -> T:
-        """Returns what `unpacked` makes of a function's answer; it raises ValueError for one that is not valid.
+        """Returns what `unpacked` makes of a function's answer. `unpacked` raises ValueError for an invalid answer.
 
         `memory`: the bytes that the document may take; None for all that its process has. Raises UnreadableDocument.
         """
@@ -170,7 +170,7 @@ class Readers:
 
     @contextmanager
     def aside(self, document: Document) -> Iterator[None]:
-        """Counts a document as one that another process reads: it is not in use here, only what was found in it."""
+        """Counts a document that another process reads, in `documents` and against the room of its site."""
         self._put_aside(document)
         try:
             with self.queue.hold(document.url):
@@ -180,7 +180,7 @@ class Readers:
 
     @contextmanager
     def unused(self, document: Document) -> Iterator[None]:
-        """Counts a document as one that is not in use here, and needs no process: it waits for something else."""
+        """Counts a document that waits without needing a process, in `documents` alone."""
         self._put_aside(document)
         try:
             yield

@@ -10,9 +10,9 @@ from webcrawl.documents.mime.sniff import SNIFF_BYTES, mime_type_of
 
 
 class SizeLimits:
-    """The limits of types in bytes: the first of "text/html", "text/*" and "*/*" that is given applies.
+    """The limits of types in bytes: the first of "text/html", "text/*" and "*/*" that has a limit applies.
 
-    0 means no limit, as does no matching entry.
+    0 means no limit, as does no matching limit.
     """
 
     def __init__(self, limits: Mapping[str, int]) -> None:
@@ -41,9 +41,9 @@ class SizeLimits:
         nosniff: bool = False,
         most: float = math.inf,
     ) -> bool:
-        """Writes a decoded body up to the limit of its type and to `most` bytes; returns whether that is all of it.
+        """Writes a decoded body up to the limit of its type and to `most` bytes; returns whether the whole was written.
 
-        It may block for long. Raises StoreError.
+        May block for long. Raises StoreError.
         """
         limit = min(self.least, most)
         for chunk in chunks:

@@ -103,7 +103,7 @@ def add_types(
 
 
 def known_types() -> frozenset[str]:
-    """Returns the types that names, contents or pipelines stand for; a header may declare any other."""
+    """Returns the types that extensions, contents or pipelines stand for; a header may declare any other."""
     return STANDARD_TYPES | {
         *_added_types,
         *_EXTENSIONS.values(),

@@ -112,7 +112,7 @@ class ChildProcess(asyncio.Protocol):
 
     @property
     def was_killed(self) -> bool:
-        """Whether something else killed it, such as the kernel when memory runs out."""
+        """Whether another process killed it, such as the kernel when memory runs out."""
         return self._fault is None and self.exit_code == -signal.SIGKILL
 
     def write(self, data: bytes) -> bool:

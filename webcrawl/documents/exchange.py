@@ -21,7 +21,7 @@ class Exchange:
     fetched_at   in UTC
     truncated    why the payload is incomplete: "length" (a size limit), "time" or "disconnect"
     mime_type    for protocols other than HTTP, which have no heads
-    problem      what such a protocol could not make of the response
+    problem      why the response of such a protocol could not be used
     protocol     "h2" for HTTP/2, whose heads are given in the form of HTTP/1.1
     """
 
@@ -77,7 +77,7 @@ def digest(*parts: bytes | Body) -> str:
     return base32(sha1.digest())
 
 
-# the checksum pipeline and the metadata pipeline ask for the same one
+# the checksum pipeline and the metadata pipeline ask for the same digest
 @lru_cache(maxsize=1024)
 def digest_bytes(digest: str) -> bytes:
     """Returns the 20 bytes of a digest as `digest` returns it."""

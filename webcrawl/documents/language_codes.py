@@ -1,4 +1,4 @@
-"""Codes of languages in ISO 639-3, which archives use, by those of ISO 639-1, which the Web uses.
+"""Codes of languages in ISO 639-3, which archives use, by the codes of ISO 639-1, which the Web uses.
 
 Source: https://iso639-3.sil.org/code_tables/download_tables. The last line has codes that were withdrawn.
 """

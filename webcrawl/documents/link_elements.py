@@ -71,7 +71,7 @@ class ManyElements(Sequence[Element]):
         return map(_element, self._nodes)
 
     def taken(self) -> Iterator[Element]:
-        """Yields the elements, and frees each node before the next one."""
+        """Yields the elements, and frees each node before the next."""
         nodes, self._nodes = list(reversed(self._nodes)), ()
         while nodes:
             yield _element(nodes.pop())

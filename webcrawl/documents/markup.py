@@ -37,7 +37,7 @@ _EMPTY = re.compile(
 
 
 def may_have_long_tag(markup: bytes) -> bool:
-    """Returns whether there may be a tag of over 32 KiB: it fills at least one window of half that size."""
+    """Returns whether there may be a tag of over 32 KiB: such a tag fills at least a window of half that size."""
     for begin in range(0, len(markup) - _WINDOW, _WINDOW):
         if markup.find(b"<", begin, begin + _WINDOW) >= 0:
             continue

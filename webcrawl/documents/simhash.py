@@ -33,7 +33,7 @@ _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _IDEOGRAPH = re.compile(f"([{_IDEOGRAPHS}])")
 # For UTF-8: bytes that begin no ideograph; bytes with separators as zeros and letters in lower case.
 _NO_IDEOGRAPH = bytes(byte for byte in range(256) if not 0xE3 <= byte <= 0xE9)
-# Bytes that begin no capital letter outside ASCII, except rare ones (Kelvin, circled A).
+# Bytes that begin no capital letter outside ASCII, except rare letters (Kelvin, circled A).
 _NO_CAPITAL = bytes(
     byte for byte in range(256) if not (0xC3 <= byte <= 0xD6 or byte in (0xE1, 0xEA, 0xEF, 0xF0))
 )
@@ -123,7 +123,7 @@ def _word_hashes(text: str) -> Numbers:
 
 @cache
 def _powers(count: int) -> tuple[Numbers, Numbers]:
-    """Returns the powers of _BASE modulo 2**64, from 0, and those of its inverse, from 1."""
+    """Returns the powers of _BASE modulo 2**64, from 0, and the powers of its inverse, from 1."""
     powers = []
     for base in (_BASE, pow(_BASE, -1, 2**64)):
         factors = np.full(count, base, np.uint64)

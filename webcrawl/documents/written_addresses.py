@@ -1,7 +1,7 @@
 """Addresses that are written as text, such as "see https://example.org/a (or www.example.net)."
 
-The rules are those of autolinks in GitHub Flavored Markdown (https://github.github.com/gfm/#autolinks-extension-), with
-two of linkify-it: an address ends at a bracket that closes none of its own, and at quotation marks and punctuation of
+The rules of autolinks in GitHub Flavored Markdown (https://github.github.com/gfm/#autolinks-extension-) apply, and two
+of linkify-it: an address ends at a bracket that closes none of its own, and at quotation marks and punctuation of
 Chinese and Japanese, which follow without a space.
 """
 

@@ -220,7 +220,7 @@ def _is_inside_svg(node: LexborNode) -> bool:
 
 
 def _contents(metas: list[Attributes], attribute: str) -> dict[str, str]:
-    """Returns the content of each <meta> by the lower-cased value of an attribute; the first one counts."""
+    """Returns the content of each <meta> by the lower-cased value of an attribute; the first counts."""
     contents: dict[str, str] = {}
     for meta in metas:
         if name := meta.get(attribute):

@@ -1,4 +1,4 @@
-"""The rows of the links of an HTML page in the link store: one for each element, also where nothing is followed."""
+"""The rows of the links of an HTML page in the link store: a row for each element, also where no link is followed."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class LinkRows:
     """The rows of a page as columns, in document order.
 
     targets    normalised URLs
-    texts      of `a`, or the `alt` or `title` of other elements: MAX_LINK_TEXT characters at most, "" without one
-    rels       the values of `rel` in lower case; "" without one
+    texts      of `a`, or the `alt` or `title` of other elements: MAX_LINK_TEXT characters at most, "" without a text
+    rels       the values of `rel` in lower case; "" without `rel`
     elements   the indexes of their names in ELEMENTS
     blocks     see `blocks_around`; 0 for a link that is in no element
     """
@@ -85,7 +85,7 @@ def rows_of(
     """Returns the rows of an HTML document. `nodes` are those of `document.elements`, `links` are its links.
 
     Malformed addresses, schemes that are not fetched, and fragments of the page itself have no row. `text_links`:
-    those of `links` that are in no element were found in the text.
+    `links` that are in no element come from the text.
     """
     rows = LinkRows()
     add_target, add_text, add_rel = rows.targets.append, rows.texts.append, rows.rels.append
@@ -120,7 +120,7 @@ def rows_of(
 
 
 class _Joined(dict[str, str | None]):
-    """The link of each address, None if it is not valid; those that are not followed are joined when they are met."""
+    """The link of each address, None for an invalid address. Links that are not followed are joined at first use."""
 
     def __init__(self, links: PageLinks, url: str) -> None:
         super().__init__(links.joined)
@@ -186,7 +186,7 @@ def plain_rows(targets: list[str], element: str) -> LinkRows:
 
 
 def document_rows(addresses: Iterable[str], element: str) -> LinkRows:
-    """Returns the rows of the absolute addresses in a document that is not HTML; malformed ones have no row."""
+    """Returns the rows of the absolute addresses in a document that is not HTML; malformed addresses have no row."""
     targets, left = list[str](), MAX_ROWS_LENGTH
     for address in addresses:
         with suppress(InvalidURL):
@@ -216,7 +216,7 @@ def _short(raw: str, most: int) -> str:
 
 
 def _shortened(raw: str) -> str:
-    """Returns the text of a link, shortened; keeps it, because menus have the same ones on page after page."""
+    """Returns the text of a link, shortened; keeps it, because the texts of menus recur on page after page."""
     text = _short(raw, MAX_LINK_TEXT)
     if len(raw) <= MAX_LINK_TEXT and is_plain(raw):
         if len(_short_texts) >= _MAX_SHORT_TEXTS:

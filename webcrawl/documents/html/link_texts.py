@@ -14,10 +14,10 @@ from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import Base, resolve
 
 MAX_LINK_TEXT = 200
-"""Characters of one text that are kept."""
+"""Characters of a text that are kept."""
 _CODE = tag_ids("script style")
 _MAY_BE_CODE = re.compile(r"[{(=;\[]")
-"""Hardly any code has none of these; few links have one, so few are searched for code."""
+"""Nearly all code has one of these characters, and few texts of links do: only these are searched for code."""
 _DEEPEST_TEXT = 8
 """Elements around a text that are looked at: links may be nested in SVG, and each would look through all."""
 MAX_TEXTS = 1_000_000
@@ -31,7 +31,7 @@ _SOFT_HYPHEN = "\xad"
 
 
 def link_texts(tree: LexborHTMLParser, base: str) -> dict[str, str]:
-    """Returns the text of each link by its normalised URL: of several links to a URL, the first that has one.
+    """Returns the text of each link by its normalised URL: of several links to a URL, the first text counts.
 
     An image counts as its alternative text. `base` is the URL to which links are joined. Only <a> elements are read.
     """
@@ -63,7 +63,7 @@ def is_plain(text: str) -> bool:
 
 
 def text_of(node: LexborNode) -> str:
-    """Returns the text of a link as it is in the tree, or the alternative text of its first image that has one.
+    """Returns the text of a link as it is in the tree, or the first alternative text of an image in it.
 
     Scripts and style sheets in the link are left out. Elements in it separate words, unless they are inline.
     """
@@ -121,8 +121,8 @@ def written_links(tree: LexborHTMLParser) -> list[str]:
 def _may_have_addresses(body: LexborNode) -> bool:
     """Returns whether there are more signs of addresses in all text of the body than in its scripts and style sheets.
 
-    That takes a tenth of the time of a walk, and most pages have none. The text of a script is one node, which is its
-    first child.
+    That takes a tenth of the time of a walk, and most pages have none. The text of a script is its only child
+    node.
     """
     text = body.text_lexbor() or ""
     if not (signs := _signs(text)):

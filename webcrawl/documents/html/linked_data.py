@@ -29,7 +29,7 @@ KEPT = re.findall(
     telephone duration uploadDate contentUrl license version""",
 )
 
-# The properties that replace an object within another one.
+# The properties whose value replaces an object within another object.
 _NAMES = ("name", "headline", "url", "@id", "price", "lowPrice", "ratingValue", "@value", "addressLocality")
 _WRAPPING = re.compile(
     r"^\s*(?:<!--|//\s*<!\[CDATA\[|/\*\s*<!\[CDATA\[\s*\*/)|(?:-->|//\s*\]\]>|/\*\s*\]\]>\s*\*/)\s*$"

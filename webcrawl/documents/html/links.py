@@ -200,8 +200,8 @@ def collect(elements: Iterable[Element]) -> PageAddresses:
 def _address(tag: str, attributes: Mapping[str, str | None], tokens: Collection[str]) -> str | None:
     """Returns the address of an element without its fragment, else as written; None if it is no link.
 
-    It may be empty in `a` and `area` only: others load nothing then. `tokens` are those of `rel` in lower case. A
-    scheme that is known not to be fetched is no link.
+    It may be empty in `a` and `area` only: other elements load nothing then. `tokens` are the words of `rel` in lower
+    case. An address whose scheme is not fetched is no link.
     """
     is_anchor = tag in ("a", "area")
     address = attributes["href"] or "" if is_anchor else _other_address(tag, attributes, tokens)
@@ -245,14 +245,14 @@ def _resolve_or_none(address: str, base: Base) -> str | None:
 
 
 class HeaderLink(NamedTuple):
-    """An address as written, and whether the page names it as its canonical one."""
+    """An address as written, and whether it is the canonical address of the page."""
 
     address: str
     canonical: bool
 
 
 def header_links(values: Iterable[str]) -> Iterator[HeaderLink]:
-    """Yields the links to pages in Link headers, without those whose context is another page (anchor)."""
+    """Yields the links to pages in Link headers, without links whose context is another page (anchor)."""
     for count, match in enumerate(match for value in values for match in _HEADER_LINK.finditer(value)):
         if count == _MAX_HEADER_LINKS:
             return

@@ -26,9 +26,9 @@ MIN_WORDS = 20
 _MAIN_SHARE = 0.25
 # A section that is named like a main part, or a single `article`, counts if it has this share.
 _NAMED_SHARE = 0.6
-# A section inside of a named one has all the text if it has this share of the prose,
+# A section inside of a named section has all the text if it has this share of its prose,
 _INSIDE_NAMED = 0.9
-# and one inside of a page or of `main`, this one.
+# and a section inside of a page or of `main`, if it has this share.
 _INSIDE_PAGE = 0.8
 # A part beside the text is text after all if it has so many times the prose and the text of the rest,
 _MORE_PROSE, _MORE_TEXT = 6, 2
@@ -174,7 +174,7 @@ def _is_list_of_links(page: PageText, root: Section) -> bool:
 
 
 def _main_section(root: Section, sections: list[Section]) -> Section:
-    """Returns the smallest section with the prose of one whose name says that it is the main part, or of the root."""
+    """Returns the smallest section with the prose of the root, or of a section that is named like a main part."""
     named = [section for section in sections if section.prose >= _MUCH_PROSE and _is_named(section)]
     bodies = [section for section in named if is_article_body(section.attributes)]
     most = max([section.prose for section in named], default=0)
@@ -197,7 +197,7 @@ def _is_named(section: Section) -> bool:
 
 
 def _smallest(sections: list[Section], prose: float) -> Section:
-    """Returns the smallest section with so much prose; there must be one."""
+    """Returns the smallest section with so much prose; at least one must have it."""
     return min([section for section in sections if section.prose >= prose], key=attrgetter("length"))
 
 

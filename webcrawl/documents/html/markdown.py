@@ -69,7 +69,7 @@ _MAX_START = 999_999
 def markdown(tree: LexborHTMLParser, part: MainPart | None, base: str) -> str:
     """Returns the Markdown of the main part of a page, or of the whole page if `part` is None.
 
-    `base` is the URL to which links are joined. The words are those of the text and of `alt`.
+    `base` is the URL to which links are joined. The words come from the text and from `alt`.
     """
     body = tree.body
     if body is None:

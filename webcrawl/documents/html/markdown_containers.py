@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 BULLETS, NO_LIST = -1, -2
 MAX_DEPTH = 20
-"""Lists, items and quotations that are nested deeper belong to the one around them."""
+"""Containers that are nested deeper have no markers of their own."""
 
 
 class Container:

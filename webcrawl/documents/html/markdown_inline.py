@@ -329,7 +329,7 @@ class Inline:
             self.marks[:] = [(0, BEGINS, kind, address) for kind, address in self._open]
 
     def ended(self) -> list[Mark]:
-        """Returns the marks, with the ends of those that are open."""
+        """Returns the marks, with an end for each open element."""
         return self.marks + [(len(self.pieces), ENDS, "", "")] * len(self._open)
 
     def _begin(self, kind: str, address: str) -> None:

@@ -13,7 +13,7 @@ from webcrawl.documents.link_elements import Attributes
 TEXT, NOTE, AUTHOR, BESIDE, COMMENTS, INVISIBLE = range(6)
 """NOTE: a date, tags, sources. AUTHOR: who wrote the text. BESIDE: menus, adverts, links to other pages."""
 
-# Longer ones are not names, and slow to search.
+# Longer values are no names, and slow to search.
 _MAX_NAMES = 500
 _MOST_NAMES = 6
 # A name is beside the text if it has one of these words,
@@ -102,7 +102,7 @@ def is_article_body(attributes: Attributes) -> bool:
 
 
 def names_main_part(attributes: Attributes) -> bool:
-    """Returns whether the class or id of an element is one that templates give to the main part of a page."""
+    """Returns whether an element has a class or id that templates give to the main part of a page."""
     return any(
         names and len(names) <= _MAX_NAMES and _is_main_name(names)
         for names in (attributes.get("class"), attributes.get("id"))
@@ -116,7 +116,7 @@ def _is_main_name(name: str) -> bool:
 
 @lru_cache(2**13)
 def _kind_of_names(names: str) -> int:
-    """Returns the kind of an element with these classes; the same ones come on page after page."""
+    """Returns the kind of an element with these classes, which recur on page after page."""
     if not names.islower():
         names = _HUMP.sub("-", names).lower()
     if _TELLING.isdisjoint(_separated(names)):

@@ -272,7 +272,7 @@ class Outlines:
             self._waiting.popleft().refuse(why)
 
     def _give_up(self) -> None:
-        """Leaves pages to the worker, except those that killed a process."""
+        """Leaves pages to the worker, and refuses pages that killed a process."""
         self._has_given_up = True
         while self._waiting:
             question = self._waiting.popleft()

@@ -61,7 +61,7 @@ _TREATMENT = (
 _PROSE = 40
 # Longer notes, captions and texts about authors may belong to the text. Longer headings are paragraphs.
 _MAX_NOTE, _MAX_CAPTION, _MAX_AUTHOR, _MAX_HEADING = 150, 200, 700, 80
-# A paragraph or `div` of no more characters with a day and a year is a date, such as that of the last change.
+# A paragraph or `div` of no more characters with a day and a year is a date, such as the date of the last change.
 _MAX_DATE = 45
 _DATED = tag_ids("p div")
 _DATE = re.compile(r"\b\d{1,2}\D{1,15}(?:19|20)\d\d\b|\b(?:19|20)\d\d\D{1,3}\d{1,2}\D{1,3}\d{1,2}\b")
@@ -278,7 +278,7 @@ class _Reader:
         return node.parent is not None and node.parent.mem_id == self._root
 
     def _leave_out(self, start: int, before: Counts, kind: int, links: int) -> Counts:
-        """Forgets a part of the page, and the heading before it if there is one.
+        """Forgets a part of the page, and a heading right before it.
 
         `links` is the size of the part if it is a list of links.
         """

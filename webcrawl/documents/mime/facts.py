@@ -164,14 +164,14 @@ def unpack(data: bytes | bytearray) -> Facts:
     if not all(isinstance(plain[name], datetime | None) for name in _TIMES):
         raise ValueError("a time is not valid")
     links = plain["links"] = plain["links"] if isinstance(plain["links"], list) else []
-    for index, parts in enumerate(links):  # in place, because a sitemap may have 25 MB of them
+    for index, parts in enumerate(links):  # changed in place, because a sitemap may have 25 MB of links
         links[index] = _link(parts)
     plain["details"] = trimmed(plain["details"] if isinstance(plain["details"], dict) else {})
     return Facts(**plain)
 
 
 def _short(link: Link) -> tuple[Any, ...]:
-    """Returns the fields of a link, without the last ones if they are None, as for most links."""
+    """Returns the fields of a link, without the last two if both are None, as in most links."""
     url, modified = link.url, _aware(link.modified)
     return (url, modified) if link.period is None is link.rank else (url, modified, link.period, link.rank)
 
@@ -200,7 +200,7 @@ def _aware(time: object) -> datetime | None:
 def trimmed(details: Mapping[Any, Any]) -> dict[str, Json]:
     """Returns details as JSON of at most 500 values and `MAX_DETAILS` bytes of UTF-8.
 
-    Empty values and those beyond the limits are left out, long texts are cut, dates become ISO 8601.
+    Empty values and values beyond the limits are left out, long texts are cut, dates become ISO 8601.
     """
     made = _Budget().trim(details, 0)
     return made if isinstance(made, dict) else {}

@@ -76,7 +76,7 @@ def _heif() -> str:
 def difference_hash(image: Image.Image) -> str:
     """Returns a perceptual hash of 64 bits as 16 hexadecimal digits.
 
-    The image is reduced to 9 x 8 grey pixels; each bit tells whether a pixel is brighter than the one to its right
+    The image is reduced to 9 x 8 grey pixels; each bit tells whether a pixel is brighter than its right neighbour
     (N. Krawetz, "Kind of Like That", 2013). The number of different bits is the distance of two images.
     """
     small = image.convert("L").resize((9, 8), Image.Resampling.BILINEAR)

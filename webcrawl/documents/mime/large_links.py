@@ -21,7 +21,7 @@ BYTES = 512 * 1024
 _PACKED = 128
 """A gzip file may unpack to so many times its bytes; it counts as a sitemap with as many links as are allowed."""
 MOST_LINKS = 250_000
-"""A document is read while fewer links of large ones are in memory, or none."""
+"""A large document is read while fewer links of large documents are in memory, or none."""
 _BYTES_A_LINK = 40
 """An HTML page that is being read counts as if it had a link in so many bytes, or two tags."""
 _LINK = 2

@@ -22,7 +22,7 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _MAIN_PARTS = ("word/document.xml", "xl/workbook.xml", "ppt/presentation.xml")
 _TEXTS = re.compile(r"xl/sharedStrings\.xml|ppt/slides/slide(\d+)\.xml")
 _SHEETS = re.compile(r"xl/worksheets/sheet(\d+)\.xml")
-# Elements by their local names: those that end a line, those that mean a character, and those with invisible text
+# Elements by their local names: elements that end a line, that mean a character, and that have invisible text
 # (tracked deletions, field codes, formats, phonetic guides).
 _PARAGRAPHS = frozenset({"p", "si", "is", "h", "table-cell"})
 _CHARACTERS = {**dict.fromkeys(("br", "cr", "tab", "ptab", "line-break", "s"), " "), "noBreakHyphen": "-"}
@@ -184,7 +184,7 @@ def _pieces(root: etree._Element) -> Iterator[str]:
 
 
 def _is_other_version(name: str, element: etree._Element) -> bool:
-    """Returns whether the element repeats the one before it for other programs; the first version is enough."""
+    """Returns whether the element repeats the previous element for other programs: the first version is enough."""
     return name in ("Choice", "Fallback") and element.getprevious() is not None
 
 

@@ -74,7 +74,7 @@ def pdf_date(value: str) -> datetime | None:
 
 
 def _contents(pdf: pypdfium2.PdfDocument) -> tuple[str, list[str]]:
-    """Returns the text and the addresses of the pages; skips broken ones."""
+    """Returns the text and the addresses of the pages; skips broken pages."""
     texts: list[str] = []
     addresses: list[str] = []
     length = 0

@@ -37,7 +37,7 @@ class _Members:
 
 
 def contents(file: BinaryIO, shown: int, most: int) -> dict[str, Any]:
-    """Returns facts about up to `most` members, from the headers of an archive or of one part of it.
+    """Returns facts about up to `most` members, from the headers of an archive or of a part of it.
 
     `shown` limits the names. Raises UnreadableDocument if the headers are encrypted or missing.
     """

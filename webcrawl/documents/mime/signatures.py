@@ -145,10 +145,10 @@ def _webm(start: bytes) -> str | None:
     """Section 6.2.2: EBML with its document type within the first 38 bytes."""
     if not start.startswith(_EBML):
         return None
-    text_offset = start.find(_DOCTYPE, 4, 38 + len(_DOCTYPE))
-    if text_offset < 0:
+    offset = start.find(_DOCTYPE, 4, 38 + len(_DOCTYPE))
+    if offset < 0:
         return None
-    name = start[text_offset + 2 + _number_length(start[text_offset + 2 : text_offset + 3]) :].lstrip(b"\0")
+    name = start[offset + 2 + _number_length(start[offset + 2 : offset + 3]) :].lstrip(b"\0")
     return next((mime_type for word, mime_type in _DOCUMENT_TYPES.items() if name.startswith(word)), None)
 
 
@@ -163,9 +163,9 @@ def _mp3(start: bytes) -> str | None:
     return "audio/mpeg" if size and _frame(start, size) else None
 
 
-def _frame(start: bytes, start_of_frame: int) -> int:
-    """Returns the size of the MPEG audio frame at `place`, or 0 for none."""
-    head = start[start_of_frame : start_of_frame + 4]
+def _frame(start: bytes, offset: int) -> int:
+    """Returns the size of the MPEG audio frame at `offset`, or 0 for none."""
+    head = start[offset : offset + 4]
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
         return 0
     version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3

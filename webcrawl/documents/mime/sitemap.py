@@ -79,7 +79,7 @@ def _read_xml(stream: _Bounded, base: str) -> Facts:
     except etree.XMLSyntaxError as error:
         if not links:
             raise UnreadableDocument(f"is broken: {error}") from error
-        # entries are independent, so those before the damage are valid
+        # entries are independent, so entries before the damage are valid
         return _facts(kind, links, cut=stream.cut, broken=True)
     return _facts(kind, links, cut=stream.cut)
 

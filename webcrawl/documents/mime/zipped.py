@@ -77,7 +77,7 @@ def local(element: etree._Element) -> str:
 
 
 def first_texts(root: etree._Element) -> dict[str, str]:
-    """Returns the text of each element below `root` by its local name in lower case; the first one of a name counts."""
+    """Returns the text of each element below `root` by its local name in lower case; the first counts."""
     texts: dict[str, str] = {}
     for element in root.iter():
         if element.text and (text := element.text.strip()):

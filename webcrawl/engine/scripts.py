@@ -204,6 +204,8 @@ class Header:
         if self.fields:
             values = ", ".join(_value(field, str(n)) for n, field in enumerate(self.fields, start=1))
             lines.append(f"local {', '.join(self.single)} = {values}")
+        if self.groups:
+            lines.append("local ARGV = ARGV")  # a global name takes longer
         before, end = str(len(self.fields)), "#ARGV"
         for group in self.groups:
             if group is not self.groups[-1]:

@@ -64,6 +64,7 @@ def test_a_header_names_keys_arguments_and_reply() -> None:
     assert header.prelude().splitlines() == [
         "local P = KEYS[1]",
         "local host, most = ARGV[1], tonumber(ARGV[2])",
+        "local ARGV = ARGV",
         "local end_url = 3 + 2 * ARGV[3]",
         "local n_url = (end_url - 3) / 2",
         "local function url_at(i) local at = 3 + 2 * (i - 1) return ARGV[at + 1], tonumber(ARGV[at + 2]) end",

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from http.cookiejar import Cookie
 
 import msgpack
+from cachetools import LRUCache
 from scrapy import Request
 from scrapy.http import Response
 from scrapy.http.cookies import CookieJar
@@ -56,8 +56,6 @@ class SiteCookies:
         self.changes = 0
         self.memory = 0
         """Bytes of memory, about."""
-        self.counted = 0
-        """How much of it `Jars` has counted."""
         self.lock = asyncio.Lock()
         self.leases: dict[str, int] = {}
         """Host -> the fencing token of the lease in which the cookies were read last."""
@@ -147,8 +145,8 @@ class Jars:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._sites: OrderedDict[tuple[Hashable, str], SiteCookies] = OrderedDict()
-        self._memory = 0
+        self._sites: LRUCache[tuple[Hashable, str], SiteCookies]
+        self._sites = LRUCache(_MOST_MEMORY, getsizeof=lambda part: min(part.memory, _MOST_MEMORY))
         self._is_full = False
 
     def __len__(self) -> int:
@@ -160,21 +158,15 @@ class Jars:
         part = self._sites.get(key)
         if part is None:
             part = self._sites[key] = SiteCookies(*key)
-            self._drop_oldest()
-        else:
-            self._sites.move_to_end(key)
+            if len(self._sites) > MOST_SITES:
+                self._sites.popitem()
         return part
 
     def _count(self, part: SiteCookies) -> None:
         """Counts the memory of a part that has changed, unless it was dropped meanwhile."""
-        if self._sites.get((part.jar, part.site)) is part:
-            self._memory += part.memory - part.counted
-            part.counted = part.memory
-            self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        while len(self._sites) > MOST_SITES or (self._memory > _MOST_MEMORY and len(self._sites) > 1):
-            self._memory -= self._sites.popitem(last=False)[1].counted
+        key = part.jar, part.site
+        if self._sites.get(key) is part:
+            self._sites[key] = part
 
     async def read(self, part: SiteCookies, host: str, token: int) -> None:
         """Reads the cookies from the engine, once in each lease of a host; raises EngineUnavailable."""

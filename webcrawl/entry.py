@@ -50,6 +50,10 @@ class Entry:
 
     name: ClassVar[str]
 
+    def __init__(self) -> None:
+        if uses_webcrawl():
+            _collect_garbage_rarely()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._command, name)
 
@@ -59,7 +63,6 @@ class Entry:
     @cached_property
     def _command(self) -> Any:
         if uses_webcrawl():
-            _collect_garbage_rarely()
             return import_module(f"webcrawl.commands.{self.name}").Command()
         if find_spec(f"scrapy.commands.{self.name}"):
             return import_module(f"scrapy.commands.{self.name}").Command()
@@ -69,9 +72,9 @@ class Entry:
 @cache
 def uses_webcrawl() -> bool:
     """Whether the settings of the current project name the add-on. It is not imported here, which would take time."""
-    for key, place in get_project_settings().getdict("ADDONS").items():
-        path = key if isinstance(key, str) else f"{key.__module__}.{key.__qualname__}"
-        if path == ADDON and place is not None:
+    for addon, order in get_project_settings().getdict("ADDONS").items():
+        path = addon if isinstance(addon, str) else f"{addon.__module__}.{addon.__qualname__}"
+        if path == ADDON and order is not None:
             return True
     return False
 

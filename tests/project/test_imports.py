@@ -1,4 +1,4 @@
-"""Scrapy imports all commands to run one, so slow imports that only a crawl needs must be deferred."""
+"""A command imports what it uses: no other command, and nothing slow that only a crawl needs."""
 
 from __future__ import annotations
 
@@ -34,19 +34,24 @@ SLOW = {
 }
 SLOW |= {"scrapy_playwright", "simhash", "sqlalchemy"}
 UNUSED_CLIENTS = {"playwright", "pymediainfo", "pypdfium2", "rich", "valkey"}
-SESSION_ONLY = {"aiodns", "aiohttp", "redis", "rich"}
+CLIENTS = {"aiodns", "aiohttp", "redis", "rich"}
+CRAWLING = {"aiodns", "aiohttp", "webcrawl.crawler.session", "webcrawl.worker", "webcrawl.documents.html"}
 
 
 @pytest.mark.parametrize(
     ("words", "unwanted"),
-    [(["list"], SLOW), (["frontier", "--help"], SLOW | SESSION_ONLY)],
-    ids=["list", "frontier --help"],
+    [(["list"], SLOW), (["frontier", "--help"], SLOW | CLIENTS), (["pause"], SLOW | CRAWLING)],
+    ids=["list", "frontier --help", "pause"],
 )
-def test_slow_imports_are_deferred_to_where_they_are_used(words: list[str], unwanted: set[str]) -> None:
-    command = [sys.executable, "-c", PROGRAM, *words]
+def test_slow_imports_are_deferred_to_where_they_are_used(
+    words: list[str], unwanted: set[str], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", PROGRAM, *words, "-s", f"DATA_DIR={tmp_path}"]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=True)
     imported = set(done.stderr.split())
-    assert "webcrawl.commands.frontier" in imported
+    assert {name for name in imported if name.startswith("webcrawl.commands.")} == {
+        f"webcrawl.commands.{words[0]}"
+    }
     assert not imported & unwanted
 
 

@@ -11,7 +11,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import Facts, collapsed
-from webcrawl.documents.mime.zipped import first_texts, local, parse
+from webcrawl.documents.mime.xml import first_texts, local, parse
 from webcrawl.errors import LibraryMissing, UnreadableDocument
 
 MAX_PIXELS = 50_000_000

@@ -14,7 +14,8 @@ from lxml import etree
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import MAX_TEXT, Facts, Link, absolute, language
 from webcrawl.documents.mime.sitemap import w3c_time
-from webcrawl.documents.mime.zipped import Zipped, first_texts, local, parse
+from webcrawl.documents.mime.xml import first_texts, local, parse
+from webcrawl.documents.mime.zipped import Zipped
 from webcrawl.errors import UnreadableDocument
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"

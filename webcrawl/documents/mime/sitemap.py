@@ -12,7 +12,7 @@ from lxml import etree
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import MAX_LINKS, Facts, Link, join
-from webcrawl.documents.mime.xml import SAFE_OPTIONS
+from webcrawl.documents.mime.xml import SAFE_OPTIONS, local
 from webcrawl.errors import UnreadableDocument
 
 MAX_BYTES = 50 * 1024 * 1024
@@ -64,7 +64,7 @@ def _read_xml(stream: _Bounded, base: str) -> Facts:
     kind: str | None = None
     try:
         for event, element in _events(stream):
-            name = _local(element)
+            name = local(element).lower()
             if event == "start":
                 if kind is None and name not in _ROOTS:
                     return Facts()
@@ -95,7 +95,7 @@ def _events(stream: _Bounded) -> Iterator[tuple[str, etree._Element]]:
 def _entry(element: etree._Element, base: str) -> Link | None:
     url, changed, period, rank = None, None, None, None
     for child in element:
-        name, text = _local(child), (child.text or "").strip()
+        name, text = local(child).lower(), (child.text or "").strip()
         if name == "loc":
             url = join(base, text)
         elif name == "lastmod":
@@ -114,11 +114,6 @@ def _rank(text: str) -> float | None:
     except ValueError:
         return None
     return number if 0 <= number <= 1 else None
-
-
-def _local(element: etree._Element) -> str:
-    tag = element.tag
-    return tag.rpartition("}")[2].lower() if isinstance(tag, str) else ""
 
 
 def w3c_time(text: str) -> datetime | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from lxml import etree
 
 from webcrawl.documents.document import Document
-from webcrawl.documents.mime.xml import SAFE_OPTIONS
+from webcrawl.documents.mime.xml import parse
 from webcrawl.errors import UnreadableDocument
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -56,30 +56,3 @@ class Zipped:
             raise UnreadableDocument("is protected by a password") from error
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError) as error:
             raise UnreadableDocument(f"is broken: {error}") from error
-
-
-def parse(data: bytes) -> etree._Element:
-    """Returns the root of XML without fetching or expanding anything; raises UnreadableDocument."""
-    parser = etree.XMLParser(**SAFE_OPTIONS)
-    try:
-        root = etree.fromstring(data, parser)
-    except (etree.XMLSyntaxError, ValueError) as error:
-        raise UnreadableDocument(f"is broken: {error}") from error
-    if root is None:
-        raise UnreadableDocument("is broken: its XML has no element")
-    return root
-
-
-def local(element: etree._Element) -> str:
-    """Returns the name of an element without its namespace."""
-    tag = element.tag
-    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
-
-
-def first_texts(root: etree._Element) -> dict[str, str]:
-    """Returns the text of each element below `root` by its local name in lower case; the first counts."""
-    texts: dict[str, str] = {}
-    for element in root.iter():
-        if element.text and (text := element.text.strip()):
-            texts.setdefault(local(element).lower(), text)
-    return texts

@@ -1,6 +1,6 @@
 """The base class of commands that look at a crawl.
 
-Scrapy imports commands that it does not run, so slow modules are imported where they are used.
+Slow modules are imported where they are used, so that `scrapy pause -h` imports little.
 """
 
 from __future__ import annotations

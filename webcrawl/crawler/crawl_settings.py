@@ -1,6 +1,6 @@
 """The settings of a crawl as its spider and the add-ons complete them, and their check before anything starts.
 
-Scrapy imports commands that it does not run, so slow modules are imported where they are used.
+Slow modules are imported where they are used, so that `scrapy pause -h` imports little.
 """
 
 from __future__ import annotations

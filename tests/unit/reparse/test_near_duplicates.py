@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from webcrawl.documents.simhash import distance
 from webcrawl.reparse.near_duplicates import mark_again
-from webcrawl.stores.reread_rows import Text
+from webcrawl.stores.reread_rows import ComparedText
 
 MOST = 3
 # few bits, so that many texts are near each other
@@ -20,9 +20,9 @@ class Table:
         self.simhashes = dict(texts)
         self.firsts: dict[str, str | None] = dict.fromkeys(texts)
 
-    def texts(self) -> list[Text]:
+    def texts(self) -> list[ComparedText]:
         return [
-            Text(url, simhash, self.firsts[url])
+            ComparedText(url, simhash, self.firsts[url])
             for url, simhash in self.simhashes.items()
             if simhash is not None or self.firsts[url] is not None
         ]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from webcrawl.errors import StoreError
 from webcrawl.reparse.plan import BLOCK, Plan, Reading, Work, facts_of, remove
-from webcrawl.stores.reread_rows import Place
+from webcrawl.stores.reread_rows import ResponseLocation
 
 steps = st.lists(st.sampled_from(["take", "settle", "kill"]) | st.integers(0, 3), max_size=25)
 
@@ -22,7 +22,7 @@ def test_each_page_is_given_out_until_it_is_done(tmp_path: Path, number: int, so
     remove(path)
     urls = [f"u{n}" for n in range(number)]
     plan = Plan(path)
-    plan.make((Place(url, "file", 0) for url in urls), {"pages": number}, None)
+    plan.make((ResponseLocation(url, "file", 0) for url in urls), {"pages": number}, None)
     plan.begin()
     done, held, given_out, readings = set[str](), list[Work](), set[str](), dict[str, Reading]()
     for step in [*some, "kill"]:
@@ -58,7 +58,11 @@ def test_facts_and_failures_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "plan.db"
     with Plan(path) as plan:
         assert not plan.is_made
-        plan.make([Place("u", "file", 0)], {"pages": 1, "not_archived": 2, "no_response": 3}, "parse_shop")
+        plan.make(
+            [ResponseLocation("u", "file", 0)],
+            {"pages": 1, "not_archived": 2, "no_response": 3},
+            "parse_shop",
+        )
         plan.settle({1: None}, {"u": "damaged"}, Counter(failed=1, rows=0, links=5, texts_changed=4))
         plan.finish("2026-02-03T04:05:06+00:00")
     with Plan(path) as plan:
@@ -75,7 +79,7 @@ def test_facts_and_failures_are_kept(tmp_path: Path) -> None:
 
 def test_a_plan_is_made_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     def broken() -> object:
-        yield Place("u", "file", 0)
+        yield ResponseLocation("u", "file", 0)
         raise StoreError("the database is gone")
 
     with Plan(tmp_path / "plan.db") as plan:

@@ -175,7 +175,7 @@ class Reporter:
     def _wanted(self, host: LeasedHost) -> int:
         """How many more URLs to lease; a host is kept while no other host waits to be leased.
 
-        A fast host gets more than FRONTIER_LEASE_URLS ahead, or it would run out between two reports.
+        A fast host gets more than the usual number of URLs ahead, or it would run out between two reports.
         """
         fast = max(host.concurrency, len(host.settled)) // _SETTLED_PER_BATCH
         ahead = min(self.window.urls * (1 + fast), _MOST_AHEAD)

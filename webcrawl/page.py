@@ -15,38 +15,13 @@ from webcrawl.documents.html.text import lines_of
 from webcrawl.documents.mime.facts import Link
 from webcrawl.documents.values import plain
 
-# Not written as `__slots__ = (...)`: mypy then assumes that a derived dataclass has no other slots.
-_TRANSIENT = (
-    "_main_text",
-    "_readable",
-    "_text",
-    "content_language",
-    "document",
-    "document_links",
-    "duplicate_fetched_at",
-    "exchange",
-    "frames",
-    "is_first",
-    "is_frame",
-    "is_sitemap",
-    "link_rows",
-    "markdown",
-    "pending_links",
-    "queued_at",
-    "read_at",
-    "record_id",
-    "noarchive",
-    "nofollow",
-    "noindex",
-    "outline",
-    "text_hash",
-    "unchanged",
-    "was_read",
-)
-
 # How feed exports of Scrapy write a field: times in ISO 8601, structures as JSON.
 _TIME = {"serializer": plain}
 _STRUCTURE = {"serializer": plain, "structure": True}
+
+
+# Not written as `__slots__ = (...)`: mypy then assumes that a derived dataclass has no other slots.
+_UNSTORED = ("archived", "links", "queued_at", "reading")
 
 
 @dataclass(slots=True)
@@ -54,73 +29,94 @@ class PendingLinks:
     """Joins the spider, which may want the links in a document, and the pipeline, which finds them, in any order.
 
     hops     how many links in a row led to the page outside the scope
-    wanted   whether the spider wants them
-    found    what the pipeline found before
+    wanted   whether the spider wants the links
+    links    the links that the pipeline found first
     """
 
     hops: int = 0
     wanted: bool = False
-    found: list[Link] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
 
 
-class TransientFields:
-    """The fields of a page that pipelines share and no store keeps.
+class ArchivedResponse:
+    """What the archive keeps of a page, and what it already has.
 
-    They are in a plain base class, so they are not dataclass fields: feed exports, `dataclasses.asdict` and comparisons
-    ignore them. Set them after construction; an empty value means "not known".
-
-    content_language      of the header, if it names one language
-    document              the body
-    document_links        the links that a pipeline found in the document, after their `element` in the link store
-    duplicate_fetched_at  when `duplicate_of` was fetched, for a revisit record; None until that page is stored
     exchange              the request and response, for the archive
-    frames                the documents whose text belongs to the page
-    is_first              the page represents its exact copies once it is stored
-    is_frame              the page is among the `frames` of another one
-    is_sitemap            robots.txt, an index or a seed names the page as a sitemap
-    link_rows             the rows of its links for the link store, packed; in the order of the page
-    main_text             the main part of `text`, with its white space
-    markdown              of the main part of an HTML page, or of the whole page; if it is wanted
-    noarchive             keep the page out of the archive: it says so, or it is a near-duplicate to drop
-    nofollow, noindex     from robots directives
-    outline               the result of the process that parses HTML
-    pending_links         takes the links that a pipeline finds in the document
-    queued_at             when the URL was first queued in its crawl; of all pages in the crawl of a job's iteration
-    read_at               when `scrapy reparse` reads the archived response
     record_id             the WARC-Record-ID of the archived response; None for a revisit
-    text                  the visible text
-    text_hash             the SimHash of `main_text` or `text`, if it is known; setting either one resets it
-    unchanged             the stored document that a 304 confirms, if it may have links; only these are needed
-    was_read              an earlier page with the same bytes was read in the same way; skip this one
+    noarchive             keep the page out of the archive: a directive says so, or it is a near-duplicate to drop
+    is_first              the page represents its exact copies once it is stored
+    duplicate_fetched_at  when `duplicate_of` was fetched, for a revisit record; None until that page is stored
+    unchanged             the stored document that a 304 confirms, if it may have links; only its links are needed
+    read_at               when `scrapy reparse` reads the archived response
     """
 
-    __slots__ = _TRANSIENT
+    __slots__ = (
+        "duplicate_fetched_at",
+        "exchange",
+        "is_first",
+        "noarchive",
+        "read_at",
+        "record_id",
+        "unchanged",
+    )
 
-    content_language: str | None
-    document: Document | None
-    document_links: tuple[str, Sequence[Link]] | None
-    duplicate_fetched_at: datetime | None
-    exchange: Exchange | None
-    frames: tuple[Document, ...]
-    is_first: bool
-    is_frame: bool
-    is_sitemap: bool
-    link_rows: tuple[bytes, ...]
-    markdown: str | None
-    pending_links: PendingLinks | None
-    queued_at: datetime | None
-    read_at: datetime | None
-    record_id: str | None
-    noindex: bool
-    noarchive: bool
-    nofollow: bool
-    outline: Outline | None
-    text_hash: int | None
-    was_read: bool
-    unchanged: Document | None
-    _main_text: str | None
-    _readable: str | None
-    _text: str | Callable[[], str] | None
+    def __init__(self) -> None:
+        self.exchange: Exchange | None = None
+        self.record_id: str | None = None
+        self.noarchive = False
+        self.is_first = False
+        self.duplicate_fetched_at: datetime | None = None
+        self.unchanged: Document | None = None
+        self.read_at: datetime | None = None
+
+
+class PageReading:
+    """What is read of a page: its document and the text in it.
+
+    document          the body
+    outline           the result of the process that parses HTML
+    frames            the documents whose text belongs to the page
+    is_frame          the page is among the `frames` of another page
+    is_sitemap        robots.txt, an index or a seed names the page as a sitemap
+    noindex           a robots directive forbids to keep the text
+    was_read          an earlier page with the same bytes was read in the same way; skip this page
+    content_language  of the header, if it names one language
+    text              the visible text
+    main_text         the main part of `text`, with its white space
+    markdown          of the main part of an HTML page, or of the whole page; if it is wanted
+    text_hash         the SimHash of `main_text` or `text`, if it is known; setting either text resets it
+    """
+
+    __slots__ = (
+        "_main_text",
+        "_readable",
+        "_text",
+        "content_language",
+        "document",
+        "frames",
+        "is_frame",
+        "is_sitemap",
+        "markdown",
+        "noindex",
+        "outline",
+        "text_hash",
+        "was_read",
+    )
+
+    def __init__(self) -> None:
+        self.document: Document | None = None
+        self.outline: Outline | None = None
+        self.frames: tuple[Document, ...] = ()
+        self.is_frame = False
+        self.is_sitemap = False
+        self.noindex = False
+        self.was_read = False
+        self.content_language: str | None = None
+        self.markdown: str | None = None
+        self.text_hash: int | None = None
+        self._text: str | Callable[[], str] | None = None
+        self._main_text: str | None = None
+        self._readable: str | None = None
 
     @property
     def text(self) -> str | None:
@@ -156,42 +152,85 @@ class TransientFields:
             self._readable = "\n".join(lines_of(self.stored_text))
         return self._readable
 
-    def begin(self) -> None:
-        """Sets all transient fields to empty values."""
-        # not released: pages that are stuck are recorded after their rows are stored
-        self.queued_at = None
-        self.release()
+
+class PageOutlinks:
+    """The links of a page.
+
+    rows         the rows of its links for the link store, packed; in the order of the page
+    in_document  the links that a pipeline found in the document, after their `element` in the link store
+    pending      takes the links that a pipeline finds in the document
+    nofollow     a robots directive forbids to follow the links
+    """
+
+    __slots__ = ("in_document", "nofollow", "pending", "rows")
+
+    def __init__(self) -> None:
+        self.rows: tuple[bytes, ...] = ()
+        self.in_document: tuple[str, Sequence[Link]] | None = None
+        self.pending: PendingLinks | None = None
+        self.nofollow = False
+
+
+class _UnstoredFields:
+    """The fields of a page that pipelines share and no store keeps.
+
+    They are in a plain base class, so they are not dataclass fields: feed exports, `dataclasses.asdict` and comparisons
+    ignore them.
+    """
+
+    __slots__ = _UNSTORED
+
+    archived: ArchivedResponse
+    reading: PageReading
+    links: PageOutlinks
+    queued_at: datetime | None
+
+    @property
+    def document(self) -> Document | None:
+        """The body: `reading.document`."""
+        return self.reading.document
+
+    @document.setter
+    def document(self, document: Document | None) -> None:
+        self.reading.document = document
+
+    @property
+    def text(self) -> str | None:
+        """The visible text: `reading.text`."""
+        return self.reading.text
+
+    @text.setter
+    def text(self, text: str | Callable[[], str] | None) -> None:
+        self.reading.text = text
+
+    @property
+    def main_text(self) -> str | None:
+        """The main part of `text`: `reading.main_text`."""
+        return self.reading.main_text
+
+    @main_text.setter
+    def main_text(self, text: str | None) -> None:
+        self.reading.main_text = text
 
     def release(self) -> None:
-        """Resets the transient fields but `queued_at`, to free the body once the page is stored."""
-        self.content_language = None
-        self.document = None
-        self.document_links = None
-        self.duplicate_fetched_at = None
-        self.exchange = None
-        self.frames = ()
-        self.is_first = False
-        self.is_frame = False
-        self.is_sitemap = False
-        self.link_rows = ()
-        self.main_text = None
-        self.markdown = None
-        self.pending_links = None
-        self.read_at = None
-        self.record_id = None
-        self.text = None
-        self.noindex = False
-        self.noarchive = False
-        self.nofollow = False
-        self.outline = None
-        self.text_hash = None
-        self.was_read = False
-        self.unchanged = None
+        """Replaces the three records by empty ones, to free the body once the page is stored.
+
+        `queued_at` stays, because pages that are stuck are recorded after their rows are stored.
+        """
+        self.archived, self.reading, self.links = ArchivedResponse(), PageReading(), PageOutlinks()
 
 
 @dataclass(slots=True, kw_only=True)
-class Page(TransientFields):
-    """One fetch of one URL: the fields of its row, and those of `TransientFields`.
+class Page(_UnstoredFields):
+    """One fetch of one URL: the fields of its row, and what pipelines share and no store keeps.
+
+    Not in the row:
+      archived    what the archive keeps of the page: `ArchivedResponse`
+      reading     what is read of it: `PageReading`; `document`, `text` and `main_text` are short names
+      links       its links: `PageOutlinks`
+      queued_at   when the URL was first queued in its crawl; of all pages in the crawl of a job's iteration
+
+    In the row:
 
     url, final_url     the requested URL, and the one after redirects
     status             None if there was no HTTP response
@@ -202,7 +241,7 @@ class Page(TransientFields):
     duplicate_of       the URL of an earlier page with the same payload (`duplicate_kind` "exact") or nearly the same
                        text ("near")
     language           the primary subtag of a BCP 47 tag; `language_source` is "declared" or "detected"
-    warc_offset, warc_length   the place of the gzip member of the response in `warc_file`
+    warc_offset, warc_length   the gzip member of the response in `warc_file`
     attempts           the number of attempts of this fetch
     latency            seconds to the first byte of the response
     redirects          the URLs that led here, in order
@@ -254,22 +293,23 @@ class Page(TransientFields):
 
     def __post_init__(self) -> None:
         self.final_url = self.final_url or self.url
-        self.begin()
+        self.queued_at = None
+        self.release()
 
     @property
-    def reading(self) -> str:
+    def read_as(self) -> str:
         """How the body is read: its type, after a "-" if its links are not followed.
 
         Empty for HTML, the type of most pages, because its links are found elsewhere.
         """
         if self.mime_type == "text/html":
             return ""
-        return f"{'-' if self.nofollow else ''}{self.mime_type}"
+        return f"{'-' if self.links.nofollow else ''}{self.mime_type}"
 
     def row(self) -> dict[str, Any]:
         """Returns the row by column name (`ROW_FIELDS`)."""
         return dict(zip(ROW_FIELDS, _row_values(self), strict=True))
 
 
-ROW_FIELDS: tuple[str, ...] = tuple(one.name for one in fields(Page))
+ROW_FIELDS: tuple[str, ...] = tuple(column.name for column in fields(Page))
 _row_values = attrgetter(*ROW_FIELDS)

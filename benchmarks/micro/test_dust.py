@@ -66,7 +66,12 @@ def test_sketch(benchmark: BenchmarkFixture, body: bytes) -> None:
     document = Document(body, "text/html", None, URL)
     outline = make_outline(document, facts=True, simhash=True)
     page = Page(url=URL, host="", fetched_at=datetime.now(UTC), status=200, mime_type="text/html")
-    page.digest, page.length, page.outline, page.simhash = "sha1:A", len(body), outline, outline.simhash
+    page.digest, page.length, page.reading.outline, page.simhash = (
+        "sha1:A",
+        len(body),
+        outline,
+        outline.simhash,
+    )
     made = benchmark(lambda: sketch_of(page, *split(URL)))
     assert made is not None
     assert made.links

@@ -41,7 +41,7 @@ def page(path: str, payload: bytes = b"<p>body") -> Page:
     page = Page(url=url, host="http://www.example.org", fetched_at=NOW)
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
     request = b"GET /%s HTTP/1.1\r\nHost: www.example.org\r\n\r\n" % path.encode()
-    page.exchange = Exchange(url, "GET", request, b"", 200, head, Body(payload), "192.0.2.1", NOW)
+    page.archived.exchange = Exchange(url, "GET", request, b"", 200, head, Body(payload), "192.0.2.1", NOW)
     return page
 
 

@@ -57,8 +57,8 @@ def test_texts_are_uploaded_and_nothing_stays(
     made: Callable[[Path], Wet | Table],
 ) -> None:
     one, two = page("a"), page("b")
-    one.record_id, one.main_text = "<urn:uuid:1>", "the text"
-    two.record_id, two.main_text = "<urn:uuid:2>", "another"
+    one.archived.record_id, one.main_text = "<urn:uuid:1>", "the text"
+    two.archived.record_id, two.main_text = "<urn:uuid:2>", "another"
     left = made(tmp_path / "left")
     left.write(one)
     (begun,) = [path for path in (tmp_path / "left").rglob("*news-*") if path.is_file()]

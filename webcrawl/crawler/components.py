@@ -40,9 +40,9 @@ class Reads(Flag):
     TREE = 1
     """The parsed page, `document.html`. It is parsed in the worker then, not in another process."""
     FACTS = 2
-    """Title, description, text and so on, in `page.outline`."""
+    """Title, description, text and so on, in `page.reading.outline`."""
     SIMHASH = 4
-    """The SimHash of the text, in `page.outline`."""
+    """The SimHash of the text, in `page.reading.outline`."""
 
 
 class Pacer(ABC):

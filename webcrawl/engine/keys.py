@@ -87,7 +87,7 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       n                            HASH  counters: queued parked leased later scheduled seen added done dead dropped
                                          reaped refused spilled lost_segments overtaken; serial bits split
       sum:<bucket>                 HASH  payload checksum -> time and URL of its first page, and how it was read
-                                         (Page.reading); begins with "?" until that page is stored
+                                         (Page.read_as); begins with "?" until that page is stored
       like:<block>                 STR   texts, 14 bytes each: SimHash, id of its URL; the block is one quarter of the
                                          SimHash
       cookies                      HASH  (jar, registered domain) -> its cookies, as MessagePack; bytes: their sum

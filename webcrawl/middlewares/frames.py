@@ -66,13 +66,13 @@ class FramesMiddleware:
         frames = await self._fetch(response, [url for url in addresses if url in followed])
         for one in found:
             if isinstance(one, Page) and one.document is document_of(response):
-                one.frames = tuple(filter(_is_small, map(document_of, frames.values())))
+                one.reading.frames = tuple(filter(_is_small, map(document_of, frames.values())))
             elif isinstance(one, PageLinks):
                 one = _without(one, frames)
             yield one
         for frame in frames.values():
             page: Page = spider.page(frame)
-            page.is_frame = _is_small(document_of(frame))
+            page.reading.is_frame = _is_small(document_of(frame))
             yield page
             yield _without(spider.links(frame), frames)
 

@@ -33,10 +33,11 @@ class ChecksumPipeline:
 
         Pages without a body, non-200 answers, truncated bodies and pages that are not archived may not.
         """
-        if page.noarchive or page.noindex:
+        if page.archived.noarchive or page.reading.noindex:
             return False
         # a body cut off while decoding is the same for the same payload
-        cut = page.exchange.truncated if page.exchange and page.truncated == "length" else page.truncated
+        exchange = page.archived.exchange
+        cut = exchange.truncated if exchange and page.truncated == "length" else page.truncated
         return page.status == 200 and bool(page.length) and cut is None
 
     async def process_item(self, item: Any) -> Any:
@@ -44,13 +45,16 @@ class ChecksumPipeline:
             digest = digest_bytes(item.digest)
             index = self._session.duplicates
             first = await self._session.connection.retry_until_available(
-                lambda: index.same_payload(digest, item.url, item.fetched_at, item.reading)
+                lambda: index.same_payload(digest, item.url, item.fetched_at, item.read_as)
             )
-            item.is_first = not first
+            item.archived.is_first = not first
             if first:
                 item.duplicate_of, item.duplicate_kind = first.url, "exact"
-                item.duplicate_fetched_at = first.fetched_at
+                item.archived.duplicate_fetched_at = first.fetched_at
                 is_stored = first.fetched_at is not None
-                item.was_read = is_stored and first.reading in (item.reading, item.reading.removeprefix("-"))
+                item.reading.was_read = is_stored and first.reading in (
+                    item.read_as,
+                    item.read_as.removeprefix("-"),
+                )
                 tasks_of(self._crawler).count("exact_duplicates")
         return item

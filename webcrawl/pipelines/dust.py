@@ -50,7 +50,7 @@ class DustPipeline:
         return cls(crawler, Session.of(crawler))
 
     def process_item(self, item: Any) -> Any:
-        if isinstance(item, Page) and item.status in _TELLING and not item.is_frame:
+        if isinstance(item, Page) and item.status in _TELLING and not item.reading.is_frame:
             with suppress(InvalidURL):  # a local file
                 self._add(item)
         return item
@@ -76,7 +76,7 @@ def sketch_of(page: Page, host: str, path: str) -> Sketch | None:
     payload = xxhash.xxh32_intdigest(page.digest.encode()) or 1
     if not is_html(page.mime_type):
         return Sketch(payload, xxhash.xxh3_64_intdigest(page.digest.encode()))
-    if page.was_read:  # a copy, which only its bytes can tell
+    if page.reading.was_read:  # a copy, which only its bytes can tell
         return Sketch(payload)
     if not (text := _text_print(page)):
         return None
@@ -85,7 +85,7 @@ def sketch_of(page: Page, host: str, path: str) -> Sketch | None:
 
 def _text_print(page: Page) -> int:
     """Returns the SimHash of a text, or the hash of a short one; 0 without text."""
-    known = page.simhash if page.simhash is not None else page.text_hash
+    known = page.simhash if page.simhash is not None else page.reading.text_hash
     if known is not None:
         return known
     text = page.main_text or page.text
@@ -102,8 +102,8 @@ def _facts_print(page: Page, host: str) -> int:
 def _links(page: Page, host: str, path: str) -> list[str]:
     """Returns the first links of a page without its own host and parameters, and without those that are new in each."""
     links: Iterable[str] = ()
-    if page.outline is not None:
-        links = page.outline.links.links
+    if page.reading.outline is not None:
+        links = page.reading.outline.links.links
     elif page.document is not None and page.document.html is not None:
         pairs = ((one.get("href"), one.get("src")) for _, one in page.document.elements)
         links = (link for link in (href or src for href, src in pairs) if link)

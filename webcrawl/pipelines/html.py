@@ -29,12 +29,12 @@ class HtmlPipeline:
         return cls(Session.of(crawler))
 
     def process_item(self, item: Any) -> Any:
-        if not isinstance(item, Page) or item.document is None or item.was_read:
+        if not isinstance(item, Page) or item.document is None or item.reading.was_read:
             return item
         if is_html(item.mime_type) and item.document.refused is not None:
             item.processing_error = f"{item.mime_type} {item.document.refused}"
-        elif is_html(item.mime_type) and not item.noindex:
-            if item.outline is not None and item.outline.facts is None:
+        elif is_html(item.mime_type) and not item.reading.noindex:
+            if item.reading.outline is not None and item.reading.outline.facts is None:
                 return self._read_elsewhere(item, item.document)
             self._read(item)
         return item
@@ -48,19 +48,19 @@ class HtmlPipeline:
         except UnreadableDocument as error:
             page.processing_error = f"{page.mime_type} {error}"
         else:
-            page.outline = outline or page.outline
+            page.reading.outline = outline or page.reading.outline
             self._read(page)
         return page
 
     def _read(self, page: Page) -> None:
         _fill(page, with_markdown=self._with_markdown)
-        if page.frames or page.is_frame:
+        if page.reading.frames or page.reading.is_frame:
             _stitch(page)
 
 
 def _fill(page: Page, *, with_markdown: bool) -> None:
     assert page.document is not None
-    outline, simhash = page.outline, None
+    outline, simhash = page.reading.outline, None
     facts = outline.facts if outline else None
     if outline is None or facts is None:
         facts = describe(page.document, with_markdown=with_markdown)
@@ -77,12 +77,12 @@ def _fill(page: Page, *, with_markdown: bool) -> None:
     page.image_url = facts.image_url
     page.details = {**facts.details, "text_length": len(facts.main_text or "")}
     page.main_text = facts.main_text
-    page.markdown = facts.markdown
-    page.text_hash = simhash  # last, because setting the text resets it
+    page.reading.markdown = facts.markdown
+    page.reading.text_hash = simhash  # last, because setting the text resets it
 
 
 def _stitch(page: Page) -> None:
     """Moves the text of frames to the page that contains them."""
-    texts = [document_text for frame in page.frames if (document_text := visible_text(frame.html))]
-    page.main_text = page.markdown = None
-    page.text = None if page.is_frame else "\n".join([page.text or "", *texts]).strip()
+    texts = [document_text for frame in page.reading.frames if (document_text := visible_text(frame.html))]
+    page.main_text = page.reading.markdown = None
+    page.text = None if page.reading.is_frame else "\n".join([page.text or "", *texts]).strip()

@@ -12,10 +12,10 @@ class LanguagePipeline:
     """Takes the language from the header Content-Language, or detects it in the text; sets `language_source`."""
 
     def process_item(self, item: Any) -> Any:
-        if not isinstance(item, Page) or item.noindex:
+        if not isinstance(item, Page) or item.reading.noindex:
             return item
         if item.language is None:
-            item.language = item.content_language
+            item.language = item.reading.content_language
         if item.language is not None:
             item.language_source = "declared"
         elif text := item.main_text or item.text:

@@ -33,7 +33,7 @@ class LinksPipeline:
         return cls(Session.with_store(crawler, lambda stores: stores.keeps_links))
 
     async def process_item(self, item: Any) -> Any:
-        if isinstance(item, Page) and (item.link_rows or _has_document_links(item)):
+        if isinstance(item, Page) and (item.links.rows or _has_document_links(item)):
             await self._session.stored("links", item.url, lambda: self._batches.put(item))
         return item
 
@@ -46,9 +46,9 @@ class LinksPipeline:
             crawl=self._session.connection.keys.crawl,
             depth=page.depth,
             time=microseconds(page.fetched_at),
-            nofollow=page.nofollow,
-            rows=(*page.link_rows, *_document_rows(page)),
-            read_at=None if page.read_at is None else microseconds(page.read_at),
+            nofollow=page.links.nofollow,
+            rows=(*page.links.rows, *_document_rows(page)),
+            read_at=None if page.archived.read_at is None else microseconds(page.archived.read_at),
         )
 
     def _write(self, pages: list[Page]) -> Sequence[None | Exception]:
@@ -59,13 +59,13 @@ class LinksPipeline:
 
 def _has_document_links(page: Page) -> bool:
     """Returns whether a page has links in a document that is not HTML, which count as those of HTML do."""
-    if page.document_links is None or page.noindex:
+    if page.links.in_document is None or page.reading.noindex:
         return False
     return page.status is not None and (200 <= page.status < 300 or page.status == UNCHANGED)
 
 
 def _document_rows(page: Page) -> Iterator[bytes]:
-    if page.document_links is not None and _has_document_links(page):
-        element, links = page.document_links
+    if page.links.in_document is not None and _has_document_links(page):
+        element, links = page.links.in_document
         if rows := document_rows((link.url for link in links), element):
             yield pack_rows(rows)

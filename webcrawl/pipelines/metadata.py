@@ -57,7 +57,7 @@ class MetadataPipeline:
         if isinstance(item, Page):
             await self._session.stored("metadata", item.url, lambda: self._batches.put(item))
             tasks_of(self._crawler).count("stored")
-            if item.is_first:
+            if item.archived.is_first:
                 await self._tell(item)
             item.release()
         return item
@@ -71,7 +71,7 @@ class MetadataPipeline:
         digest, index = digest_bytes(page.digest), self._session.duplicates
         with suppress(EngineUnavailable):  # then copies are read and archived in full
             await self._session.connection.retry_until_available(
-                lambda: index.kept(digest, page.url, page.fetched_at, page.reading)
+                lambda: index.kept(digest, page.url, page.fetched_at, page.read_as)
             )
 
     async def _update_importance(self, reason: str) -> None:

@@ -37,7 +37,9 @@ class NearDuplicatesPipeline:
             return item
         if item.truncated not in (None, "length"):  # incomplete: another fetch may get more
             return item
-        item.simhash = simhash = item.text_hash if item.text_hash is not None else simhash_of(item)
+        item.simhash = simhash = (
+            item.reading.text_hash if item.reading.text_hash is not None else simhash_of(item)
+        )
         if simhash is None or item.soft_404:  # an error page is no original
             return item
         if first := await self._first(item, simhash):
@@ -53,7 +55,7 @@ class NearDuplicatesPipeline:
     def _is_settled(self, page: Page) -> bool:
         """Returns whether a copy needs no lookup: its first page is stored, or near-duplicates are not dropped."""
         return page.duplicate_kind == "exact" and (
-            not self._config.drop or page.duplicate_fetched_at is not None
+            not self._config.drop or page.archived.duplicate_fetched_at is not None
         )
 
     async def _first(self, page: Page, simhash: int) -> str | None:
@@ -70,9 +72,9 @@ class NearDuplicatesPipeline:
 
     async def _drop(self, page: Page) -> None:
         """Keeps a page out of the archive, so that it cannot represent its exact copies."""
-        page.noarchive = True
-        if page.is_first and page.digest:
-            page.is_first = False
+        page.archived.noarchive = True
+        if page.archived.is_first and page.digest:
+            page.archived.is_first = False
             digest, index = digest_bytes(page.digest), self._session.duplicates
             await self._session.connection.retry_until_available(
                 lambda: index.forget_payload(digest, page.url)

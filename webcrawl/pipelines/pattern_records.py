@@ -38,7 +38,7 @@ class PatternRecordsPipeline:
         return cls(crawler, reads_text=NearDuplicatesPipeline in loaded)
 
     def process_item(self, item: Any) -> Any:
-        if isinstance(item, Page) and not item.is_frame and (outcome := self.outcome(item)):
+        if isinstance(item, Page) and not item.reading.is_frame and (outcome := self.outcome(item)):
             with suppress(InvalidURL):  # a local file
                 tasks_of(self._crawler).worker.count_page(*split(item.url), outcome)
         return item
@@ -57,6 +57,9 @@ class PatternRecordsPipeline:
         if page.duplicate_kind is not None:
             return "copy"
         known = (
-            not self._reads_text or page.mime_type != "text/html" or page.text_hash is not None or page.text
+            not self._reads_text
+            or page.mime_type != "text/html"
+            or page.reading.text_hash is not None
+            or page.text
         )
         return "new" if known else "empty"

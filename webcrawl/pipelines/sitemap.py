@@ -31,7 +31,7 @@ class SitemapPipeline(MimePipeline):
     def takes(self, page: Page) -> bool:
         if page.mime_type not in self.types:
             return False
-        if page.mime_type in _XML or page.is_sitemap:
+        if page.mime_type in _XML or page.reading.is_sitemap:
             return True
         path = page.final_url.partition("?")[0]
         if page.mime_type in _GZIP:
@@ -40,7 +40,7 @@ class SitemapPipeline(MimePipeline):
 
     def was_read(self, page: Page) -> bool:
         # lines are a sitemap or not depending on the URL: a copy may differ
-        return page.was_read and page.mime_type != "text/plain"
+        return page.reading.was_read and page.mime_type != "text/plain"
 
     async def _facts(self, document: Document) -> Facts:
         facts = await super()._facts(document)

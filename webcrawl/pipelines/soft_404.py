@@ -130,13 +130,13 @@ def _target(response: Response) -> str:
 def _look(page: Page) -> Print:
     """What a page looks like. A copy that was not read has only its payload."""
     payload = payload_print(page.digest)
-    if page.text_hash is None:
+    if page.reading.text_hash is None:
         if not (text := page.main_text or page.text):
             return Print(payload)
         # imported late, because few pages need it here: NumPy takes 0.1 s and 50 MB
         from webcrawl.documents.simhash import simhash64
 
-        page.text_hash = simhash64(text)
-        if page.text_hash is None:
+        page.reading.text_hash = simhash64(text)
+        if page.reading.text_hash is None:
             return Print(payload, text=text_print(text, page.final_url))
-    return Print(payload, simhash=page.text_hash)
+    return Print(payload, simhash=page.reading.text_hash)

@@ -44,7 +44,7 @@ class TextsPipeline:
         self._tending = [asyncio.create_task(store.tend()) for store in self._stores]
 
     async def process_item(self, item: Any) -> Any:
-        if isinstance(item, Page) and item.record_id is not None and (item.main_text or item.text):
+        if isinstance(item, Page) and item.archived.record_id is not None and (item.main_text or item.text):
             for store in self._stores:
                 await self._session.stored("texts", item.url, partial(store.put, item))
         return item
@@ -128,7 +128,7 @@ class _Wet(_Store):
         results: list[None | Exception] = []
         for page in pages:
             try:
-                if page.readable_text:
+                if page.reading.readable_text:
                     self._files.write(page)
                 results.append(None)
             except StoreUnavailable as error:

@@ -58,7 +58,7 @@ class WarcPipeline:
             return item
         if item.document is not None:
             item.document.forget()  # pages wait from here on
-        if item.exchange is not None and not (item.noarchive or item.noindex):
+        if item.archived.exchange is not None and not (item.archived.noarchive or item.reading.noindex):
             place = await self._session.stored("archive", item.url, lambda: self._batches.put(item))
             item.warc_file, item.warc_offset, item.warc_length = place
             tasks_of(self._crawler).count("archived")

@@ -41,17 +41,17 @@ class CopiesPipeline:
         item.warc_file, item.warc_offset, item.warc_length = (
             row[name] for name in ("warc_file", "warc_offset", "warc_length")
         )
-        item.record_id, item.read_at = archived.record_id, datetime.now(UTC)
+        item.archived.record_id, item.archived.read_at = archived.record_id, datetime.now(UTC)
         item.importance, item.soft_404 = row["importance"], bool(row["soft_404"])
         if row["duplicate_kind"] == "exact":
             item.duplicate_of, item.duplicate_kind = row["duplicate_of"], "exact"
             if archived.first is not None and item.document is not None:
                 first = self._reading(archived.first, item.document)
-                item.was_read = first in (item.reading, item.reading.removeprefix("-"))
+                item.reading.was_read = first in (item.read_as, item.read_as.removeprefix("-"))
         return item
 
     def _reading(self, first: First, document: Document) -> str:
-        """How the page was read whose payload a copy has; see `Page.reading`."""
+        """How the page was read whose payload a copy has; see `Page.read_as`."""
         headers = received_headers(first.fields)
         start, nosniff = document.start(SNIFF_BYTES), says_nosniff(headers)
         mime_type = mime_type_of(content_type(headers), start, first.url, nosniff=nosniff)

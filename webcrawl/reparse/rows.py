@@ -44,9 +44,9 @@ class RowsPipeline:
             row = _row(item, archived.row)
             written = await self._session.stored("metadata", item.url, lambda: self._batches.put(row))
             scheduler.tasks.count("rows" if written else "fetched_meanwhile")
-            if written and item.read_at is not None:
+            if written and item.archived.read_at is not None:
                 scheduler.readings[item.url] = Reading(
-                    microseconds(item.fetched_at), microseconds(item.read_at)
+                    microseconds(item.fetched_at), microseconds(item.archived.read_at)
                 )
         item.release()
         return item

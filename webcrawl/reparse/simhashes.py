@@ -29,7 +29,7 @@ class SimhashesPipeline:
             return item
         if item.truncated not in (None, "length"):  # incomplete: another fetch may get more
             return item
-        item.simhash = item.text_hash if item.text_hash is not None else simhash_of(item)
+        item.simhash = item.reading.text_hash if item.reading.text_hash is not None else simhash_of(item)
         archived = scheduler_of(self._crawler).page(item.url)
         if archived is not None and archived.row["duplicate_kind"] == "near":
             item.duplicate_of, item.duplicate_kind = archived.row["duplicate_of"], "near"

@@ -153,9 +153,13 @@ class BroadSpider(Spider):
         page = page_of(response)
         if agent := self._robots_agent(response):
             robots = page_directives(response, agent)
-            page.noindex, page.noarchive, page.nofollow = robots.noindex, robots.noarchive, robots.nofollow
-        if self._keeps_links and not page.noindex:
-            page.link_rows = link_rows_of(response, text_links=self._follows_text)
+            page.reading.noindex, page.archived.noarchive, page.links.nofollow = (
+                robots.noindex,
+                robots.noarchive,
+                robots.nofollow,
+            )
+        if self._keeps_links and not page.reading.noindex:
+            page.links.rows = link_rows_of(response, text_links=self._follows_text)
         return page
 
     def links(self, response: Response) -> PageLinks:

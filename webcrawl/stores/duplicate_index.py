@@ -30,7 +30,7 @@ _STORED_WITHIN = 300
 
 
 class FirstPage(NamedTuple):
-    """The earlier page with the same payload: its URL, fetch time and `Page.reading`.
+    """The earlier page with the same payload: its URL, fetch time and `Page.read_as`.
 
     The time is None until the page is stored (`kept`). Until then it may still be lost, so copies must not refer to it.
     """

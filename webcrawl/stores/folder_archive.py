@@ -128,16 +128,16 @@ class FolderArchive(FolderReader):
 
 def _append_exchange(writer: WarcWriter, page: Page) -> WarcLocation:
     """Appends the exchange of a page; a revisit record for a copy. Sets `record_id` if the body is in the record."""
-    exchange, facts = page.exchange, _facts(page)
+    exchange, facts = page.archived.exchange, _facts(page)
     assert exchange is not None
-    if fetched_at := page.duplicate_fetched_at:
+    if fetched_at := page.archived.duplicate_fetched_at:
         if exchange.status == 304 and page.digest:
             first = page.duplicate_of or exchange.url
             return writer.write_unmodified(exchange, first, fetched_at, page.digest, facts)
         if page.duplicate_kind == "exact" and page.duplicate_of:
             return writer.write_revisit(exchange, page.duplicate_of, fetched_at, facts)
-    page.record_id = record_id()
-    return writer.write(exchange, facts, page.record_id)
+    page.archived.record_id = record_id()
+    return writer.write(exchange, facts, page.archived.record_id)
 
 
 def _facts(page: Page) -> dict[str, str]:
@@ -157,7 +157,9 @@ def _facts(page: Page) -> dict[str, str]:
 
 def append_texts(writer: WarcWriter, page: Page) -> WarcLocation:
     """Appends the text of an archived page, and its Markdown if it has it."""
-    assert page.exchange is not None and page.record_id is not None
-    texts = {TEXT: page.readable_text, MARKDOWN: page.markdown}
+    assert page.archived.exchange is not None and page.archived.record_id is not None
+    texts = {TEXT: page.reading.readable_text, MARKDOWN: page.reading.markdown}
     encoded = {kind: text.encode("utf-8", "replace") for kind, text in texts.items() if text}
-    return writer.write_conversions(page.exchange, page.record_id, encoded, iso_639_3(page.language))
+    return writer.write_conversions(
+        page.archived.exchange, page.archived.record_id, encoded, iso_639_3(page.language)
+    )

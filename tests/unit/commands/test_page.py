@@ -42,9 +42,9 @@ def put(
     answer = exchange(path, payload, f"Content-Type: text/html\r\nX-Path: {path}\r\n{headers}".encode())
     answer = replace(answer, fetched_at=at)
     page = Page(url=HOME + path, host=HOME[:-1], fetched_at=answer.fetched_at, status=200)
-    page.mime_type, page.digest, page.exchange = "text/html", answer.payload.digest, answer
+    page.mime_type, page.digest, page.archived.exchange = "text/html", answer.payload.digest, answer
     for name, value in more.items():
-        setattr(page, name, value)
+        setattr(page.archived if name == "duplicate_fetched_at" else page, name, value)
     archive = FolderArchive(folder / "warc")
     page.warc_file, page.warc_offset, page.warc_length = place = archive.write(page)
     archive.close()

@@ -237,14 +237,19 @@ def page() -> Page:
     it = Page(url=URL, host="https://example.org", fetched_at=NOW, simhash=2**64 - 1, title="T")
     it.document = document(b"<p>")
     it.text = "text"
-    it.noindex = True
+    it.reading.noindex = True
     return it
 
 
 def test_new_page_carries_no_data() -> None:
     it = Page(url=URL, host="h", fetched_at=NOW)
-    assert (it.document, it.exchange, it.text, it.duplicate_fetched_at) == (None, None, None, None)
-    assert (it.noindex, it.noarchive) == (False, False)
+    assert (it.document, it.archived.exchange, it.text, it.archived.duplicate_fetched_at) == (
+        None,
+        None,
+        None,
+        None,
+    )
+    assert (it.reading.noindex, it.archived.noarchive) == (False, False)
     assert it.final_url == URL
     assert Page(url=URL, host="h", fetched_at=NOW, final_url="x").final_url == "x"
     with pytest.raises(AttributeError):
@@ -277,7 +282,7 @@ def test_release_does_not_affect_copies() -> None:
     assert twin.document is it.document
     it.release()
     assert it.document is None
-    assert not it.noindex
+    assert not it.reading.noindex
     assert twin.text == "text"
 
 

@@ -58,8 +58,8 @@ class Crawl:
         bare = replace(of_http, request_head=b"", response_head=b"", mime_type=mime_type)
         page = Page(url=HOME + path, host=HOME[:-1], fetched_at=at, status=200, mime_type=mime_type)
         for name, value in more.items():
-            setattr(page, name, value)
-        page.exchange = of_http if headers else bare
+            setattr(page.archived if name == "duplicate_fetched_at" else page, name, value)
+        page.archived.exchange = of_http if headers else bare
         place = self.archive.write(page)
         kept = dict(zip(("warc_file", "warc_offset", "warc_length"), place, strict=True))
         self.metadata.upsert([page.row() | kept])

@@ -31,7 +31,7 @@ def page(number: int, **more: Any) -> Page:
     """An archived page."""
     answer = exchange(str(number))
     one = Page(url=answer.url, host="http://www.example.org", fetched_at=NOW, status=200, digest="sha1:A")
-    one.exchange, one.record_id = answer, "<urn:uuid:1>"
+    one.archived.exchange, one.archived.record_id = answer, "<urn:uuid:1>"
     one.warc_file, one.warc_offset, one.warc_length = "a.warc.gz", number, 7
     one.main_text = f"text  {number}\n\n\ud800 é\0"
     for name, value in more.items():

@@ -25,7 +25,12 @@ def page(text: str = TEXT, path: str = "") -> Page:
     """An archived page."""
     answer = exchange(path)
     one = Page(url=answer.url, host="http://www.example.org", fetched_at=NOW)
-    one.exchange, one.main_text, one.language, one.record_id = answer, text, "fr", "<urn:uuid:1>"
+    one.archived.exchange, one.main_text, one.language, one.archived.record_id = (
+        answer,
+        text,
+        "fr",
+        "<urn:uuid:1>",
+    )
     return one
 
 
@@ -35,7 +40,7 @@ def wet_files(folder: Path) -> FolderArchive:
 
 def test_text_and_markdown_become_conversion_records(tmp_path: Path) -> None:
     one = page()
-    one.markdown = "# First line"
+    one.reading.markdown = "# First line"
     files = wet_files(tmp_path)
     place = files.write(one)
     files.write(page("other", "a"))
@@ -67,13 +72,17 @@ def test_text_and_markdown_become_conversion_records(tmp_path: Path) -> None:
 def test_revisit_has_no_record_id_and_an_archived_page_has_one(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path)
     one, copy = page(), page()
-    one.record_id = copy.record_id = None
-    copy.duplicate_of, copy.duplicate_kind, copy.duplicate_fetched_at = "http://a.example/", "exact", NOW
+    one.archived.record_id = copy.archived.record_id = None
+    copy.duplicate_of, copy.duplicate_kind, copy.archived.duplicate_fetched_at = (
+        "http://a.example/",
+        "exact",
+        NOW,
+    )
     place = archive.write(one)
     archive.write(copy)
     archive.close()
-    assert one.record_id == archive.read(place).headers["WARC-Record-ID"]
-    assert copy.record_id is None
+    assert one.archived.record_id == archive.read(place).headers["WARC-Record-ID"]
+    assert copy.archived.record_id is None
     assert len(warcs(tmp_path)) == 1
 
 
@@ -95,7 +104,7 @@ def test_cut_file_keeps_its_whole_records(tmp_path: Path) -> None:
 
 @given(st.text())
 def test_any_text_has_a_valid_record(text: str) -> None:
-    lines = page(text).readable_text.split("\n")
+    lines = page(text).reading.readable_text.split("\n")
     assert lines == [" ".join(line.split()) for line in lines] and (lines == [""] or "" not in lines)
     words = "".join(text.replace("\0", "\ufffd").split())
     assert "".join(lines).replace(" ", "") in (words, words.replace("\xad", ""))

@@ -128,13 +128,13 @@ def page_of(response: Response) -> Page:
         truncated=(exchange.truncated if exchange else None) or truncation_of(response.flags),
         processing_error=exchange.problem if exchange else None,
     )
-    page.document, page.exchange, page.outline = document, exchange, outline_of(response)
-    page.is_sitemap, page.queued_at = bool(meta.get(SITEMAP)), queued_at(response.request)
-    page.content_language = _one_language(header(headers, b"Content-Language"))
+    page.document, page.archived.exchange, page.reading.outline = document, exchange, outline_of(response)
+    page.reading.is_sitemap, page.queued_at = bool(meta.get(SITEMAP)), queued_at(response.request)
+    page.reading.content_language = _one_language(header(headers, b"Content-Language"))
     if (known := known_of(response)) is not None:
         _fill_from_stored(page, response, known)
-    if page.unchanged or not is_html(document.mime_type):
-        page.pending_links = pending_links_of(response)
+    if page.archived.unchanged or not is_html(document.mime_type):
+        page.links.pending = pending_links_of(response)
     return page
 
 
@@ -148,11 +148,11 @@ def _fill_from_stored(page: Page, response: Response, known: Known) -> None:
     """Fills the page of a 304 with what is stored of the response that it confirms."""
     page.digest = known.digest
     page.etag, page.last_modified = known.validators(page.etag, page.last_modified)
-    first, page.duplicate_fetched_at = known.original
+    first, page.archived.duplicate_fetched_at = known.original
     page.duplicate_of = first if first != page.url else None
     if (stored := stored_answer(response)) and not is_html(document_of(stored).mime_type):
-        page.unchanged = document_of(stored)
-        page.mime_type = page.unchanged.mime_type
+        page.archived.unchanged = document_of(stored)
+        page.mime_type = page.archived.unchanged.mime_type
 
 
 def answer_of(response: Response) -> Response:

@@ -62,27 +62,27 @@ class MimePipeline:
 
     def was_read(self, page: Page) -> bool:
         """Returns whether an earlier page with the same bytes was read in the same way."""
-        return page.was_read
+        return page.reading.was_read
 
     def process_item(self, item: Any) -> Any | Awaitable[Any]:
         # called for every page: makes a coroutine only if there is something to await
         if isinstance(item, Page) and self.takes(item):
-            if item.unchanged is not None:
-                return self._follow(item, item.unchanged)
+            if item.archived.unchanged is not None:
+                return self._follow(item, item.archived.unchanged)
             if _is_unread(item) and not self.was_read(item):
                 return self._read(item)
         return item
 
     async def _follow(self, page: Page, document: Document) -> Page:
         """Reads an unchanged page again only for its links."""
-        page.unchanged = None
+        page.archived.unchanged = None
         with suppress(UnreadableDocument):  # the first time failed, too
             await self._follow_links(page, (await self._facts(document)).links)
         return page
 
     async def _follow_links(self, page: Page, links: Sequence[Link]) -> None:
         if links:
-            page.document_links = self.link_element, links
+            page.links.in_document = self.link_element, links
             await self._outlinks.follow_from_document(page, links)
 
     async def _facts(self, document: Document) -> Facts:
@@ -98,7 +98,7 @@ class MimePipeline:
         except UnreadableDocument as error:
             page.processing_error = f"{page.mime_type} {error}"[:1000]
             return page
-        if not page.noindex:
+        if not page.reading.noindex:
             fill(page, facts)
         await self._follow_links(page, facts.links)
         return page

@@ -88,8 +88,8 @@ class Outlinks:
         if links.with_document_links:
             pending = pending_links_of(response)
             pending.wanted = True
-            found, pending.found = pending.found, []
-            await self._follow(found, source, document_of(answer_of(response)))
+            links_in_document, pending.links = pending.links, []
+            await self._follow(links_in_document, source, document_of(answer_of(response)))
 
     def load(self, response: Response, resources: PageResources) -> None:
         """Adds what a page loads, before further pages of its host; scope and depth limit do not apply to it."""
@@ -107,7 +107,7 @@ class Outlinks:
 
     async def follow_from_document(self, page: Page, links: Sequence[Link]) -> None:
         """Follows links that a pipeline found in the document of a page, if the spider wants them."""
-        pending = page.pending_links
+        pending = page.links.pending
         if pending is None or not links:
             return
         if pending.wanted:
@@ -115,7 +115,7 @@ class Outlinks:
             source = LinkSource(page.final_url, page.depth + 1, pending.hops)
             await self._follow(links, source, page.document)
         else:
-            pending.found.extend(links)
+            pending.links.extend(links)
 
     async def _follow(self, links: Sequence[Link], source: LinkSource, document: Document | None) -> None:
         """Adds links, most recently changed first, in batches: a sitemap has up to 50,000."""

@@ -39,7 +39,7 @@ class ItemProcessor(ItemPipelineManager):
         began, url = None, ""
         if isinstance(item, Page):
             self._weigh(item)
-            if self._observed is not None and item.exchange is not None:
+            if self._observed is not None and item.archived.exchange is not None:
                 # the response was complete at `fetched_at`
                 parsed = datetime.now(UTC) - item.fetched_at
                 began, url = time.monotonic(), item.url

@@ -105,7 +105,7 @@ def _batches(pages: Sequence[Page]) -> Iterator[list[Page]]:
     characters = 0
     for page in pages:
         batch.append(page)
-        characters += len(page.stored_text) + len(page.markdown or "")
+        characters += len(page.reading.stored_text) + len(page.reading.markdown or "")
         if characters >= _BATCH_CHARACTERS:
             yield batch
             batch, characters = [], 0
@@ -118,7 +118,7 @@ def _packed(pages: list[Page], crawl: str) -> bytes | None:
 
     Raises ValueError, which names the column, for a value that does not fit.
     """
-    lines = lines_of_many([page.stored_text for page in pages])
+    lines = lines_of_many([page.reading.stored_text for page in pages])
     pages, texts = [page for page, text in zip(pages, lines, strict=True) if text], [*filter(None, lines)]
     if not pages:
         return None
@@ -127,7 +127,7 @@ def _packed(pages: list[Page], crawl: str) -> bytes | None:
         values[name] = [clean(str(text)) if (text := getattr(page, name)) else None for page in pages]
     values["crawl"] = [crawl] * len(pages)
     values["text"] = texts
-    values["markdown"] = [page.markdown or None for page in pages]
+    values["markdown"] = [page.reading.markdown or None for page in pages]
     columns = [_column(field.name, values[field.name], field.type) for field in _schema()]
     return bytes(pyarrow().record_batch(columns, schema=_schema()).serialize())
 

@@ -28,7 +28,7 @@ def page_of(url: str, links: Sequence[str] = (), *, parsed_elsewhere: bool = Tru
     page = Page(url=url, host="", fetched_at=datetime.now(UTC), **{**values, **fields})
     page.document, page.main_text = document, TEXT
     if parsed_elsewhere:
-        page.outline = make_outline(document, facts=True, simhash=True)
+        page.reading.outline = make_outline(document, facts=True, simhash=True)
     return page
 
 
@@ -100,7 +100,7 @@ def test_a_page_without_text_says_nothing_unless_it_is_a_copy() -> None:
     page.main_text = None
     page.text = ""
     assert sketch_of(page, *split(page.url)) is None
-    page.was_read = True
+    page.reading.was_read = True
     assert sketch(page) == Sketch(sketch(page).payload)
 
 

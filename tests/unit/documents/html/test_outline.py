@@ -137,18 +137,18 @@ def test_addresses_in_the_text_are_links_on_request() -> None:
 async def test_page_with_an_outline_is_not_parsed_for_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     local = document("<title>shell</title><script>run()</script>")
     item = Page(url=URL, host="http://site.example", fetched_at=datetime.now(UTC), mime_type="text/html")
-    item.document, item.outline = local, make_outline(local, facts=True, simhash=True)
+    item.document, item.reading.outline = local, make_outline(local, facts=True, simhash=True)
     monkeypatch.setattr(Document, "html", property(lambda _: pytest.fail("it is parsed")))
     HtmlPipeline(Session(Settings(), "broad")).process_item(item)
-    assert (item.title, item.text, item.main_text, item.text_hash) == ("shell", "", None, None)
+    assert (item.title, item.text, item.main_text, item.reading.text_hash) == ("shell", "", None, None)
 
 
 def test_changing_a_text_clears_its_hash() -> None:
     item = Page(url=URL, host="http://site.example", fetched_at=datetime.now(UTC))
     for name in ("text", "main_text"):
-        item.text_hash = 7
+        item.reading.text_hash = 7
         setattr(item, name, "another")
-        assert item.text_hash is None
+        assert item.reading.text_hash is None
 
 
 def test_received_details_are_bounded() -> None:

@@ -128,7 +128,7 @@ def test_short_text_and_non_language_give_none(text: str) -> None:
 
 def page(language: str | None = None, header: str | None = None, text: str = "", **carried: Any) -> Page:
     made = Page(url="http://a.example/", host="http://a.example", fetched_at=datetime.now(UTC))
-    made.language, made.content_language, made.text = language, header, text
+    made.language, made.reading.content_language, made.text = language, header, text
     for name, value in carried.items():
         setattr(made, name, value)
     return made

@@ -130,7 +130,7 @@ def page(language: str | None = None, header: str | None = None, text: str = "",
     made = Page(url="http://a.example/", host="http://a.example", fetched_at=datetime.now(UTC))
     made.language, made.reading.content_language, made.text = language, header, text
     for name, value in carried.items():
-        setattr(made, name, value)
+        setattr(made.reading, name, value)
     return made
 
 

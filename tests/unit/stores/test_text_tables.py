@@ -35,7 +35,7 @@ def page(number: int, **more: Any) -> Page:
     one.warc_file, one.warc_offset, one.warc_length = "a.warc.gz", number, 7
     one.main_text = f"text  {number}\n\n\ud800 é\0"
     for name, value in more.items():
-        setattr(one, name, value)
+        setattr(one.reading if name == "markdown" else one, name, value)
     return one
 
 

@@ -122,7 +122,9 @@ def _packed(pages: list[Page], crawl: str) -> bytes | None:
     pages, texts = [page for page, text in zip(pages, lines, strict=True) if text], [*filter(None, lines)]
     if not pages:
         return None
-    values = {name: [getattr(page, name) for page in pages] for name in (*_NUMBERS, *_TIMES)}
+    values: dict[str, list[Any]] = {"read_at": [page.archived.read_at for page in pages]}
+    for name in {*_NUMBERS, *_TIMES} - {"read_at"}:
+        values[name] = [getattr(page, name) for page in pages]
     for name in _TEXTS:
         values[name] = [clean(str(text)) if (text := getattr(page, name)) else None for page in pages]
     values["crawl"] = [crawl] * len(pages)

@@ -46,8 +46,9 @@ class OpenedCrawlCommand(ScrapyCommand):
                 raise
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             self.exitcode = 1
-        # at exit, Python would look for garbage among all modules, for a tenth of a second
-        gc.freeze()
+        if "duckdb" not in sys.modules:  # which reports what is not freed
+            # at exit, Python would look for garbage among all modules, for a tenth of a second
+            gc.freeze()
 
     @abstractmethod
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:

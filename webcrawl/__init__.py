@@ -1,126 +1,35 @@
 """A polite, durable web crawler on Scrapy, for one machine or a thousand.
 
-The names in `__all__` are public: programs, spiders and components import them from `webcrawl`, and docs/stability.md
-says what they promise. Modules below may change in any version.
+Programs, spiders and components import the public names from here. `__init__.pyi` lists them, for Python as for type
+checkers, and docs/stability.md says what they promise. Modules below may change in any version.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+import ast
+from functools import cache
+from importlib import import_module, resources
 
-if TYPE_CHECKING:
-    from webcrawl.addon import WebcrawlAddon
-    from webcrawl.crawler.command import OpenedCrawlCommand
-    from webcrawl.crawler.components import Reads
-    from webcrawl.crawler.download.protocol import Answer, Protocol
-    from webcrawl.crawler.pages.mime_pipeline import MimePipeline
-    from webcrawl.documents.document import Document
-    from webcrawl.documents.html.text import visible_text
-    from webcrawl.documents.mime.facts import Facts, Link
-    from webcrawl.documents.mime.zipped import Zipped
-    from webcrawl.engine.scripts import script_call
-    from webcrawl.errors import (
-        BrokenTransfer,
-        ConfigurationError,
-        CrawlError,
-        InvalidURL,
-        NoSuchObject,
-        StoreError,
-        StoreUnavailable,
-        UnreadableDocument,
-    )
-    from webcrawl.frontier import Frontier
-    from webcrawl.hosts.politeness import Outcome, Throttled
-    from webcrawl.metrics.exposition import crawl_exposition
-    from webcrawl.middlewares.politeness import PolitenessMiddleware
-    from webcrawl.opened import OpenedCrawl, host_named
-    from webcrawl.page import Page
-    from webcrawl.policies.priorities import Prospect, Term
-    from webcrawl.spiders.base import BroadSpider
-    from webcrawl.stores.objects.store import ObjectStore, StoredObject
-    from webcrawl.urls.filters import URLFilter
 
-__version__ = "0.1.0"
-
-_HOMES = {
-    "addon": ("WebcrawlAddon",),
-    "crawler.command": ("OpenedCrawlCommand",),
-    "crawler.components": ("Reads",),
-    "crawler.download.protocol": ("Answer", "Protocol"),
-    "crawler.pages.mime_pipeline": ("MimePipeline",),
-    "documents.document": ("Document",),
-    "documents.html.text": ("visible_text",),
-    "documents.mime.facts": ("Facts", "Link"),
-    "documents.mime.zipped": ("Zipped",),
-    "engine.scripts": ("script_call",),
-    "errors": (
-        "BrokenTransfer",
-        "ConfigurationError",
-        "CrawlError",
-        "InvalidURL",
-        "NoSuchObject",
-        "StoreError",
-        "StoreUnavailable",
-        "UnreadableDocument",
-    ),
-    "frontier": ("Frontier",),
-    "hosts.politeness": ("Outcome", "Throttled"),
-    "metrics.exposition": ("crawl_exposition",),
-    "middlewares.politeness": ("PolitenessMiddleware",),
-    "opened": ("OpenedCrawl", "host_named"),
-    "page": ("Page",),
-    "policies.priorities": ("Prospect", "Term"),
-    "spiders.base": ("BroadSpider",),
-    "stores.objects.store": ("ObjectStore", "StoredObject"),
-    "urls.filters": ("URLFilter",),
-}
-"""Module -> its public names. They are imported at their first use, because some modules take long to import."""
-
-__all__ = [
-    "Answer",
-    "BroadSpider",
-    "BrokenTransfer",
-    "ConfigurationError",
-    "CrawlError",
-    "Document",
-    "Facts",
-    "Frontier",
-    "InvalidURL",
-    "Link",
-    "MimePipeline",
-    "NoSuchObject",
-    "ObjectStore",
-    "OpenedCrawl",
-    "OpenedCrawlCommand",
-    "Outcome",
-    "Page",
-    "PolitenessMiddleware",
-    "Prospect",
-    "Protocol",
-    "Reads",
-    "StoreError",
-    "StoreUnavailable",
-    "StoredObject",
-    "Term",
-    "Throttled",
-    "URLFilter",
-    "UnreadableDocument",
-    "WebcrawlAddon",
-    "Zipped",
-    "crawl_exposition",
-    "host_named",
-    "script_call",
-    "visible_text",
-]
+@cache
+def _homes() -> dict[str, tuple[str, str]]:
+    """Public name -> its module, and its name there."""
+    stub = (resources.files(__name__) / "__init__.pyi").read_text()
+    return {
+        alias.asname or alias.name: (node.module or "", alias.name)
+        for node in ast.parse(stub).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
 
 
 def __getattr__(name: str) -> object:
-    for module, names in _HOMES.items():
-        if name in names:
-            value: object = getattr(import_module(f"webcrawl.{module}"), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'webcrawl' has no attribute {name!r}")
+    # imported when it is first used, because some modules take long to import
+    if name == "__all__":
+        return sorted(name for name in _homes() if name != "__version__")
+    if name not in _homes():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, there = _homes()[name]
+    return getattr(import_module(module), there)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_homes(), "__all__"})

@@ -19,6 +19,7 @@ PACKAGES = {"webcrawl", "spiders", "middlewares", "pipelines", "settings"}
 BUILT_FROM = [*PACKAGES, "pyproject.toml", "setup.py", "README.md", "LICENSE"]
 SHIPPED = (
     ".py",
+    ".pyi",
     ".lua",
     ".tmpl",
     "py.typed",

@@ -76,6 +76,6 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize("name", ["settings/local.py", "settings/production.py", "scrapy.cfg"])
 def test_the_checkout_is_such_a_project(name: str) -> None:
     """It differs in its name, and in what its own lint needs."""
-    template = (CHECKOUT / "webcrawl" / "template" / f"{name}.tmpl").read_text()
+    template = (CHECKOUT / "webcrawl" / "new" / "template" / f"{name}.tmpl").read_text()
     template = template.replace("{{name}}", "webcrawl").replace("  # noqa: F403", "")
     assert (CHECKOUT / name).read_text().split() == template.split()

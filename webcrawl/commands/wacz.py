@@ -101,13 +101,11 @@ def _pack(
     describe: Describe,
     title: str,
 ) -> Contents:
-    import webcrawl
+    from webcrawl.config.version import VERSION
     from webcrawl.stores.warc import wacz
 
     with store.workspace() as folder:
-        packed = wacz.write(
-            folder / name, warcs, describe, title=title, software=f"webcrawl/{webcrawl.__version__}"
-        )
+        packed = wacz.write(folder / name, warcs, describe, title=title, software=f"webcrawl/{VERSION}")
         store.move_file(name, folder / name)
     return packed
 

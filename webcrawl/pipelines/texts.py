@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
-import webcrawl
+from webcrawl.config.version import VERSION
 from webcrawl.crawler.session import Session
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
@@ -107,7 +107,7 @@ class _Wet(_Store):
     """WET files."""
 
     def __init__(self, session: Session) -> None:
-        about = {"prefix": session.connection.keys.crawl, "software": f"webcrawl/{webcrawl.__version__}"}
+        about = {"prefix": session.connection.keys.crawl, "software": f"webcrawl/{VERSION}"}
         self._files = open_wet(session.stores, **about)
         super().__init__(self._files.close)
 

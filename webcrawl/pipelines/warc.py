@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
-import webcrawl
 from webcrawl.config import read
+from webcrawl.config.version import VERSION
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import ResourceRules
 from webcrawl.crawler.session import Session
@@ -35,7 +35,7 @@ class WarcPipeline:
         self._archive = open_archive(
             session.stores,
             prefix=session.connection.keys.crawl,
-            software=f"webcrawl/{webcrawl.__version__}",
+            software=f"webcrawl/{VERSION}",
             info={"http-header-user-agent": user_agent, "robots": "obey" if obeys else "ignore"},
         )
         self._batches = Batches(self._write, pause=PAUSE)

@@ -11,8 +11,8 @@ from typing import Any
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.utils.python import global_object_name
 
-from webcrawl import __version__
 from webcrawl.config import DECLARED, read
+from webcrawl.config.version import VERSION
 from webcrawl.reparse.selection import OPTIONS
 
 _READ = (
@@ -31,7 +31,7 @@ def command_mark(spider: str, opts: argparse.Namespace, settings: BaseSettings) 
     complete. Code of the project that has changed is not noticed.
     """
     said = [
-        __version__,
+        VERSION,
         spider,
         sorted(opts.spargs.items()),
         opts.callback,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
 
 import scrapy
 import twisted
@@ -11,7 +12,6 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured, NotSupported
 from scrapy.utils.python import global_object_name
 
-import webcrawl
 from webcrawl.errors import ConfigurationError
 from webcrawl.urls.canonical import DEFAULT_PORTS
 
@@ -21,7 +21,8 @@ _ADVICE = (
 )
 
 _LIBRARIES = (
-    *(package.__path__[0] for package in (scrapy, twisted, webcrawl)),
+    *(package.__path__[0] for package in (scrapy, twisted)),
+    __file__.removesuffix(str(Path("crawler", "download", Path(__file__).name))),
     "<frozen importlib",
 )
 """Prefixes of the names of files that raise the exception, but do not belong to the component."""

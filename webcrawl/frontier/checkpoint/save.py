@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-import webcrawl
+from webcrawl.config.version import VERSION
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import CRAWLS
 from webcrawl.errors import StoreError
@@ -93,7 +93,7 @@ class _Saving:
             keys.shards,
             begun,
             _now(),
-            webcrawl.__version__,
+            VERSION,
             {**self._counts, "lost": self._exporter.lost},
             tuple(files),
             keys.unit,

@@ -1,4 +1,4 @@
-"""`webcrawl new FOLDER`: creates a project from the files in `webcrawl/template`."""
+"""`webcrawl new FOLDER`: creates a project from the files in `webcrawl/new/template`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from webcrawl import __version__
+from webcrawl.config.version import VERSION
 from webcrawl.errors import ConfigurationError
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*", re.IGNORECASE)
@@ -20,7 +20,7 @@ _SUFFIX = ".tmpl"
 def main(words: Sequence[str] | None = None) -> int:
     """Runs the console script `webcrawl`; returns its exit status."""
     parser = ArgumentParser("webcrawl", description="A polite, durable web crawler on Scrapy.")
-    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("--version", action="version", version=VERSION)
     commands = parser.add_subparsers(required=True, metavar="new")
     new = commands.add_parser("new", help="create a project in a new or empty folder")
     new.add_argument("folder", type=Path)
@@ -43,7 +43,7 @@ def create(folder: Path) -> Path:
         if folder.is_dir() and any(folder.iterdir()):
             raise ConfigurationError(f"the folder {str(folder)!r} is not empty: name a new one")
         folder.mkdir(parents=True, exist_ok=True)
-        _copy(files("webcrawl") / "template", folder, name)
+        _copy(files(__name__) / "template", folder, name)
     except OSError as error:
         raise ConfigurationError(f"cannot write to {str(folder)!r} ({error.strerror})") from error
     return folder
@@ -55,7 +55,7 @@ def _copy(source: Traversable, target: Path, name: str) -> None:
             (target / file.name).mkdir()
             _copy(file, target / file.name, name)
         elif file.name.endswith(_SUFFIX):
-            text = file.read_text().replace("{{name}}", name).replace("{{version}}", __version__)
+            text = file.read_text().replace("{{name}}", name).replace("{{version}}", VERSION)
             (target / file.name.removesuffix(_SUFFIX)).write_text(text)
 
 

@@ -67,15 +67,16 @@ def spent(
     home = Path(tempfile.mkdtemp(prefix="bench-"))
     command = [sys.executable, str(ROOT / "benchmarks" / "measured.py"), *contender.server(home), "--"]
     command += contender.command(Task(seeds, pages, web.per_host, web.delay, home, settings or {}))
+    trusted = {"SSL_CERT_FILE": str(web.authority)} if web.authority else {}
     with (home / "output").open("wb") as output:
         process = subprocess.Popen(
             command,
             # Scrapy uses the project of the current folder; the other contenders have none
-            cwd=home if contender.venv else ROOT,
+            cwd=home if contender.venv else contender.checkout,
             stdout=subprocess.PIPE,
             stderr=output,
             start_new_session=True,
-            env={**os.environ, "SSL_CERT_FILE": str(web.authority)} if web.authority else None,
+            env={**os.environ, **contender.path(), **trusted},
         )
         try:
             cost: dict[str, Any] = json.loads(process.communicate(timeout=LIMIT_SECONDS)[0])

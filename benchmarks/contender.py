@@ -80,13 +80,17 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """`command` makes the command line of a task; `venv` is its folder in VENVS, "" for our own."""
+    """`command` makes the command line of a task; `venv` is its folder in VENVS, "" for our own.
+
+    Ours run with the code of `checkout`.
+    """
 
     name: str
     title: str
     command: Callable[[Task], list[str]]
     venv: str = ""
     has_server: bool = False
+    checkout: Path = ROOT
 
     def server(self, home: Path) -> list[str]:
         """The option by which measured.py starts a Valkey beside the contender that writes nothing to disk."""
@@ -97,6 +101,10 @@ class Contender:
             *("--socket", socket, "--server", str(server_binary()), "--port", "0", "--unixsocket", socket),
             *("--save", "", "--appendonly", "no", "--dir", str(home)),
         ]
+
+    def path(self) -> dict[str, str]:
+        """The variable by which another checkout is found before the one that is installed."""
+        return {} if self.checkout == ROOT else {"PYTHONPATH": str(self.checkout)}
 
     def prepare(self) -> None:
         """Creates the venv with the pinned versions, unless it is up to date."""

@@ -1,6 +1,7 @@
 """Crawls the same real pages with two of our contenders at the same time, and prints the ratio of their CPU.
 
     make bench-pair [ARGS="--of full-stored --to full --rounds 8"]
+    make bench-pair ARGS="--of full --to full --before v0.1.0"
 
 Both see the same machine in the same seconds, so ratios of rounds differ by a hundredth or two, where crawls by turns
 (`make bench`) differ by a tenth on a shared machine. CPU is counted as there, and is a little higher for both, because
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import compileall
 import statistics
+import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.command import ROOT, command_line
@@ -37,12 +40,19 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--of", choices=OURS, default="full-stored", help="the contender that is measured")
     parser.add_argument("--to", choices=OURS, default="full", help="the contender that it is compared with")
+    parser.add_argument("--before", help="compare with the code of this commit, in the same environment")
     parser.add_argument("--rounds", type=int, default=8)
     options = parser.parse_args()
     rounds = options.rounds
-    compileall.compile_dir(ROOT / "webcrawl", quiet=1)
     pair = [CONTENDERS[options.of], CONTENDERS[options.to]]
     with tempfile.TemporaryDirectory(prefix="bench-web-") as home:
+        if options.before:
+            checkout = Path(home) / "before"
+            subprocess.run(["git", "clone", "--quiet", ROOT, checkout], check=True)
+            subprocess.run(["git", "checkout", "--quiet", options.before], cwd=checkout, check=True)
+            pair[1] = replace(pair[1], checkout=checkout)
+        for contender in pair:
+            compileall.compile_dir(contender.checkout / "webcrawl", quiet=1)
         web = Web("http", available(), Path(home))
         with web.served():
             pages = crawl(pair[1], web, web.seeds, 0).got.pages

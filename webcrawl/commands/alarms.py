@@ -96,7 +96,7 @@ class Command(OpenedCrawlCommand):
 
 
 async def _test(post: Post) -> int:
-    """Sends a test notice to each target and prints what became of it; returns the exit status."""
+    """Sends a test notice to each target and prints the results; returns the exit status."""
     from webcrawl.alarms.outbox import Notice, utc_now
 
     text = "This is a test: notifications of crawls will look like this."
@@ -110,7 +110,7 @@ async def _test(post: Post) -> int:
 
 
 def _send(post: Post) -> int:
-    """Sends what was not sent, whatever its pause; returns the exit status."""
+    """Sends unsent notifications without waiting for their pauses; returns the exit status."""
     from webcrawl.alarms.outbox import utc_now
     from webcrawl.alarms.targets import deliver
 

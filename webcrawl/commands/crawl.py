@@ -89,7 +89,7 @@ class Command(ScrapyCrawl):
             self.exitcode = self.exitcode or 1
         elif not self.exitcode:
             failed = crawler.stats.get_value("finish_reason") in _FAILURES
-            # else a spider's own result, for scripts
+            # without a failure, the spider may set the status, for scripts
             self.exitcode = 1 if failed else crawler.stats.get_value("exit_status", 0)
 
     def _end_with(self, status: int) -> None:

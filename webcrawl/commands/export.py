@@ -124,7 +124,7 @@ def _check_crawl(name: str, metadata: Metadata) -> None:
 
 
 class _Form(NamedTuple):
-    """What is written: the class of files, their folders and fields, and how rows of the database become theirs."""
+    """A format of exports: its files, their folders and fields, and how it makes its rows from rows of the database."""
 
     part: type[ExportPart]
     partition: str

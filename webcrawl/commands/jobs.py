@@ -219,7 +219,7 @@ def _tell_others(store: JobStore, files: list[JobFile], opts: argparse.Namespace
 def _list(store: JobStore, *, as_json: bool) -> None:
     jobs = store.jobs()
     for job in jobs:
-        # what runs, although later firings may wait or have been skipped
+        # the iteration that runs comes first; later firings may wait or have been skipped
         begun = [iteration for iteration in store.active(job.name) if iteration.started is not None]
         latest = next(iter([*begun, *store.iterations(job.name, 1)]), None)
         print(json.dumps(_facts(job, latest), default=str) if as_json else printable(_line(job, latest)))

@@ -9,7 +9,7 @@ from scrapy.commands.list import Command as ScrapyList
 
 
 class Command(ScrapyList):
-    """Scrapy's command; that one reads SPIDER_MODULES without asking the add-ons."""
+    """Scrapy's command, after the add-ons have changed SPIDER_MODULES; Scrapy's own does not ask them."""
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings is not None

@@ -89,7 +89,7 @@ class Command(OpenedCrawlCommand):
 def _texts(
     opened: OpenedCrawl, settings: BaseSettings | None, opts: argparse.Namespace
 ) -> TextColumns | None:
-    """What reads the columns that were asked for; raises StoreError when there is no metadata database."""
+    """Returns the reader of the requested columns; raises StoreError when there is no metadata database."""
     names = [name for name in ("text", "markdown") if getattr(opts, name)]
     if not names:
         return None
@@ -100,7 +100,7 @@ def _texts(
 
 
 async def _with_texts(rows: list[dict[str, Any]], texts: TextColumns) -> list[dict[str, Any]]:
-    """The rows with the columns that are not empty; a page whose record cannot be read is told on stderr."""
+    """Returns rows with the columns that are not empty; reports pages with unreadable records on stderr."""
     from webcrawl.page import ROW_FIELDS
 
     complete = [dict.fromkeys(ROW_FIELDS) | row for row in rows]

@@ -64,7 +64,7 @@ class Command(OpenedCrawlCommand):
 
 
 class _Crawls:
-    """The crawl of a opened, or all crawls of its engine."""
+    """The opened crawl, or all crawls of its engine."""
 
     def __init__(self, opened: OpenedCrawl, *, every: bool) -> None:
         self._opened = opened
@@ -72,7 +72,7 @@ class _Crawls:
         self._names = [opened.connection.keys.crawl]
 
     async def find(self) -> None:
-        """Finds the crawls that there are now; raises StoreError if there is none."""
+        """Finds the crawls that exist now; raises StoreError if there is none."""
         connection = self._opened.connection
         if self._every and (names := await connection.crawls()):
             self._names = names
@@ -85,7 +85,7 @@ class _Crawls:
         from webcrawl.metrics.exposition import crawls_exposition
 
         if self._every:
-            # while the engine is away, and when the last crawl is deleted, it is the crawls of the last time
+            # the last known crawls stay while the engine is away, and after the last crawl is deleted
             with suppress(StoreError, *UNAVAILABLE):
                 await self.find()
         connection = self._opened.connection

@@ -107,7 +107,10 @@ def _load(opened: OpenedCrawl, workspace: Workspace, target: Target, crawl: str 
 
 
 def _learned(workspace: Workspace, target: Target, before: WeightsFile | None) -> ValueModel | None:
-    """Returns what was learned; if nothing could be, what the file `before` has, if there is one."""
+    """Learns what pages are worth; if that fails, returns what the file `before` has.
+
+    Raises StoreError if that fails and there is no such file.
+    """
     from webcrawl.mining.training import learn
 
     try:

@@ -59,7 +59,7 @@ class Command(ScrapyCommand):
 def _begin_log(settings: BaseSettings) -> None:
     """Logs by the settings LOG_... of the project, at level INFO if it sets none.
 
-    Not by Scrapy's handler, which takes over the level of each crawl whose settings are looked at.
+    Scrapy's handler is not used, because it takes the level of each crawl whose settings are read.
     """
     level = "LOG_LEVEL"
     if settings.getbool("LOG_ENABLED"):

@@ -64,7 +64,7 @@ class Command(OpenedCrawlCommand):
 async def _rows(
     opened: OpenedCrawl, stuck: StuckPages, wanted: Kind | None, *, known: bool
 ) -> AsyncIterator[dict[str, Any]]:
-    """Stuck pages with the places of their raw pages. Dead letters are those of the engine, if it has the crawl."""
+    """Yields stuck pages with the locations of their raw pages. `known`: take dead letters from the engine."""
     crawl = opened.connection.keys.crawl
     dead_letters: dict[str, StuckPage] = {}
     pages = stuck.pages(crawl, limit=_BATCH)

@@ -104,7 +104,7 @@ def _wanted(opts: argparse.Namespace) -> _Wanted:
 
 
 def _format_of(output: str | None) -> str:
-    """Returns what the name of a file says; raises UsageError if it says anything else."""
+    """Returns the format by the ending of a file name; raises UsageError for an unknown ending."""
     ending = Path(output).suffix[1:].lower() if output else ""
     if ending and ending not in _ENDINGS:
         raise UsageError(f"-o: .{ending} is none of .{', .'.join(_ENDINGS)}; --format writes any file")

@@ -127,9 +127,9 @@ def _report(packed: Contents, store: ObjectStore, name: str) -> None:
 def _of_crawl(
     archive: Records, named: str | None, store_name: str
 ) -> tuple[str, list[tuple[StoredFile, StoredFile]]]:
-    """The crawl that was named, or the only one, and its finished WARC files, each with its index.
+    """Returns the named crawl, or the only one, and its finished WARC files, each with its index.
 
-    Raises StoreError when there are none in `place`.
+    Raises StoreError when `archive` has no such file.
     """
     from webcrawl.stores.warc.files import WARC, crawl_of, index_name, prefix_of
 

@@ -36,7 +36,7 @@ _WORKER_SECONDS = 12.0
 _SLOW = ("webcrawl.engine.client", "webcrawl.frontier.tails")
 """Modules to import while an embedded server starts."""
 _KEEPER_SECONDS = 2.0
-"""How often the keeper of an embedded server is looked after."""
+"""Seconds between two checks whether the keeper of an embedded server lives."""
 
 
 class EngineServer:
@@ -62,7 +62,7 @@ class EngineServer:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether it is embedded and no other process or crawl used it when this one started."""
+        """Whether the server is embedded, and no other process or crawl used it when this process started."""
         return self._embedded is not None and bool(self._embedded.first)
 
     async def start(self, to_crawl: bool) -> str:
@@ -151,7 +151,7 @@ class Connection:
         self.is_open = True
 
     def share(self, other: Connection) -> None:
-        """Use the engine to which another connection is connected, and which that one closes."""
+        """Use the engine of another connection, which closes it."""
         self._begin(other.engine)
 
     def _begin(self, engine: Engine) -> None:
@@ -176,7 +176,7 @@ class Connection:
     async def adopt_layout(self) -> bool:
         """Use the crawl's own FRONTIER_SHARDS and POLITENESS_UNIT, whatever is set; False when there is no such crawl.
 
-        For commands that look at a crawl: with others they would look for a host in the wrong place.
+        For commands that look at a crawl: with other values they would look for a host in the wrong shard.
         """
         keys = await self.crawl.begun_with()
         if keys is None:
@@ -238,7 +238,7 @@ class Connection:
     async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
         """The result of `work`, which is retried while the engine is unavailable, until `ending` is set.
 
-        Raises EngineUnavailable when that happens and the engine is still unavailable.
+        Raises EngineUnavailable if the engine is still unavailable then.
         """
         return await self.engine.retry_until_available(work, self.ending)
 

@@ -46,7 +46,7 @@ _MOST_NAMED = 20
 class OpenedCrawl:
     """The settings of a crawl, and its connection to the engine, which is unused until `connection.connect`.
 
-    As a context manager, it keeps new files private, and closes what was opened. What is slow to import is a property.
+    As a context manager, it keeps new files private, and closes what it opened. Properties make what is slow to import.
     """
 
     def __init__(self, settings: SettingsMapping, default_id: str = DEFAULT_CRAWL) -> None:

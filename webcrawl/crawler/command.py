@@ -46,8 +46,8 @@ class OpenedCrawlCommand(ScrapyCommand):
                 raise
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             self.exitcode = 1
-        if "duckdb" not in sys.modules:  # which reports what is not freed
-            # at exit, Python would look for garbage among all modules, for a tenth of a second
+        if "duckdb" not in sys.modules:  # DuckDB reports what is not freed
+            # otherwise Python looks for garbage among all modules at exit, for a tenth of a second
             gc.freeze()
 
     @abstractmethod

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def completed(settings: Settings, spider: type[Spider] | None = None) -> Settings:
-    """The settings that a crawl with this spider has: those given, with what the spider and the add-ons set."""
+    """The settings of a crawl with this spider: the given settings, completed by the spider and the add-ons."""
     return crawler_of(settings, spider).settings
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LEAST_KNOWN = 0.95
-"""The part of all pages whose links must be known."""
+"""The least share of the pages whose links must be known."""
 _DIGITS = 4
 
 

@@ -41,7 +41,7 @@ class Known:
     def of_row(cls, row: Row, get: Callable[[str], Row | None], limit: float) -> Self | None:
         """Returns what a row of the table `pages` says; None if it has no validator or cannot be confirmed by a 304.
 
-        `get` returns the row of the page that this one is a copy of. `limit` is the number of bytes to which a body of
+        `get` returns the row of the original of a copy. `limit` is the number of bytes to which a body of
         its type is truncated now: a body that was truncated to it would not grow if it were fetched again.
         """
         cut_elsewhere = row["truncated"] and (row["truncated"] != "length" or (row["length"] or 0) < limit)
@@ -73,9 +73,9 @@ class Known:
         return not self.has_links or self.body_location is not None
 
     def validators(self, etag: str | None, last_modified: str | None) -> tuple[str | None, str | None]:
-        """Returns the validators to store after a 304 with these: the new ones only if one matches (RFC 9111, 4.3.4).
+        """Returns the validators to store after a 304: the given ones only if one of them matches (RFC 9111, 4.3.4).
 
-        Without a match they belong to another version, which must not confirm this body later.
+        Without a match, the new validators belong to another version, which must not confirm this body later.
         """
         if (etag and etag == self.etag) or (last_modified and last_modified == self.last_modified):
             return etag or self.etag, last_modified or self.last_modified

@@ -1,6 +1,6 @@
 """The check of Scrapy's settings that name components: a wrong one ends a command in one line.
 
-Scrapy itself raises whatever comes of it, some of it before a command runs, and some at the first request.
+Scrapy itself raises errors of many kinds, before a command runs or only at the first request.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from webcrawl.crawler.download.reactor import reactor_is_missing
 from webcrawl.errors import ConfigurationError
 
 _ORDERED = ("SPIDER_MIDDLEWARES", "DOWNLOADER_MIDDLEWARES", "EXTENSIONS", "ITEM_PIPELINES")
-"""Dicts of components and their places, a number, or None to leave one out."""
+"""Settings that map a component to a number, its place, or to None, which leaves it out."""
 _BY_NAME = ("DOWNLOAD_HANDLERS", "FEED_STORAGES", "FEED_EXPORTERS")
-"""Dicts of names, such as schemes, and their components, or None to leave one out."""
+"""Settings that map a name, such as a scheme, to a component, or to None, which leaves it out."""
 _MODULES = ("SPIDER_MODULES", "COMMANDS_MODULE", "NEWSPIDER_MODULE")
 _SINGLE = (
     *("SCHEDULER", "DUPEFILTER_CLASS", "ITEM_PROCESSOR", "DOWNLOADER", "STATS_CLASS", "SPIDER_LOADER_CLASS"),
@@ -70,7 +70,7 @@ def check_components(settings: BaseSettings) -> None:
 
 
 def _check_type(name: str, value: object) -> None:
-    """Raises ConfigurationError if the setting is a dict of components, and the value is none."""
+    """Raises ConfigurationError if the setting must be a dict of components, and the value is no dict."""
     if name not in _DICTS:
         return
     try:
@@ -112,7 +112,7 @@ def _exists(module: str) -> bool:
 def _load(name: str, component: Any, what: str = "") -> None:
     """Raises ConfigurationError if a component cannot be imported; an error within its module is raised as it is."""
     if isinstance(component, str) and component.startswith("webcrawl."):
-        return  # those of the project are imported when they are needed
+        return  # components of webcrawl are imported when they are needed
     try:
         load_object(component)
     except (ImportError, NameError, ValueError, TypeError) as error:

@@ -109,7 +109,7 @@ class SpooledResponse(Response):
     """A response whose body is in a file; each access to `body` reads it."""
 
     plain: type[Response]
-    """The class of such a response with its body in memory."""
+    """The class of the response once its body is in memory."""
 
     def __init__(self, *args: Any, body: Body | bytes = b"", **attributes: Any) -> None:
         super().__init__(*args, **attributes)

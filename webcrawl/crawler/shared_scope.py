@@ -142,7 +142,7 @@ class SharedScope:
         """Let the address guard pass the host of a seed at the addresses of its first answer, and at no later ones.
 
         Otherwise the owner of a name could lead the crawl to an inner address by changing its answer. `addresses` are
-        those of an answer; they count if no worker had one before and `remember` is set. Returns False if no seed of
+        from an answer; they count if no worker had an answer before and `remember` is set. Returns False if no seed of
         any worker has this host.
         """
         seed, sets = f"{name} {number}", self._connection.crawl.sets
@@ -169,7 +169,7 @@ class SharedScope:
 def chain_classes(settings: BaseSettings, name: str, base: type[T]) -> list[type[T]]:
     """The classes of a setting in the order of their places; None as a place leaves a class out.
 
-    Raises ConfigurationError for one that cannot be loaded or is no subclass of `base`.
+    Raises ConfigurationError for a class that cannot be loaded or is no subclass of `base`.
     """
     classes: list[tuple[int, type[T]]] = []
     for path, order in read(settings, name).items():

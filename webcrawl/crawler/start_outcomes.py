@@ -40,11 +40,11 @@ class StartOutcomes:
 
     def __init__(self) -> None:
         self.number = 0
-        """Start requests of this process."""
+        """Number of start requests of this process."""
         self.reasons: dict[str, str] = {}
         """Start URL -> why it has brought no page so far; QUEUED until that is known."""
         self.failed = False
-        """The fetch of a start URL has failed for good in this run, or start() raised an exception."""
+        """Whether a start URL has failed for good in this run, or start() raised an exception."""
         self._spider: Spider | None = None
         self._seeding = False
         self._shared = 0

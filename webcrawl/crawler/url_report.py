@@ -137,7 +137,7 @@ class _Judges:
         return None if variant is None else variant.url
 
     def _link(self, url: str, link: ReportedLink) -> dict[str, str]:
-        """The verdicts of OFFSITE_HOPS and LINK_RULES, where they have a say."""
+        """The verdicts of OFFSITE_HOPS and LINK_RULES, if they apply."""
         scope, verdicts = self._scope, {}
         if scope.offsite(url, 1) is not None:
             verdicts["OFFSITE_HOPS"] = "follows it from pages within the scope"

@@ -26,7 +26,7 @@ def own_name(name: str, number: int) -> str:
 
 
 def own_options(settings: BaseSettings, number: int | None) -> list[str]:
-    """The options that give a worker its own port, feed and log files; `place` is None for the only one."""
+    """The options that give a worker its own port, feed and log files; `number` is None for the only one."""
     feeds = {str(uri): options for uri, options in settings.getdict("FEEDS").items()}
     if number is not None and any(uri.startswith("stdout:") for uri in feeds):
         raise ConfigurationError("several workers would mix their items on stdout: give -o a file name")

@@ -1,1 +1,1 @@
-"""What a crawl tells of itself: progress, summary, metrics, traces, notifications and log lines."""
+"""Reports of a crawl: progress, summary, metrics, traces, notifications and log lines."""

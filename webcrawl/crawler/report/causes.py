@@ -14,7 +14,7 @@ from enum import StrEnum
 from webcrawl.worker.stages import Stage
 
 _LOOKS = 20
-"""Looks whose mean is shown: those of ten seconds."""
+"""Number of looks whose mean is shown: the looks of ten seconds."""
 _LEAST_SHOWN = 0.05
 
 

@@ -1,7 +1,7 @@
-"""When a crawl ends, as far as its course tells: at a limit, or when its queue is empty; and the hosts that hold it up.
+"""Estimates when a crawl ends, at a limit or with an empty queue, and finds the hosts that hold it up.
 
-Nothing is told until the course was steady for a while: with equal parts of it giving about the same rate. What is told
-moves slowly, and is withdrawn when the course is not steady any more.
+There is no estimate until the course was steady for a while: equal parts of it give about the same rate. An estimate
+moves slowly, and is withdrawn when the course is no longer steady.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from webcrawl.frontier import Frontier
 from webcrawl.worker.stages import LeasedHostState, Stage
 
 _LEAST_SECONDS = 20.0
-"""How long a course must be known."""
+"""Seconds of the course that must be known."""
 _SPANS = (120.0, 60.0, 30.0)
-"""How much of the course is looked at: the longest of these spans in which it was steady."""
+"""Seconds of the course that are looked at: the longest of these spans in which it was steady."""
 _POINT_SECONDS = 1.0
 """The shortest time between two points."""
 _PARTS = 4
 _LEAST_POINTS = _PARTS + 1
-"""A span has at least so many, also if they are far apart."""
+"""The least number of points in a span."""
 _STEADY = 2.0
 """The rates of a steady course's parts differ by at most this factor."""
 _KEPT_SECONDS = 10.0
-"""How long an ending is told after the course was steady for the last time."""
+"""Seconds for which an ending is shown after the course was last steady."""
 _STEP = 0.1
-"""An ending that was told moves by at most this share of the time left."""
+"""An ending that is shown moves by at most this share of the time left."""
 _HOSTS_ASKED = 16
 """Hosts whose queues are looked up at a time."""
 _MOST_SLOW_HOSTS = 3
 _SLOW_HOST_SECONDS = 60.0
-"""A host that takes less is not shown."""
+"""A host whose URLs take less time is not shown."""
 _SLOW_HOST_SHARE = 0.5
 """A host is shown if it takes this share of the slowest one's time."""
 
@@ -77,8 +77,8 @@ class Course:
     def add(self, point: Point, slowest: float = 0.0, retries: float = 0.0) -> None:
         """Adds a point.
 
-        `slowest`: seconds that the host with the longest queue takes at least; `retries`: those after which the last
-        URL that has failed is tried again at the latest, 0 without one.
+        `slowest`: the least seconds that the host with the longest queue takes. `retries`: the most seconds until the
+        last failed URL is tried again; 0 without a failed URL.
         """
         if self._points and point.time - self._points[-1].time < _POINT_SECONDS:
             return
@@ -92,7 +92,7 @@ class Course:
             self._announced = None
 
     def ending(self, now: float) -> Ending | None:
-        """Returns the ending at the monotonic time `now`, or None if it cannot be told."""
+        """Returns the ending at the monotonic time `now`, or None without an estimate."""
         if self._announced is None or self._announced[0] <= now:
             return None
         return Ending(self._announced[0] - now, self._announced[1])
@@ -106,7 +106,7 @@ class Course:
         self._announced = end, ending.grounds
 
     def _find(self, slowest: float, retries: float) -> Ending | None:
-        """The first of the endings that the course tells."""
+        """Returns the earliest ending that the course suggests."""
         points, endings = self._points, []
         for name, limit, value in (
             ("CRAWL_MAX_PAGES", self._max_pages, "pages"),
@@ -116,7 +116,7 @@ class Course:
                 continue
             course = [(point.time, float(getattr(point, value))) for point in points]
             if (rate := recent_rate(course)) is None:
-                return None  # it may be the first one
+                return None  # this limit may be reached first
             endings.append(Ending(max(0.0, limit - course[-1][1]) / rate, f"at {name}"))
         if rate := recent_rate([(point.time, -float(point.open)) for point in points]):
             seconds = points[-1].open / rate
@@ -211,7 +211,7 @@ class SlowHosts:
 
 
 def shown(slowest: Sequence[SlowHost]) -> list[SlowHost]:
-    """Returns those of the slowest hosts, in order, that take long and not much less than the first one."""
+    """Returns the hosts to show, in order: slow ones that take not much less time than the slowest."""
     least = max(_SLOW_HOST_SECONDS, _SLOW_HOST_SHARE * max((host.seconds for host in slowest), default=0.0))
     return [host for host in slowest if host.seconds >= least]
 

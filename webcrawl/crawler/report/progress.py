@@ -39,7 +39,7 @@ class Progress:
         self._interval = _LIVE_SECONDS if kind == "live" else interval
         self._task: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[tuple[CrawlFigures, list[str]]] | None = None
-        """A look at the engine that is not over."""
+        """The look at the engine that is under way."""
         self._last: CrawlFigures | None = None
         self._engine_answers = True
 

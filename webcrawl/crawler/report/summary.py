@@ -1,6 +1,6 @@
 """Writes the summary of a crawl: a text on stderr, and files in DATA_DIR for programs.
 
-`summary.json` is that of the crawl that ended last, `summaries/<crawl>.json` that of each crawl in the folder.
+`summary.json` has the crawl that ended last, `summaries/<crawl>.json` each crawl of the folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from webcrawl.urls.canonical import split
 logger = logging.getLogger(__name__)
 
 _MOST_WRITES = 3
-"""CrawlFigures of a crawl that other workers continue never stop changing; the last worker to end writes last."""
+"""The figures of a crawl that other workers continue never stop changing; the last worker to end writes last."""
 _NEVER_BEGAN = ("cannot_start", "no_seeds")
 
 

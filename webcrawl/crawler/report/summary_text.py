@@ -120,7 +120,7 @@ def _how_to_continue(now: CrawlFigures, left: int, reason: str, job: str) -> lis
 
 
 def _how_to_run_again(reason: str, job: str) -> list[str]:
-    """The same for an iteration of a job, which only a scheduler continues."""
+    """A line that says what becomes of the URLs that an iteration has left; only a scheduler continues it."""
     begin = f"scrapy jobs run {job}"
     if reason == "max_pages":
         return [

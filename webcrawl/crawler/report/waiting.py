@@ -38,7 +38,7 @@ class Waiting:
         return tasks_of(self._crawler)
 
     async def lines(self, now: CrawlFigures) -> list[str]:
-        """One line for each kind of thing that is waited for, the most important first; raises UNAVAILABLE."""
+        """One line for each cause of waiting, the most important first; raises UNAVAILABLE."""
         if self._session.turns.ending.is_set():
             return self.stopping()
         lines = []
@@ -141,7 +141,7 @@ def _time_left(request: Request, took: float) -> str:
 
 
 def retry_line(number: int, retry: NextRetry) -> str:
-    """What `number` URLs wait for, the next of which is `retry`; one whose delay is over only waits for a worker."""
+    """What `number` URLs wait for; the next is `retry`. A URL whose delay is over only waits for a worker."""
     is_due = round(retry.seconds) <= 0
     attempt = f"for its {_ordinal(retry.attempt)}"
     if number <= 1:

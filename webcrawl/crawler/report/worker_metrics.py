@@ -132,7 +132,7 @@ def _of_leases(status: WorkerStatus) -> Iterator[MetricSample]:
 
 
 def _of_requests(tasks: Tasks, waiting: int) -> Iterator[MetricSample]:
-    # those of robots.txt wait too, and have no task
+    # requests for robots.txt wait too, and have no task
     processing = len(tasks.processing)
     fetched = max(0, len(tasks) - processing - waiting)
     for state, number in {"waiting": waiting, "fetching": fetched, "processing": processing}.items():

@@ -9,9 +9,9 @@ pages give to one URL. In between the credit is in the worker's purse, one in ea
 
 Each credit moves exactly once: calls are numbered, and a repeated one changes nothing. What is in transit stays in the
 purse until the worker spends again, which it does when all of it has arrived. A worker that dies leaves a purse that
-other workers find idle. They close it in all shards, so that no late call of the dead worker counts, and ask these
-which calls had arrived; Lambda gets the rest. The worker itself, if it was only suspended, begins with a new purse. So
-a kill loses precision, never credit.
+other workers find idle. They close it in all shards, so that no late call of the dead worker counts, and ask the
+shards which calls had arrived; Lambda gets the rest. The worker itself, if it was only suspended, begins with a new
+purse. So a kill loses precision, never credit.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Purse:
         return sum(map(len, self._owed.values()))
 
     def owe(self, host: str, credit: int, links: Sequence[str]) -> None:
-        """Divides what the purse got for a page of a host among its distinct links."""
+        """Divides the credit that the purse got for a page of a host among the distinct links of the page."""
         if each := credit // max(1, len(links)):
             owed = self._owed[self._keys.shard(host)]
             known = owed.get  # a Counter takes twice as long

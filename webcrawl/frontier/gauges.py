@@ -35,7 +35,7 @@ class Gauges:
 
 
 async def gauges(frontier: Frontier) -> Gauges:
-    """Reads them from the engine, in one step of each shard."""
+    """Reads the gauges from the engine, in one step of each shard."""
     keys = frontier.keys
     most = max(_LEAST_SAMPLED, SAMPLED // keys.shards)
     replies = await frontier.engine.run_all(

@@ -11,7 +11,7 @@ from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.figures import CrawlFigures
 
 SAMPLE_SECONDS = 10.0
-"""Between two samples of the last hour."""
+"""Seconds between two samples of the last hour."""
 MOST_SAMPLES = 360
 """Samples of the last hour. There are half as many to as many samples since the start; each takes about 70 bytes."""
 
@@ -72,7 +72,7 @@ class History:
         return await self._read("hour")
 
     async def whole(self) -> list[FigureSample]:
-        """Returns samples since the start of the crawl, the oldest first; the longer it is, the longer between two."""
+        """Returns samples since the start of the crawl, the oldest first; a longer crawl has longer intervals."""
         return await self._read("whole")
 
     async def _read(self, name: str) -> list[FigureSample]:

@@ -1,7 +1,7 @@
 """Leases hosts without losing any when a reply is lost.
 
 A worker numbers its lease calls in each shard, and the engine keeps what the last one gave. After a call without a
-reply, the worker asks for that again (regain.lua) before it leases more.
+reply, the worker asks for these leases again (regain.lua) before it leases more.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class HostsWanted:
         return bool(self.hosts or self.new)
 
     def without(self, leases: Sequence[Lease]) -> HostsWanted:
-        """Returns what is left to be leased after these."""
+        """Returns how many hosts are left to be leased after these leases."""
         new = 0 if self.new is None else sum(not lease.answered for lease in leases)
         hosts = max(0, self.hosts - len(leases) + new)
         return HostsWanted(hosts, None if self.new is None else max(0, self.new - new))
 
     def split(self, parts: int) -> list[HostsWanted]:
-        """Divides them as evenly as possible."""
+        """Divides the numbers as evenly as possible."""
         return [
             HostsWanted((self.hosts + n) // parts, None if self.new is None else (self.new + n) // parts)
             for n in reversed(range(parts))

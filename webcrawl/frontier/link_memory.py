@@ -31,7 +31,7 @@ MOST_LINKS = 20_000_000
 """Links of a crawl that are remembered: 80 MB, on disk and in the memory of the worker that reads them in the end."""
 
 _MOST_BYTES = 5 * MOST_LINKS
-"""Of the files; each worker stops at its own MOST_LINKS, and pages may be fetched again."""
+"""The most bytes of all files: each worker stops at its own MOST_LINKS, and pages may be fetched again."""
 _BUFFER = 1 << 16
 _BLOCK = 1 << 20
 _SUFFIX = ".links"

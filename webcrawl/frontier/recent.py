@@ -19,7 +19,7 @@ _STEPS = 64
 class RecentCache(Generic[T]):
     """An exact, bounded cache of fingerprints or URLs that this process has added to the frontier.
 
-    It is replaced by CLOCK (second chance): entries lie in a ring, and a hit marks one. To make room, the hand
+    Entries are replaced by CLOCK (second chance): they lie in a ring, and a hit marks its entry. To make room, the hand
     moves over the oldest entries, drops entries without a mark, and takes the mark from the others. So links that
     come up again and again stay, however many others are found once. The hand moves over many entries at a time,
     which takes half the time. A miss costs a call to the engine, never a URL. Clear the cache when the engine may
@@ -36,7 +36,7 @@ class RecentCache(Generic[T]):
         self._entries: set[T] = set()
         self._marked: set[T] = set()
         self._ring: deque[list[T]] = deque()
-        """The entries from the hand on, without the newest."""
+        """The entries from the hand on, without the newest entries."""
         self._newest: list[T] = []
 
     def add(self, entry: T) -> bool:

@@ -22,7 +22,7 @@ class Lease:
     """Seconds between two requests that an operator set for the host, as of the last heartbeat."""
     urls: list[LeasedURL]
     answered: bool = False
-    """The host has answered a worker, now or within the last hour."""
+    """Whether the host has answered a worker, now or within the last hour."""
     patterns: bytes = b""
     """The packed records of its URL patterns (webcrawl.policies.pattern_records); empty if none has sunk."""
     gap: float = 0.0
@@ -175,7 +175,7 @@ class HostStatus:
     unknown_paths: str | None = None
     """What it answers to paths that cannot exist; None if it was not asked."""
     asked: bool = False
-    """It asked for `waits` itself, by Retry-After."""
+    """Whether the host asked for `waits` itself, by Retry-After."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the latest run of a crawl is, and why the last one ended, for people who look at the crawl."""
+"""The latest run of a crawl, and why the last run ended, for people who look at the crawl."""
 
 from __future__ import annotations
 

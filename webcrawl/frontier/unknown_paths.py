@@ -28,7 +28,7 @@ class UnknownPaths:
         return None if known is None else UnknownPathAnswer.decoded(known.decode())
 
     async def claim(self, host: str) -> bool:
-        """Whether this worker is to ask the host; no other one is for ten minutes. False in a full engine."""
+        """Whether this worker is to ask the host, and no other worker for ten minutes. False in a full engine."""
         key = f"{self._prefix(host)}asking:{host}"
         with suppress(EngineFull):
             if await self.engine.change(key, "SET", self.worker, "NX", "EX", _ASKING_SECONDS):

@@ -77,7 +77,7 @@ async def _leased(operations: Operations, prefix: str, host: str, path: str) -> 
 async def _delayed(
     operations: Operations, key: str, state: str, host: str, path: str
 ) -> tuple[URLState | None, bool]:
-    """Looks for a URL among the URLs with a date; also returns whether all of these were read."""
+    """Looks for a URL among the URLs with a date; also returns whether all of them were read."""
     client, cursor = operations.engine.client, 0
     escaped = _GLOB.sub(r"\\\1", host)
     for _ in range(_MOST_SCANS):

@@ -19,8 +19,9 @@ class Vitals:
     `started` is in seconds since 1970, `memory` in bytes of its process without children. `hosts` are leased to it,
     with `urls` not handed out yet; `fetching` requests are under way, and `working` pages are read or stored. `speed`
     is in pages a second over the last half minute. `slowest`: the hosts whose last answers took longest, in seconds.
-    `paces`: how fast these are asked, and the leased hosts with most open requests or the longest waits. `processing`:
-    pages that have been read or stored for some seconds, the oldest first, with the times at which they were fetched.
+    `paces`: how fast the slowest hosts are asked, and the leased hosts with most open requests or the longest waits.
+    `processing`: pages that have been read or stored for some seconds, the oldest first, with the times at which they
+    were fetched.
     """
 
     started: float

@@ -32,7 +32,7 @@ class NextHost:
 
 
 async def next_waits(frontier: Frontier) -> tuple[NextRetry | None, NextHost | None]:
-    """Reads the next of each over all shards, in a few lookups for each shard."""
+    """Reads the next retry and the next host over all shards, in a few lookups for each shard."""
     keys = frontier.keys
     calls = [script_call("waits", keys.queue(shard)) for shard in range(keys.shards)]
     retries, hosts = [], []

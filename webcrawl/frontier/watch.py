@@ -14,7 +14,7 @@ WATCHER_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """At most one process at a time watches a crawl, by the engine's clock; it gets the notes of the one before."""
+    """At most one process at a time watches a crawl, by the engine's clock; it gets the notes of its predecessor."""
 
     engine: Engine
     keys: Keys

@@ -99,8 +99,8 @@ class WorkerRegistry:
     async def is_last(self) -> bool:
         """Returns whether this worker, which has left, does what is done once at the end of a crawl.
 
-        That is so if nobody is alive. It waits for others that are alive, which may be found to have died: one that
-        leaves later does it instead.
+        That is so if no worker is alive. It waits for workers that are alive, because they may have died: a worker
+        that leaves later does the last work instead.
         """
         others = set(await self.alive())
         deadline = time.monotonic() + self.worker_seconds + 1.0
@@ -116,7 +116,7 @@ class WorkerRegistry:
     async def stop(self) -> None:
         """Ends all workers that are alive: with their next heartbeat they finish their requests and leave.
 
-        WorkerRegistry that start later are not affected.
+        Workers that start later are not affected.
         """
         await self.engine.change(self.keys.own("info"), "HINCRBY", "stops", 1)
 

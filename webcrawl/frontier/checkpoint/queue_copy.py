@@ -44,9 +44,9 @@ class QueueCopy:
     lost: int = 0
     """URLs in parts that are damaged or missing."""
     live_only: bool = False
-    """Leaves entries that were queued again at a better level out of long queues too, as copy.lua out of short ones."""
+    """Leaves entries that were queued again at a better level out of long queues; copy.lua does so for short ones."""
     overtaken: list[tuple[bytes, bytes]] = field(default_factory=list)
-    """Hosts and entries that were left out so: the better entries may have been added after their lists were read."""
+    """Hosts and entries that were left out. Their better entries may have been added after their lists were read."""
     _newest_first: bool = False
     _parts: set[bytes] = field(default_factory=set)
     """The parts read so far, so that `condemned` skips them."""

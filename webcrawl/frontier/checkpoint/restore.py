@@ -21,7 +21,7 @@ from webcrawl.frontier.operations import BATCH
 from webcrawl.urls.canonical import split
 
 _CARRIED = ("added", "done", "reaped", "refused")
-"""Counters of the past. The others follow from what is restored."""
+"""Counters of the past. The other counters follow from what is restored."""
 
 _OF_THE_COPY = (b"format", b"restoring", b"tails")
 """Fields of `info` that are not restored, because the new crawl sets its own values."""

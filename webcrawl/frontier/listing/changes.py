@@ -1,4 +1,4 @@
-"""Changes of URLs in a temporary database, by shard and host, with what became of each."""
+"""Changes of URLs in a temporary database, by shard and host, with the outcome of each."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Changes:
         return None if row is None else OpenChange(*row)
 
     def settle(self, shard: int, host: str, outcomes: Iterable[tuple[str, str]]) -> None:
-        """Records what became of paths of a host: (path, outcome)."""
+        """Records outcomes of changes of a host: (path, outcome)."""
         self._database.executemany(
             "UPDATE changes SET outcome = ? WHERE shard = ? AND host = ? AND path = ?",
             [(outcome, shard, host, path) for path, outcome in outcomes],

@@ -2,8 +2,8 @@
 
 The changes of a host are made by a script, which finds the URLs in the host's lists at that moment; so a URL that was
 leased meanwhile is left alone. A part of a queue in the store is written anew without the changed URLs, and replaces
-the old one only if that has not moved. While a checkpoint or a listing reads a shard, its changes wait. URLs move
-between lists while they are searched, so all that are not found are searched once more.
+the old part only if that has not moved. While a checkpoint or a listing reads a shard, its changes wait. URLs move
+between lists while they are searched, so URLs that are not found are searched once more.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Engine:
     ) -> None:
         self.url = url
         self.embedded = embedded
-        """It runs on this machine, so a power failure stops its workers too."""
+        """Whether the server runs on this machine, so that a power failure stops its workers too."""
         self._options = {
             key: value for key, value in (parameters or {}).items() if key not in _SCRAPY_REDIS_ONLY
         }
@@ -89,7 +89,7 @@ class Engine:
         self._options.setdefault("retry", Retry(NoBackoff(), 0))
         self._servers = ServerURL.parse(url)
         self._group: EngineCluster | SentinelPrimary | None = None
-        """None: one server without replicas that could take over."""
+        """The servers that take over from each other; None for one server without replicas."""
         self.client: Any = self._connect(0)
 
     async def check(self) -> None:

@@ -1,4 +1,4 @@
-"""Commands for a Valkey or Redis EngineCluster, each batch confirmed by a replica; see webcrawl.engine.replication."""
+"""Commands for a Valkey or Redis Cluster, each batch confirmed by a replica; see webcrawl.engine.replication."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class EngineCluster:
     def __init__(self, client: RedisCluster) -> None:
         self._client = client
         self._replications: dict[str, Replication] = {}
-        """By the names of the servers."""
+        """Name of a server -> its replication."""
         self._astray = False
-        """A command failed, so other servers may have the slots now."""
+        """Whether a command failed, so that other servers may have the slots now."""
 
     async def send(self, commands: Sequence[Command]) -> list[Any]:
         """Returns replies in order, with an exception for each command that failed.

@@ -27,7 +27,7 @@ class Replication:
 
     def __init__(self, *, replicated: bool) -> None:
         self._replicated = replicated
-        """The last reply named a replica."""
+        """Whether the last reply named a replica."""
 
     def ending(self) -> list[Sequence[str | int]]:
         """Returns the commands that end a batch."""
@@ -44,7 +44,7 @@ class Replication:
         return bool(replies[-2][2])
 
     def confirmed(self, replies: Sequence[Any], server: str) -> list[Any]:
-        """Returns the replies of a primary to a batch; an error replaces each that no replica has confirmed."""
+        """Returns the replies of a primary to a batch; an error replaces each reply that no replica has confirmed."""
         *given, role, confirmed = replies
         waited, self._replicated = self._replicated, bool(role[2])
         if waited and role[2] and (isinstance(confirmed, Exception) or not confirmed):

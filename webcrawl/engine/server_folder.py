@@ -32,8 +32,8 @@ def open_lock(path: Path) -> int:
 def socket_path(folder: Path) -> Path:
     """Returns the path of the server's unix socket.
 
-    Such a path is limited to 107 bytes, 103 on some systems. For a deep folder the socket is in a private folder under
-    the system's temporary one, named by a hash of the engine's folder.
+    The path of a socket is limited to 107 bytes, 103 on some systems. For a deep folder the socket is in a private
+    folder under the system's temporary one, named by a hash of the engine's folder.
     """
     path = folder / "valkey.sock"
     if len(os.fsencode(path)) <= _SOCKET_PATH_LIMIT:

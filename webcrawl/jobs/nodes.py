@@ -111,7 +111,7 @@ class _NodeWorker:
 
     attempts: int = 0
     address: str | None = None
-    """None while it is on no node."""
+    """The address of its node; None while it is on no node."""
     waits: bool = False
     """Whether it waits for a free slot."""
     seen: datetime | None = None
@@ -159,7 +159,7 @@ class NodeJobs(IterationWorkers):
             return None
         if not gone or self._only_wait(gone, now):
             return None
-        # scrapyd does not tell how a job ended; a crawl without URLs has not begun as long as all workers wait
+        # scrapyd does not say how a job ended; a crawl without URLs has not begun as long as all workers wait
         reason = await self._outcome() if any(worker.attempts for worker in self._workers) else None
         if reason is None:
             return await self._restart(gone, now)

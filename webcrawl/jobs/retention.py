@@ -64,7 +64,7 @@ class Retention:
     async def delete_all(self, definition: Definition, now: datetime) -> list[Iteration]:
         """Deletes what all ended iterations of a job have stored, and returns them.
 
-        Raises StoreError, also when another machine has some of it, and EngineError.
+        Raises EngineError, and StoreError, also when some of it is on another machine.
         """
         left = [iteration for iteration in self._ended(definition.name) if iteration.deleted is None]
         here = [iteration for iteration in left if is_here(iteration, self._machine)]

@@ -65,7 +65,7 @@ class IterationRun:
     stopping: str | None = None
     """Why the iteration is to be stopped."""
     _workers: IterationWorkers | None = field(default=None, init=False)
-    """None until they have started."""
+    """The workers; None until they have started."""
     _asked_to_stop: bool = field(default=False, init=False)
     _counted: datetime | None = field(default=None, init=False)
     _heard: datetime = field(init=False)

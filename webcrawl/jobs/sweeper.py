@@ -120,7 +120,7 @@ class Sweeper:
         logger.info("Deleted iteration %d of job %s", iteration.number, iteration.job)
 
     async def _try(self, what: str, work: Awaitable[None]) -> None:
-        """What fails is tried again by the next sweep, and keeps nothing else from being done."""
+        """Does a part of the sweep. If it fails, the other parts are done, and the next sweep tries it again."""
         try:
             await work
         except (CrawlError, RedisError, OSError) as error:

@@ -57,7 +57,7 @@ class Telling:
                 if urls := self._crawls.notified_urls(definition):
                     self._tell_of(definition, Targets(urls), now)
             except CrawlError as error:
-                logger.warning("Cannot tell the people of job %s: %s", job.name, error)
+                logger.warning("Cannot notify the people of job %s: %s", job.name, error)
 
     def _tell_of(self, definition: Definition, targets: Targets, now: datetime) -> None:
         link = self._crawls.page_of(definition)

@@ -46,12 +46,12 @@ class RecordState(StrEnum):
 class URLRecord(NamedTuple):
     """The record of a URL. Times are UTC.
 
-    created   when it was found and queued in its iteration. If that is not known, as of URLs that an older version had
-              queued: when it was first fetched or given up, and None of a queued URL
+    created   when it was found and queued in its iteration. If that is not known: when it was first fetched or given
+              up, and None of a queued URL
     updated   when it got into its state or was tried last; None if that is not known
     notified  when a notification was sent about it; only stuck URLs have notifications of their own
-    detail    more of its state: that of the frontier (queued, waiting, scheduled, leased), the state of its row, or
-              why it is stuck (SCHEMA, DOCUMENT, DEAD_LETTER)
+    detail    more of its state: its state in the frontier (queued, waiting, scheduled, leased), the state of its row,
+              or why it is stuck (SCHEMA, DOCUMENT, DEAD_LETTER)
     """
 
     url: str
@@ -90,9 +90,9 @@ class Sources:
         }
 
     def stuck_of(self, urls: Sequence[str]) -> dict[str, StuckPage]:
-        """URL -> why it is stuck by the table, for some hundred URLs.
+        """URL -> its record in the table of stuck pages, for some hundred URLs.
 
-        Where the engine knows the crawl, it knows better which URLs are dead letters: some were queued again.
+        If the engine knows the crawl, the dead letters of the table do not count: some may be queued again.
         """
         stuck: dict[str, StuckPage] = {}
         for page in self.stuck.of(self.crawl, urls) if self.stuck else ():
@@ -168,7 +168,7 @@ class URLRecords:
         return records
 
     def _stuck(self) -> Iterator[list[URLRecord]]:
-        """Yields URLs that are stuck by the table alone."""
+        """Yields URLs that are stuck only by the table."""
         if self.sources.stuck is None:
             return
         after, last = None, ""
@@ -267,7 +267,7 @@ def record_of_row(row: Mapping[str, Any], begun: datetime, detail: str | None = 
 def _created(row: Mapping[str, Any] | None, begun: datetime) -> datetime | None:
     """When a page was queued or, if its row does not have that time, first fetched in its iteration.
 
-    Iterations may share a database: a fetch before the iteration is of another one.
+    Iterations may share a database: a fetch before the iteration belongs to another iteration.
     """
     if row is None:
         return None

@@ -42,6 +42,6 @@ class Watching:
         post.send_soon()
 
     async def leave(self, crawl: str) -> None:
-        """Watches a crawl no more. What was not sent stays in its database."""
+        """Stops watching a crawl. Unsent notices stay in its database."""
         if post := self._posts.pop(crawl, None):
             await post.close()

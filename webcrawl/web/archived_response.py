@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from starlette.responses import Response
 
 MOST_BYTES = 4_000_000
-"""Of a body that is shown; a longer one is cut."""
+"""Bytes of a body that are shown; a longer body is cut."""
 
 _POLICY = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; form-action 'none'; "

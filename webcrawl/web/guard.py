@@ -58,7 +58,7 @@ class Guard:
         return None
 
     def _admit(self, request: Request) -> Response | None:
-        """Finds or makes the visitor; returns the answer to one without a token."""
+        """Finds or makes the visitor; returns the answer to a request without a token."""
         access, cookie = self._access, request.cookies.get(cookie_name(request), "")
         visitor = access.visitor(cookie)
         if visitor is None and access.is_open:

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 SAMPLE_SECONDS = 2.0
 _KEEP_SECONDS = 20.0
-"""After which a stream without news sends a comment: proxies end connections that are silent for a minute."""
+"""Seconds until a stream without news sends a comment: proxies end connections that are silent for a minute."""
 _MOST_STREAMS = 200
 _READER = Visitor(Role.READER, "", "")
 
@@ -40,7 +40,7 @@ class Stream:
     parts: dict[str, str] = field(default_factory=dict)
     """What the page does not have yet."""
     is_new: bool = True
-    """It has had no reading. An earlier one may be older than the page itself."""
+    """Whether the page has had no reading. An earlier reading may be older than the page."""
 
     def put(self, parts: Mapping[str, str]) -> None:
         if parts:
@@ -49,7 +49,7 @@ class Stream:
 
 
 class Sampler:
-    """Reads what the open pages show, each thing once for all of them, and nothing while no page is open."""
+    """Reads what the open pages show: each topic once for all pages, and nothing while no page is open."""
 
     def __init__(
         self, read: Read, seconds: float = SAMPLE_SECONDS, keep_seconds: float = _KEEP_SECONDS
@@ -68,9 +68,9 @@ class Sampler:
         return len(self._streams) >= _MOST_STREAMS
 
     async def updates(self, topic: Topic) -> AsyncIterator[dict[str, str]]:
-        """Yields the parts of a page as they change, until the dashboard ends; all of them with the next reading.
+        """Yields the parts of a page as they change, until the dashboard ends. The first reading yields all parts.
 
-        Yields nothing new after a while without news.
+        After a while without news it yields nothing new.
         """
         stream = Stream(topic)
         self._streams.add(stream)

@@ -17,7 +17,7 @@ from webcrawl.web.page import DashboardPage, Site, View, read_form
 _PAGE = DashboardPage("login", "Log in", of_crawl=False)
 _NOBODY = Visitor(Role.READER, "", "")
 _WRONG_SECONDS = 1.0
-"""How long a wrong token waits for its answer. All of them wait in one line, so that nobody can try many."""
+"""Seconds that a wrong token waits for its answer. All wrong tokens wait in one line, so that nobody can try many."""
 
 
 def login_routes(access: Access, site: Site) -> list[Route]:

@@ -14,7 +14,7 @@ from webcrawl.frontier.vitals import AllVitals, Vitals
 from webcrawl.opened import Connection
 
 _IDLE_SECONDS = 60.0
-"""How old the figures of a crawl without workers may be."""
+"""Seconds for which the figures of a crawl without workers are kept."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Overview:
     state: str
     figures: CrawlFigures
     vitals: dict[str, Vitals | None]
-    """Live worker -> what it told of itself lately."""
+    """Live worker -> its latest vitals."""
 
     @property
     def speed(self) -> float:
@@ -61,7 +61,7 @@ async def overview(crawl: Crawl, frontier: Frontier) -> Overview:
 
 
 class Overviews:
-    """Reads all crawls of an engine at a glance; of those without workers once a minute."""
+    """Reads all crawls of an engine at a glance; crawls without workers once a minute."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -20,7 +20,7 @@ from webcrawl.opened import OpenedCrawl
 
 
 class OwnEngines:
-    """Opens these crawls. `running` returns CRAWL_ID -> settings of those that run here."""
+    """Opens these crawls. `running` returns CRAWL_ID -> settings of the iterations that run here."""
 
     def __init__(self, running: Callable[[], Mapping[str, Settings]]) -> None:
         self._running = running

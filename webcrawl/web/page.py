@@ -99,7 +99,7 @@ class View:
 
     @property
     def navigation(self) -> list[tuple[str, str, bool]]:
-        """(address, title, whether it is this page) of the pages about all crawls, then of those of this crawl."""
+        """(address, title, whether it is this page) of the pages about all crawls, then of the pages of this crawl."""
         return [
             (self.address(page.name) if page.of_crawl else f"/{page.name}", page.title, page is self.page)
             for page in sorted(self.site.pages, key=lambda page: page.of_crawl)
@@ -229,7 +229,7 @@ async def _read_form(view: View) -> Response | None:
 
 
 async def read_form(request: Request) -> Fields | None:
-    """The fields of a form; None if it is too long or is not one."""
+    """The fields of a form; None if the body is too long or is no form."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         return None
     body = b""

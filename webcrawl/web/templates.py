@@ -1,4 +1,4 @@
-"""The templates of the pages: Jinja2 with autoescape, and what they use to write numbers, times and addresses."""
+"""The templates of the pages: Jinja2 with autoescape, and the functions that write numbers, times and addresses."""
 
 from __future__ import annotations
 

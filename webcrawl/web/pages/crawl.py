@@ -103,7 +103,7 @@ async def _values(view: View) -> dict[str, Any]:
 
 
 async def _paces(crawl: Crawl, current: Overview, hosts: Set[str]) -> dict[str, Pace]:
-    """The paces of these hosts, of those that wait longest, and of all that workers tell of."""
+    """The paces of these hosts, of the hosts that wait longest, and of all hosts that workers report."""
     known, table = reported_paces(current.vitals.values()), HostTable(crawl)
     others = {*hosts, *await table.waiting(_MOST_HOSTS)} - known.keys()
     return known | paces(await table.rows(sorted(others)), known)
@@ -134,7 +134,7 @@ class Stores:
     metadata: str
     data_dir: str
     free: int | None
-    """On the disk of DATA_DIR; None if that is not on this machine."""
+    """Free bytes on the disk of DATA_DIR; None if that is not on this machine."""
     spooled: int
     """Bytes that wait to be uploaded from this machine."""
 

@@ -38,12 +38,12 @@ async def parts(view: View) -> Mapping[str, str]:
 
 
 def _shown(plotted: list[Overview]) -> str:
-    """The crawls that have a card: one that has begun meanwhile has none yet, and one that has ended becomes a row."""
+    """The crawls that have a card: a crawl that begins later has none yet, and a crawl that ends becomes a row."""
     return json.dumps([overview.crawl for overview in plotted])
 
 
 def _divided(crawls: list[Overview]) -> tuple[list[Overview], list[Overview]]:
-    """Crawls with plots: those that run, or the only ones; then the others."""
+    """Crawls with plots (the running crawls, or else the first crawl), then the others."""
     running = [overview for overview in crawls if overview.is_alive] or crawls[:1]
     plotted = running[:_MOST_PLOTTED]
     return plotted, [overview for overview in crawls if overview not in plotted]

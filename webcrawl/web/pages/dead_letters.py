@@ -39,7 +39,7 @@ async def parts(view: View) -> Mapping[str, str]:
 
 @page.post("requeue")
 async def requeue(view: View) -> Response:
-    """Queues all whose reason is of a kind again, of those that the page was asked for."""
+    """Queues dead letters with a kind of reason again, of the host and text that the page was asked for."""
     host = host_named(view.form["host"]) if view.form["host"] else None
     queued = await _letters(view).requeue(host, view.form["reason"], view.form["kind"])
     return view.done(_notice(queued))

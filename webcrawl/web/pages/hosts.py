@@ -1,4 +1,4 @@
-"""Hosts: a table that is read window by window, and one host with all that is known of it, and what operators do."""
+"""Hosts: a table that is read window by window, and the page of a host, with actions for operators."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ async def records(view: View) -> Response:
 
 
 async def _opened(view: View, iteration: Iteration) -> OpenedCrawl | None:
-    """The crawl of an iteration; None if no engine that is read here has it, or while that is away."""
+    """The crawl of an iteration; None if no engine that is read here has it, or while its engine is away."""
     try:
         return await view.crawls.opened(iteration.crawl)
     except UNAVAILABLE:

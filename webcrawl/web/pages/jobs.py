@@ -135,7 +135,7 @@ async def iteration_of(view: View) -> tuple[Shown, Iteration]:
 
 
 def _shown(jobs: list[Shown]) -> str:
-    """The jobs with their states, and their latest iterations with theirs: by these, pages have cards and buttons."""
+    """The states of the jobs and of their latest iterations, which decide the cards and buttons of a page."""
     return json.dumps(
         [
             (listed.job.name, listed.job.state, [(each.number, each.state) for each in _telling(listed)])
@@ -145,7 +145,7 @@ def _shown(jobs: list[Shown]) -> str:
 
 
 def _telling(listed: Shown) -> list[Iteration]:
-    """The iterations by which a card changes: the newest, and those that have not ended."""
+    """The iterations by which a card changes: the newest, and all that have not ended."""
     return [each for each in listed.iterations if each is listed.iterations[0] or each.state in ACTIVE]
 
 

@@ -197,7 +197,7 @@ def _stored(metadata: Metadata, opened: OpenedCrawl, url: str) -> _Stored | None
 
 
 def _chain(opened: OpenedCrawl, metadata: Metadata, row: Row) -> list[str]:
-    """The URLs of a chain of redirects, as far as the row tells: those that led to it, itself, and its target."""
+    """The URLs of a chain of redirects, as far as the row has them: the URLs that led to it, itself, and its target."""
     target = row["final_url"]
     if row["status"] is not None and 300 <= row["status"] < 400:
         with suppress(StoreError):

@@ -18,7 +18,15 @@ from tests.project.documentation import (
     blocks,
     new_tests,
 )
+from webcrawl.alarms.tables import ALARMS
 from webcrawl.config import parts
+from webcrawl.engine import keys
+from webcrawl.frontier.checkpoint import files as checkpoint_files
+from webcrawl.jobs.tables import JOBS
+from webcrawl.policies import mined
+from webcrawl.search import schema as search_schema
+from webcrawl.stores.schema import PAGES as PAGE_TABLES
+from webcrawl.stores.warc import records as warc_records, wacz
 
 README = CHECKOUT / "README.md"
 
@@ -70,6 +78,22 @@ def test_the_changelog_names_this_version() -> None:
     headings = re.findall(r"^## \[([^\]]+)\] - (unreleased|\d{4}-\d\d-\d\d)$", text, re.MULTILINE)
     assert headings[0][0] == webcrawl.__version__
     assert set(re.findall(r"^### (.+)$", text, re.MULTILINE)) <= {"Added", "Changed", "Fixed", "Removed"}
+
+
+def test_the_page_on_stability_names_the_versions_of_all_data_formats() -> None:
+    text = (CHECKOUT / "docs" / "stability.md").read_text()
+    table = re.search(r"^\| data \| version \|\n\|---\|---\|\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert table
+    assert dict(re.findall(r"^\| (.+?) \| (.+?) \|$", table[1], re.MULTILINE)) == {
+        "keys of a crawl in the engine": str(keys.FORMAT),
+        "checkpoints": str(checkpoint_files.FORMAT),
+        "tables of pages in the metadata database": str(PAGE_TABLES.version),
+        "tables of jobs in the metadata database": str(JOBS.version),
+        "tables of stuck pages and notifications in the metadata database": str(ALARMS.version),
+        "full-text index": str(search_schema.VERSION),
+        "weights of `scrapy mine`": str(mined.VERSION),
+        "archive": f"{warc_records.VERSION.decode().strip()}, CDXJ, WACZ {wacz.VERSION}",
+    }
 
 
 def test_the_architecture_names_every_private_import_from_scrapy() -> None:

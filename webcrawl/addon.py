@@ -3,7 +3,8 @@
     ADDONS = {"webcrawl.addon.WebcrawlAddon": 100}
 
 It registers the parts of `webcrawl.config.parts` and the defaults of docs/settings.md. The project's settings, the
-`custom_settings` of a spider and `-s` take precedence. Components that these name join ours; None leaves one out.
+`custom_settings` of a spider and `-s` take precedence. Components in these settings join ours; None leaves a component
+out.
 """
 
 from __future__ import annotations
@@ -43,16 +44,16 @@ class WebcrawlAddon:
         _register(settings)
         modules = settings.getlist("SPIDER_MODULES")
         if parts.SPIDERS not in modules:
-            # first, because a spider of the project replaces ours of the same name
+            # first, because a spider of the project replaces our spider of the same name
             settings.set(
                 "SPIDER_MODULES", [parts.SPIDERS, *modules], settings.getpriority("SPIDER_MODULES") or 0
             )
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Join ours with what the spider has set.
+        """Join the parts of webcrawl with what the spider has set.
 
-        When a crawl begins, log the settings that ask for what does not happen here, and raise ConfigurationError if a
-        safeguard is missing.
+        When a crawl begins, log the settings that have no effect here, and raise ConfigurationError if a safeguard
+        is missing.
         """
         _register(settings)
         # Scrapy logs the settings there, next
@@ -70,6 +71,6 @@ def _register(settings: BaseSettings) -> None:
     for name, components in parts.MERGED.items():
         # Scrapy fills DOWNLOAD_HANDLERS_BASE with this priority, after the add-ons
         priority = max(settings.getpriority(name) or 0, SETTINGS_PRIORITIES["project"])
-        # what is no dict is left for the check of all settings, which says so in one line
+        # the check of all settings reports a value that is no dict, in one line
         with suppress(TypeError, ValueError):
             settings.set(name, {**components, **settings.getdict(name)}, priority)

@@ -91,7 +91,7 @@ def _collect_garbage_rarely() -> None:
 
 
 def grouped(listing: str) -> str:
-    """Returns Scrapy's list of commands in groups, those of Scrapy and of the project last."""
+    """Returns Scrapy's list of commands in groups, commands of Scrapy and of the project last."""
     head, title, commands = listing.partition("Available commands:\n")
     lines = {line[1]: line[0] for line in _LISTED.finditer(commands)}
     groups = [(group, [name for name in names if name in lines]) for group, names in GROUPS.items()]

@@ -69,7 +69,7 @@ class Command(BaseRunSpiderCommand):
 
 
 def _try_ports(settings: BaseSettings, number: int) -> None:
-    """Raises ConfigurationError if a worker could not serve its metrics; only its own log would tell."""
+    """Raises ConfigurationError if a worker could not serve its metrics; else only its own log would say so."""
     if (first := read(settings, "METRICS_PORT")) is not None:
         from webcrawl.metrics.server import listen
 

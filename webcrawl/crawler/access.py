@@ -1,4 +1,4 @@
-"""How components find the tasks of their crawl, and what they tell each other through requests."""
+"""How components find the tasks of their crawl, and what they pass to each other with requests."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def is_robots(request: Request) -> bool:
 
 
 def is_question(request: Request) -> bool:
-    """Whether a request asks a host how it may be crawled or what it answers, and counts in no figure."""
+    """Whether a request only asks for robots.txt or a path that cannot exist, and counts in no figure."""
     return ROBOTS in request.meta or UNKNOWN_PATH in request.meta

@@ -105,7 +105,7 @@ class SiteCookies:
         self._trim(kept)
 
     def _trim(self, cookies: Sequence[Cookie]) -> None:
-        """Drops the first of all cookies until the others are within the limits; notes their memory."""
+        """Drops the first cookies until the rest is within the limits; notes the memory of the rest."""
         kept = size = 0
         for cookie in reversed(cookies):
             more = _text_bytes(cookie)

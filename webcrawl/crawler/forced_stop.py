@@ -19,7 +19,7 @@ _PATIENCE = 5.0
 def tell_of_forced_stop(
     process: CrawlerProcessBase, lease_seconds: float, ended: Callable[[int], None]
 ) -> None:
-    """Makes a process tell of a forced stop; then calls `ended` with the exit status, 128 and the signal's number."""
+    """Makes a process log a forced stop; then calls `ended` with the exit status, 128 and the signal's number."""
 
     def tell(number: int) -> None:
         logger.warning(

@@ -22,7 +22,7 @@ def private_options(settings: Mapping[str, Any], arguments: Mapping[str, str]) -
 
 
 def take_private(settings: BaseSettings, opts: argparse.Namespace) -> None:
-    """Adds the options in the environment to those of the command line, and keeps them from child processes."""
+    """Adds the options in the environment to the options of the command line, and keeps them from child processes."""
     if text := os.environ.pop(_VARIABLE, None):
         options = json.loads(text)
         settings.setdict(options["settings"], priority="cmdline")

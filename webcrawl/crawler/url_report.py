@@ -78,7 +78,7 @@ class _Judges:
         )
 
     async def use_scope(self, scope: Scope | None) -> None:
-        """Judge by a scope, by default by that of the crawl as it is now, if it has any."""
+        """Judge by a scope, by default by the current scope of the crawl, if it has one."""
         if scope is None and (kind := await self._opened.connection.crawl.scope_kind()) is not None:
             scope = Scope.from_keys(cast("ScopeKind", kind), ())
         if scope is not None:

@@ -12,7 +12,7 @@ _LONGEST_AT_SHUTDOWN = 0.5
 
 
 class Backoff:
-    """The pauses of one series of retries: each twice as long as the one before, from `first` to `longest` seconds.
+    """The pauses of one series of retries: each twice as long as its predecessor, from `first` to `longest` seconds.
 
     The series lasts `seconds`. With an event `ending`, it lasts until that is set and then for `seconds`, with short
     pauses.

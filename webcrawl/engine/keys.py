@@ -39,7 +39,7 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       unused                       ZSET  segment without parts -> when it was announced, or its last part was read;
                                          -1: it is being deleted
       ready:<level>                ZSET  name -> when it may be asked; hosts with URLs in the engine and without a lease
-                                         (the level is the nearest one to that of the best URL)
+                                         (the level is the nearest to the level of the best URL)
       due:<level>                  LIST  names of ready hosts that have answered and may be asked now; some may be
                                          outdated
       new:<level>                  LIST  the same for hosts that never answered

@@ -122,7 +122,7 @@ class Frontier(Operations):
         """Acknowledges or releases many leases, with one round trip to each server.
 
         Calls `settled` with each report, its further URLs or None if the lease was lost, and the credit that the purse
-        got for each settled URL, if any. When a server fails, the replies of the others are handled before its error
+        got for each settled URL, if any. When a server fails, the replies of other servers are handled before its error
         is raised.
         """
         replies = await self.engine.run_all([self._report_call(report) for report in reports], some=True)
@@ -159,7 +159,7 @@ class Frontier(Operations):
     async def extend(self, leases: Sequence[Lease]) -> set[str]:
         """Extends leases to `lease_seconds` from now; returns the hosts whose lease was lost.
 
-        Updates the `delay` of the others to what an operator has set.
+        Updates the `delay` of the other leases to what an operator has set.
         """
         by_shard: dict[int, list[Lease]] = {}
         for lease in leases:

@@ -68,7 +68,7 @@ class Ledger:
     engine: Engine
     keys: Keys
     _others: dict[int, _Counts] = field(default_factory=dict, init=False)
-    """Shard -> what its worker has counted last."""
+    """Shard -> the last counts of its worker."""
     _share_at: float = field(default=0.0, init=False)
 
     async def add(self, entries: Mapping[str, BudgetEntry]) -> dict[str, Spending]:

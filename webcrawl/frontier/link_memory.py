@@ -85,7 +85,7 @@ class LinkMemory:
         self._left = 0
         file, self._file = self._file, None
         if file is not None:
-            with suppress(OSError):  # it tries to write what it has
+            with suppress(OSError):  # closing tries to write the buffer
                 file.close()
 
 

@@ -20,8 +20,8 @@ class RecentCache(Generic[T]):
     """An exact, bounded cache of fingerprints or URLs that this process has added to the frontier.
 
     Entries are replaced by CLOCK (second chance): they lie in a ring, and a hit marks its entry. To make room, the hand
-    moves over the oldest entries, drops entries without a mark, and takes the mark from the others. So links that
-    come up again and again stay, however many others are found once. The hand moves over many entries at a time,
+    moves over the oldest entries, drops entries without a mark, and takes the mark from other entries. So links that
+    come up again and again stay, however many other links come up once. The hand moves over many entries at a time,
     which takes half the time. A miss costs a call to the engine, never a URL. Clear the cache when the engine may
     have lost data.
 

@@ -15,7 +15,7 @@ from webcrawl.engine.scripts import Call, script_call
 _WORKED_GAP_SECONDS = 10.0
 """A longer silence of all workers does not count as working time."""
 _POLL_SECONDS = 0.2
-"""How often a worker that ends looks whether the others have ended."""
+"""How often a worker that ends looks whether the other workers have ended."""
 
 
 class Beat(NamedTuple):

@@ -130,7 +130,7 @@ class IterationClaims:
 
 
 def is_here(iteration: Iteration, machine: str) -> bool:
-    """Whether the files of an iteration are on this machine, whose name may have changed like that of a container."""
+    """Whether the files of an iteration are on this machine, whose name may have changed, as names of containers do."""
     return (
         iteration.data_dir is None
         or iteration.machine in (None, machine)

@@ -1,8 +1,8 @@
 """Decides what happens to the firings of a job, and makes an iteration of each firing, exactly once.
 
 One transaction reads which firings are decided, adds a row for each later firing and stores the time of the last. It
-holds the lock of the job's row (the write lock of the file in SQLite), so of any number of schedulers one decides, and
-the others have nothing left to decide. A unique index over job and time guarantees that.
+holds the lock of the job's row (the write lock of the file in SQLite), so one scheduler decides, and
+other schedulers have nothing left to decide. A unique index over job and time guarantees that.
 """
 
 from __future__ import annotations

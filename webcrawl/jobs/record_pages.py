@@ -91,7 +91,7 @@ class RecordPages:
         processing = await self.sources.processing()
         records = await asyncio.to_thread(URLRecords(self.sources).in_engine, window.urls, processing)
         wanted = (self.state,) if self.state else (RecordState.QUEUED, RecordState.CRAWLED)
-        # the others are in the tables
+        # URLs in other states are in the tables
         page.records += [record for record in records if record.state in wanted]
         page.stored = window.stored
         return window.after

@@ -32,7 +32,7 @@ class JobStore(SchemaTables):
             return [_job(row) for row in connection.execute(_JOBS.order_by(jobs.c.name))]
 
     def job(self, name: str) -> Job:
-        """One job; raises StoreError, which names the others, when there is none."""
+        """One job; raises StoreError, which names the known jobs, when there is none."""
         with self.database.reading() as connection:
             return _existing(connection, name)
 

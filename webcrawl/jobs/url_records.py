@@ -67,7 +67,7 @@ class URLRecord(NamedTuple):
 class Sources:
     """Where the records of a crawl are. It has begun at `begun` and found `seen_urls` URLs.
 
-    `reading` is None if its engine does not know it, and the others if nothing is stored.
+    `reading` is None if the engine does not know the crawl, the other fields if nothing is stored.
     """
 
     crawl: str

@@ -40,7 +40,7 @@ _KEEPER_SECONDS = 2.0
 
 
 class EngineServer:
-    """The engine's server: the one of REDIS_URL, or an embedded one in DATA_DIR, which this process starts."""
+    """The engine's server: the server of REDIS_URL, or an embedded server in DATA_DIR, which this process starts."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config

@@ -85,7 +85,7 @@ def set_cookie(response: Response, request: Request, visitor: Visitor) -> None:
 
 
 def _is_same_site(request: Request) -> bool:
-    """Whether a form was sent by a page of this dashboard, as far as the browser tells."""
+    """Whether a form was sent by a page of this dashboard, as far as the browser says."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"

@@ -1,6 +1,6 @@
 """Crawls of iterations that run on this machine with an engine of their own, in their DATA_DIR.
 
-The dashboard connects to the socket of such an engine as to a server. It takes no lock of a user, so it neither starts
+The dashboard connects to the socket of their engine as to a server. It takes no lock of a user, so it neither starts
 an engine nor keeps one running, and the engine ends with its crawl.
 """
 

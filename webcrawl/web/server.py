@@ -40,7 +40,7 @@ def _check(certificate: str, key: str | None) -> None:
             raise ConfigurationError(f"{option} {file}: {error.strerror}") from error
 
     def passphrase() -> str:
-        # without this, OpenSSL asks the terminal, also that of a service
+        # without this, OpenSSL asks the terminal, also the terminal of a service
         raise ConfigurationError(
             f"--key {key or certificate}: the key has a passphrase, which nobody could type when the dashboard starts "
             "again. Write it without one: openssl pkey -in KEY -out FILE"

@@ -77,7 +77,7 @@ class Alarms:
             if self._watcher is not None and self._session.connection.is_open and reason not in _NEVER_BEGAN:
                 await self._finish(self._watcher, reason)
         except (*UNAVAILABLE, StoreError) as error:
-            logger.warning("The end of the crawl could not be told: %s", error)
+            logger.warning("The end of the crawl could not be reported: %s", error)
         await self._post.close(_END_SECONDS)
 
     async def _watch(self, watcher: Watcher) -> None:
@@ -97,7 +97,7 @@ class Alarms:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _finish(self, watcher: Watcher, reason: str) -> None:
-        """Tells of the end if no other worker of the crawl is left."""
+        """Reports the end if no other worker of the crawl is left."""
         connection = self._session.connection
         await watcher.look()
         if await self._is_last(reason):

@@ -221,7 +221,7 @@ class WrittenFeeds:
         return sum(number for name, number in stats if name.startswith("feedexport/failed_count/"))
 
     def totals(self, before: dict[str, int]) -> dict[str, int]:
-        """Feed -> its items after this run, given those of earlier runs."""
+        """Feed -> its items after this run, given the items of earlier runs."""
         return before | self._replaced | {name: before.get(name, 0) + n for name, n in self._added.items()}
 
     def _closed(self, slot: Any) -> None:

@@ -89,7 +89,7 @@ ROBOTS = Family(
 
 
 def worker_samples(session: Session, tasks: Tasks) -> list[MetricSample]:
-    """The metrics of a worker with METRICS_PORT, besides those of its disk."""
+    """The metrics of a worker with METRICS_PORT, without the metrics of its disk."""
     worker, observed = tasks.worker, session.observed
     assert observed is not None
     status = worker.status()

@@ -31,7 +31,7 @@ Row = tuple[str, Mapping[str, Any]]
 
 
 class URLChange(NamedTuple):
-    """What is set for a URL. `due`: ms since 1970. None leaves a value as it is; `drop` comes before the others."""
+    """What is set for a URL. `due`: ms since 1970. None leaves a value as it is; `drop` takes precedence."""
 
     row: str
     """The row of the file, such as "row 3"."""

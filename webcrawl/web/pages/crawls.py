@@ -13,7 +13,7 @@ from webcrawl.web.page import DashboardPage, View
 
 page = DashboardPage("", "Crawls", of_crawl=False)
 _MOST_PLOTTED = 12
-"""Crawls that are shown with plots; the others are rows of a table."""
+"""The most crawls that are shown with plots; other crawls are rows of a table."""
 
 
 @page.get()

@@ -49,7 +49,7 @@ _USUAL = {
     "waiting": "waits",
     "costliest": "cost",
 }
-"""List -> the order in which it is shown first; of the others, the queues are of interest."""
+"""List -> the order in which it is shown first; other lists are ordered by their queues."""
 _IN_ORDER = frozenset({"waiting", "costliest"})
 """Lists that the engine keeps in the order of `_USUAL`, over the whole crawl."""
 

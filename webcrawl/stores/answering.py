@@ -41,7 +41,7 @@ class AnsweringConnection(Connection[Any]):
 
 @contextmanager
 def at_leisure(connection: Any) -> Iterator[None]:
-    """Switch the timeout off, for statements that read or change whole tables."""
+    """Switches the timeout off, for statements that read or change whole tables."""
     connection.at_leisure = True
     try:
         yield

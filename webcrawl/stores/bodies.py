@@ -72,7 +72,7 @@ class Bodies:
 
 @contextmanager
 def _named(location: WarcLocation) -> Iterator[None]:
-    """Add the location to errors."""
+    """Adds the location to errors."""
     try:
         yield
     except StoreUnavailable:

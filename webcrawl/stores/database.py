@@ -116,7 +116,7 @@ class Database:
                 raise self._failure(self._as_sqlalchemys(statement, error)) from error
 
     def close(self) -> None:
-        """Close the connections; a later call opens new ones."""
+        """Closes the connections; a later call opens new ones."""
         with self._reader_lock:
             self._drop_reader()
         self._engine.dispose()
@@ -178,7 +178,7 @@ class DatabaseTables:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; a later call opens new ones."""
+        """Closes the connections; a later call opens new ones."""
         self.database.close()
 
 
@@ -226,7 +226,7 @@ def is_read_only(uri: str) -> bool:
 
 
 def _reading_engine(url: URL) -> Engine:
-    """A SQLite file that is read as it is; its folder may be read-only."""
+    """The engine of a SQLite file that is read as it is; the folder of the file may be read-only."""
     assert url.database
     log, index = (Path(f"{url.database}-{end}") for end in ("wal", "shm"))
     query = {"mode": "ro", "uri": "true"}

@@ -69,13 +69,13 @@ class DuplicateIndex:
         return FirstPage(other, time, "".join(readings))
 
     async def kept(self, digest: bytes, url: str, fetched_at: datetime, reading: str = "") -> None:
-        """Note that this page is stored: if it is the first, its copies may refer to it."""
+        """Notes that this page is stored: if it is the first, its copies may refer to it."""
         mine = _first_entry(url, fetched_at, reading)
         call = script_call("confirm_payload", [self._keys.checksum(digest)], checksum=digest, page=mine)
         await self._calls.put([call])
 
     async def forget_payload(self, digest: bytes, url: str) -> None:
-        """Forget `url` as the first with this digest, because it is not archived: the next page becomes the first."""
+        """Forgets `url` as the first with this digest, because it is not archived: the next page becomes the first."""
         key = self._keys.checksum(digest)
         first = await self._engine.client.hget(key, digest)
         if first is not None and first.split(b" ")[1] == url.encode():

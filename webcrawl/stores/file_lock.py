@@ -24,7 +24,7 @@ def locked(path: Path) -> Iterator[int | None]:
 
 
 def try_lock(fd: int, path: Path) -> bool:
-    """Lock an open file. Returns False if another process has locked, deleted or renamed it."""
+    """Locks an open file. Returns False if another process has locked, deleted or renamed it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(fd), os.stat(path))

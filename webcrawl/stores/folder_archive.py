@@ -87,7 +87,7 @@ class FolderArchive(FolderReader):
         )
 
     def write(self, page: Page) -> WarcLocation:
-        """Append the records of a page."""
+        """Appends the records of a page."""
         try:
             return self._append(self._writer, page)
         except StoreUnavailable:
@@ -95,7 +95,7 @@ class FolderArchive(FolderReader):
             raise
 
     def tend(self) -> str:
-        """Finish old files and repair abandoned ones. Returns why nothing more should be written now, or ""."""
+        """Finishes old files and repairs abandoned files. Returns why nothing more should be written now, or ""."""
         short = shortage(self.folder, self._min_free)
         try:
             self._writer.close_old()
@@ -114,14 +114,14 @@ class FolderArchive(FolderReader):
         return self._writer.closed + self._repaired
 
     def roll(self) -> None:
-        """Finish the current file, if the disk has room for that; the next write begins another."""
+        """Finishes the current file, if the disk has room for that; the next write begins another."""
         try:
             self._writer.close()
         except StoreUnavailable:
             self._left_open = True
 
     def close(self) -> None:
-        """Finish the current file, and the files of workers that have died meanwhile."""
+        """Finishes the current file, and the files of workers that have died meanwhile."""
         self._writer.close()
         repair(self.folder)
 

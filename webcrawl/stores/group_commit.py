@@ -17,7 +17,7 @@ PAUSE = 0.02
 
 
 class GroupCommit(Generic[T, R]):
-    """Calls `work` with a list of items, one call at a time; it returns one result per item, in order.
+    """Calls `work` with a list of items, one call at a time; `work` returns one result per item, in order.
 
     Items that arrive during a call form the next batch, of `most` items at most. After a batch of several items it
     waits `pause` seconds for more; a single item is never kept waiting. When `work` raises, all `put` calls of the
@@ -46,7 +46,7 @@ class GroupCommit(Generic[T, R]):
         return await result
 
     async def finish(self) -> None:
-        """Wait until all items have their results."""
+        """Waits until all items have their results."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
@@ -91,7 +91,7 @@ class Batches(GroupCommit[T, R]):
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def close(self, last: Callable[[], None] | None = None) -> None:
-        """Wait for all batches, run `last` in the thread, and end the thread."""
+        """Waits for all batches, runs `last` in the thread, and ends the thread."""
         await self.finish()
         try:
             if last is not None:

@@ -68,7 +68,7 @@ class Publisher:
         self._pages: GroupCommit[str, bool] = GroupCommit(self._append)
 
     async def publish(self, row: Mapping[str, Any]) -> bool:
-        """Append a page. Returns False if the engine has no memory for it. Raises the exceptions of UNAVAILABLE."""
+        """Appends a page. Returns False if the engine has no memory for it. Raises the exceptions of UNAVAILABLE."""
         return await self._pages.put(encoded(row))
 
     async def _append(self, pages: list[str]) -> Sequence[bool]:
@@ -145,7 +145,7 @@ class Listener:
                 return
 
     async def done(self, pages: Sequence[Heard]) -> None:
-        """Acknowledge pages. If the engine is unavailable, does so later, and the group may deliver them again."""
+        """Acknowledges pages. If the engine is unavailable, does so later, and the group may deliver them again."""
         self._done += [page.number for page in pages if self._group]
         with suppress(*UNAVAILABLE):
             await self._acknowledge()
@@ -165,7 +165,7 @@ class Listener:
         first, last = stream["first-entry"][0], mine["last-delivered-id"]
         if _stream_id(first) <= _stream_id(last):
             return 0
-        # the group has read none of the pages in the stream: other pages added since its last read are gone
+        # the group has read no page in the stream: other pages added since its last read are gone
         return max(0, int(stream["entries-added"]) - int(stream["length"]) - int(mine["entries-read"] or 0))
 
     async def _acknowledge(self) -> None:

@@ -66,7 +66,7 @@ class Metadata(SchemaTables):
         return cls(uri, history=history, read_only=is_read_only(uri))
 
     def upsert(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Store rows of pages (`Page.row()`) in one transaction. Replaces the row of a known URL, and counts the fetch.
+        """Stores rows of pages (`Page.row()`) in one transaction. Replaces the row of a known URL; counts the fetch.
 
         A 304, or no response, keeps the contents of the earlier response; a 304 for the same contents updates the
         validators. A fetch that is stored again counts once.
@@ -89,7 +89,7 @@ class Metadata(SchemaTables):
     def update(
         self, url: str, change: Callable[[dict[str, Any]], Mapping[str, Any]]
     ) -> dict[str, Any] | None:
-        """Set the columns that `change` returns for the row of a URL. Returns the new row, or None if there is none.
+        """Sets the columns that `change` returns for the row of a URL. Returns the new row, or None if there is none.
 
         The row is locked meanwhile. `change` may be called again, so it should have no side effects.
         """
@@ -163,7 +163,7 @@ class Metadata(SchemaTables):
             rows = [row for row in rows if first[clean(row["url"])] is not row]
 
     def _store_apart(self, connection: Connection, rows: Mapping[str, Mapping[str, Any]]) -> None:
-        """Store one row for each of these URLs, in sorted order, so that two writers cannot deadlock."""
+        """Stores one row for each of these URLs, in sorted order, so that two writers cannot deadlock."""
         known = self._known(connection, list(rows))
         written: defaultdict[WriteStatement, list[dict[str, Any]]] = defaultdict(list)
         earlier, full = [], []
@@ -200,7 +200,7 @@ class Metadata(SchemaTables):
         return {row["url"]: row for row in map(look.row, rows)}
 
     def _forget(self, connection: Connection, urls: Sequence[str]) -> None:
-        """Delete the oldest fetches of these URLs."""
+        """Deletes the oldest fetches of these URLs."""
         some = fetches.alias()
         oldest_kept = (
             select(some.c.fetched_at)

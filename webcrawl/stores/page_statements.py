@@ -3,8 +3,8 @@
 SQLAlchemy's overhead for a row exceeds the cost of the row. Values are converted by the same functions of column types
 that SQLAlchemy would call.
 
-Compiling one takes 1 to 4 ms; most crawls use two or three, most commands none. All databases of a process with the
-same dialect share them.
+Compiling a statement takes 1 to 4 ms; most crawls use two or three, most commands none. All databases of a process
+with the same dialect share the statements.
 """
 
 from __future__ import annotations

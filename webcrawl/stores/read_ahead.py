@@ -12,7 +12,7 @@ from webcrawl.stores.warc.files import WarcLocation
 MOST_BYTES = 4_194_304
 """Bytes that are read at a time. A larger record is read alone, in chunks."""
 MOST_GAP = 65_536
-"""Bytes between two records that are read and not used. A request to S3 takes as long as to read a megabyte."""
+"""Bytes between two records that are read and not used. A request to S3 takes as long as reading a megabyte."""
 
 
 class ReadAhead:
@@ -27,7 +27,7 @@ class ReadAhead:
         self._held: tuple[WarcLocation, bytes] | None = None
 
     def expect(self, locations: Iterable[WarcLocation]) -> None:
-        """Name the records that will be read next, instead of the records named before."""
+        """Names the records that will be read next, instead of the records named before."""
         self._spans = spans(locations)
 
     def chunks(self, location: WarcLocation) -> Iterator[bytes]:

@@ -105,7 +105,7 @@ class RereadRows(DatabaseTables):
         yield from map(ResponseLocation._make, self._stream(query.order_by(*columns[1:])))
 
     def rewrite(self, rows: Sequence[Mapping[str, Any]]) -> list[bool]:
-        """Set `READ_FIELDS` and `error` in one transaction.
+        """Sets `READ_FIELDS` and `error` in one transaction.
 
         Returns for each row whether it was set: False if it is gone, or describes another fetch by now.
         """
@@ -135,7 +135,7 @@ class RereadRows(DatabaseTables):
         yield from map(ComparedText._make, self._stream(query.order_by(pages.c.fetched_at, pages.c.url)))
 
     def mark(self, firsts: Mapping[str, str | None]) -> None:
-        """Mark pages as near-duplicates of others, or of none; a row that is an exact copy stays one."""
+        """Marks pages as near-duplicates of others, or of none; exact copies stay exact copies."""
         marks = [
             {"url": url, "duplicate_of": first, "duplicate_kind": first and "near"}
             for url, first in sorted(firsts.items())

@@ -46,7 +46,7 @@ class SchemaTables(DatabaseTables):
 
 
 def prepare(connection: Connection, name: str, schema: Schema) -> None:
-    """Create the tables of the database `name` in the transaction of `connection`, one process at a time.
+    """Creates the tables of the database `name` in the transaction of `connection`, one process at a time.
 
     If the tables exist, this only needs the privilege to read them. Raises StoreError for tables of another version.
     """
@@ -61,7 +61,7 @@ def prepare(connection: Connection, name: str, schema: Schema) -> None:
 
 
 def _stored_version(connection: Connection, name: str, schema: Schema) -> int | None:
-    """The version of the tables, None for a database without; raises StoreError if it is not that of `schema`."""
+    """The version of the tables, None without tables; raises StoreError if it is not the version of `schema`."""
     stored = connection.execute(select(func.max(schema.versions.c.version))).scalar()
     if stored is None or stored == schema.version:
         return stored

@@ -127,7 +127,7 @@ class SpooledArchive(SpooledReader):
         self._close_seconds = close_seconds
 
     def write(self, page: Page) -> WarcLocation:
-        """Append the records of a page to the current file of the spool; StoreUnavailable when the spool is full."""
+        """Appends the records of a page to the current file of the spool; StoreUnavailable when the spool is full."""
         if self._spool_max and self._left <= 0 and (reason := self._excess()):
             raise StoreUnavailable(reason)
         location = self._local.write(page)
@@ -136,7 +136,7 @@ class SpooledArchive(SpooledReader):
         return location
 
     def tend(self) -> str:
-        """Do the regular work, see Archive. Returns why nothing more should be written now, or ""."""
+        """Does the regular work, see `Archive`. Returns why nothing more should be written now, or ""."""
         lacking = self._local.tend() or (self._excess() if self._spool_max else "")
         if lacking:
             self._local.roll()
@@ -158,7 +158,7 @@ class SpooledArchive(SpooledReader):
         return f"{waiting / 1e6:,.1f} MB wait for {self._store.uri()}: STORE_SPOOL_MAX_BYTES is reached"
 
     def close(self) -> None:
-        """Finish the current file, and upload for `close_seconds` at most."""
+        """Finishes the current file, and uploads for `close_seconds` at most."""
         try:
             self._local.close()
         finally:

@@ -42,7 +42,7 @@ class Uploads:
         self._thread: threading.Thread | None = None
 
     def wake(self) -> None:
-        """Look for finished files now."""
+        """Looks for finished files now."""
         self._news.set()
         if self._thread is None or not self._thread.is_alive():
             # a daemon thread, because an upload that hangs must not block the end of the process
@@ -50,13 +50,13 @@ class Uploads:
             self._thread.start()
 
     def hurry(self, urgent: bool) -> None:
-        """Retry more often while `urgent`, because writers wait for room in the spool."""
+        """Retries more often while `urgent`, because writers wait for room in the spool."""
         if urgent and not self._urgent:
             self._news.set()
         self._urgent = urgent
 
     def finish(self, seconds: float) -> None:
-        """Upload for `seconds` at most, and log what remains."""
+        """Uploads for `seconds` at most, and logs what remains."""
         self._news.set()  # set before the deadline, so that the thread looks for files once more before it ends
         self._deadline = time.monotonic() + seconds
         self.wake()
@@ -83,7 +83,7 @@ class Uploads:
             self._news.wait(pause * (1 + random.random() / 10) if failures else None)
 
     def _send_all(self, failures: int) -> bool:
-        """Upload all finished files that no other process is uploading. Returns whether this succeeded.
+        """Uploads all finished files that no other process is uploading. Returns whether this succeeded.
 
         Goes on after a file that fails, but not after three.
         """
@@ -108,7 +108,7 @@ class Uploads:
         return not failed
 
     def _send(self, path: Path) -> None:
-        """Upload the index last and delete it first: while the WARC file is here, neither is done."""
+        """Uploads the index last and deletes it first: while the WARC file is here, neither is done."""
         index = path.with_name(index_name(path.name))
         for file in (path, index):
             if file.exists():

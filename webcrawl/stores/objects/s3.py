@@ -89,7 +89,7 @@ class S3Store(ObjectStore):
         """Uploads a file, unless S3 has it already.
 
         S3 verifies the checksum of each part that it receives. After the upload, the checksum of the object is compared
-        with that of the file.
+        with the checksum of the file.
         """
         with self._naming(name):
             part = max(_PART_BYTES, -(-path.stat().st_size // _MOST_PARTS))

@@ -15,7 +15,7 @@ _CHUNK = 16 * 1024 * 1024
 
 
 def never() -> bool:
-    """The `interrupted` of an upload that may take any time."""
+    """Returns False: the `interrupted` of an upload that may take any time."""
     return False
 
 
@@ -40,7 +40,7 @@ class ObjectStore(ABC):
     """The local folder that has the objects as files, or None. WARC files are written there in place."""
 
     def __init__(self, uri: str) -> None:
-        """Accept the URI that the user gave; raises StoreError for one that cannot be used. Connects to nothing."""
+        """Takes the URI that the user gave; raises StoreError for an unusable URI. Connects to nothing."""
         self._uri = uri.rstrip("/")
 
     def uri(self, name: str = "") -> str:
@@ -48,16 +48,16 @@ class ObjectStore(ABC):
         return f"{self._uri}/{name}" if name else self._uri
 
     def check(self) -> None:
-        """Raise StoreError unless objects can be stored, StoreUnavailable if the store cannot be reached just now."""
+        """Raises StoreError unless objects can be stored, StoreUnavailable if the store cannot be reached just now."""
         self.size("check")
 
     @abstractmethod
     def put(self, name: str, data: bytes) -> None:
-        """Store a small object, or replace it."""
+        """Stores a small object, or replaces it."""
 
     @abstractmethod
     def put_file(self, name: str, path: Path, interrupted: Callable[[], bool] = never) -> None:
-        """Store a copy of a local file, and verify that it arrived.
+        """Stores a copy of a local file, and verifies that it arrived.
 
         Calls `interrupted` between chunks, and raises StoreError once that returns True.
         """
@@ -76,10 +76,10 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Delete an object, if it exists."""
+        """Deletes an object, if it exists."""
 
     def delete_folder(self, name: str) -> None:
-        """Delete all objects whose names begin with `name` and a slash."""
+        """Deletes all objects whose names begin with `name` and a slash."""
         for stored in list(self.objects(f"{name}/")):
             self.delete(stored.name)
 
@@ -90,7 +90,7 @@ class ObjectStore(ABC):
             yield Path(folder)
 
     def move_file(self, name: str, path: Path) -> None:
-        """Store a file of the `workspace`, and delete it there."""
+        """Stores a file of the `workspace`, and deletes it there."""
         self.put_file(name, path)
         path.unlink()
 

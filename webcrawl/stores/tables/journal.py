@@ -30,7 +30,7 @@ _MOST_BYTES = 1 << 28
 
 SUFFIX = ".parquet"
 Make: TypeAlias = Callable[[Path, Path], bool]
-"""Makes a Parquet file, the second path, of a journal; returns False, and makes none, if the journal has no rows."""
+"""Makes a Parquet file (the second path) from a journal; returns False, and makes no file, if there are no rows."""
 _HIDDEN, _JOURNAL, _OPEN = "_", ".journal", ".open"
 
 

@@ -26,7 +26,7 @@ _FINISH_SECONDS = 60.0
 
 
 class TableFormat(NamedTuple):
-    """What the rows of a table are called in messages, and how its Parquet files are made of journals."""
+    """What the rows of a table are called in messages, and how its Parquet files are made from journals."""
 
     what: str
     make: Make

@@ -73,7 +73,7 @@ def open_text_table(config: StoreConfig, crawl: str) -> TextTable:
 
 
 def make_table(journal: Path, path: Path) -> bool:
-    """Makes the Parquet file at a path of a journal; returns False if it has no rows. Raises OSError."""
+    """Makes a Parquet file from a journal; returns False if the journal has no rows. Raises OSError."""
     arrow, has_rows = pyarrow(), False
     # the other columns have a value of its own for each page
     options = {"compression": "zstd", "use_dictionary": list(_REPEATED)}

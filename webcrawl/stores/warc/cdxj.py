@@ -59,7 +59,7 @@ def line(record: StoredRecord, filename: str, offset: int, length: int) -> bytes
 def surt(url: str) -> str:
     """The sort-friendly form of a URL: "https://www.Example.org:443/A//B?b&a" gives "org,example)/a/b?a&b".
 
-    The same as that of cdxj-indexer and pywb: reverses the labels of the host, also of an IPv4 address; removes
+    The same form as in cdxj-indexer and pywb: reverses the labels of the host, also of an IPv4 address; removes
     scheme, leading www, default port, user, fragment, session IDs, needless escapes, and empty, "." and ".." path
     segments; sorts the query parameters; converts to lower case.
     """

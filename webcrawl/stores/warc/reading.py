@@ -19,7 +19,7 @@ from webcrawl.errors import StoreError
 
 _GZIP = zlib.MAX_WBITS | 16
 START_BYTES = _CHUNK = 1 << 16
-"""What `members` yields of the contents of a member at most."""
+"""The most bytes that `members` yields of the contents of a member."""
 _LONGEST_HEAD = 1 << 23
 _BROKEN: Any = zlib_ng.error
 
@@ -75,7 +75,7 @@ def members(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
 
 
 def parse(data: bytes) -> StoredRecord:
-    """Parse an inflated record, even one that is cut short; raises StoreError if it is not a WARC record."""
+    """Parses an inflated record, even one that is cut short; raises StoreError if it is not a WARC record."""
     head, _, rest = data.partition(b"\r\n\r\n")
     version, *lines = head.decode("utf-8", "replace").split("\r\n")
     if not version.startswith("WARC/"):

@@ -14,7 +14,7 @@ from webcrawl.stores.warc.reading import members, parse
 
 
 def repair(folder: Path) -> list[Path]:
-    """Finish the files that dead processes left open, and return their final paths.
+    """Finishes the files that dead processes left open, and returns their final paths.
 
     Truncates each file after its last complete gzip member, then indexes and renames it. Deletes files without a
     complete member. Skips files that a living writer has locked. Several processes may call this at any time.
@@ -31,7 +31,7 @@ def repair(folder: Path) -> list[Path]:
 
 
 def _mend(fd: int, path: Path) -> bool:
-    """Do what `WarcWriter.close` would have done. Returns False if the file had no complete record."""
+    """Does what `WarcWriter.close` would have done. Returns False if the file had no complete record."""
     lines: list[bytes] = []
     end = 0
     name = path.with_suffix("").name
@@ -54,7 +54,7 @@ def _mend(fd: int, path: Path) -> bool:
 
 
 def finish(path: Path, lines: list[bytes]) -> None:
-    """Write the index, then rename the file: a crash in between leaves a file to repair, never one without index."""
+    """Writes the index, then renames the file: a crash in between leaves a file to repair, never one without index."""
     final = path.with_suffix("")
     if not final.name.endswith(WARC):
         path.rename(final)

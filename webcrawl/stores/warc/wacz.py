@@ -55,7 +55,7 @@ class Contents(NamedTuple):
 
 
 Describe = Callable[[Sequence[Capture]], Iterable[dict[str, Any] | None]]
-"""Captures -> their facts in the list of pages, such as {"title": ...}; None: not a page."""
+"""Returns the facts of each capture in the list of pages, such as {"title": ...}; None: not a page."""
 
 
 def write(
@@ -66,7 +66,7 @@ def write(
     title: str,
     software: str,
 ) -> Contents:
-    """Pack WARC files with their indexes into the new file `output`. Raises StoreError, OSError."""
+    """Packs WARC files with their indexes into the new file `output`. Raises StoreError, OSError."""
     with zipfile.ZipFile(output, "w") as file, tempfile.TemporaryFile(dir=output.parent) as pages:
         package = _Package(file)
         for warc, _ in warcs:
@@ -91,7 +91,7 @@ class _Package:
         self._resources: list[dict[str, Any]] = []
 
     def add(self, path: str, chunks: Iterable[bytes], size: int = 0, *, deflate: bool = False) -> None:
-        """Add a file. `size` must be given if it may be over 4 GB."""
+        """Adds a file. `size` must be given if it may be over 4 GB."""
         info = zipfile.ZipInfo(path, time.gmtime()[:6])
         info.compress_type = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
         info.external_attr = 0o644 << 16
@@ -167,7 +167,7 @@ class _Pages:
         self._describe = describe
 
     def taken(self, lines: Iterable[bytes], write: Callable[[bytes], object]) -> Iterator[bytes]:
-        """Yield the same lines; write the lines that are pages."""
+        """Yields the same lines; writes the lines that are pages."""
         write(json.dumps(_PAGES_HEADER).encode() + b"\n")
         for batch in _batched(lines, _PAGES):
             captures = [capture for line in batch if (capture := _capture(line))]
@@ -189,7 +189,7 @@ class _Unmodified:
         self.without_body = 0
 
     def counted(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the same lines, which are sorted by URL and time."""
+        """Yields the same lines, which are sorted by URL and time."""
         for _, of_url in itertools.groupby(lines, lambda line: line.partition(b" ")[0]):
             digests: set[str] = set()
             for line in of_url:

@@ -99,7 +99,7 @@ class WarcWriter:
     def write(
         self, exchange: Exchange, facts: Mapping[str, str] | None = None, identity: str | None = None
     ) -> WarcLocation:
-        """Append a response, its request, and `facts` as a metadata record. Returns the location of the response.
+        """Appends a response, its request, and `facts` as a metadata record. Returns the location of the response.
 
         A document fetched without HTTP becomes a resource record without a request. `identity` is the ID of its record,
         by default a new one.
@@ -118,7 +118,7 @@ class WarcWriter:
         refers_to_date: datetime,
         facts: Mapping[str, str] | None = None,
     ) -> WarcLocation:
-        """Append a response without its payload, which was archived for `refers_to_url` at `refers_to_date`."""
+        """Appends a response without its payload, which was archived for `refers_to_url` at `refers_to_date`."""
         self._ensure_open()
         record = revisit_record(exchange, self._warcinfo_id, refers_to_url, refers_to_date)
         return self._write_group(exchange, record, facts)
@@ -131,7 +131,7 @@ class WarcWriter:
         digest: str,
         facts: Mapping[str, str] | None = None,
     ) -> WarcLocation:
-        """Append a 304. The payload of this digest was archived for `refers_to_url` at `refers_to_date`."""
+        """Appends a 304. The payload of this digest was archived for `refers_to_url` at `refers_to_date`."""
         self._ensure_open()
         record = unmodified_record(exchange, self._warcinfo_id, refers_to_url, refers_to_date, digest)
         return self._write_group(exchange, record, facts)
@@ -139,7 +139,7 @@ class WarcWriter:
     def write_conversions(
         self, exchange: Exchange, refers_to: str, texts: Mapping[str, bytes], language: str | None
     ) -> WarcLocation:
-        """Append the texts that were made of a response, by MIME type. Returns the location of the first.
+        """Appends the texts that were made of a response, by MIME type. Returns the location of the first.
 
         `refers_to` is the ID of its record, `language` a code of ISO 639-3.
         """
@@ -152,12 +152,12 @@ class WarcWriter:
         return WarcLocation(self._name, start, lengths[0])
 
     def close_old(self) -> None:
-        """Finish the current file if it is `roll_seconds` old, even when nothing more is written."""
+        """Finishes the current file if it is `roll_seconds` old, even when nothing more is written."""
         if self._fd is not None and 0 < self._roll_seconds <= time.monotonic() - self._begun_at:
             self.close()
 
     def close(self) -> None:
-        """Finish the current file, if any: index and rename it. A later write begins another."""
+        """Finishes the current file, if any: indexes and renames it. A later write begins another."""
         if self._fd is None:
             return
         fd, self._fd = self._fd, None
@@ -179,7 +179,7 @@ class WarcWriter:
         return self._folder / (self._name + OPEN)
 
     def _ensure_open(self) -> None:
-        """Open a file, unless the current one may still grow."""
+        """Opens a file, unless the current one may still grow."""
         if self._size >= self._roll_bytes or len(self._index) >= MAX_INDEX_LINES:
             self.close()
         self.close_old()
@@ -208,7 +208,7 @@ class WarcWriter:
     def _write_group(
         self, exchange: Exchange, answer: Record, facts: Mapping[str, str] | None
     ) -> WarcLocation:
-        """Append all records of a fetch at once, the response first, because after a crash it is worth the most."""
+        """Appends all records of a fetch at once, the response first, because after a crash it is worth the most."""
         about = (exchange, self._warcinfo_id, answer.fields["WARC-Record-ID"])
         others = [request_record(*about)] if exchange.request_head else []
         others += [metadata_record(*about, facts)] if facts else []
@@ -224,7 +224,7 @@ class WarcWriter:
         return location
 
     def _append(self, *members: Iterable[bytes]) -> list[int]:
-        """Write members at the end, all or none, in large chunks; returns the length of each."""
+        """Writes members at the end, all or none, in large chunks; returns the length of each."""
         if self._fd is None:
             raise StoreError("no WARC file is open")
         start = self._size

@@ -18,7 +18,7 @@ PAGES = b"pages_xxh3"
 """The key of the footer with the pages of a file; see `webcrawl.links.tables`."""
 
 GROUP_ROWS = 1 << 16
-"""Rows of a row group: what a question reads at least."""
+"""Rows of a row group, the least that a question reads."""
 _LEVEL = 3
 
 

@@ -1,4 +1,4 @@
-"""What the journal of a link store has of a page."""
+"""The entry of a page in the journal of a link store."""
 
 from __future__ import annotations
 

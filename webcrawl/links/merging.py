@@ -30,7 +30,7 @@ _LOCK = "_merge.lock"
 
 
 class Merged(NamedTuple):
-    """How many files were merged, and how many there are instead."""
+    """The number of files that were merged, and of the files that replace them."""
 
     before: int
     after: int

@@ -17,7 +17,7 @@ Opener = Callable[[], LinkFile]
 def links_from(files: Iterable[Opener], urls: Sequence[str], crawl: str | None = None) -> Any:
     """Returns the rows of the links on a page, in its order; `urls` are spellings of its URL.
 
-    The result is an Arrow table. Of several fetches of the page by one crawl, it has the last.
+    The result is an Arrow table. Of several fetches of the page by one crawl, the table has the last.
     """
 
     def search(file: LinkFile) -> Any:
@@ -62,7 +62,7 @@ def linked_hosts(
 
 
 def pages_among(files: Iterable[Opener], urls: Sequence[str]) -> set[str]:
-    """Returns the pages among `urls` with stored links of any fetch; by hashes, so a page may be wrong."""
+    """Returns the pages among `urls` with stored links of any fetch; compares hashes, so a page may be wrong."""
     stored_pages = (
         _searched(files, lambda file: {url for url in urls if file.may_have_page([url])}) if urls else []
     )

@@ -27,7 +27,7 @@ _SEARCHED = ["from_host", "from_url", "to_host", "to_url"]
 
 
 class LinkFile:
-    """A Parquet file of links. Methods raise StoreError, which names it, when it is damaged or cannot be read."""
+    """A Parquet file of links. Methods raise StoreError with its name when the file is damaged or cannot be read."""
 
     def __init__(self, name: str, source: Any) -> None:
         """`source`: a path, or a file object."""
@@ -134,7 +134,7 @@ def link_files(config: StoreConfig) -> LinkFiles:
 
 
 def link_files_if_any(config: StoreConfig) -> LinkFiles | None:
-    """Returns the same, or None if there are none."""
+    """Returns the files of the link store, or None if there are none; see `link_files`."""
     pyarrow()
     store = open_store(config.links, "STORE_URI", config.object_stores, check=False)
     folder = store.folder or spool_of(config, config.links)

@@ -13,7 +13,7 @@ from webcrawl.links.tables import make_table
 from webcrawl.stores.tables.store import TableFormat, TableStore, table_location
 
 ROLL_BYTES = 50_000_000
-"""Size at which a journal becomes a Parquet file: about 500,000 links, of which a file has 5 MB."""
+"""Size at which a journal becomes a Parquet file: about 500,000 links, 5 MB in a Parquet file."""
 
 _LINKS = TableFormat("links", make_table)
 

@@ -1,4 +1,4 @@
-"""Makes the Parquet files of a link store of its journals.
+"""Makes the Parquet files of a link store from its journals.
 
 Its rows are sorted by target: by reversed host, then URL, then time. So "who links here" reads one group of rows of a
 file. The links of a page are in one file, because one worker writes them at once, and the footer has the hashes of all
@@ -24,10 +24,10 @@ from webcrawl.stores.tables.journal import JournalReader
 
 _LINE_END = ord("\n")
 _PART_BYTES = 2_000_000
-"""So many bytes of a column become distinct texts at once: of 30,000 targets."""
+"""Bytes of a column that become distinct texts at once: about 30,000 targets."""
 
 Codes: TypeAlias = NDArray[np.integer[Any]]
-"""For each row the number of its value among the distinct values."""
+"""The number of each row's value among the distinct values."""
 Column: TypeAlias = Callable[[int, int], Any]
 """Makes the Arrow array of some rows: from the first number to before the second."""
 
@@ -201,7 +201,7 @@ def _without_empty(texts: Any) -> Any:
 
 
 def make_table(journal: Path, path: Path) -> bool:
-    """Makes the Parquet file at a path of a journal; returns False if it has no rows. Raises OSError."""
+    """Makes a Parquet file from a journal; returns False if the journal has no rows. Raises OSError."""
     rows, damaged = JournalRows(), 0
     with journal.open("rb") as file:
         reading = JournalReader(file)

@@ -12,7 +12,7 @@ from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.registry import open_store
 
 MOST = 20
-"""Texts that are kept of the links to a page, the most frequent."""
+"""Texts of links that are kept for a page: the most frequent."""
 
 _COLUMNS = ["from_url", "to_url", "text"]
 

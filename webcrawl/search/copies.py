@@ -25,9 +25,9 @@ from webcrawl.stores.columns import pages
 from webcrawl.stores.metadata import Metadata
 
 PHRASE = 4
-"""Words of a phrase that is searched for: fewer than a shingle has, because stems and accents must not matter."""
+"""Words of a phrase that is searched for. A shingle has more; stems and accents must not matter to a phrase."""
 PHRASES = 64
-"""Phrases that are searched for: the rarest one of each of as many parts of the text."""
+"""Phrases that are searched for: the text is cut into this many parts, and each part gives its rarest phrase."""
 _BITS = 64
 CANDIDATES = 200
 """Pages with the most of these phrases, which are compared."""

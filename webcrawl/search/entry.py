@@ -112,7 +112,7 @@ def unpacked(data: bytes) -> tuple[IndexedPage, str]:
 
 
 def entry_from(data: bytes) -> IndexedPage:
-    """Reverses `Entry.packed`."""
+    """Reverses `IndexedPage.packed`."""
     return IndexedPage(*msgpack.unpackb(data))
 
 
@@ -146,7 +146,7 @@ def weight(importance: float | None) -> float:
     """Returns the weight of a page: tantivy multiplies its score by log2(2 + weight), which is then
     1 + log2(1 + importance) / 8.
 
-    So a page of average importance has 1.13 times its score, one of a hundred times that 1.8 times.
+    So a page of average importance has 1.13 times its score, a page of 100 times the average 1.8 times.
     """
     mean = 1.0 if importance is None else max(0.0, importance)
     return float(2 ** (1 + math.log2(1 + mean) / 8) - 2)

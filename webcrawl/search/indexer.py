@@ -36,12 +36,12 @@ from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Metadata
 
 COMMIT_SECONDS = 30.0
-"""Time between two commits: what a killed process does again at most."""
+"""Time between two commits: a killed process repeats at most the work of this time."""
 COMMIT_CHARACTERS = 20_000_000
 """Characters of text between two commits. Until then tantivy may keep all of their words in memory, about 15 bytes for
 a character."""
 MEMORY = 100_000_000
-"""Bytes of what tantivy has indexed and not written yet."""
+"""Bytes that tantivy has indexed and not written yet."""
 _READ = ("title", "description", "author", "language", "published_at", "simhash", "details")
 """Fields that reading a body gives."""
 _ROWS = 5_000
@@ -271,7 +271,7 @@ class IndexPlan:
         return entries_by_text
 
     def done(self, entries: Sequence[IndexedPage]) -> None:
-        """Forgets pages, which are indexed."""
+        """Removes pages that are indexed."""
         rows = [(_signed(entry.key),) for entry in entries]
         self._database.executemany("DELETE FROM plan WHERE key = ?", rows)
 

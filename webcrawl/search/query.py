@@ -16,7 +16,7 @@ from webcrawl.search.words import composed, searchable, stemmer
 from webcrawl.urls.canonical import authority
 
 BOOSTS = {"text": 1.0, "title": 3.0, "anchors": 2.0}
-"""What a word counts in each field. A title or link text says what a page is about."""
+"""The weight of a word in each field. A title or link text says what a page is about."""
 
 LONGEST, DEEPEST = 1_000, 20
 """Characters and nested brackets of a query. tantivy's parser calls itself for each bracket, and must not overflow."""
@@ -29,7 +29,7 @@ _FIELD = re.compile(r"Field does not exist: '(.*)'")
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What pages must have; None for anything. Several languages or types are alternatives."""
+    """The conditions on pages; None for anything. Several languages or types are alternatives."""
 
     host: str | None = None
     languages: Sequence[str] = ()

@@ -23,7 +23,7 @@ _MOST_PARTS = 4
 MOST_COPIES = 10
 _MOST_CRAWLS = 20
 _MOST_READ = 20_000
-"""Results that are read at most to find pages that are no copies."""
+"""The most results that are read to find pages that are no copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Search:
         return [self._hit(same, snippets) for same in chosen.values()], total
 
     def _hit(self, same: Sequence[_Candidate], snippets: Snippets) -> Hit:
-        """Returns the first page of its copies, or else the best page, with the best score of them."""
+        """Returns the first page if it is among its copies, or else the best copy, with the best score of all."""
         shown = next((candidate for candidate in same if candidate.is_first), same[0])
         entry, text = self.page(shown.address)
         snippet, marks = snippets.of(entry, text)

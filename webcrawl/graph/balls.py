@@ -1,8 +1,8 @@
-"""Harmonic centrality: the sum of 1 / d over all other vertices, d being the steps from the other one to this one.
+"""Harmonic centrality: the sum of 1 / d over all other vertices; d is the number of steps from the other vertex.
 
 P. Boldi and S. Vigna, "Axioms for Centrality" (2014). The ball of a vertex at step t is the set of vertices that reach
 it in t steps. It is the union of the balls of its predecessors at step t - 1, and its own. Each vertex that is new in
-it at step t adds 1 / t. So sets of vertices are all that is needed:
+it at step t adds 1 / t. The computation needs only sets of vertices:
 
 - as bits, for as many sources at once as fit in a row: exact. M. Then et al., "The More the Merrier: Efficient
   Multi-Source Graph Traversal" (2014);
@@ -26,7 +26,7 @@ Rows: TypeAlias = npt.NDArray[np.uint8]
 """A set for each vertex."""
 
 EXACT_COST = 2_000_000_000
-"""Vertices times edges up to which harmonic centrality is exact; that takes some seconds."""
+"""The largest product of vertices and edges for which harmonic centrality is exact; it takes some seconds."""
 MOST_REGISTERS, LEAST_REGISTERS = 256, 16
 _SOURCES = 2_048
 _CHUNK_BYTES = 1 << 19

@@ -38,7 +38,7 @@ class GraphOptions:
     only_hosts  the graphs of hosts and domains, but not that of pages
     nofollow    links with nofollow too
     plots       two pictures of each graph
-    memory      the bytes that it may take, or half of what is free
+    memory      the bytes of memory to use; by default half of the free memory
     """
 
     crawl: str | None = None

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 _ALPHA = 1 / (2 * math.log(2))
 _ZERO = 1024.0
-"""What a register that is zero counts in a sum; all others together are less."""
+"""The weight of a zero register in a sum; all other registers together weigh less."""
 
 
 def error(registers: int) -> float:

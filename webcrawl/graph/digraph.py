@@ -72,7 +72,7 @@ class Digraph:
     def reversed(self, path: Path) -> Digraph:
         """Returns the graph with all edges turned round, whose targets are in a new file."""
         shape = (self.vertices, self.vertices)
-        # the values are not used; scipy wants some
+        # scipy requires values, which are not used
         values = np.ones(self.edges, dtype=np.int8)
         rows = sparse().csr_array((values, self.targets, self.first.astype(np.int32)), shape=shape).tocsc()
         rows.indices.astype(np.int32, copy=False).tofile(path)

@@ -16,8 +16,8 @@ from webcrawl.graph.libraries import sparse
 DAMPING = 0.85
 """As in Common Crawl's ranks, and networkx."""
 TOLERANCE = 1e-8
-"""The iteration ends when all ranks together change by less. They sum to 1, and then differ from the exact ranks by
-less than 6e-8 together."""
+"""The iteration ends when the changes of all ranks sum to less. All ranks sum to 1, and their errors then sum to less
+than 6e-8."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def pagerank(backward: Digraph, out_degrees: Vertices) -> PageRank:
     link.
 
     backward     the graph with its edges turned round
-    out_degrees  how many edges begin at each vertex, before that
+    out_degrees  how many edges begin at each vertex before the edges are turned
     """
     number = backward.vertices
     dangling = out_degrees == 0

@@ -74,7 +74,7 @@ def top(title: str, values: Sequence[tuple[str, float]]) -> str:
 
 
 def _at_least(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Returns degrees from 1, at most _POINTS, and how many vertices have each or more."""
+    """Returns at most _POINTS degrees from 1, and for each the number of vertices of that degree or more."""
     counts = np.bincount(values[values > 0], minlength=1)
     numbers = np.flatnonzero(counts)
     vertices = np.cumsum(counts[numbers][::-1])[::-1]
@@ -84,7 +84,7 @@ def _at_least(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[A
 
 
 def _decades(value: float) -> int:
-    """Returns the exponent, at least 1, of the least power of ten that is not below a value."""
+    """Returns the exponent, at least 1, of the least power of ten that is at least a value."""
     return max(1, math.ceil(math.log10(value)))
 
 

@@ -13,7 +13,7 @@ from webcrawl.mining.workspace import Workspace
 
 LEAST_AREA = 5
 LEAST_SHARE = 0.5
-"""A page is an index if a block has so many links, and this part of the page's text is that of links."""
+"""A page is an index if one block has this many links, and this part of the page's text is link text."""
 DAY = 86_400_000_000
 """Microseconds. A URL that another page has a day later counts half as much as one that no other page has."""
 UNKNOWN = 0.5

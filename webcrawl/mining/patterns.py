@@ -97,6 +97,6 @@ def measure(workspace: Workspace) -> None:
 
 
 def weights(workspace: Workspace) -> Mapping[str, float]:
-    """Returns host and pattern -> levels by which its URLs are worse, where they are."""
+    """Returns host and pattern -> the levels by which its URLs are worse, for patterns with worse URLs."""
     batches = workspace.rows(_WORSE, [MOST_WEIGHTS])
     return {pattern: weight for batch in batches for pattern, weight in batch}

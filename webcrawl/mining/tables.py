@@ -1,4 +1,4 @@
-"""The tables that `scrapy mine` writes: a Parquet file each, which replaces that of the run before in one step."""
+"""The tables that `scrapy mine` writes: a Parquet file each, which replaces the file of the run before in one step."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MOST_PAGES = 1_000_000
 """Pages that are learned from; of more, a sample. Each takes about 150 bytes."""
 LEAST_PAGES = 50
 _HELD_OUT = 10
-"""One page in so many is not learned from at first, to see how good the predictions are."""
+"""One page in this many is left out at first, to measure the predictions."""
 _PASSES, _STEPS = 8, 5_000
 """Each page is learned from so many times, and of few pages more often: until the weights have moved so many times."""
 _BATCH = 2_000
@@ -80,7 +80,7 @@ class Examples:
         self._buckets, self._signs, self._ends = array("i"), array("b"), array("q", [0])
 
     def add(self, url: str, depth: int, source: str, text: str, value: float) -> None:
-        """Adds a page; leaves it out if its URL is none, which a database may have."""
+        """Adds a page; leaves out a page without a valid URL, which a database may have."""
         try:
             host, path = split(normalize(url))
             names = features(host, path, depth, normalize(source) if source else "", text)
@@ -93,7 +93,7 @@ class Examples:
         self.values.append(even(value))
 
     def matrix(self) -> Any:
-        """Returns the matrix; a feature that occurs twice counts twice, as in `LearnedValue.score`."""
+        """Returns the matrix; a feature that occurs twice counts twice, as in `ValueModel.score`."""
         from scipy.sparse import csr_matrix
 
         signs = np.frombuffer(self._signs, np.int8).astype(np.float64)

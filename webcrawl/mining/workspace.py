@@ -62,7 +62,7 @@ class Workspace:
     """
 
     def __init__(self, folder: Path) -> None:
-        """`folder`: in which it has room for a copy of all links, for one process at a time."""
+        """`folder`: must have room for a copy of all links, and serves one process at a time."""
         self._library = duckdb()
         self._folder = folder / _NAME
         try:

@@ -1,4 +1,4 @@
-"""The links to URLs that pages have now, from the link store."""
+"""The present links of pages to URLs, from the link store."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class _LinkCheck:
         return self._problems[url]
 
     def read_pages(self) -> None:
-        """Check the links of all archived pages and style sheets."""
+        """Checks the links of all archived pages and style sheets."""
         for row in self._stored.rows():
             if row["status"] != 200 or not _has_links(row) or not self._inside(row["url"]):
                 continue
@@ -124,7 +124,7 @@ class _LinkCheck:
                 self._add(self._fragments.setdefault((url, fragment), missing), referrer)
 
     def read_rows(self, crawl: str | None) -> None:
-        """Add URLs that the crawl found on pages that are not archived.
+        """Adds URLs that the crawl found on pages that are not archived.
 
         These are pages with noarchive or noindex, documents other than HTML, and `Link:` headers.
         """
@@ -143,7 +143,7 @@ class _LinkCheck:
                 self._add(problem, referrer)
 
     def read_links(self, files: Sequence[Opener]) -> None:
-        """Add the texts of links, and pages that are not archived, from the link store."""
+        """Adds the texts of links, and pages that are not archived, from the link store."""
         known = {url: problem for url, problem in self._problems.items() if problem is not None}
         pages = {url: set(problem.referrers) for url, problem in known.items()}
         for page, links in groupby(links_now(files, sorted(known), self._stored.get), lambda link: link.page):
@@ -261,7 +261,7 @@ class _Targets:
         return None
 
     def page_of(self, url: str) -> Row | None:
-        """The page that the fragment of a URL applies to; None if unknown, or if a redirect sets another fragment."""
+        """The page to which the fragment of a URL applies; None if unknown, or if a redirect sets another fragment."""
         rows, last = self._hops(url)
         if last is not None or any("#" in (self._stored.location(row) or "#") for row in rows[:-1]):
             return None

@@ -69,7 +69,7 @@ def paths(pages: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def write_mirror(stored: StoredPages, folder: Path) -> Mirrored:
-    """Write all archived pages with status 200 to `folder`; raises StoreError when a file cannot be written."""
+    """Writes all archived pages with status 200 to `folder`; raises StoreError when a file cannot be written."""
     pages, moved = [], {}
     for row in stored.rows():
         if row["status"] == 200 and row["warc_file"]:

@@ -130,7 +130,7 @@ def rewritten_page(document: Document, address: Callable[[str], str | None]) -> 
 
 
 def _rewrite_meta(tree: LexborHTMLParser, base: str, address: Callable[[str], str]) -> None:
-    """Replace the address of a refresh and the charset."""
+    """Replaces the address of a refresh and the charset."""
     for node in tree.css("meta[http-equiv][content]"):
         content = node.attributes.get("content") or ""
         kind = (node.attributes.get("http-equiv") or "").strip().lower()

@@ -51,7 +51,7 @@ def unlinked(stored: Versions, run: MonitorRun, files: Sequence[Opener]) -> dict
 
 
 def _answered(stored: Versions, row: Row, since: datetime) -> datetime:
-    """Returns when a page answered last with its links; an error does not tell that it has lost them."""
+    """Returns when a page answered last with its links; an error does not mean that the page has lost its links."""
     answers = stored.answers(row["url"], since) if row["state"] in UNREACHABLE else []
     moment: datetime = answers[-1].fetched_at if answers else row["fetched_at"]
     return moment

@@ -52,7 +52,7 @@ _CHARSETS = {
 def index_rows(rows: Iterable[Row], get: Callable[[str], Row | None]) -> Iterator[dict[str, Any]]:
     """Yields a row of the index for each row of table `pages` that is archived, with `crawl` and `subset`.
 
-    The record of a copy is that of the first page, whose row `get` returns. Raises StoreError for one beyond 2 GiB,
+    A copy has the record of the first page, whose row `get` returns. Raises StoreError for a record beyond 2 GiB,
     which the table cannot have.
     """
     for row in rows:

@@ -36,7 +36,7 @@ PARTITIONS: Mapping[str, Callable[[Row], str]] = {
     "none": lambda row: "",
     "crawl": lambda row: f"crawl={quote(row['crawl'] or _NO_CRAWL, safe='')}/subset={row['subset']}",
 }
-"""Name -> the folder of a row: the day (UTC) of its fetch, one of 16 by its host, none, or that of Common Crawl."""
+"""Name -> the folder of a row: the day (UTC) of its fetch, one of 16 by its host, none, or as in Common Crawl."""
 
 MANIFEST = "_export.json"
 
@@ -52,7 +52,7 @@ def export(
     only: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Write `fields` of rows to a store and return the manifest, in which `only` records how rows were selected.
+    """Writes `fields` of rows to a store and returns the manifest, in which `only` records how rows were selected.
 
     Raises StoreError when the store has an export and `force` is not given, or no row to replace its rows; or when it
     cannot be written.
@@ -99,7 +99,7 @@ def _store_files(
     stamp: str,
     suffix: str,
 ) -> dict[str, int]:
-    """Write all files, then store them; returns file -> number of rows."""
+    """Writes all files, then stores them; returns file -> number of rows."""
     with store.workspace() as folder:
         files = _Files(folder, part, partition, f"pages-{stamp}-{{:05}}{suffix}")
         try:

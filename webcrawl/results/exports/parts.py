@@ -54,11 +54,11 @@ class ExportPart(ABC):
 
     @abstractmethod
     def write(self, rows: Sequence[Row]) -> None:
-        """Append rows that have the fields."""
+        """Appends rows that have the fields."""
 
     @abstractmethod
     def close(self) -> None:
-        """Finish the file."""
+        """Finishes the file."""
 
 
 class ParquetPart(ExportPart):

@@ -17,7 +17,7 @@ RATE_STEP = 1 / 8
 RECENT = 4
 """The number of latencies whose least counts."""
 STRAIN_FACTOR, STRAIN_SECONDS = 1.5, 0.01
-"""A host is strained if that is more than the factor times the base latency, and these seconds, which are noise."""
+"""A host is strained if that least latency exceeds the factor times the base latency, plus these seconds of noise."""
 WINDOW = 128
 """The base latency is the least of the last 128 to 256 answers, so that it may rise."""
 

@@ -37,9 +37,9 @@ WINDOW = 128
 MANY_VALUES = 4
 """With fewer values than this in its pairs, a rule drops a parameter only with these values."""
 MANY_PATTERNS = 3
-"""A parameter that changes nothing in so many patterns, and in none something, is dropped from all paths.
+"""A parameter that changes nothing in this many patterns, and something in no pattern, is dropped from all paths.
 
-One of them needs all the evidence; for the others LEAST_PAIRS pairs suffice, because some patterns are of one page."""
+One pattern needs all the evidence; LEAST_PAIRS pairs suffice for the others, because some have a single page."""
 _FAR = 8
 """Texts whose SimHashes differ in more bits are different."""
 _VALUE_BITS = 32
@@ -209,7 +209,7 @@ def _drops(name: str, patterns: Mapping[str, Evidence], off: Collection[str]) ->
 
 
 def _is_general(patterns: Iterable[Evidence]) -> bool:
-    """Whether a parameter changes nothing in MANY_PATTERNS patterns with texts of their own, and in none something."""
+    """Whether a parameter changes nothing in MANY_PATTERNS patterns with texts of their own, and something in none."""
     texts: list[int] = []
     likely = 0
     for known in patterns:

@@ -26,7 +26,7 @@ _CHECKSUM = 16
 _MOST_BYTES = 1 << 28
 _MARK = 8
 BOILERPLATE_PAGES = 8
-"""A link of boilerplate gets credit from one page in so many, and so that part of the credit of others."""
+"""A link of boilerplate gets credit from one page in this many, and so that part of the credit of other links."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ LEAST_PAGES = 20
 """A host is asked when it has shown more pages than this."""
 
 NO_ANSWER = 0
-"""The status of an answer that did not come, or that robots.txt did not permit."""
+"""The status if no answer came, or if robots.txt did not permit the request."""
 
 
 class Print(NamedTuple):

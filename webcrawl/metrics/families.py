@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from webcrawl.metrics.observations import Histogram
 
 CRAWL, WORKER = "webcrawl", "webcrawl_worker"
-"""The scopes of a metric, which its name begins with: a whole crawl, or one worker."""
+"""The scopes of a metric, with which its name begins: a whole crawl, or one worker."""
 
 
 @dataclass(frozen=True, slots=True)

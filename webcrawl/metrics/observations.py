@@ -24,7 +24,7 @@ BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 _HOUR, _DAY = 3600.0, 86400.0
 _LONG = (_HOUR, 3 * _HOUR, 12 * _HOUR, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
 LONG_BOUNDS = (0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, *_LONG)
-"""The same for waits in the queue of the crawl."""
+"""Upper bounds in seconds for waits in the queue of the crawl."""
 
 STAGES = {
     "queue": "in this worker, from the lease of the URL until its request is made",

@@ -122,7 +122,7 @@ class Base:
         return None
 
     def _folder(self, up: int) -> str:
-        """The folder `up` levels above that of the base, or the root."""
+        """The folder `up` levels above the folder of the base, or the root."""
         folders = self._folders
         while len(folders) <= up and folders[-1] != self._root:
             folders.append(folders[-1][: folders[-1].rindex("/", 0, -1) + 1])
@@ -173,7 +173,7 @@ def hostname(url_or_host_key: str) -> str:
 
 
 def port(url_or_host_key: str) -> int:
-    """The TCP port, by default that of the scheme."""
+    """The TCP port, by default the scheme's port."""
     explicit = authority(url_or_host_key).rpartition("]")[2].partition(":")[2]
     return int(explicit) if explicit else DEFAULT_PORTS[url_or_host_key.partition(":")[0]]
 
@@ -195,7 +195,7 @@ def registered_domain(hostname: str) -> str:
 
     Uses the public suffix list (https://publicsuffix.org) with its private section, so each user.github.io is a
     domain of its own. An unlisted top-level domain is a suffix. An address, a single label and a public suffix are
-    their own domain. The list is that of the installed package and is never downloaded.
+    their own domain. The list comes with the installed package and is never downloaded.
     """
     if is_address(hostname):
         return hostname

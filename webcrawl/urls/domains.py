@@ -21,7 +21,7 @@ _PLAIN = re.compile(
     r"(?!xn--)[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.(?!xn--)[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\.[a-z]+"
 )
 _MOST_BITS = 16
-"""The most first bits of a hash by which it is looked up; the rest is a binary search."""
+"""The most leading bits of a hash by which it is looked up; a binary search does the rest."""
 _CACHED = 1 << 14
 
 
@@ -29,7 +29,7 @@ class Domains:
     """A set of domains and addresses, each domain with all names under it. It has room for millions.
 
     It keeps the sorted 64-bit hashes (xxh3) of the names, 8 bytes each. The probability that a name outside the list is
-    taken for one in it is one in 10^13 for a million domains.
+    taken for a name in it is one in 10^13 for a million domains.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -76,7 +76,7 @@ class Domains:
 
 
 class DomainFilter(URLFilter):
-    """Drops URLs in `denied` domains, and if `allowed` is not None, URLs outside of it.
+    """Drops URLs in `denied` domains, and URLs outside `allowed` domains unless `allowed` is None.
 
     Keys: ALLOWED_DOMAINS, DENIED_DOMAINS, each a list of domains or of files of domains ("@domains.txt").
     """
@@ -133,7 +133,7 @@ def domain(text: str) -> str:
 
 
 def _starts(hashes: array[int], shift: int) -> Iterator[int]:
-    """Yields where the hashes with each first bits begin, and the number of all."""
+    """Yields the index at which the hashes with each prefix of bits begin, and then the number of all hashes."""
     for first in range(1 << (64 - shift)):
         yield bisect_left(hashes, first << shift)
     yield len(hashes)

@@ -244,7 +244,7 @@ def _not_negative(name: str, number: int) -> int:
 
 @lru_cache(maxsize=8)
 def _patterns(name: str, texts: tuple[str, ...]) -> Patterns:
-    """The expressions of a list, which a crawl makes several chains of."""
+    """The compiled expressions of a list, kept because a crawl makes several chains of filters."""
     return Patterns(_expression(name, text) for text in texts)
 
 

@@ -75,7 +75,7 @@ class Patterns:
         expressions, self._always = self._always, []
         for expression, grams in zip(expressions, keys, strict=True):
             if grams:
-                # of equally rare grams the first in the alphabet, so that every run does the same
+                # the first in the alphabet of equally rare grams, so that every run does the same
                 rarest = min(grams, key=lambda gram: (shared[gram], gram))
                 self._filed.setdefault(rarest, []).append(expression)
             else:

@@ -12,7 +12,7 @@ from webcrawl.policies.budgets import NEW_HOST, WASTE, Slowdown, Spending, cost,
 
 _EVERY_SECONDS = 0.3
 _MOST_ENTRIES = 5_000
-"""The counts of so many owners are sent at once."""
+"""The number of owners whose counts are sent at once."""
 _MOST_KNOWN = 50_000
 """Owners whose spending a worker remembers, about 150 bytes each."""
 _MOST_LINKS = 100_000

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2.0
 _LOOK_FAR_SECONDS = 60.0
-"""For a file in an object store, each look at which is a request."""
+"""Seconds between two looks at a file in an object store: each look is a request."""
 _WAIT_SECONDS = 5.0
 
 

@@ -15,7 +15,7 @@ from webcrawl.policies.url_variants import hosts_of, kind_of, site_of, variants
 from webcrawl.urls.canonical import split
 
 MOST_SITES = 500
-"""A worker compares the pages of so many sites, which had the last pages; each site takes up to 60 kB."""
+"""A worker compares the pages of this many sites, the sites of the last pages; each site takes up to 60 kB."""
 _MOST_KINDS = 20_000
 
 

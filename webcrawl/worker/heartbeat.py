@@ -33,7 +33,7 @@ _BEAT_SECONDS = 2.0
 _SPEED_BEATS = 15
 _MOST_HOSTS = 10
 _PROCESSED_SECONDS, _MOST_PROCESSED = 2.0, 1_000
-"""The oldest pages that are processed for so many seconds are shown, up to this number."""
+"""Pages that are processed for longer than these seconds are shown: the oldest, up to this number."""
 _STATM = Path("/proc/self/statm")
 
 Processing = Callable[[float], Sequence[tuple[str, float]]]
@@ -188,7 +188,7 @@ class VitalsReports:
         await self._sample()
 
     async def _send_costs(self) -> None:
-        """Sends what hosts have cost and what they use now; the costs are not lost when this raises."""
+        """Sends the costs and present loads of hosts; the costs are not lost when this raises."""
         taken = self.costs.take()
         await self.crawl.costs.add(taken)
         with suppress(EngineUnavailable):  # a full engine refuses what is only shown
@@ -206,7 +206,7 @@ class VitalsReports:
                 yield name, Load(waits=cost.waits)
 
     async def _sample(self) -> None:
-        """Adds the figures of now to the history of the crawl."""
+        """Adds the current figures to the history of the crawl."""
         self._sampled = time.monotonic()
         history = History(self.crawl.engine, self.crawl.keys)
         await history.add(await figures(self.frontier, self.crawl))
@@ -233,14 +233,14 @@ class VitalsReports:
         )
 
     def _long_processed(self, now: float) -> list[tuple[str, float]]:
-        """The pages that are processed for long, with the time since 1970 at which they were fetched."""
+        """The pages that are processed for long, with the Unix time at which they were fetched."""
         pages = self.processing(now - _PROCESSED_SECONDS)[:_MOST_PROCESSED]
         offset = time.time() - now
         return [(url, fetched + offset) for url, fetched in pages]
 
 
 def _resident_bytes() -> int:
-    """The resident memory of this process; where the system does not say, the most that it ever had."""
+    """The resident memory of this process; its peak where the system does not tell the present size."""
     try:
         return int(_STATM.read_text().split()[1]) * resource.getpagesize()
     except OSError:

@@ -44,7 +44,7 @@ class Arrivals:
         self._observed = observed
         self._at: dict[int, float] = {}
         self._handed: dict[int, str] = {}
-        """The URLs that were handed out and are not acknowledged."""
+        """The URLs that were handed out and are not acknowledged yet."""
 
     def add(self, urls: Iterable[LeasedURL]) -> None:
         """Notes that these URLs were leased now."""
@@ -91,7 +91,7 @@ class LeasedHost:
     settled: list[Settled] = field(default_factory=list)
     """Outcomes not reported yet, in order."""
     drained: bool = False
-    """The engine had no further URLs when last asked."""
+    """The engine had no further URLs at the last request."""
     frozen: bool = False
     """No more URLs are leased: the engine was restarted and may not know which URLs it has handed out."""
     leaving: bool = False

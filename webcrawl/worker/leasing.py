@@ -25,7 +25,7 @@ _DECLINE = 0.98
 _USABLE = 0.8
 """Share of a lease in which requests may be sent; the rest is for the last response."""
 _IDLE_SECONDS = 0.1
-"""How long a worker waits until it asks for hosts again, after it got none."""
+"""Seconds until a worker that got no hosts asks for hosts again."""
 _LONGEST_RETRY = 5.0
 
 

@@ -25,7 +25,7 @@ MOST_DISCOVERED = 10_000
 _BATCH = 1000
 _MOST_SECONDS = 0.1
 _LINKS_SHARE = 0.2
-"""The share of the time in which links of pages with many of them are added."""
+"""The share of the time in which links of pages with many links are added."""
 _ENDING_PATIENCE = 2.0
 _LOOK_AGAIN_SECONDS = 0.02
 _LOSABLE_SECONDS = 3.0
@@ -203,7 +203,7 @@ class LinkIntake:
         self.dust.close(host)
 
     def with_records(self, report: LeaseReport, *, last: bool) -> LeaseReport:
-        """Returns a report with what the engine is to know of the host. `last`: the host is released."""
+        """Returns a report with the records of the host for the engine. `last`: the host is released."""
         host = report.lease.host
         over = self.budgets.over(host) if self.budgets else ""
         return replace(
@@ -271,7 +271,7 @@ class LinkIntake:
             self._bloom.reload()
 
     def engine_restarted(self) -> None:
-        """Queues the URLs again that a restarted engine may have lost, and forgets the credit that it is owed."""
+        """Queues the URLs again that a restarted engine may have lost, and forgets the credit owed to it."""
         batches = [batch for _, batch in self._losable]
         self._losable.clear()
         lost = [candidate for batch in batches for candidate in batch]

@@ -26,9 +26,9 @@ _EVERY = 0.5
 
 It is short at first, when few pages have all credit: credit should arrive before the page that it is for is fetched."""
 _MOST_OWED = 50_000
-"""Credit is paid at once when so many URLs are to get some."""
+"""Credit is paid at once when this many URLs are to get some."""
 _IDLE_SECONDS = 120.0
-"""A purse that was idle for so long belongs to a dead worker; workers pay at least every _LATEST_SECONDS."""
+"""A purse that was idle for this time belongs to a dead worker; workers pay at least every _LATEST_SECONDS."""
 
 Weigh = Callable[[Prospect], int]
 
@@ -101,7 +101,7 @@ class PageCredit:
             self._new_origins |= dict.fromkeys(links, _Origin(url, depth))
 
     def of_link(self, url: str, links: int) -> int | None:
-        """Returns what each of so many links of a page is worth; None if that is not known or changes no level."""
+        """Returns the worth of each of `links` links of a page; None if it is not known or changes no level."""
         page = self._pages.get(url)
         if page is None or page.worth is None or self._weigh is None:
             return None

@@ -9,7 +9,7 @@ from webcrawl.policies.pattern_records import LOWEST_OF_ALL, HostPatterns, Outco
 from webcrawl.policies.priorities import LOWEST
 
 MOST_HOSTS = 2_000
-"""A worker keeps the records of so many hosts, which had the last pages. Records of 64 patterns take 15 kB."""
+"""A worker keeps the records of this many hosts, the hosts of the last pages. Records of 64 patterns take 15 kB."""
 
 
 class KnownPatterns:

@@ -24,7 +24,7 @@ _LONG_WAIT_SECONDS = 0.5
 _SETTLED_PER_BATCH = 4
 _MOST_AHEAD = 1000
 _MOST_NAMED = 20
-"""Given-up hosts of a worker whose names the totals have."""
+"""The number of given-up hosts of a worker whose names the totals have."""
 
 
 class Tally:
@@ -183,7 +183,7 @@ class Reporter:
         return ahead - len(host.urls) if low and not host.drained and self._may_keep(host) else 0
 
     def _wanted_better(self, host: LeasedHost) -> int:
-        """How many URLs to lease if they are better than the last one leased ahead; they are handed out first."""
+        """How many URLs to lease if they are better than the last URL leased ahead; they are handed out first."""
         most = min(self.window.urls, _MOST_AHEAD - len(host.urls))
         return most if host.urls and self._may_keep(host) else 0
 

@@ -74,7 +74,7 @@ def _state_of(host: LeasedHost, now: float) -> LeasedHostState:
 
 
 def _gap_of(turn: HostTurn) -> float:
-    """Returns the seconds from one request to the next, if answers take as long as the last one."""
+    """Returns the seconds from one request to the next, if answers take as long as the last answer."""
     if turn.concurrency == 1:
         return turn.gap + turn.latency
     return max(turn.gap, turn.latency / turn.concurrency)

@@ -306,8 +306,8 @@ class Worker:
     async def _on_engine_restart(self) -> None:
         """Repeats what a restarted engine may have lost.
 
-        The engine may not know our leases. A heartbeat finds out which hosts were lost, before others lease them. Every
-        other host is released once its URLs are settled.
+        The engine may not know the leases of this worker. A heartbeat finds out which hosts were lost, before others
+        lease them. Every other host is released once its URLs are settled.
         """
         self.intake.engine_restarted()
         for host in self.hosts:

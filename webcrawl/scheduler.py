@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 _MOST_BACKLOG = 50_000
 """Above this number of URLs that wait to be sent to the engine, no further request is handed out."""
 _BACKLOG_SECONDS = 0.1
-"""How soon the engine asks again then."""
+"""Seconds until the engine asks again."""
 
 
 class InProgress(set[Request]):
@@ -162,7 +162,7 @@ class FrontierScheduler(RedisScheduler):
         return added
 
     def next_request(self) -> Request | None:
-        """Returns a request whose host may be asked now; None without one, or while too many URLs wait to be sent."""
+        """Returns a request whose host may be asked now; None if there is none, or too many URLs wait to be sent."""
         tasks = self.tasks
         worker = tasks.worker
         if len(worker.intake) > _MOST_BACKLOG:

@@ -12,13 +12,13 @@ logger = logging.getLogger(__name__)
 NOT_STORED = {
     "depth": "the entry of a URL has a field for it",
     "download_latency": "each download sets it",
-    "cached_response": "it is a response that Scrapy's HTTP cache keeps there during one fetch",
+    "cached_response": "Scrapy's HTTP cache keeps a response there during one fetch",
 }
 """Keys that are not stored with a request -> reason."""
 
 WITHOUT_EFFECT = {
     "autothrottle_dont_adjust_delay": "AutoThrottle is off, because the frontier sets delays",
-    "bindaddress": "the HTTP client has one local address, that of DOWNLOAD_BIND_ADDRESS",
+    "bindaddress": "the HTTP client has one local address: DOWNLOAD_BIND_ADDRESS",
     "ftp_local_filename": "bodies of FTP are kept like those of HTTP",
     "ftp_passive": "FTP is always passive",
     "ftp_password": "one login is used for all FTP servers: set FTP_PASSWORD",

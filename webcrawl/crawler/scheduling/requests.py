@@ -31,7 +31,7 @@ RESOURCE = "page_resource"
 """Request.meta key of a URL that a page loads: how many resources lead to it from the page, itself included."""
 
 QUEUED_AT = "queued_at"
-"""Request.meta key of a URL whose entry tells when it was first queued: Unix time."""
+"""Request.meta key of the Unix time at which a URL was first queued."""
 
 _NOT_KEPT = frozenset({*NOT_STORED, QUEUED_AT})
 _PLAIN_META = frozenset({*_NOT_KEPT, "is_start_request", "referrer"})

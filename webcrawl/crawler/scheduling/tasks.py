@@ -126,7 +126,7 @@ class Tasks:
         return task is None or self.worker.token(task.url) == task.token
 
     def is_last_attempt(self, request: Request, *, sent: bool = True) -> bool:
-        """Whether a failure of this request is final; always true for one that did not come from the frontier.
+        """Whether a failure of this request is final; always true if it did not come from the frontier.
 
         `sent`: the server may have seen the request, so the limits in its own meta apply.
         """

@@ -2,7 +2,7 @@
 
 These are plain data, and items: Scrapy items, dataclasses, attrs and pydantic classes, stored by class name and fields.
 Stored data never causes an import. No constructor of a dataclass or attrs class runs: an instance is created without
-the constructor and gets its fields and attributes back, as `copy.copy` does it.
+the constructor and gets its fields and attributes back, as `copy.copy` does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from itemadapter.adapter import PydanticAdapter, ScrapyItemAdapter
 from webcrawl.errors import StoreError, Unserializable
 
 _EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    # code: type, to something MessagePack knows, back
+    # code: type, conversion to what MessagePack knows, conversion back
     1: (tuple, list, tuple),
     2: (set, list, set),
     3: (frozenset, list, frozenset),
@@ -93,7 +93,7 @@ def _unpack(data: bytes, depth: int) -> Any:
 
 
 def _culprit(value: Any, path: str = "", depth: int = 0) -> tuple[str, str]:
-    """Returns where in a record the first part is that cannot be packed, such as `meta['a'][].price`, and why.
+    """Returns the path of the first part of a record that cannot be packed, such as `meta['a'][].price`, and why.
 
     Indices and inner keys are left out, so that all elements of a container have one path.
     """
@@ -188,7 +188,7 @@ def _instance(kind: type, fields: dict[str, Any], others: dict[str, Any]) -> Any
 
 
 def _model(kind: Any, fields: dict[str, Any], others: dict[str, Any]) -> Any:
-    """A pydantic model, made without validation, which may refuse or convert what an earlier one has made."""
+    """A pydantic model, made without validation: validation may refuse or convert values that were validated before."""
     if not others:  # of pydantic 1
         return kind.construct(**fields)
     model = kind.model_construct(set(others["set"]), **fields, **others["extra"])

@@ -73,7 +73,7 @@ class Command(OpenedCrawlCommand):
             raise UsageError("--format cc-index has its own folders: leave out --partition")
         if (opts.text or opts.markdown) and opts.format == "cc-index":
             raise UsageError("--format cc-index has no columns for --text and --markdown")
-        # in a thread, because reader processes are asked in this one
+        # in a thread, because this thread asks the reader processes
         manifest, uri = await asyncio.to_thread(self._export, opened, opts, asyncio.get_running_loop())
         print(f"{counted(manifest['rows'], 'page')} in {counted(len(manifest['files']), 'file')}: {uri}")
 

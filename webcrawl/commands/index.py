@@ -106,7 +106,7 @@ async def _run(
         MediaTexts(metadata, bodies).of,
         report=_Progress(),
     )
-    # in a thread, because reader processes are asked in this one
+    # in a thread, because this thread asks the reader processes
     running = asyncio.create_task(asyncio.to_thread(indexer.run))
     try:
         await asyncio.shield(running)

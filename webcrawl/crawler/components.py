@@ -113,7 +113,7 @@ class Components:
     def collect_reads(self, spider: Any, pipelines: Iterable[Any]) -> None:
         """Combine what the spider and the pipelines declare; raises ConfigurationError for a wrong declaration.
 
-        A spider that declares nothing, such as one of plain Scrapy, counts as one that reads trees: it does not use
+        A spider that declares nothing, such as a spider of plain Scrapy, counts as a reader of trees: it does not use
         what another process makes of a page.
         """
         later = Reads.NOTHING

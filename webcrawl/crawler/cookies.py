@@ -67,7 +67,7 @@ class SiteCookies:
     def accept(self, response: Response, request: Request, most: int = MOST_COOKIES) -> None:
         """Adds the last `most` cookies that a response sets and may set; drops the oldest ones if there are too many.
 
-        Lines that are too long, and those before the last ones, are not even parsed.
+        Lines that are too long, and lines before the last `most`, are not even parsed.
         """
         lines = [line for line in response.headers.getlist("Set-Cookie") if len(line) <= _LONGEST_LINE]
         # a response of its own, because a jar parses Set-Cookie2 too, in the square of its length

@@ -11,7 +11,7 @@ from scrapy.utils.deprecate import argument_is_required
 
 
 def fill_spider(method: Callable[..., Any], crawler: Crawler) -> Callable[..., Any]:
-    """Returns the method itself, or one that passes it the spider if it requires that deprecated argument."""
+    """Returns the method itself, or a function that passes it the spider if it requires that deprecated argument."""
     if not argument_is_required(method, "spider"):
         return method
 

@@ -6,7 +6,7 @@ then shuts the server down.
 So several workers share one server, a killed worker leaves none behind, and Ctrl-C in a terminal does not reach it.
 A user starts another keeper when the last one was killed: see `EmbeddedEngine.keep`.
 
-Only the user who owns the folder can open the files that are locked: another one could keep a crawl from starting.
+Only the user who owns the folder can open the locked files: other users could keep a crawl from starting.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class EmbeddedEngine:
     def start(self, *, clears_up: bool = False) -> str:
         """Starts the server unless it runs, and returns its URL; raises EngineUnavailable.
 
-        With `clears_up`, if this process is the first one, others wait until it calls `admit_others`.
+        With `clears_up`, if this process is the first user, others wait until it calls `admit_others`.
         """
         for pause in self.starting(clears_up=clears_up):
             time.sleep(pause)
@@ -66,7 +66,7 @@ class EmbeddedEngine:
     def starting(self, *, clears_up: bool = False) -> Generator[float]:
         """Does what `start` does, and yields the seconds to wait before each next step.
 
-        So an event loop is not blocked. It may run the other user for which this one waits.
+        So an event loop is not blocked, which may run the user for which this process waits.
         """
         try:
             yield from self._use()
@@ -101,7 +101,7 @@ class EmbeddedEngine:
                 logger.warning("The keeper of the engine in %s %s: started another.", self.folder, why)
 
     def stop(self) -> None:
-        """Ends this use; after the last one the keeper shuts the server down."""
+        """Ends this use; after the last use the keeper shuts the server down."""
         self.admit_others()
         if self._lock is not None:
             if self._has_server():

@@ -43,7 +43,7 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       due:<level>                  LIST  names of ready hosts that have answered and may be asked now; some may be
                                          outdated
       new:<level>                  LIST  the same for hosts that never answered
-      behind                       HASH  name -> its hosts that wait for the end of the lease of another one
+      behind                       HASH  name -> its hosts that wait for the end of the lease of another host
       over                         HASH  host -> the owner that is over its budget: its name or registered domain
       budgets                      HASH  name or registered domain -> what it has spent, as an integer of 4 bytes, and
                                          hashes of the domains that link to it, 4 bytes each
@@ -213,7 +213,7 @@ class Keys:
     def mark(self, host: str, fingerprint: int) -> int:
         """Returns a URL's mark in the seen set, signed 64 bits: its host's number and 48 bits of its fingerprint.
 
-        A mark gives its shard for any FRONTIER_SHARDS. About N**2 / 2**49 of a host's N URLs collide with another one
+        A mark gives its shard for any FRONTIER_SHARDS. About N**2 / 2**49 of a host's N URLs collide with another URL
         and are never crawled: one of 24 million, 1,800 of a billion.
         """
         mark = _number(self.turn(host)) << _URL_BITS | fingerprint & (1 << _URL_BITS) - 1

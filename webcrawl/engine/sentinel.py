@@ -31,7 +31,7 @@ _LOOK_AGAIN_SECONDS = 0.2
 
 
 class Sentinels:
-    """Asks sentinels, the last one that answered first, for the address of a primary."""
+    """Asks sentinels for the address of a primary, first the sentinel that answered last."""
 
     def __init__(self, url: ServerURL, parameters: Mapping[str, Any]) -> None:
         assert url.primary is not None

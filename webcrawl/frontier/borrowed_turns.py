@@ -18,7 +18,7 @@ _KEPT_SECONDS = 3600.0
 class Borrowed:
     """The reply to a request for a turn; durations in seconds.
 
-    state  "taken"; "held": another one has the turn; "early": the host may be asked in `wait`
+    state  "taken"; "held": another worker has the turn; "early": the host may be asked in `wait`
     gap    the pause that the host usually gets after a request
     """
 

@@ -112,7 +112,7 @@ class Purse:
                 owed[url] = known(url, 0) + each
 
     def forget(self) -> None:
-        """Begins with a new purse, because the engine may have lost what this one got; the old one will be closed."""
+        """Begins with a new purse, because the engine may have lost credit of the old purse, which will be closed."""
         self._begin()
 
     async def settle(self, shards: Iterable[int]) -> list[Better]:

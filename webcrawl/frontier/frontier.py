@@ -62,7 +62,7 @@ class Frontier(Operations):
         )
 
     async def add(self, candidates: Sequence[Candidate]) -> list[bool]:
-        """Queues the URLs that were never seen; returns True for each one queued. Any number, in any order."""
+        """Queues the URLs that were never seen; returns True for each queued URL. Any number, in any order."""
         verdicts = [False] * len(candidates)
         calls = list(_add_calls(self.keys, candidates, self.over))
         replies = await self.engine.run_all([call for call, _ in calls])

@@ -59,7 +59,7 @@ class History:
     keys: Keys
 
     async def add(self, now: CrawlFigures) -> bool:
-        """Adds a sample, with the engine's time; returns False if the last one is recent."""
+        """Adds a sample, with the engine's time; returns False if the last sample is recent."""
         _, *figures = astuple(FigureSample.of(now, 0.0))
         text = " ".join(str(figure) for figure in figures)
         call = script_call(

@@ -79,7 +79,7 @@ class HostRow:
 
 @dataclass(frozen=True, slots=True)
 class HostWindow:
-    """The rows of a window in the engine's order. `after`: where the next one begins; empty after the last one.
+    """The rows of a window in the engine's order. `after`: where the next window begins; empty after the last window.
 
     `read`: how many hosts of the list were looked at.
     """

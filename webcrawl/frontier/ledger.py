@@ -19,7 +19,7 @@ from webcrawl.policies.budgets import LONGEST, MOST_DOMAINS, Slowdown, Spending
 from webcrawl.urls.canonical import hostname, registered_domain
 
 _SOON_SECONDS = 10.0
-"""A host counts as one that could be asked if it may be asked within this time, or within _SOON_GAPS usual gaps."""
+"""A host is counted if it may be asked within this time, or within _SOON_GAPS usual gaps."""
 _SOON_GAPS = 10
 _SHARE_SECONDS = 2.0
 """How often workers share what they count in their shards."""

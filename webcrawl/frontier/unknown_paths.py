@@ -11,7 +11,7 @@ from webcrawl.errors import EngineFull
 from webcrawl.policies.soft_404 import UnknownPathAnswer
 
 _ASKING_SECONDS = 600
-"""How long a worker may take to ask a host; if it dies meanwhile, another one asks later."""
+"""How long a worker may take to ask a host; if it dies meanwhile, another worker asks later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class UnknownPaths:
         return False
 
     async def leave(self, host: str) -> None:
-        """Lets another worker ask the host, because this one did not."""
+        """Lets another worker ask the host, because this worker did not."""
         await self.engine.change(f"{self._prefix(host)}asking:{host}", "DEL")
 
     async def keep(self, host: str, answer: UnknownPathAnswer) -> None:

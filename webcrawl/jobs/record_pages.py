@@ -39,7 +39,7 @@ _OF_STATE = {
 
 @dataclass(slots=True)
 class RecordPage:
-    """Records of a page. `after`: where the next one begins; empty after the last one.
+    """Records of a page. `after`: where the next page begins; empty after the last page.
 
     `stored`: URLs of the hosts of this page that are in the files of long queues, and not among the records.
     """

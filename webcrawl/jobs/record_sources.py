@@ -22,7 +22,7 @@ from webcrawl.opened import OpenedCrawl
 async def record_sources(
     crawls: JobCrawls, definition: Definition, iteration: Iteration, machine: str
 ) -> AsyncIterator[Sources]:
-    """Opens the engine and the database of an iteration, as far as they exist; `machine` is the name of this one.
+    """Opens the engine and the database of an iteration, as far as they exist; `machine` is the name of this machine.
 
     Raises StoreError for an iteration that has left nothing on this machine, EngineError.
     """

@@ -54,7 +54,7 @@ class Job:
 
 
 class IterationCounts(NamedTuple):
-    """The URLs of an iteration. Each one that was found is queued, crawled or stuck, unless filters or limits drop it.
+    """The URLs of an iteration. Each discovered URL is queued, crawled or stuck, unless filters or limits drop it.
 
     `crawled`: answers, with redirects and errors. `processed`: pages that have passed the pipelines.
     `stuck`: dead letters, and pages that schema or reader refused.

@@ -68,7 +68,7 @@ class EngineServer:
     async def start(self, to_crawl: bool) -> str:
         """The URL to connect to; raises EngineUnavailable, EngineError.
 
-        `to_crawl`: other users cannot start before `admit_others`, if this one is the first.
+        `to_crawl`: other users cannot start before `admit_others`, if this process is the first.
         """
         if self.config.url is not None:
             return self.config.url
@@ -136,7 +136,7 @@ class Connection:
     async def connect(self, *, to_crawl: bool = False) -> None:
         """Start or reach the engine; raises EngineUnavailable, EngineError.
 
-        `to_crawl`: keep other processes from starting until `server.admit_others`, if this one is the first.
+        `to_crawl`: keep other processes from starting until `server.admit_others`, if this process is the first.
         """
         starting = asyncio.create_task(self.server.start(to_crawl))
         await asyncio.sleep(0)

@@ -47,7 +47,7 @@ def running_here(settings: Settings) -> dict[str, Settings]:
     return {
         iteration.crawl: with_job(settings.copy(), job, iteration)
         for job in store.jobs()
-        # a job has one crawl at a time, and perhaps one that waits
+        # a job has one crawl at a time, and perhaps a crawl that waits
         for iteration in store.iterations(job.name, 2)
         if iteration.state == IterationState.RUNNING and iteration.data_dir and is_here(iteration, machine)
     }

@@ -211,7 +211,7 @@ async def _answer(page: DashboardPage, site: Site, handler: Handler, request: Re
 
 
 async def _read_form(view: View) -> Response | None:
-    """Reads the form of an action; returns the answer to one that is refused."""
+    """Reads the form of an action; returns the answer if the form is refused."""
     if not view.is_operator:
         return view.render("error.html", 403, title="For operators", reason="Your role is that of a reader.")
     form = await read_form(view.request)

@@ -24,7 +24,7 @@ class Display:
         """Restore the terminal."""
 
     def speed(self, now: CrawlFigures) -> float:
-        """Pages a second over the last 20 updates; at the first one, over the crawl so far."""
+        """Pages a second over the last 20 updates; at the first update, over the crawl so far."""
         self._pages = [*self._pages[-20:], (time.monotonic(), now.pages)]
         (began, first), (ended, last) = self._pages[0], self._pages[-1]
         return (last - first) / (ended - began) if ended > began else now.pages_per_second

@@ -100,7 +100,7 @@ class Progress:
             self._outlook.sample(self._last, engine_answers=self._engine_answers)
 
     async def _look(self) -> None:
-        """Shows the current figures, or the last ones while the engine does not answer."""
+        """Shows the current figures, or the last figures while the engine does not answer."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._read())
         await asyncio.wait([self._reading], timeout=_READ_SECONDS)

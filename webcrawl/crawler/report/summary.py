@@ -141,13 +141,13 @@ _WAITING = "not fetched yet"
 
 
 class NoPages:
-    """Tells a run that fetched no page from one that had nothing to do."""
+    """Distinguishes a run that fetched no page from a run that had nothing to do."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._session = session
         self._before = 0
-        """Pages of earlier runs, of a crawl that no other worker was crawling when this one began."""
+        """Pages of earlier runs, of a crawl that no other worker was crawling when this worker began."""
 
     async def begin(self) -> None:
         """Remember the pages of earlier runs."""

@@ -95,7 +95,7 @@ class ShardURLs:
 class EngineURLs:
     """Reads shards; `name` identifies this reader. With `host`, only the URLs of that host.
 
-    `waiting` is called with the name of another process that copies the crawl, while this one waits for it.
+    `waiting` is called with the name of another process that copies the crawl, while this process waits for it.
     """
 
     engine: Engine

@@ -27,7 +27,7 @@ _HOSTS_AT_ONCE = 20
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """URLs of a window. `after`: where the next one begins; empty after the last one.
+    """URLs of a window. `after`: where the next window begins; empty after the last window.
 
     `stored`: how many more URLs its hosts have in the store.
     """

@@ -38,7 +38,7 @@ class Shown:
 
     @property
     def current(self) -> Iteration | None:
-        """The iteration that runs, or else the next one that waits."""
+        """The iteration that runs, or else the next iteration that waits."""
         active = [iteration for iteration in reversed(self.iterations) if iteration.state in ACTIVE]
         return next(
             (iteration for iteration in active if iteration.started is not None),

@@ -44,7 +44,7 @@ class DuplicateIndex:
     """The first URL of every payload and every text of one crawl.
 
     An engine without memory for new entries is not an error: the page is not remembered, and its copies are not
-    recognized. Repeating a call changes nothing. Calls that arrive while another one is in flight are sent as a batch.
+    recognized. Repeating a call changes nothing. Calls that arrive while a call is in flight are sent as a batch.
     """
 
     def __init__(self, engine: Engine, keys: Keys) -> None:

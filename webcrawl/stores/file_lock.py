@@ -1,4 +1,4 @@
-"""Locks on files (flock) that several processes work on. A lock ends with its process."""
+"""Locks on files (flock) that several processes use. A lock ends with its process."""
 
 from __future__ import annotations
 

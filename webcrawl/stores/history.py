@@ -43,7 +43,7 @@ def state(status: int | None) -> str:
 def follow(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> Next:
     """How the new row of a page changes the stored row of its URL, `before` (`PAST_COLUMNS`), or None.
 
-    The history gets the fetch that is replaced, or the new attempt if it brought no contents. It gets neither for the
+    The history gets the replaced fetch, or the new attempt if it brought no contents. The history gets neither for the
     first fetch of a URL, nor for a fetch that is stored again.
     """
     tried_at, status = in_utc(row["fetched_at"]), row.get("status")

@@ -1,7 +1,7 @@
 """The stream of finished pages in the engine: workers append, listeners read.
 
 The stream keeps the latest pages, read or not, so neither side waits for the other. A group of readers shares the
-pages: each is delivered to one reader, and again to another one until it is acknowledged. A page costs its worker 25
+pages: each is delivered to one reader, and again to others until it is acknowledged. A page costs its worker 25
 to 50 us, and the engine about 950 bytes.
 """
 

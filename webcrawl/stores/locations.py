@@ -20,7 +20,7 @@ _MOST_REFERENCES = 3
 def location_of(row: Row, get: Callable[[str], Row | None]) -> WarcLocation | None:
     """The location of the body of a page in the archive; for a copy, the location of the first page's body.
 
-    `get` returns the row of a URL. If the first page has another body by now, returns the copy's own record, which
+    `get` returns the row of a URL. If the first page has changed its body, returns the copy's own record, which
     usually has no body: see `location_with_body`.
     """
     if row["duplicate_kind"] == "exact" and row["duplicate_of"] not in (None, row["url"]):

@@ -26,7 +26,7 @@ from webcrawl.stores.file_lock import locked, try_lock
 
 _HEAD = struct.Struct("<IQ")
 _MOST_BYTES = 1 << 28
-"""A longer entry is damaged: no page has so many rows or so much text."""
+"""The most bytes of an entry. A longer entry is damaged: no page has so many rows or so much text."""
 
 SUFFIX = ".parquet"
 Make: TypeAlias = Callable[[Path, Path], bool]

@@ -27,7 +27,7 @@ VERSION = b"WARC/1.1\r\n"
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 UNMODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 STATUS = "X-Status"
-"""The field of a resource record for its status, such as that of an error page rendered by a browser."""
+"""The field of a resource record for its status, for example of an error page that a browser rendered."""
 
 _GZIP = zlib.MAX_WBITS | 16
 _DEFLATE = -zlib.MAX_WBITS
@@ -90,7 +90,7 @@ def _with_stored(head: bytes, rest: bytes, level: int) -> bytes:
 
 
 def is_compressed(payload: Body) -> bool:
-    """Whether a payload is compressed already, by its first bytes, or by compressing the start of a large one.
+    """Whether a payload is compressed already, by its first bytes, or by compressing the start of a large payload.
 
     To compress it again takes as long as for plain text, and other pages wait while a video is written.
     """

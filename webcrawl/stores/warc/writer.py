@@ -260,7 +260,7 @@ class WarcWriter:
 
 
 def _create_locked(path: Path) -> int | None:
-    """A new, locked file; None if `repair` in another process has just taken it for an abandoned one."""
+    """A new, locked file; None if `repair` in another process has just taken it for an abandoned file."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
     if try_lock(fd, path):
         return fd

@@ -27,7 +27,7 @@ def note_about(into: str, names: Sequence[str]) -> bytes:
 
 
 def finish_merges(store: ObjectStore, *, abandoned: bool = False) -> None:
-    """Deletes the files whose rows are in a merged one too, because the process that merged them was killed.
+    """Deletes the files whose rows are in a merged file too, because the process that merged them was killed.
 
     `abandoned`: no process is merging, so notes of files that were never made are deleted too.
     """
@@ -41,7 +41,7 @@ def finish_merges(store: ObjectStore, *, abandoned: bool = False) -> None:
 
 
 def merged_names(store: ObjectStore) -> set[str]:
-    """Returns the names of files whose rows are in a merged one too."""
+    """Returns the names of files whose rows are in a merged file too."""
     return {name for _, into, names in _notes(store) if store.size(into) is not None for name in names}
 
 

@@ -132,7 +132,7 @@ class _Words:
         lines, self._waiting, self._size = b"".join(self._waiting), [], 0
         ends = np.flatnonzero(np.frombuffer(lines, dtype=np.uint8) == _LINE_END)
         offsets = np.zeros(len(ends) + 1, dtype=np.int32)
-        # without the line ends before each
+        # without the line ends before each offset
         offsets[1:] = ends - np.arange(len(ends))
         buffers = pyarrow().py_buffer(offsets), pyarrow().py_buffer(lines.replace(b"\n", b""))
         self._parts.append(pyarrow().StringArray.from_buffers(len(ends), *buffers).dictionary_encode())

@@ -203,7 +203,7 @@ class Original:
             self._positions.setdefault(shingle, []).append(position)
 
     def overlap(self, other: str) -> Overlap:
-        """Returns how much of this text the other one has."""
+        """Returns how much of this text the other text has."""
         covered = bytearray(len(self.words))
         theirs = [word.text for word in words_of(other)]
         shared = self._positions.keys() & _shingles(theirs, self._size)

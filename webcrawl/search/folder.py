@@ -93,7 +93,7 @@ def damages(folder: Path) -> Iterator[None]:
 
 
 def use_words_of(index: Any, language: str | None, text: str) -> None:
-    """Makes the index cut the text of the next query or snippet into words as that of a language."""
+    """Makes the index cut the text of the next query or snippet into the words of a language."""
     index.register_tokenizer(WORDS, analyzer(language, text))
 
 

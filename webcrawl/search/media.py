@@ -88,7 +88,7 @@ def _address(node: LexborNode, base: str) -> str:
 
 
 def _address_of(address: str, base: str) -> str:
-    """Returns a URL, or "" for none."""
+    """Returns a URL, or "" for an address that is no URL."""
     try:
         return resolve(address.strip(), base) or "" if address else ""
     except InvalidURL:

@@ -32,7 +32,7 @@ class TextFiles:
         self.problems: list[str] = []
 
     def read(self, wanted: Wanted) -> Texts:
-        """Yields wanted texts, from Parquet files first. A damaged file ends early, and is a problem."""
+        """Yields wanted texts, from Parquet files first. Reading a damaged file ends early and adds a problem."""
         for uri, suffix, read in ((self._config.tables, SUFFIX, _table), (self._config.wet, WET, _records)):
             for name, path in self._files(uri, suffix):
                 try:

@@ -35,7 +35,7 @@ class GraphOptions:
     """Which links a graph has, and what is written about it.
 
     crawl       only the links that this crawl found, or the links of all crawls
-    only_hosts  the graphs of hosts and domains, but not that of pages
+    only_hosts  the graphs of hosts and domains, without the graph of pages
     nofollow    links with nofollow too
     plots       two pictures of each graph
     memory      the bytes of memory to use; by default half of the free memory

@@ -14,7 +14,7 @@ from webcrawl.graph.digraph import BLOCK_EDGES, Digraph, Values, Vertices
 from webcrawl.graph.libraries import sparse
 
 DAMPING = 0.85
-"""As in Common Crawl's ranks, and networkx."""
+"""The damping factor of Common Crawl's ranks, and of networkx."""
 TOLERANCE = 1e-8
 """The iteration ends when the changes of all ranks sum to less. All ranks sum to 1, and their errors then sum to less
 than 6e-8."""
@@ -110,7 +110,7 @@ class ConnectedComponents:
 def components(graph: Digraph, *, strong: bool) -> ConnectedComponents:
     """Returns the components of a graph: strong, where each vertex reaches each other, or weak, along edges either way.
 
-    SciPy finds them in linear time. Strong ones: D. J. Pearce, "An Improved Algorithm for Finding the Strongly
+    SciPy finds them in linear time. Strong components: D. J. Pearce, "An Improved Algorithm for Finding the Strongly
     Connected Components of a Directed Graph" (2005).
     """
     entries = (np.ones(graph.edges), graph.targets, graph.first.astype(np.int32))

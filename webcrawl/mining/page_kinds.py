@@ -15,7 +15,7 @@ LEAST_AREA = 5
 LEAST_SHARE = 0.5
 """A page is an index if one block has this many links, and this part of the page's text is link text."""
 DAY = 86_400_000_000
-"""Microseconds. A URL that another page has a day later counts half as much as one that no other page has."""
+"""Microseconds. A URL that another page has a day later counts half as much as a URL that no other page has."""
 UNKNOWN = 0.5
 """The value of a URL that was not fetched, or whose value is not known."""
 

@@ -26,7 +26,7 @@ MOST_WEIGHTS = 100_000
 """Patterns with weights for workers: the patterns with the most URLs."""
 LEAST_PAGES = 16
 LEAST_VALIDITY = 0.125
-"""What a pattern leads to is judged from so many pages, and from this part of its known URLs, on."""
+"""A pattern is judged by its links once it has this many pages, and this part of its known URLs is fetched."""
 MOST_LEVELS = 2.0
 _USUAL_BITS = 2
 _BITS_A_LEVEL = 4

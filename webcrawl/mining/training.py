@@ -21,12 +21,12 @@ from webcrawl.policies.learned_value import BITS, ValueModel, bucket, even, feat
 from webcrawl.urls.canonical import normalize, split
 
 MOST_PAGES = 1_000_000
-"""Pages that are learned from; of more, a sample. Each takes about 150 bytes."""
+"""The most pages to learn from: of more pages, a sample. Each page takes about 150 bytes."""
 LEAST_PAGES = 50
 _HELD_OUT = 10
 """One page in this many is left out at first, to measure the predictions."""
 _PASSES, _STEPS = 8, 5_000
-"""Each page is learned from so many times, and of few pages more often: until the weights have moved so many times."""
+"""Passes over all pages. Few pages get more passes, until the weights have moved this many times."""
 _BATCH = 2_000
 _EXAMPLES = """
 SELECT url, depth, coalesce(first_links.from_url, referrer, ''), coalesce(text, ''), value

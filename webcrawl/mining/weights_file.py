@@ -40,7 +40,7 @@ class WeightsFile:
     def changed(self) -> Mined | None:
         """Returns the weights if the file is new or has changed since the last call.
 
-        Raises StoreError for a damaged file, once for each version of it.
+        Raises StoreError for a damaged file, once for each version of the file.
         """
         now = self._version()
         if now is None or now == self._seen:

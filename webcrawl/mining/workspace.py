@@ -56,7 +56,7 @@ WHERE links.from_url = readings.from_url AND (time, coalesce(read_at, 0)) < late
 
 
 class Workspace:
-    """The tables, in a folder that is deleted at the end; what a killed process left is deleted at the start.
+    """The tables, in a folder that is deleted at the end. What a killed process left is deleted at the start.
 
     Methods raise StoreError.
     """
@@ -122,7 +122,7 @@ class Workspace:
         return path, rows
 
     def load_links(self, files: Iterable[Callable[[], LinkFile]], crawl: str | None = None) -> None:
-        """Loads the links of files, or only the links that one crawl found."""
+        """Loads the links in files: all, or only the links that one crawl found."""
         arrow = pyarrow()
         for opener in files:
             file = opener()

@@ -1,6 +1,6 @@
 """The index table of Common Crawl, made of a crawl: https://github.com/commoncrawl/cc-index-table.
 
-It has the same columns and partitions, so queries for it run on a crawl of ours. See docs/exports.md for what differs.
+It has the same columns and partitions, so its queries run on a crawl of webcrawl. See docs/exports.md for what differs.
 """
 
 from __future__ import annotations

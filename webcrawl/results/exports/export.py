@@ -82,7 +82,7 @@ def export(
 
 
 def _earlier(store: ObjectStore, *, force: bool) -> Mapping[str, Any]:
-    """The manifest of the export that is to be replaced, or an empty one; raises StoreError without `force`."""
+    """The manifest of the export that is to be replaced, or an empty manifest; raises StoreError without `force`."""
     old = read_manifest(store)
     if old is not None and not force:
         raise StoreError(

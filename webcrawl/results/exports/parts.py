@@ -49,7 +49,7 @@ class ExportPart(ABC):
     suffix: str
 
     def __init__(self, path: Path | TextIO, fields: Mapping[str, str] = FIELDS) -> None:
-        """`path`: the file, which is created; text may go to an open one. `fields`: name -> type, as in `FIELDS`."""
+        """`path`: the file to create; text may go to an open file. `fields`: name -> type, as in `FIELDS`."""
         self._fields = fields
 
     @abstractmethod

@@ -36,7 +36,7 @@ WASTE = 3 * COST
 """What a page over a budget costs in addition if it gave nothing new: a copy, an error, or HTML without text."""
 
 LONGEST = 32
-"""The most by which the gap between two requests grows."""
+"""The largest factor by which the gap between two requests grows."""
 
 _SHARE = 2
 """A host that sank is asked this much more often than if all sunk hosts together had the turns of one other host."""
@@ -44,7 +44,7 @@ _SHARE = 2
 _MOST_PENALTY = 1024
 
 _MANY = 16
-"""A domain over its budget may ask so many of its hosts at once beside one other owner, half as many beside two."""
+"""A domain over its budget may ask this many of its hosts at once beside one other owner, half as many beside two."""
 
 
 class Slowdown(NamedTuple):
@@ -96,7 +96,7 @@ class Spending(NamedTuple):
 
 
 def cost(importance: float | None, domains: int) -> int:
-    """Returns what a page costs its owner, to whom so many other registered domains link.
+    """Returns what a page costs its owner, to whom `domains` other registered domains link.
 
     `importance` is a multiple of the mean, None if it is not known. Each linking domain makes room for as much as the
     mean: seeds that nobody links to may be important by their own links alone.

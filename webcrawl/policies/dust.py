@@ -40,9 +40,9 @@ MOST_RULES = 64
 MOST_SKETCHES = 256
 """URLs of a site whose pages are remembered; a page takes one, and one more for each of its parameters."""
 PACKED_SKETCHES = 64
-"""The last URLs of these, which `pack` includes; each takes 40 to 70 bytes."""
+"""The last of these URLs are in the result of `pack`; each takes 40 to 70 bytes."""
 TRIALS = 64
-"""One in so many pages of a site with rules may be fetched by a URL that a rule would change."""
+"""One in this many pages of a site with rules may be fetched by a URL that a rule would change."""
 _WORTH_KEEPING = 2
 _SEEN = struct.Struct("<IBBIQQI")
 

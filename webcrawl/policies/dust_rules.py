@@ -1,4 +1,4 @@
-"""The evidence for a rule that takes a URL to a simpler one with the same page, and the use of such rules.
+"""The evidence for a rule that takes a URL to a simpler URL with the same page, and the use of such rules.
 
 See `webcrawl.policies.dust`.
 """
@@ -31,9 +31,9 @@ LEAST_PLAIN = 3
 PROBES URLs is rewritten."""
 PROBES = 8
 ONE_IN = 50
-"""At most one in so many pairs may differ: pages change between two fetches."""
+"""At most one in this many pairs may differ: pages change between two fetches."""
 WINDOW = 128
-"""After so many pairs the numbers are halved, so that the last pairs decide."""
+"""After this many pairs, the numbers are halved, so that the last pairs decide."""
 MANY_VALUES = 4
 """With fewer values than this in its pairs, a rule drops a parameter only with these values."""
 MANY_PATTERNS = 3

@@ -149,7 +149,7 @@ def _of_pattern(host: str, pattern: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=_CACHED)
 def _host_and_pattern(page: str) -> tuple[str, str]:
-    """Returns the host and the pattern of a page; both are empty without one."""
+    """Returns the host and the pattern of a page; both are empty without a page."""
     if not page:
         return "", ""
     host, path = split(page)

@@ -47,7 +47,7 @@ class Mined:
     def uncredited(self, page: str, links: Iterable[str]) -> set[str]:
         """Returns the links of a page, as normalised URLs, that get no credit from it, because they are boilerplate.
 
-        One page in BOILERPLATE_PAGES gives credit to such a link, chosen by the hashes of both.
+        One page in BOILERPLATE_PAGES gives credit to a link of boilerplate, chosen by the hashes of both.
         """
         if not self.marks:
             return set()

@@ -4,7 +4,7 @@ Traps are patterns: the days of a calendar, sessions in paths and queries, the f
 of its last pages had a text that was new. Nothing is dropped, as in IRLbot (Lee, Leonard, Wang, Loguinov, "IRLbot:
 Scaling to 6 Billion Pages and Beyond", WWW 2008): URLs that sink wait behind others. One URL in TRIALS keeps its level,
 so that a pattern recovers when its pages change. But a trap would live on the trials that its own pages link to.
-Therefore links on pages of a pattern at the lowest level are never trials; such a pattern recovers by the pages that
+Therefore links on pages of a pattern at the lowest level are never trials; the pattern recovers by the pages that
 are fetched at that level.
 """
 
@@ -22,11 +22,11 @@ from webcrawl.policies.url_patterns import REST, family, url_pattern
 MOST_PATTERNS = 64
 """Patterns of a host with records of their own."""
 TRIALS = 32
-"""One in so many URLs of a sunk pattern that other pages link to keeps its level, chosen by a checksum of the URL."""
+"""One in this many URLs of a sunk pattern that other pages link to keeps its level, chosen by a checksum of the URL."""
 LEAST = 16
-"""A pattern is judged by its own record from so many pages on, before by the record of its family."""
+"""A pattern with this many pages is judged by its own record, a pattern with fewer by the record of its family."""
 WINDOW = 64
-"""After so many pages the recent numbers are halved, so that the last pages decide."""
+"""After this many pages, the recent numbers are halved, so that the last pages decide."""
 POOR, SINKS_BY = 4, 2
 """If fewer than one in POOR pages were new, URLs sink by SINKS_BY levels."""
 BARREN, LOWEST_OF_ALL = 16, 8

@@ -1,6 +1,6 @@
 """The priority of a URL: its weight is a sum of terms, and its level in the frontier follows from the weight.
 
-    weight = the sum of the terms of PRIORITIZERS, 0 for a usual page, more for a better one
+    weight = the sum of the terms of PRIORITIZERS, 0 for a usual page, more for a better page
     level  = 0 to 7, the lowest is the best: 3 - weight, rounded; a half counts as worse
 
 URL_LEVELS may set or shift the level. docs/priorities.md has the table. A term answers for one property of a URL, in

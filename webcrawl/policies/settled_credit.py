@@ -20,7 +20,7 @@ Reals: TypeAlias = npt.NDArray[np.float64]
 _TOLERANCE = 1e-4
 """The part of all credit that may still move in a round."""
 _MOST_ROUNDS = 100
-"""After so many rounds, less than that part is unsettled, because a tenth of it goes to Lambda in each round."""
+"""After this many rounds, less than that part is unsettled: a tenth of the credit goes to Lambda in each round."""
 _BLOCK = 1 << 20
 """Links that are followed at once; each takes some 30 bytes."""
 

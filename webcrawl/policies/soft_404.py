@@ -23,7 +23,7 @@ NO_ANSWER = 0
 
 
 class Print(NamedTuple):
-    """What a page looks like: hashes of its payload and of a short text, and the SimHash of a longer one.
+    """What a page looks like: hashes of its payload and of a short text, and the SimHash of a longer text.
 
     Each is an unsigned 64-bit number; 0 means that it is not known.
     """

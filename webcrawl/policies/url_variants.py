@@ -1,4 +1,4 @@
-"""Rules by which a URL becomes a simpler one that may show the same page.
+"""Rules by which a URL becomes a simpler URL that may show the same page.
 
     rule              from                              to
     /shop/#?session   https://a.org/shop/12?session=x   https://a.org/shop/12

@@ -92,7 +92,7 @@ class Exporting:
 
 
 def _check(environment: Mapping[str, str]) -> None:
-    """Raises ConfigurationError for a variable that the library would replace by its default, or that is not for us."""
+    """Raises ConfigurationError for a variable that the library would replace by its default, or that it refuses."""
     for name, allowed in _ALLOWED.items():
         if (value := environment.get(name)) and value.strip().lower() not in allowed:
             raise ConfigurationError(f"{name} is {value!r}; TRACES knows {', '.join(allowed)}")

@@ -45,7 +45,7 @@ STORES = ("archive", "texts", "links", "metadata")
 
 
 class Histogram:
-    """Durations, counted in buckets with these upper bounds in seconds, and a last one without."""
+    """Durations, counted in buckets with these upper bounds in seconds, and a last bucket without a bound."""
 
     __slots__ = ("_counts", "bounds", "total")
 

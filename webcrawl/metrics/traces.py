@@ -1,6 +1,6 @@
 """The way of a page through a worker as a trace of OpenTelemetry, with one span for each stage.
 
-The times are those of the histograms. For a page that is not sampled, only the sampler is asked.
+The times are the times of the histograms. For a page that is not sampled, only the sampler is asked.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Base:
     """The base URL of a page: `resolve(address)` is a fast `resolve(address, url)`.
 
     Most addresses are plain: no part has to be decoded, encoded or removed, so they are joined as strings. That takes
-    a fifth of the time. The menus of pages in one folder have the same addresses, so joined ones are kept for a while.
+    a fifth of the time. The menus of pages in one folder have the same addresses, so joined URLs are kept a while.
     """
 
     def __init__(self, url: str) -> None:
@@ -131,7 +131,7 @@ class Base:
 
 @lru_cache(maxsize=128)
 def _joined_in(root: str, folder: str) -> dict[str, str]:
-    """Returns a dictionary for the joined plain addresses of the pages in one folder, at first an empty one."""
+    """Returns a dictionary for the joined plain addresses of the pages in one folder, empty at first."""
     return {}
 
 
@@ -276,7 +276,7 @@ class Canonicalizer:
         return _signed(xxh3_64_intdigest(self.canonical(url).encode()))
 
     def request_fingerprint(self, method: str, url: str, body: bytes = b"", *, verbatim: bool = False) -> int:
-        """The fingerprint of a request; a GET without body has that of its URL. `verbatim`: compare URLs as given."""
+        """The fingerprint of a request; a GET without body has the fingerprint of its URL. `verbatim`: as given."""
         canonical = url if verbatim else self.canonical(url)
         if not body and method.upper() == "GET":
             return _signed(xxh3_64_intdigest(canonical.encode()))

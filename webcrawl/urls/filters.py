@@ -1,6 +1,6 @@
 """URL filters: each drops or rewrites links for one reason.
 
-`apply(url)` returns the URL, a rewritten one, or None to drop it. To add a filter, subclass URLFilter, describe it in
+`apply(url)` returns the URL, a rewritten URL, or None to drop it. To add a filter, subclass URLFilter, describe it in
 `why`, and add the class to URL_FILTERS. Filters get normalised URLs, in the order of the chain, and are called for
 every link of every page.
 """

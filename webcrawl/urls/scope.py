@@ -33,7 +33,7 @@ class Scope:
     domain   registered domain; as for host if there is none             its key is a seed's
     web      none                                                        always
 
-    Seeds are normalised; InvalidURL names an invalid one. `allows` expects a normalised URL.
+    Seeds are normalised; InvalidURL names an invalid seed. `allows` expects a normalised URL.
     """
 
     def __init__(self, kind: ScopeKind, seeds: Iterable[str] = ()) -> None:

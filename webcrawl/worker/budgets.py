@@ -105,7 +105,7 @@ class Budgets:
         for owner, spending in (await self._ledger.add(entries)).items():
             known = self._known.get(owner)
             if known is None and not entries[owner].spent and entries[owner].domains:
-                continue  # only linked to, and not crawled here
+                continue  # the host is only linked to, and not crawled here
             self._known[owner] = spending
             self._known.move_to_end(owner)
             if spending.is_over != (owner in self._over):

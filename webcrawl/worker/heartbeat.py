@@ -174,7 +174,7 @@ class VitalsReports:
         self._pages = deque([(time.monotonic(), 0)], maxlen=_SPEED_BEATS)
 
     async def send(self, seconds: float) -> None:
-        """Sends costs, stores the vitals for so many seconds, and takes a sample if one is due."""
+        """Sends costs, stores the vitals for `seconds`, and takes a sample if one is due."""
         await self._send_costs()
         crawl = self.crawl
         with suppress(EngineUnavailable):  # a full engine refuses what is only shown

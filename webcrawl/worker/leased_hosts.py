@@ -129,7 +129,7 @@ class LeasedHost:
         return buried
 
     def admit(self, urls: Sequence[LeasedURL], intake: LinkIntake) -> Sequence[LeasedURL]:
-        """Settles URLs that simpler ones replace, and URLs whose pattern has sunk; returns the other URLs."""
+        """Settles URLs that simpler URLs replace, and URLs whose pattern has sunk; returns the other URLs."""
         if self.lease.host in intake.dust.active:
             urls = self._without_replaced(urls, intake)
         sunk = [intake.patterns.sink(url) for url in urls]
@@ -241,7 +241,7 @@ class LeasedHosts:
     def add_urls(self, host: LeasedHost, urls: Sequence[LeasedURL]) -> None:
         """Adds URLs, sorted by level, behind the URLs of the same level.
 
-        URLs whose pattern has sunk, and URLs that simpler ones replace, are settled.
+        URLs whose pattern has sunk, and URLs that simpler URLs replace, are settled.
         """
         urls = host.admit(urls, self._intake)
         overtaken = bool(urls and host.urls and urls[0].level < host.urls[-1].level)
@@ -324,7 +324,7 @@ class LeasedHosts:
         return self._due[0][0] if self._due else math.inf
 
     def due(self, seconds: float) -> int:
-        """Returns how many URLs may be handed out within so many seconds, before any fetch ends."""
+        """Returns how many URLs may be handed out within `seconds`, before any fetch ends."""
         until = time.monotonic() + seconds
         return sum(
             min(len(host.urls), host.concurrency - host.in_flight)

@@ -39,7 +39,7 @@ class LeaseWindow:
 
     New hosts, which never answered, may be leased for long without a request, as while no nameserver answers. New hosts
     therefore get only the part of the window that hosts which answered leave free, and at least a quarter of it. Hosts
-    that answered never wait for new ones.
+    that answered never wait for new hosts.
     """
 
     def __init__(self, least: int, most: int, urls: int) -> None:

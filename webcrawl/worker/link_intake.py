@@ -180,9 +180,9 @@ class LinkIntake:
         return self.credit.end(url, keep=fetched) if self.credit else ()
 
     def replace(self, url: LeasedURL) -> int | None:
-        """Queues a simpler URL instead of a leased one, if there is one.
+        """Queues a simpler URL instead of a leased URL, if there is a simpler URL.
 
-        Returns how many discovered URLs the engine must have before it has the simpler one; None without one.
+        Returns how many discovered URLs the engine must have before it has the simpler URL; None without a simpler URL.
         """
         if (simpler := self.dust.replacement(url)) is None:
             return None

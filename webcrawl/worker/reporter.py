@@ -136,7 +136,7 @@ class Reporter:
         host.lease.gap, host.lease.answered = host.turn.gap, host.turn.answered
         report = self.intake.with_records(host.report(self.intake.sent), last=False)
         if report.over and not host.lease.over:
-            host.leaving = True  # it sinks now: others come first
+            host.leaving = True  # it sinks now: other hosts come first
         complete = len(report.settled) == len(host.settled)
         idle = host.unsettled == len(host.urls)
         if complete and idle and (host.leaving or _has_long_wait(host)):

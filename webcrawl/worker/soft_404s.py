@@ -149,5 +149,5 @@ class Soft404s:
 
 
 def payload_print(digest: str | None) -> int:
-    """Returns the hash of a payload digest; 0 without one."""
+    """Returns the hash of a payload digest; 0 without a digest."""
     return xxhash.xxh3_64_intdigest(digest.encode()) if digest else 0

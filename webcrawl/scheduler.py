@@ -72,7 +72,7 @@ class EarliestTimer:
         self._at = math.inf
 
     def set(self, seconds: float) -> None:
-        """Calls the function in so many seconds, unless an earlier call is set. Infinite seconds set nothing."""
+        """Calls the function in `seconds`, unless an earlier call is set. Infinite seconds set nothing."""
         if math.isinf(seconds):
             return
         at = time.monotonic() + seconds
@@ -264,7 +264,7 @@ class FrontierScheduler(RedisScheduler):
         for callback, number in self._held.by_callback().items():
             self.stats.set_value(f"{LOST}{callback}", number)
         if self._feeding:
-            # if the engine is unavailable, the start URLs go back to their list, like those of a dead worker
+            # if the engine is unavailable, the start URLs go back to their list, like the start URLs of a dead worker
             with suppress(*UNAVAILABLE):
                 await self._feeding.settle()
 

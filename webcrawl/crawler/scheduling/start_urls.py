@@ -43,7 +43,7 @@ _TAKE = """
 -- Take entries from a list, set or sorted set, and claim them.
 -- KEYS[1] the list   KEYS[2] the worker's claims   KEYS[3] the workers that have claims
 -- ARGV    "list" | "set" | "zset", how many at most, the worker
--- reply   what is claimed: new entries, or those of the last call if they were not settled since
+-- reply   what is claimed: new entries, or the entries of the last call if they were not settled since
 local kind, n, taken = ARGV[1], tonumber(ARGV[2]), redis.call('LRANGE', KEYS[2], 0, -1)
 if #taken > 0 then return taken end
 if kind == 'set' then

@@ -28,7 +28,7 @@ _STORE_RETRY_SECONDS = 10.0
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """A URL that was leased under a fencing token, and its outcome so far. A later outcome replaces an earlier one."""
+    """A URL that was leased under a fencing token, and its outcome so far. A later outcome replaces it."""
 
     url: LeasedURL
     token: int

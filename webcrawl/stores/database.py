@@ -72,7 +72,7 @@ class Database:
         self._reader_lock = threading.Lock()
 
     def write(self, work: Callable[[Connection], T], *, at_leisure: bool = False) -> T:
-        """The result of `work` in a transaction, which is retried on conflicts with other processes.
+        """Returns the result of `work` in a transaction, which is retried on conflicts with other processes.
 
         With `at_leisure`, statements have no timeout.
         """

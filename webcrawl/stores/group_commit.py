@@ -21,7 +21,7 @@ class GroupCommit(Generic[T, R]):
 
     Items that arrive during a call form the next batch, of `most` items at most. After a batch of several items it
     waits `pause` seconds for more; a single item is never kept waiting. When `work` raises, all `put` calls of the
-    batch raise. A result that is an exception is raised by the `put` of its item.
+    batch raise. The `put` of an item raises its result if the result is an exception.
     """
 
     def __init__(

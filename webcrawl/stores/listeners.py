@@ -151,7 +151,7 @@ class Listener:
             await self._acknowledge()
 
     def missed(self) -> int:
-        """About how many pages the stream dropped before they were acknowledged, since the last call."""
+        """The approximate number of pages that the stream dropped unacknowledged since the last call."""
         missed, self._missed = self._missed, 0
         return missed
 

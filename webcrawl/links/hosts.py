@@ -26,7 +26,7 @@ def _reversed(authority: str) -> str:
 
 
 def plain_host(reversed_host: str) -> str:
-    """Reverses `reversed_host`: "example.org:8080" of "org.example:8080"."""
+    """Reverses `reversed_host`: "example.org:8080" from "org.example:8080"."""
     name, colon, port = reversed_host.partition(":")
     labels = name.split(".")
     # no name has four labels that are all numbers

@@ -77,11 +77,11 @@ class Exporting:
 
     @property
     def tracer(self) -> Tracer:
-        """What makes the spans."""
+        """The OpenTelemetry tracer, which makes the spans."""
         return self._provider.get_tracer("webcrawl")
 
     async def close(self) -> None:
-        """Sends what is left. A collector that does not answer is given up after a few seconds."""
+        """Sends the remaining spans. Gives up a collector that does not answer after a few seconds."""
         closing = asyncio.ensure_future(asyncio.to_thread(self._provider.shutdown))
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):

@@ -14,9 +14,9 @@ from webcrawl.errors import StoreUnavailable
 T = TypeVar("T")
 
 POLL_SECONDS = 1.0
-"""How often a full or unavailable store is tried again."""
+"""Seconds between two attempts to use a full or unavailable store."""
 SHUTDOWN_SECONDS = 10.0
-"""How long it is tried again during shutdown."""
+"""Seconds for which a store is tried again during shutdown."""
 _REFUSED_SECONDS = 5.0
 
 
@@ -45,7 +45,7 @@ class Backpressure:
     async def retry_until_available(self, work: Callable[[], Awaitable[T]], ending: asyncio.Event) -> T:
         """Returns the result of `work`, repeated while it raises StoreUnavailable.
 
-        Gives up, and raises that error, ten seconds after `ending` is set.
+        Gives up, and raises StoreUnavailable, ten seconds after `ending` is set.
         """
         backoff = Backoff(SHUTDOWN_SECONDS, ending, first=POLL_SECONDS, longest=POLL_SECONDS)
         this = object()

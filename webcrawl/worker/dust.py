@@ -42,7 +42,7 @@ class _Site:
 class Dust:
     """The rules of hosts.
 
-    The engine gives the evidence for the rules with the lease of a host. It gets the evidence back with the host, or
+    The engine gives the evidence for the rules with the lease of a host. The engine gets it back with the host, or
     when other rules are used than before. A host and its "www." name share what this worker knows.
 
     admit        applies the filters of URLs; a rule must not make a URL that they drop or change

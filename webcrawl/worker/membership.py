@@ -84,7 +84,7 @@ class Permits:
 
     Each URL takes a permit when it is handed out, and returns it if it turns out to be no page. The engine counts all
     reserved permits of the crawl, so the limit holds exactly for any number of workers. Permits of a worker without
-    heartbeats go to others. If that worker is alive after all, only its fetches in flight exceed the limit.
+    heartbeats go to other workers. If that worker is alive after all, only its fetches in flight exceed the limit.
 
     Permits are reserved by demand, before the last one is taken. Permits that are not needed go back to the crawl
     within a second or two.

@@ -20,3 +20,12 @@ def test_every_room_is_in_exactly_one_layer() -> None:
         if path.suffix == ".py" or (path / "__init__.py").exists()
     }
     assert sorted(rooms) == sorted(there)
+
+
+def test_names_say_what_they_name() -> None:
+    """At most 40 parts of names say nothing; columns, and methods of libraries, have such names too."""
+    assert len(structure.fillers()) <= structure.MOST_FILLERS, structure.fillers()
+
+
+def test_each_public_class_has_a_name_of_its_own() -> None:
+    assert structure.shared_class_names() == {}

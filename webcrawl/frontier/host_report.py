@@ -60,7 +60,7 @@ class HostReport:
             "budgets": self.budgets,
             "patterns": self.pattern_rows(),
             "dust": self.dust_rows(),
-            "costs": {kind: dataclasses.asdict(share) for kind, share in self.shares.items()},
+            "costs": {kind: _share_dict(share) for kind, share in self.shares.items()},
         }
 
     def pattern_rows(self) -> dict[str, dict[str, int | str]]:
@@ -150,3 +150,10 @@ async def _shares(crawl: Crawl, host: str) -> dict[str, Share]:
         kind: Share(name, cost, loads.get(name, Load()))
         for (kind, name), cost in zip(names.items(), costs, strict=True)
     }
+
+
+def _share_dict(share: Share) -> dict[str, Any]:
+    load = share.load
+    # readers of the JSON know unfinished pages as places
+    stated = {"connections": load.connections, "places": load.unfinished, "waits": load.waits}
+    return {**dataclasses.asdict(share), "load": stated}

@@ -77,7 +77,7 @@ class Command(BaseRunSpiderCommand):
     def _reparse(self, spider: str, opts: argparse.Namespace) -> int:
         from webcrawl.opened import OpenedCrawl
         from webcrawl.reparse.command_mark import command_mark
-        from webcrawl.reparse.places import open_plan
+        from webcrawl.reparse.plan_folder import open_plan
         from webcrawl.reparse.selection import conditions
         from webcrawl.reparse.settings import reparse_settings
 
@@ -146,7 +146,7 @@ class Command(BaseRunSpiderCommand):
 
 def _rows(opened: OpenedCrawl, stack: ExitStack, *, alone: bool) -> RereadRows:
     """The rows of the crawl; with `alone`, no other reparse may work in the folder."""
-    from webcrawl.reparse.places import locked
+    from webcrawl.reparse.plan_folder import locked
     from webcrawl.stores.metadata import Metadata
     from webcrawl.stores.reread_rows import RereadRows
 

@@ -30,8 +30,8 @@ from webcrawl.errors import ConfigurationError, CrawlError, brief
 from webcrawl.reparse.archived import Archived, ArchivedPages
 from webcrawl.reparse.changed_texts import ChangedTexts
 from webcrawl.reparse.feeding import Feeding
-from webcrawl.reparse.places import working
 from webcrawl.reparse.plan import Plan, Reading, Work
+from webcrawl.reparse.plan_folder import working
 from webcrawl.reparse.settings import PLAN
 from webcrawl.scheduler import InProgress
 

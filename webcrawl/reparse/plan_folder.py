@@ -1,4 +1,4 @@
-"""Where the plans of reparses are, and who works on them: `DATA_DIR/reparse`."""
+"""The folder of the plans of reparses, `DATA_DIR/reparse`, and the locks of the processes that work on them."""
 
 from __future__ import annotations
 

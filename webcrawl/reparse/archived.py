@@ -64,29 +64,29 @@ class ArchivedPages:
         rows = self._metadata.get_many(urls)
         copied = {row["duplicate_of"] for row in rows.values() if row["duplicate_kind"] == "exact"}
         firsts = rows | self._metadata.get_many([url for url in copied if url and url not in rows])
-        places = [place for row in rows.values() if (place := own_location(row)) is not None]
-        self._records.expect(places)
-        return {url: self._one(rows.get(url), firsts.get) for url in urls}
+        locations = [location for row in rows.values() if (location := own_location(row)) is not None]
+        self._records.expect(locations)
+        return {url: self._page(rows.get(url), firsts.get) for url in urls}
 
     def close(self) -> None:
         """Close the database."""
         self._metadata.close()
 
-    def _one(self, row: Row | None, get: Callable[[str], Row | None]) -> Archived | StoreError | None:
-        if row is None or row["status"] is None or (place := own_location(row)) is None:
+    def _page(self, row: Row | None, get: Callable[[str], Row | None]) -> Archived | StoreError | None:
+        if row is None or row["status"] is None or (location := own_location(row)) is None:
             return None
         try:
-            return self._read(row, place, get)
+            return self._read(row, location, get)
         except StoreError as error:
-            return StoreError(f"{place.file} at byte {place.offset}: {error}")
+            return StoreError(f"{location.file} at byte {location.offset}: {error}")
 
-    def _read(self, row: Row, place: WarcLocation, get: Callable[[str], Row | None]) -> Archived:
-        record, payload = begun(self._records.chunks(place))
+    def _read(self, row: Row, location: WarcLocation, get: Callable[[str], Row | None]) -> Archived:
+        record, payload = begun(self._records.chunks(location))
         if (target := record.headers.get("WARC-Target-URI")) != row["url"]:
             raise StoreError(f"the record is that of {target}")
         first, record_id = None, record.headers.get("WARC-Record-ID")
         if not has_body(record):
-            original, payload = self._first(row, place, get)
+            original, payload = self._first(row, location, get)
             url = original.headers.get("WARC-Target-URI", "")
             record_id = None
             first = First(url, _fields(original, url, get(url)))
@@ -99,20 +99,20 @@ class ArchivedPages:
         return Archived(row, _exchange(row, record, body), fields, record_id, first)
 
     def _first(
-        self, row: Row, place: WarcLocation, get: Callable[[str], Row | None]
+        self, row: Row, location: WarcLocation, get: Callable[[str], Row | None]
     ) -> tuple[StoredRecord, Iterator[bytes]]:
         """The record that has the payload of a copy, and this payload."""
-        found = None
+        body_location = None
         first = get(row["duplicate_of"]) if row["duplicate_of"] else None
         if first is not None and first["digest"] == row["digest"] and first["duplicate_kind"] != "exact":
-            found = own_location(first)
-        found = found or location_with_body(place, self._head, self._history)
-        if found is None:
+            body_location = own_location(first)
+        body_location = body_location or location_with_body(location, self._head, self._history)
+        if body_location is None:
             raise StoreError(f"its body is not in the archive: it is a copy of {row['duplicate_of']}")
-        return begun(self._records.chunks(found))
+        return begun(self._records.chunks(body_location))
 
-    def _head(self, place: WarcLocation) -> StoredRecord:
-        return begun(self._records.chunks(place))[0]
+    def _head(self, location: WarcLocation) -> StoredRecord:
+        return begun(self._records.chunks(location))[0]
 
     def _history(self, url: str) -> list[StoredFetch]:
         return self._metadata.history(url)

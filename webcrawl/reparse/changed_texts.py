@@ -31,8 +31,8 @@ class ChangedTexts(StateFile):
     def urls(self) -> set[str]:
         """The URLs of these pages."""
         with self.reading():
-            found = self._database.execute("SELECT url FROM changed WHERE crawl = ?", (self._crawl,))
-            return {url for (url,) in found}
+            rows = self._database.execute("SELECT url FROM changed WHERE crawl = ?", (self._crawl,))
+            return {url for (url,) in rows}
 
     def clear(self) -> None:
         """Forget them, because near-duplicates are marked again."""

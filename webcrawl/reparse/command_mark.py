@@ -42,10 +42,13 @@ def command_mark(spider: str, opts: argparse.Namespace, settings: BaseSettings) 
 
 
 def _values(settings: BaseSettings) -> Mapping[str, Any]:
-    parts = {name: settings.get_component_priority_dict_with_base(name) for name in _COMPONENTS}
+    tables = {name: settings.get_component_priority_dict_with_base(name) for name in _COMPONENTS}
     return {
         **{name: read(settings, name) for name in _READ},
-        **{name: [(_named(part), place) for part, place in found.items()] for name, found in parts.items()},
+        **{
+            name: [(_named(component), priority) for component, priority in table.items()]
+            for name, table in tables.items()
+        },
         "FEEDS": {str(uri): feed for uri, feed in settings.getdict("FEEDS").items()},
         **{name: settings[name] for name in sorted(settings) if _is_of_project(settings, name)},
     }
@@ -65,7 +68,7 @@ def _json(value: object) -> str:
 
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
-        return {str(_named(name)): one for name, one in value.items()}
+        return {str(_named(name)): member for name, member in value.items()}
     if isinstance(value, set | frozenset | tuple):
         return sorted(map(_json, value))
     # never repr, which may have an address in memory

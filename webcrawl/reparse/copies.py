@@ -21,8 +21,8 @@ from webcrawl.reparse.scheduler import scheduler_of
 class CopiesPipeline:
     """Stands for `ChecksumPipeline`: a page that was archived as a copy is read only if the crawl had to read it.
 
-    It also gives a page what its row keeps of the fetch (the place in the archive, importance, soft 404), the ID of its
-    record, and the time at which it is read again.
+    It also gives a page what its row keeps of the fetch (the location in the archive, importance, soft 404), the ID of
+    its record, and the time at which it is read again.
     """
 
     def __init__(self, crawler: Crawler, session: Session, *, obeys: bool) -> None:

@@ -110,9 +110,9 @@ class Feeding:
     def _load(self) -> list[tuple[Work, Archived | StoreError | None]]:
         if self._pages is None:
             self._pages = self._make_pages()
-        found = self._plan.take()
-        pages = self._pages.load([work.url for work in found])
-        return [(work, pages[work.url]) for work in found]
+        block = self._plan.take()
+        pages = self._pages.load([work.url for work in block])
+        return [(work, pages[work.url]) for work in block]
 
     async def _note(self) -> None:
         done, self._done = self._done, {}

@@ -33,20 +33,20 @@ class LinksMiddleware:
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         # without a look at `start`, which then does not begin
         no_requests: tuple[Any, ...] = ()
-        for one in no_requests:
-            yield one
+        for request in no_requests:
+            yield request
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         count = scheduler_of(self._crawler).tasks.count
-        async for one in result:
-            if isinstance(one, Request):
+        async for output in result:
+            if isinstance(output, Request):
                 count("requests")
-            elif isinstance(one, PageLinks):
-                count("links", len(one.links))
-            elif not isinstance(one, PageResources):
-                yield one
+            elif isinstance(output, PageLinks):
+                count("links", len(output.links))
+            elif not isinstance(output, PageResources):
+                yield output
         # otherwise each page that waits for the pipelines would keep a tree in memory
         if outline_of(response) or not self._components.keep_trees:
             forget_tree(response)

@@ -40,15 +40,15 @@ class Originals:
 
     def nearest(self, simhash: int) -> str | None:
         """The URL of the page with the nearest text, the earliest of several; None if none is near."""
-        found = {
+        near = {
             number
             for block in blocks(simhash, self._most)
             for number in self._by_block.get(block, ())
             if bits(self._simhashes[number], simhash) <= self._most
         }
-        if not found:
+        if not near:
             return None
-        return self._urls[min(found, key=lambda number: (bits(self._simhashes[number], simhash), number))]
+        return self._urls[min(near, key=lambda number: (bits(self._simhashes[number], simhash), number))]
 
 
 def mark_again(rows: Rows, changed: set[str], most: int) -> int:

@@ -34,7 +34,7 @@ _CHOSEN, _CALLBACK, _NEXT, _RESUMED, _FINISHED = "chosen", "callback", "next", "
 
 
 class Work(NamedTuple):
-    """A page to read again: its place in the plan, and its URL."""
+    """A page to read again: its position in the plan, and its URL."""
 
     position: int
     url: str
@@ -79,12 +79,14 @@ class Plan(StateFile):
         return self._fact(_FINISHED)
 
     def make(
-        self, places: Iterable[ResponseLocation], chosen: Mapping[str, int], callback: str | None
+        self, locations: Iterable[ResponseLocation], chosen: Mapping[str, int], callback: str | None
     ) -> None:
         """Note the chosen pages, all or none."""
         with self.writing() as database:
             database.execute("DELETE FROM work")
-            database.executemany("INSERT INTO work (url) VALUES (?)", ((one.url,) for one in places))
+            database.executemany(
+                "INSERT INTO work (url) VALUES (?)", ((location.url,) for location in locations)
+            )
             self._note(_CHOSEN, json.dumps(dict(chosen)))
             if callback is not None:
                 self._note(_CALLBACK, callback)
@@ -108,16 +110,16 @@ class Plan(StateFile):
             query = (
                 "SELECT position, url FROM work WHERE position >= ? AND done = 0 ORDER BY position LIMIT ?"
             )
-            found = [Work(*row) for row in database.execute(query, (int(self._fact(_NEXT) or 0), BLOCK))]
-            if found:
-                self._note(_NEXT, str(found[-1].position + 1))
-            return found
+            block = [Work(*row) for row in database.execute(query, (int(self._fact(_NEXT) or 0), BLOCK))]
+            if block:
+                self._note(_NEXT, str(block[-1].position + 1))
+            return block
 
     def left(self) -> int:
         """The number of pages that are not done."""
         with self.reading():
-            found = self._database.execute("SELECT count(*) FROM work WHERE done = 0").fetchone()
-            return int(found[0])
+            (number,) = self._database.execute("SELECT count(*) FROM work WHERE done = 0").fetchone()
+            return int(number)
 
     def settle(
         self, done: Mapping[int, Reading | None], failures: Mapping[str, str], counts: Counter[str]
@@ -141,15 +143,15 @@ class Plan(StateFile):
 
     def readings(self, urls: Sequence[str]) -> dict[str, Reading]:
         """URL -> its reading, of the pages of which something was stored anew."""
-        found: dict[str, Reading] = {}
+        readings: dict[str, Reading] = {}
         with self.reading():
             self._database.execute("CREATE INDEX IF NOT EXISTS work_urls ON work (url)")
             for start in range(0, len(urls), _MOST_VALUES):
                 some = urls[start : start + _MOST_VALUES]
                 marks = ",".join("?" * len(some))
                 query = f"SELECT url, fetched_at, read_at FROM work WHERE read_at IS NOT NULL AND url IN ({marks})"
-                found.update({url: Reading(*times) for url, *times in self._database.execute(query, some)})
-        return found
+                readings.update({url: Reading(*times) for url, *times in self._database.execute(query, some)})
+        return readings
 
     def counts(self) -> dict[str, int]:
         """The totals of all processes and runs."""
@@ -163,8 +165,8 @@ class Plan(StateFile):
 
     def _fact(self, name: str) -> str | None:
         with self.reading():
-            found = self._database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-            return None if found is None else str(found[0])
+            row = self._database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+            return None if row is None else str(row[0])
 
     def _note(self, name: str, value: str) -> None:
         self._database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))

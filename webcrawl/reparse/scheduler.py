@@ -104,10 +104,10 @@ class ArchiveScheduler(BaseScheduler):
         return False
 
     def next_request(self) -> Request | None:
-        found = self._feeding.next()
-        if found is None:
+        ready = self._feeding.next()
+        if ready is None:
             return None
-        work, page = found
+        work, page = ready
         request = self._request(page)
         self._work[request] = work
         self._pages[work.url] = page

@@ -22,16 +22,16 @@ _UNTYPED = ("application/octet-stream", "binary/octet-stream")
 
 def conditions(opts: argparse.Namespace, settings: BaseSettings) -> list[ColumnElement[bool]]:
     """The conditions on table `pages` that the options give together; raises ConfigurationError."""
-    found = []
+    chosen = []
     if opts.mime_type:
-        found.append(of_type(opts.mime_type))
+        chosen.append(of_type(opts.mime_type))
     if opts.since:
-        found.append(since(opts.since))
+        chosen.append(since(opts.since))
     if opts.pipeline:
-        found.append(of_pipeline(pipeline_named(settings, opts.pipeline)))
+        chosen.append(of_pipeline(pipeline_named(settings, opts.pipeline)))
     if opts.where:
-        found.append(sql_condition(opts.where))
-    return found
+        chosen.append(sql_condition(opts.where))
+    return chosen
 
 
 def of_pipeline(pipeline: type[Any]) -> ColumnElement[bool]:

@@ -88,33 +88,37 @@ def reparse_settings(settings: BaseSettings) -> dict[str, object]:
 
 def pipeline_named(settings: BaseSettings, name: str) -> type[Any]:
     """The enabled item pipeline with this import path or class name; raises ConfigurationError."""
-    found: list[type[Any]] = list(
+    pipelines: list[type[Any]] = list(
         map(load_object, settings.get_component_priority_dict_with_base("ITEM_PIPELINES"))
     )
-    for one in found:
-        if name in (one.__name__, global_object_name(one)):
-            return one
-    names = ", ".join(sorted(one.__name__ for one in found))
+    for pipeline in pipelines:
+        if name in (pipeline.__name__, global_object_name(pipeline)):
+            return pipeline
+    names = ", ".join(sorted(pipeline.__name__ for pipeline in pipelines))
     raise ConfigurationError(f"--pipeline {name!r} is not an item pipeline of this crawl: {names}")
 
 
 def _replaced(
     settings: BaseSettings, name: str, replacements: Mapping[str, str | None]
 ) -> dict[str, int | None]:
-    """A table of components in which those that are replaced give their places to others, or to none.
+    """Returns a table of components in which others, or none, have the priorities of the components they replace.
 
     A class that is derived from one of them is replaced like it.
     """
-    table: dict[str, int | None] = {_path(one): place for one, place in settings[name].items()}
-    for component, place in settings.get_component_priority_dict_with_base(name).items():
+    table: dict[str, int | None] = {
+        _path(component): priority for component, priority in settings[name].items()
+    }
+    for component, priority in settings.get_component_priority_dict_with_base(name).items():
         loaded = load_object(component)
         bases = loaded.__mro__ if isinstance(loaded, type) else (loaded,)
-        path = next((one for one in map(global_object_name, bases) if one in replacements), None)
+        path = next(
+            (base_path for base_path in map(global_object_name, bases) if base_path in replacements), None
+        )
         if path is None:
             continue
         table[_path(component)] = None
         if (other := replacements[path]) is not None:
-            table[other] = place
+            table[other] = priority
     return table
 
 

@@ -76,11 +76,11 @@ def _superseded(file: Any, columns: _Columns, readings: Readings) -> Any:
     arrow = pyarrow()
     rows = file.read(columns=[columns.url, columns.time, "crawl", "read_at"]).combine_chunks()
     urls = arrow.compute.dictionary_encode(rows[columns.url].combine_chunks())
-    found = readings(urls.dictionary.to_pylist())
-    numbers, readings_of = urls.indices, [found.get(url) for url in urls.dictionary.to_pylist()]
+    by_url = readings(urls.dictionary.to_pylist())
+    numbers, readings_of = urls.indices, [by_url.get(url) for url in urls.dictionary.to_pylist()]
     fetched, read = (
-        arrow.array([one and one[place] for one in readings_of], arrow.int64()).take(numbers)
-        for place in (0, 1)
+        arrow.array([reading and reading[field] for reading in readings_of], arrow.int64()).take(numbers)
+        for field in (0, 1)
     )
     time, read_at = (rows[name].combine_chunks().cast(arrow.int64()) for name in (columns.time, "read_at"))
     compute = arrow.compute

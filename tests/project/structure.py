@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import builtins
 import re
 import statistics
 import tomllib
@@ -160,11 +161,13 @@ def names() -> Iterator[tuple[str, int, str]]:
 
 
 def fillers(under: str = "webcrawl") -> list[tuple[str, int, str]]:
-    """The identifiers under a path that have a part of `FILLERS`: path, line, name."""
+    """The identifiers under a path that have a part of `FILLERS`, Python's own left out: path, line, name."""
     return [
         (path, line, name)
         for path, line, name in names()
-        if path.startswith(under) and FILLERS & {part.lower() for part in _PART.findall(name)}
+        if path.startswith(under)
+        and FILLERS & {part.lower() for part in _PART.findall(name)}
+        and not hasattr(builtins, name)
     ]
 
 

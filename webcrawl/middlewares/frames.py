@@ -58,18 +58,18 @@ class FramesMiddleware:
         is_stitched = hasattr(spider, "links") and _is_small(document_of(response))
         addresses = frames_of(response) if is_stitched else []
         if not addresses:
-            async for one in result:
-                yield one
+            async for output in result:
+                yield output
             return
-        found = [one async for one in result]
-        followed = {url for one in found if isinstance(one, PageLinks) for url in one.links}
+        outputs = [output async for output in result]
+        followed = {url for output in outputs if isinstance(output, PageLinks) for url in output.links}
         frames = await self._fetch(response, [url for url in addresses if url in followed])
-        for one in found:
-            if isinstance(one, Page) and one.document is document_of(response):
-                one.reading.frames = tuple(filter(_is_small, map(document_of, frames.values())))
-            elif isinstance(one, PageLinks):
-                one = _without(one, frames)
-            yield one
+        for output in outputs:
+            if isinstance(output, Page) and output.document is document_of(response):
+                output.reading.frames = tuple(filter(_is_small, map(document_of, frames.values())))
+            elif isinstance(output, PageLinks):
+                output = _without(output, frames)
+            yield output
         for frame in frames.values():
             page: Page = spider.page(frame)
             page.reading.is_frame = _is_small(document_of(frame))
@@ -81,10 +81,12 @@ class FramesMiddleware:
         host = split(normalize(response.url))[0]
         own = (url for url in urls if split(url)[0] == host)
         allowed = (url for url in own if self._session.scope.filters.apply(url) is not None)
-        fetched = await asyncio.gather(*(self._one(response, url) for url in islice(allowed, MOST_FRAMES)))
+        fetched = await asyncio.gather(
+            *(self._fetch_frame(response, url) for url in islice(allowed, MOST_FRAMES))
+        )
         return {url: frame for url, frame in fetched if frame is not None}
 
-    async def _one(self, response: Response, url: str) -> tuple[str, Response | None]:
+    async def _fetch_frame(self, response: Response, url: str) -> tuple[str, Response | None]:
         meta = {
             "depth": response.meta.get("depth", 0) + 1,
             "referrer": response.url,

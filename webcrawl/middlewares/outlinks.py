@@ -41,28 +41,28 @@ class OutlinksMiddleware:
         return cls(crawler, Session.of(crawler))
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        async for one in start:
-            if isinstance(one, Request):
+        async for request in start:
+            if isinstance(request, Request):
                 with suppress(InvalidURL):  # the scheduler logs it
-                    await self._session.scope.admit_seeds([one.url])
-            yield one
+                    await self._session.scope.admit_seeds([request.url])
+            yield request
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         page: Page | None = None
-        async for one in result:
-            if isinstance(one, PageLinks):
+        async for output in result:
+            if isinstance(output, PageLinks):
                 if page and await self._is_left_out(page, response):
                     continue
-                await self._outlinks.follow_from_spider(response, one)
-            elif isinstance(one, PageResources):
-                self._outlinks.load(response, one)
+                await self._outlinks.follow_from_spider(response, output)
+            elif isinstance(output, PageResources):
+                self._outlinks.load(response, output)
             else:
-                if isinstance(one, Page) and self._may_be_left_out(one):
-                    page = one
+                if isinstance(output, Page) and self._may_be_left_out(output):
+                    page = output
                     self._completion.expect(response)
-                yield one
+                yield output
         # otherwise each page that waits for the pipelines would keep a tree in memory
         if outline_of(response) or not self._session.components.keep_trees:
             forget_tree(response)

@@ -61,7 +61,7 @@ class PolitenessMiddleware(Pacer):
         self._turns = session.turns
         self._costs = session.costs
         self._observed = session.observed
-        self._places = session.readers.queue
+        self._reader_queue = session.readers.queue
         self._slots = DownloadSlots(session.turns)
         self._taken: dict[Request, tuple[str, HostTurn]] = {}
         self._borrowed: dict[Request, BorrowedTurn] = {}
@@ -81,7 +81,7 @@ class PolitenessMiddleware(Pacer):
         # a spider's own fetch belongs to a page that is being processed, which may still be finished
         own = tasks.leased(request) is None and not is_question(request)
         began = None if self._observed is None else time.monotonic()
-        if not self._places.has_room(host) and tasks.leased(request) is not None:
+        if not self._reader_queue.has_room(host) and tasks.leased(request) is not None:
             self._costs.of(host).waits += 1
             await self._room(host)
         try:
@@ -149,8 +149,8 @@ class PolitenessMiddleware(Pacer):
         ending = asyncio.ensure_future(self._turns.ending.wait())
         try:
             with self._turns.aside():
-                while not (ending.done() or self._places.has_room(host)):
-                    left = asyncio.ensure_future(self._places.left())
+                while not (ending.done() or self._reader_queue.has_room(host)):
+                    left = asyncio.ensure_future(self._reader_queue.left())
                     await asyncio.wait([left, ending], return_when=asyncio.FIRST_COMPLETED)
                     left.cancel()
         finally:

@@ -105,7 +105,7 @@ def _links(page: Page, host: str, path: str) -> list[str]:
     if page.reading.outline is not None:
         links = page.reading.outline.links.links
     elif page.document is not None and page.document.html is not None:
-        pairs = ((one.get("href"), one.get("src")) for _, one in page.document.elements)
+        pairs = ((attributes.get("href"), attributes.get("src")) for _, attributes in page.document.elements)
         links = (link for link in (href or src for href, src in pairs) if link)
     first = (link[:_LONGEST] for link in islice(links, _MOST_LINKS))
     text = "\n".join(["", *first, ""])[:_MOST_CHARS]

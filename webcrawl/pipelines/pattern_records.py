@@ -34,7 +34,7 @@ class PatternRecordsPipeline:
     def from_crawler(cls, crawler: Crawler) -> Self:
         # without it, the text may not be known, or was not extracted yet
         enabled = crawler.settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
-        loaded = [load_object(path) for path, place in enabled.items() if place is not None]
+        loaded = [load_object(path) for path, order in enabled.items() if order is not None]
         return cls(crawler, reads_text=NearDuplicatesPipeline in loaded)
 
     def process_item(self, item: Any) -> Any:

@@ -59,8 +59,8 @@ class WarcPipeline:
         if item.document is not None:
             item.document.forget()  # pages wait from here on
         if item.archived.exchange is not None and not (item.archived.noarchive or item.reading.noindex):
-            place = await self._session.stored("archive", item.url, lambda: self._batches.put(item))
-            item.warc_file, item.warc_offset, item.warc_length = place
+            location = await self._session.stored("archive", item.url, lambda: self._batches.put(item))
+            item.warc_file, item.warc_offset, item.warc_length = location
             tasks_of(self._crawler).count("archived")
         return item
 
@@ -89,13 +89,13 @@ class WarcPipeline:
 
     def _write(self, pages: list[Page]) -> list[WarcLocation | Exception]:
         """Writes pages one by one, so that no page is written again when the disk is full for a later one."""
-        places: list[WarcLocation | Exception] = []
+        locations: list[WarcLocation | Exception] = []
         for page in pages:
             try:
-                places.append(self._archive.write(page))
+                locations.append(self._archive.write(page))
             except StoreUnavailable as error:
                 # the following pages would fail too
-                return places + [error] * (len(pages) - len(places))
+                return locations + [error] * (len(pages) - len(locations))
             except StoreError as error:
-                places.append(error)
-        return places
+                locations.append(error)
+        return locations

@@ -87,13 +87,13 @@ class LinkCheck(BroadSpider):
         path = Path(self.report or session.stores.data_dir / "linkcheck.jsonl")
         with StoredPages(session.stores, session.fetch) as stored:
             inside, seeds, crawl = self.scope.allows, self._good_seeds(), session.connection.keys.crawl
-            found = list(problems(stored, inside, session.canonicalizer, seeds, lost, crawl, links))
+            link_problems = list(problems(stored, inside, session.canonicalizer, seeds, lost, crawl, links))
         unfinished = path.with_name(f".{path.name}.unfinished")
         with readable_outside(session.stores.data_dir, path):
-            unfinished.write_text("".join(line + "\n" for line in write(found)), encoding="utf-8")
+            unfinished.write_text("".join(line + "\n" for line in write(link_problems)), encoding="utf-8")
         unfinished.replace(path)
-        print(table(found), flush=True)
-        return any(problem.problem in BROKEN for problem in found)
+        print(table(link_problems), flush=True)
+        return any(problem.problem in BROKEN for problem in link_problems)
 
     def _other_links(self, response: Response) -> Iterator[Request]:
         """Requests for links to other sites, and for the resources of the page."""
@@ -104,9 +104,9 @@ class LinkCheck(BroadSpider):
         urls = dict.fromkeys(loaded(document))
         if is_html(document.mime_type):
             urls |= {
-                one.url: None
-                for one in references(document)
-                if one.use == "opened" and not self.scope.allows(one.url)
+                reference.url: None
+                for reference in references(document)
+                if reference.use == "opened" and not self.scope.allows(reference.url)
             }
         for url in urls:
             if self.external or self.scope.allows(url):

@@ -44,8 +44,7 @@ class _Past(NamedTuple):
 
     finished: list[tuple[datetime, datetime]]
     watched: datetime | None
-    told: dict[str, str]
-    """The digests, under this key in the file."""
+    digests: dict[str, str]
 
 
 class Monitor(BroadSpider):
@@ -104,7 +103,7 @@ class Monitor(BroadSpider):
         unfinished = path.with_name(f".{path.name}.unfinished")
         with readable_outside(self._folder, path):
             unfinished.touch()
-        differing = self._differing(past.told)
+        differing = self._differing(past.digests)
         run = MonitorRun(self.began, self.scope.allows, past.finished, past.watched, lost, cut, differing)
         with Versions(session.stores, session.fetch) as stored, unfinished.open("w") as file:
             doubt, links = doubt_of(stored, run), self.stored_links()
@@ -124,9 +123,9 @@ class Monitor(BroadSpider):
         """What earlier runs left; raises ConfigurationError for another program's file."""
         path = self._folder / "monitor.json"
         try:
-            found = json.loads(path.read_text())
-            runs = [(_moment(began), _moment(ended)) for began, ended in found["finished"]]
-            return _Past(runs, _moment(found["watched"]), dict(found.get("told", {})))
+            stored = json.loads(path.read_text())
+            runs = [(_moment(began), _moment(ended)) for began, ended in stored["finished"]]
+            return _Past(runs, _moment(stored["watched"]), dict(stored.get("told", {})))
         except FileNotFoundError:
             return _Past([], None, {})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -143,12 +142,13 @@ class Monitor(BroadSpider):
         return [name for name, value in self._digests().items() if others.get(name, value) != value]
 
     def _remember(self, past: _Past) -> None:
+        values = {"finished": past.finished, "watched": past.watched, "told": past.digests}
         path = self._folder / "monitor.json"
         unfinished = path.with_name(".monitor.json.unfinished")
-        unfinished.write_text(json.dumps(past._asdict(), default=datetime.isoformat))
+        unfinished.write_text(json.dumps(values, default=datetime.isoformat))
         unfinished.replace(path)
 
 
 def _plain(value: Any) -> Any:
     """A setting's value, sorted so that equal values have equal texts."""
-    return sorted((str(key), one) for key, one in value.items()) if isinstance(value, Mapping) else value
+    return sorted((str(key), part) for key, part in value.items()) if isinstance(value, Mapping) else value

@@ -44,13 +44,13 @@ class ArchivedPage:
     def body(self) -> ArchivedBody:
         """The body; of a duplicate, that of the first page."""
         own = self._archived(location_of(self.row, self._metadata.get))
-        place = location_with_body(own, self._bodies.head, self._metadata.history)
-        if place is None:
+        location = location_with_body(own, self._bodies.head, self._metadata.history)
+        if location is None:
             raise StoreError(
                 f"the body of {self.row['url']} is not in the archive: the page is a duplicate of "
                 f"{self.row['duplicate_of']}"
             )
-        _, chunks, most = self._bodies.chunks(place)
+        _, chunks, most = self._bodies.chunks(location)
         return ArchivedBody(chunks, most)
 
     async def text(self, settings: BaseSettings, *, markdown: bool = False) -> Text:
@@ -60,15 +60,15 @@ class ArchivedPage:
         if document is None:
             raise StoreError(f"the body of {self.row['url']} is not in the archive")
         try:
-            found = await texts.text(document, markdown=markdown)
+            text = await texts.text(document, markdown=markdown)
         except UnreadableDocument as error:
             raise StoreError(f"{self.row['url']} {error}") from error
-        if not (found.markdown if markdown else found.text):
+        if not (text.markdown if markdown else text.text):
             kind = "Markdown" if markdown else "text"
             raise StoreError(f"{self.row['url']} ({document.mime_type}) has no {kind}")
-        return found
+        return text
 
-    def _archived(self, place: WarcLocation | None) -> WarcLocation:
-        if place is None:
+    def _archived(self, location: WarcLocation | None) -> WarcLocation:
+        if location is None:
             raise StoreError(f"{self.row['url']} is not in the archive")
-        return place
+        return location

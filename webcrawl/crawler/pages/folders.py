@@ -17,13 +17,13 @@ def folders_above(url: str) -> Iterator[str]:
     """
     query = url.find("?")
     end = query if query >= 0 else len(url) - 1
-    places: list[int] = []
-    place = url.find("/", url.find(":") + 4)
-    while 0 <= place < end and len(places) < MOST_FOLDERS:
-        places.append(place)
-        place = url.find("/", place + 1, end)
-    for place in reversed(places):
-        yield url[: place + 1]
+    slashes: list[int] = []
+    slash = url.find("/", url.find(":") + 4)
+    while 0 <= slash < end and len(slashes) < MOST_FOLDERS:
+        slashes.append(slash)
+        slash = url.find("/", slash + 1, end)
+    for slash in reversed(slashes):
+        yield url[: slash + 1]
 
 
 _NONE: Sequence[str] = ()
@@ -37,11 +37,11 @@ def unknown_folders(url: str, known: RecentCache[str], allowed: Callable[[str], 
     # -1, for a URL without a query, leaves out its last character, which may be the end of a folder
     if url[: url.rfind("/", 0, url.find("?")) + 1] in known:
         return _NONE
-    found = []
+    unknown = []
     for folder in folders_above(url):
         if folder in known:
             break
         if (address := allowed(folder)) is not None:
             known.add(folder)
-            found.append(address)
-    return found
+            unknown.append(address)
+    return unknown

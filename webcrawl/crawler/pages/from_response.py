@@ -130,7 +130,7 @@ def page_of(response: Response) -> Page:
     )
     page.document, page.archived.exchange, page.reading.outline = document, exchange, outline_of(response)
     page.reading.is_sitemap, page.queued_at = bool(meta.get(SITEMAP)), queued_at(response.request)
-    page.reading.content_language = _one_language(header(headers, b"Content-Language"))
+    page.reading.content_language = _single_language(header(headers, b"Content-Language"))
     if (known := known_of(response)) is not None:
         _fill_from_stored(page, response, known)
     if page.archived.unchanged or not is_html(document.mime_type):
@@ -182,8 +182,8 @@ def failed_page(request: Request, error: BaseException | None) -> Page:
 
 def queued_at(request: Request | None) -> datetime | None:
     """Returns when the URL of a request was first queued; None if that is not known."""
-    found = request.meta.get(QUEUED_AT) if request else None
-    return datetime.fromtimestamp(found, UTC) if isinstance(found, float) else None
+    queued = request.meta.get(QUEUED_AT) if request else None
+    return datetime.fromtimestamp(queued, UTC) if isinstance(queued, float) else None
 
 
 def page_directives(response: Response, user_agent: str) -> Directives:
@@ -226,15 +226,15 @@ def link_rows_of(response: Response, *, text_links: bool) -> tuple[bytes, ...]:
         return () if target is None else (pack_rows(plain_rows([target], "redirect")),)
     if not 200 <= response.status < 300:
         return ()
-    document, found = document_of(response), []
+    document, packed = document_of(response), []
     if is_html(document.mime_type):
         outline = outline_of(response)
         rows = outline.link_rows if outline else rows_of(document, text_links=text_links)
-        found += [rows] if rows else []
+        packed += [rows] if rows else []
     if headers := header_values(response.headers, b"Link"):
         links = _with_headers(NO_LINKS, [value.decode("latin-1") for value in headers], document.url)
-        found.append(pack_rows(plain_rows(list(links.links), "header")))
-    return tuple(found)
+        packed.append(pack_rows(plain_rows(list(links.links), "header")))
+    return tuple(packed)
 
 
 def _redirect_target(response: Response) -> str | None:
@@ -261,17 +261,17 @@ def _metas(response: Response) -> list[Attributes]:
 
 
 def _with_headers(links: PageLinks, headers: list[str], url: str) -> PageLinks:
-    found, canonical = dict.fromkeys(links.links), links.canonical
+    targets, canonical = dict.fromkeys(links.links), links.canonical
     for link in header_links(headers):
         with suppress(InvalidURL):
             if target := resolve(link.address, url):
-                found[target] = None
+                targets[target] = None
                 if link.canonical:
                     canonical = canonical or target
-    return replace(links, links=list(found), canonical=canonical)
+    return replace(links, links=list(targets), canonical=canonical)
 
 
-def _one_language(value: bytes | None) -> str | None:
+def _single_language(value: bytes | None) -> str | None:
     """Returns the language of the header Content-Language, unless it names several."""
     return None if value is None or b"," in value else language(_text(value))
 

@@ -101,8 +101,8 @@ async def _watched(output: AsyncIterator[Any]) -> AsyncIterator[Any]:
     """Yields what an asynchronous callback does. Ends when it is cancelled, because other tasks wait for the end."""
     try:
         with _entered():
-            async for one in output:
-                yield one
+            async for item in output:
+                yield item
     except asyncio.CancelledError:
         return
 

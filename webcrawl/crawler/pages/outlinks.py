@@ -121,16 +121,16 @@ class Outlinks:
         """Adds links, most recently changed first, in batches: a sitemap has up to 50,000."""
         if any(link.modified for link in links):
             links = sorted(links, key=lambda link: link.modified or _LONG_AGO, reverse=True)
-        await self._in_batches(links, source, self._add_found, document)
+        await self._in_batches(links, source, self._add_document_links, document)
 
-    def _add_found(self, links: Sequence[Link], source: LinkSource) -> None:
+    def _add_document_links(self, links: Sequence[Link], source: LinkSource) -> None:
         """Adds links of a document, with what it says about them."""
-        found: tuple[dict[str, Link], dict[str, Link]] = ({}, {})
+        pages_and_sitemaps: tuple[dict[str, Link], dict[str, Link]] = ({}, {})
         for link in links:
             with suppress(InvalidURL):
-                found[isinstance(link, SitemapLink)].setdefault(normalize(link.url), link)
-        for sitemaps, told in enumerate(found):
-            self.add([*told], source, sitemaps=bool(sitemaps), told=told)
+                pages_and_sitemaps[isinstance(link, SitemapLink)].setdefault(normalize(link.url), link)
+        for sitemaps, hints in enumerate(pages_and_sitemaps):
+            self.add([*hints], source, sitemaps=bool(sitemaps), hints=hints)
 
     async def _in_batches(
         self,
@@ -164,11 +164,11 @@ class Outlinks:
         source: LinkSource,
         *,
         sitemaps: bool = False,
-        told: Mapping[str, Link] = MappingProxyType({}),
+        hints: Mapping[str, Link] = MappingProxyType({}),
     ) -> None:
         """Adds normalised links that pass depth limit, filters and rules to the frontier.
 
-        `sitemaps`: they name sitemaps. `told`: what a document says about them.
+        `sitemaps`: they name sitemaps. `hints`: what a document says about them.
         """
         if not links:
             return
@@ -183,7 +183,7 @@ class Outlinks:
         worth = credit.of_link(source.url, max(len(links) - len(uncredited), 1)) if credit else None
         # most links of a page are on the pages around it too
         new = intake.unknown(links)
-        self._add_new(new, source, told, refused, sitemaps=sitemaps, worth=worth)
+        self._add_new(new, source, hints, refused, sitemaps=sitemaps, worth=worth)
         intake.count_links(
             split(page),
             links,
@@ -200,7 +200,7 @@ class Outlinks:
         self,
         links: Sequence[str],
         source: LinkSource,
-        told: Mapping[str, Link],
+        hints: Mapping[str, Link],
         refused: set[str],
         *,
         sitemaps: bool,
@@ -230,8 +230,8 @@ class Outlinks:
             prospect.url, prospect.path = url, path
             if texts:
                 prospect.text = texts.get(link, "")
-            if told:
-                _tell(prospect, told[link])
+            if hints:
+                _tell(prospect, hints[link])
             prospect.sunk = sunk(host, path, tries=tries)
             level = weigh(prospect)
             mark = fingerprint(url)
@@ -242,11 +242,11 @@ class Outlinks:
         self, url: str, usual: bytes | None, rules: Patterns | None, *, sitemaps: bool
     ) -> tuple[str, bytes | None]:
         """Returns what the DUST rules make of a link, and the `extra` of its entry. It must match `rules` too."""
-        found = self._session.dust.rewrite(*split(url), may_try=not sitemaps)
-        if found is None or (rules is not None and not rules.match(found.url)):
+        rewritten = self._session.dust.rewrite(*split(url), may_try=not sitemaps)
+        if rewritten is None or (rules is not None and not rules.match(rewritten.url)):
             return url, usual
-        tasks_of(self._crawler).count("rewritten", int(found.url != url))
-        return found.url, self._extra(sitemaps=sitemaps, is_trial=True) if found.is_trial else usual
+        tasks_of(self._crawler).count("rewritten", int(rewritten.url != url))
+        return rewritten.url, self._extra(sitemaps=sitemaps, is_trial=True) if rewritten.is_trial else usual
 
     def _ascend(self, urls: Iterable[str], source: LinkSource) -> None:
         """Adds the folders above URLs that were found, unless they were added recently."""

@@ -32,7 +32,9 @@ class ItemProcessor(ItemPipelineManager):
         self._crawler = crawler
         self._observed = Session.of(crawler).observed
         self._steps = [
-            fill_spider(one.process_item, crawler) for one in pipelines if hasattr(one, "process_item")
+            fill_spider(pipeline.process_item, crawler)
+            for pipeline in pipelines
+            if hasattr(pipeline, "process_item")
         ]
 
     async def process_item_async(self, item: Any) -> Any:

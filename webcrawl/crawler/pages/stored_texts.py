@@ -60,12 +60,12 @@ class StoredTexts:
 
         May take long. Raises StoreError for a record that is missing or damaged.
         """
-        place = location_of(row, self._metadata.get)
-        if place is not None:
-            place = location_with_body(place, self._bodies.head, self._metadata.history)
-        if place is None:
+        location = location_of(row, self._metadata.get)
+        if location is not None:
+            location = location_with_body(location, self._bodies.head, self._metadata.history)
+        if location is None:
             return None
-        return Document(self._bodies.read(place)[1], row["mime_type"] or "", row["charset"], row["url"])
+        return Document(self._bodies.read(location)[1], row["mime_type"] or "", row["charset"], row["url"])
 
     async def text(self, document: Document, *, markdown: bool = False) -> Text:
         """The text of a document, with `markdown` also that; raises UnreadableDocument."""
@@ -113,10 +113,10 @@ class TextColumns:
 
     async def added(self, rows: Sequence[Row], documents: Sequence[Document | None]) -> list[dict[str, Any]]:
         """The rows with the columns; None for a page without text, or whose record cannot be read."""
-        found = await asyncio.gather(*map(self._text, documents))
+        texts = await asyncio.gather(*map(self._text, documents))
         return [
             {**row, **{name: getattr(text, name) or None for name in self._names}}
-            for row, text in zip(rows, found, strict=True)
+            for row, text in zip(rows, texts, strict=True)
         ]
 
     def added_to_all(self, rows: Iterable[Row], loop: asyncio.AbstractEventLoop) -> Iterator[dict[str, Any]]:
@@ -154,11 +154,11 @@ def _readers(settings: BaseSettings) -> dict[str, list[str]]:
 
     Text may be a sitemap, so that one has several.
     """
-    found: dict[str, list[str]] = {}
+    readers: dict[str, list[str]] = {}
     enabled = settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
-    for path, place in sorted(enabled.items(), key=lambda one: one[1] or 0):
-        pipeline = load_object(path) if place is not None else None
+    for path, order in sorted(enabled.items(), key=lambda entry: entry[1] or 0):
+        pipeline = load_object(path) if order is not None else None
         if isinstance(pipeline, type) and issubclass(pipeline, MimePipeline):
             for kind in pipeline.types:
-                found.setdefault(kind, []).append(pipeline.reader)
-    return found
+                readers.setdefault(kind, []).append(pipeline.reader)
+    return readers

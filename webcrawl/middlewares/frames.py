@@ -16,7 +16,8 @@ from scrapy.http import Response
 
 from webcrawl.config import read
 from webcrawl.crawler.errors import Postponed
-from webcrawl.crawler.pages.from_response import document_of, frames_of
+from webcrawl.crawler.pages.from_response import document_of
+from webcrawl.crawler.pages.response_links import frames_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html

@@ -23,11 +23,9 @@ from webcrawl.crawler.pages.from_response import (
     document_of,
     failed_page,
     failed_request,
-    followed_links,
-    link_rows_of,
-    page_directives,
     page_of,
 )
+from webcrawl.crawler.pages.response_links import followed_links, link_rows_of, page_directives
 from webcrawl.crawler.scheduling.requests import RESOURCE
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.facts import is_html

@@ -23,13 +23,6 @@ def make_conditional(request: Request, known: Known) -> None:
     fetch_of(request).known = known
 
 
-def known_of(response: Response) -> Known | None:
-    """Returns what is stored of the URL if the response is a 304 to our conditional request, else None."""
-    if response.status != UNCHANGED or response.request is None:
-        return None
-    return fetch_of(response.request).known
-
-
 def condition_of(request: Request) -> Known | None:
     """Returns what a conditional request was made from, or None."""
     return fetch_of(request).known

@@ -1,0 +1,109 @@
+"""The links, frames and robots directives of a Scrapy response."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from scrapy.http import Response
+from w3lib.url import safe_url_string
+
+from webcrawl.crawler.pages.from_response import answer_of, document_of, outline_of
+from webcrawl.crawler.responses import header, header_values
+from webcrawl.documents.html.facts import is_html, robots_metas
+from webcrawl.documents.html.link_rows import pack_rows, plain_rows
+from webcrawl.documents.html.links import PageLinks, frame_links, header_links
+from webcrawl.documents.html.outline import link_rows_of as rows_of, links_of
+from webcrawl.documents.link_elements import Attributes
+from webcrawl.errors import InvalidURL
+from webcrawl.hosts.robots_directives import Directives, directives
+from webcrawl.urls.canonical import resolve
+
+NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_IN_DOCUMENT_ONLY = replace(NO_LINKS, with_document_links=True)
+
+
+def page_directives(response: Response, user_agent: str) -> Directives:
+    """Returns the directives of X-Robots-Tag headers and <meta name="robots"> for `user_agent`."""
+    tags = [value.decode("latin-1") for value in header_values(response.headers, b"X-Robots-Tag")]
+    metas = robots_metas(_metas(response))
+    return directives(tags, metas, user_agent) if tags or metas else Directives()
+
+
+def followed_links(
+    response: Response, *, obey: str | None, texts: bool = False, text_links: bool = False
+) -> PageLinks:
+    """Returns the links of HTML and of Link headers; those in documents of other types are found by a pipeline later.
+
+    There are none if the page says nofollow to the user agent `obey`; None ignores such directives. `texts`: the links
+    have their texts. `text_links`: the addresses in the text of HTML are links too.
+    """
+    response = answer_of(response)
+    if not 200 <= response.status < 300:
+        return NO_LINKS
+    if obey is not None and page_directives(response, obey).nofollow:
+        return NO_LINKS
+    document = document_of(response)
+    if not is_html(document.mime_type):
+        links = _IN_DOCUMENT_ONLY
+    elif outline := outline_of(response):
+        links = outline.links
+    else:
+        links = links_of(document, texts=texts, text_links=text_links)
+    if headers := header_values(response.headers, b"Link"):
+        return _with_headers(links, [value.decode("latin-1") for value in headers], document.url)
+    return links
+
+
+def link_rows_of(response: Response, *, text_links: bool) -> tuple[bytes, ...]:
+    """Returns the rows of a redirect, or of the links of HTML and Link headers, packed; also of those not followed."""
+    response = answer_of(response)
+    if response.status in _REDIRECTS:
+        target = _redirect_target(response)
+        return () if target is None else (pack_rows(plain_rows([target], "redirect")),)
+    if not 200 <= response.status < 300:
+        return ()
+    document, packed = document_of(response), []
+    if is_html(document.mime_type):
+        outline = outline_of(response)
+        rows = outline.link_rows if outline else rows_of(document, text_links=text_links)
+        packed += [rows] if rows else []
+    if headers := header_values(response.headers, b"Link"):
+        links = _with_headers(NO_LINKS, [value.decode("latin-1") for value in headers], document.url)
+        packed.append(pack_rows(plain_rows(list(links.links), "header")))
+    return tuple(packed)
+
+
+def _redirect_target(response: Response) -> str | None:
+    """Returns the target of a redirect as Scrapy's middleware reads it; None if it cannot be crawled."""
+    with suppress(ValueError):
+        if location := header(response.headers, b"Location"):
+            return resolve(safe_url_string(location), response.url)
+    return None
+
+
+def frames_of(response: Response) -> list[str]:
+    """Returns the URLs of the frames of a frameset; see `frame_links`."""
+    if outline := outline_of(response):
+        return outline.frames
+    document = document_of(response)
+    return frame_links(document.elements, document.url) if is_html(document.mime_type) else []
+
+
+def _metas(response: Response) -> list[Attributes]:
+    if outline := outline_of(response):
+        return outline.metas
+    document = document_of(response)
+    return document.metas if is_html(document.mime_type) else []
+
+
+def _with_headers(links: PageLinks, headers: list[str], url: str) -> PageLinks:
+    targets, canonical = dict.fromkeys(links.links), links.canonical
+    for link in header_links(headers):
+        with suppress(InvalidURL):
+            if target := resolve(link.address, url):
+                targets[target] = None
+                if link.canonical:
+                    canonical = canonical or target
+    return replace(links, links=list(targets), canonical=canonical)

@@ -4,14 +4,17 @@ Programs, spiders and components import the public names from here. `__init__.py
 checkers, and docs/stability.md says what they promise. Modules below may change in any version.
 """
 
-import ast
 from functools import cache
-from importlib import import_module, resources
+from importlib import import_module
 
 
 @cache
 def _homes() -> dict[str, tuple[str, str]]:
     """Public name -> its module, and its name there."""
+    # imported here because each process of a crawl imports this package, and some need no more
+    import ast
+    from importlib import resources
+
     stub = (resources.files(__name__) / "__init__.pyi").read_text()
     return {
         alias.asname or alias.name: (node.module or "", alias.name)

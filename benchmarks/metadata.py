@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.command import command_line
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 from webcrawl.stores.metadata import Metadata
 
 BATCH = 500

@@ -21,8 +21,8 @@ from benchmarks.links import generated
 from benchmarks.wanted_web import SITES, fill, first_half
 from tests.crawls import Crawl, CrawlResult
 from tests.web import LocalWeb
+from webcrawl.documents.page import Page
 from webcrawl.links.store import LinkStore
-from webcrawl.page import Page
 from webcrawl.stores.metadata import Metadata
 from webcrawl.urls.canonical import split
 

@@ -31,7 +31,7 @@ from benchmarks.command import ROOT, command_line, print_figure, scrapy, seconds
 from benchmarks.sites import available
 from tests.crawls import crawl_hosts
 from tests.web import LocalWeb
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 from webcrawl.search.copies import copies_of
 from webcrawl.search.query import Filters
 from webcrawl.search.searching import Search

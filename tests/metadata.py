@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
 

@@ -232,9 +232,9 @@ def preload() -> None:
     from scrapy.commands import ScrapyCommand
     from scrapy.utils.versions import get_versions
 
+    from webcrawl.documents.page import Page
     from webcrawl.documents.simhash import simhash64
     from webcrawl.engine.scripts import script_source
-    from webcrawl.page import Page
     from webcrawl.stores.metadata import Metadata
 
     metadata.entry_points(group="scrapy.commands")

@@ -9,6 +9,7 @@ from webcrawl.documents.document import Document as Document
 from webcrawl.documents.html.text import visible_text as visible_text
 from webcrawl.documents.mime.facts import Facts as Facts, Link as Link
 from webcrawl.documents.mime.zipped import Zipped as Zipped
+from webcrawl.documents.page import Page as Page
 from webcrawl.engine.scripts import script_call as script_call
 from webcrawl.errors import (
     BrokenTransfer as BrokenTransfer,
@@ -25,7 +26,6 @@ from webcrawl.hosts.politeness import Outcome as Outcome, Throttled as Throttled
 from webcrawl.metrics.exposition import crawl_exposition as crawl_exposition
 from webcrawl.middlewares.politeness import PolitenessMiddleware as PolitenessMiddleware
 from webcrawl.opened import OpenedCrawl as OpenedCrawl, host_named as host_named
-from webcrawl.page import Page as Page
 from webcrawl.policies.priorities import Prospect as Prospect, Term as Term
 from webcrawl.spiders.base import BroadSpider as BroadSpider
 from webcrawl.stores.objects.store import ObjectStore as ObjectStore, StoredObject as StoredObject

@@ -12,7 +12,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from benchmarks.micro.conftest import URL
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.outline import make_outline
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 from webcrawl.pipelines.dust import sketch_of
 from webcrawl.policies.page_sketches import Sketch
 from webcrawl.urls.canonical import split

@@ -8,7 +8,7 @@ from typing import Any
 
 from scrapy.http import Response
 
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 from webcrawl.spiders.base import BroadSpider
 
 

@@ -139,7 +139,7 @@ def test_rows_are_those_of_the_crawl(
 
 
 CHANGED = '''
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 
 
 class ShortTextPipeline:

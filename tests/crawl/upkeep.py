@@ -11,6 +11,7 @@ from typing import Any
 
 from scrapy.settings import Settings
 
+from webcrawl.documents.page import Page
 from webcrawl.frontier import Candidate
 from webcrawl.jobs.claims import IterationClaims
 from webcrawl.jobs.crawls import JobCrawls
@@ -20,7 +21,6 @@ from webcrawl.jobs.retention import Retention
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.sweeper import Sweeper
 from webcrawl.jobs.telling import Telling
-from webcrawl.page import Page
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.objects.registry import open_store
 

@@ -15,13 +15,13 @@ from sqlalchemy import update
 
 from tests.dashboard.site import ATTACK, narrow
 from webcrawl.alarms.stuck import StuckPage, StuckPages
+from webcrawl.documents.page import Page
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Candidate, Crawl, Frontier
 from webcrawl.jobs.records import Iteration, IterationState
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.tables import iterations
-from webcrawl.page import Page
 from webcrawl.stores.metadata import Metadata
 
 NOW = datetime.now(UTC).replace(microsecond=0)

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import redis
 
+from webcrawl.documents.page import Page
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import StoreError
-from webcrawl.page import Page
 from webcrawl.stores.listeners import MOST_BYTES, Heard, Listener, Publisher, encoded
 
 KEYS = Keys("listened", 4)

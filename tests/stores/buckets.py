@@ -17,7 +17,7 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.s3server import ACCESS_KEY, SECRET_KEY, Line
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.spooled_archive import SpooledArchive
 

@@ -13,7 +13,7 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.s3server import Line, weed_binary
 from tests.stores.buckets import eventually, files, page, uploads_end
 from webcrawl.config import StoreConfig
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 from webcrawl.stores.archive import open_wet
 from webcrawl.stores.tables.texts import open_text_table
 

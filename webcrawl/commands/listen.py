@@ -101,7 +101,7 @@ def _texts(
 
 async def _with_texts(rows: list[dict[str, Any]], texts: TextColumns) -> list[dict[str, Any]]:
     """Returns rows with the columns that are not empty; reports pages with unreadable records on stderr."""
-    from webcrawl.page import ROW_FIELDS
+    from webcrawl.documents.page import ROW_FIELDS
 
     complete = [dict.fromkeys(ROW_FIELDS) | row for row in rows]
     before = texts.unread

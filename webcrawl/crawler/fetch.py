@@ -21,7 +21,7 @@ from webcrawl.crawler.known import Known
 from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.html.outline import Outline
-from webcrawl.page import PendingLinks
+from webcrawl.documents.page import PendingLinks
 
 TRUNCATE = "download_truncate"
 """Request.meta key: number of bytes after which the body is cut off instead of refused."""

@@ -22,8 +22,8 @@ from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.links import PageLinks
+from webcrawl.documents.page import Page
 from webcrawl.errors import EngineUnavailable
-from webcrawl.page import Page
 from webcrawl.urls.canonical import normalize, split
 
 logger = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from webcrawl.crawler.pages.item_completion import ItemCompletion
 from webcrawl.crawler.pages.outlinks import Outlinks
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.links import PageLinks, PageResources
+from webcrawl.documents.page import Page
 from webcrawl.errors import InvalidURL
-from webcrawl.page import Page
 
 
 class OutlinksMiddleware:

@@ -12,8 +12,8 @@ from scrapy.http import Response
 from webcrawl.crawler.access import is_robots, tasks_of
 from webcrawl.crawler.scheduling.requests import OFFSITE, RESOURCE
 from webcrawl.crawler.session import Session
+from webcrawl.documents.page import Page
 from webcrawl.errors import EngineUnavailable
-from webcrawl.page import Page
 from webcrawl.urls.canonical import normalize, without_fragment
 
 _VARIANT = "redirected_to_variant"

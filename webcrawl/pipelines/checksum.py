@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.exchange import digest_bytes
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 
 
 class ChecksumPipeline:

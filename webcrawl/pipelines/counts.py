@@ -8,7 +8,7 @@ from scrapy.crawler import Crawler
 
 from webcrawl.crawler.access import tasks_of
 from webcrawl.documents.mime.sniff import known_types
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 
 
 class CountsPipeline:

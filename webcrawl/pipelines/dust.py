@@ -17,8 +17,8 @@ from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import Reads
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.page import Page
 from webcrawl.errors import InvalidURL
-from webcrawl.page import Page
 from webcrawl.policies.page_sketches import ERROR, Sketch, links_sketch
 from webcrawl.urls.canonical import normalize, split, without_fragment
 

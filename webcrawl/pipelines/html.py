@@ -11,8 +11,8 @@ from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe, is_html
 from webcrawl.documents.html.text import visible_text
+from webcrawl.documents.page import Page
 from webcrawl.errors import UnreadableDocument
-from webcrawl.page import Page
 
 
 class HtmlPipeline:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webcrawl.documents.mime.language import detected
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 
 
 class LanguagePipeline:

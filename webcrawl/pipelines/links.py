@@ -9,9 +9,9 @@ from scrapy.crawler import Crawler
 
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.link_rows import document_rows, pack_rows
+from webcrawl.documents.page import Page
 from webcrawl.links.entry import StoredLinks, microseconds
 from webcrawl.links.store import open_link_store
-from webcrawl.page import Page
 from webcrawl.stores.group_commit import PAUSE, Batches
 from webcrawl.stores.history import UNCHANGED
 

@@ -10,8 +10,8 @@ from scrapy.crawler import Crawler
 
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.session import Session
+from webcrawl.documents.page import Page
 from webcrawl.errors import EngineUnavailable
-from webcrawl.page import Page
 from webcrawl.stores.listeners import Publisher
 
 logger = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webcrawl.crawler.pages.mime_pipeline import MimePipeline
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 
 # playlists
 _LISTS = frozenset({"audio/x-mpegurl", "audio/mpegurl", "audio/x-scpls"})

@@ -15,9 +15,9 @@ from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.importance import update_importance
 from webcrawl.crawler.session import Session
 from webcrawl.documents.exchange import digest_bytes
+from webcrawl.documents.page import Page
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import ConfigurationError, EngineUnavailable, StoreError, StoreUnavailable
-from webcrawl.page import Page
 from webcrawl.stores.group_commit import PAUSE, Batches
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import Reads
 from webcrawl.crawler.session import Session
 from webcrawl.documents.exchange import digest_bytes
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 
 
 class NearDuplicatesPipeline:

@@ -9,8 +9,8 @@ from scrapy.crawler import Crawler
 from scrapy.utils.misc import load_object
 
 from webcrawl.crawler.access import tasks_of
+from webcrawl.documents.page import Page
 from webcrawl.errors import InvalidURL
-from webcrawl.page import Page
 from webcrawl.pipelines.near_duplicates import NearDuplicatesPipeline
 from webcrawl.policies.pattern_records import Outcome
 from webcrawl.urls.canonical import split

@@ -10,7 +10,7 @@ from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import Facts, SitemapLink
 from webcrawl.documents.mime.sniff import SNIFF_BYTES, is_sitemap
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 
 _XML = frozenset({"application/xml", "text/xml"})
 _GZIP = frozenset({"application/gzip", "application/x-gzip"})

@@ -21,8 +21,8 @@ from webcrawl.crawler.errors import Postponed
 from webcrawl.crawler.pages.from_response import page_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.page import Page
 from webcrawl.errors import EngineUnavailable, InvalidURL, StoreUnavailable
-from webcrawl.page import Page
 from webcrawl.pipelines.html import HtmlPipeline
 from webcrawl.policies.soft_404 import Print, UnknownPathAnswer, impossible, may_be_error, text_print
 from webcrawl.urls.canonical import normalize, without_fragment

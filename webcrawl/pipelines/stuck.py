@@ -19,8 +19,8 @@ from webcrawl.crawler.errors import SchemaRefused
 from webcrawl.crawler.fetch import fetch_of
 from webcrawl.crawler.pages.from_response import page_of, page_url, queued_at
 from webcrawl.crawler.session import Session
+from webcrawl.documents.page import Page
 from webcrawl.errors import StoreUnavailable, brief
-from webcrawl.page import Page
 from webcrawl.stores.group_commit import Batches
 
 logger = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from scrapy.crawler import Crawler
 
 from webcrawl.config.version import VERSION
 from webcrawl.crawler.session import Session
+from webcrawl.documents.page import Page
 from webcrawl.errors import StoreError, StoreUnavailable
-from webcrawl.page import Page
 from webcrawl.stores.archive import open_wet
 from webcrawl.stores.group_commit import PAUSE, Batches
 from webcrawl.stores.tables.texts import open_text_table

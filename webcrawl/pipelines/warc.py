@@ -14,8 +14,8 @@ from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import ResourceRules
 from webcrawl.crawler.session import Session
 from webcrawl.documents.disk import shortage
+from webcrawl.documents.page import Page
 from webcrawl.errors import StoreError, StoreUnavailable
-from webcrawl.page import Page
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.group_commit import PAUSE, Batches
 from webcrawl.stores.warc.files import WarcLocation

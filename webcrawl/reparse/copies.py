@@ -12,8 +12,8 @@ from webcrawl.crawler.responses import content_type, header_values, received_hea
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.sniff import SNIFF_BYTES, mime_type_of
+from webcrawl.documents.page import Page
 from webcrawl.hosts.robots_directives import directives
-from webcrawl.page import Page
 from webcrawl.reparse.archived import First
 from webcrawl.reparse.scheduler import scheduler_of
 

@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from webcrawl.crawler.errors import RedirectStored
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 from webcrawl.reparse.scheduler import scheduler_of
 
 

@@ -7,9 +7,9 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 
 from webcrawl.crawler.session import Session
+from webcrawl.documents.page import Page
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.links.entry import microseconds
-from webcrawl.page import Page
 from webcrawl.reparse.plan import Reading
 from webcrawl.reparse.scheduler import scheduler_of
 from webcrawl.stores.group_commit import Batches

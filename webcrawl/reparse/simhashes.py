@@ -7,7 +7,7 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 
 from webcrawl.crawler.components import Reads
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 from webcrawl.pipelines.near_duplicates import simhash_of
 from webcrawl.reparse.scheduler import scheduler_of
 

@@ -30,8 +30,8 @@ from webcrawl.crawler.scheduling.requests import RESOURCE
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.links import PageLinks, PageResources
+from webcrawl.documents.page import Page
 from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL
-from webcrawl.page import Page
 from webcrawl.urls.scope import Scope, ScopeKind
 from webcrawl.urls.seeds import read_seeds, seed_url
 

@@ -17,9 +17,9 @@ from webcrawl.crawler.fetch import TRUNCATE
 from webcrawl.crawler.pages.from_response import answer_of, document_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.page import Page
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import EngineUnavailable
-from webcrawl.page import Page
 from webcrawl.results.references import references
 from webcrawl.results.rewriting import loaded
 from webcrawl.spiders.base import BroadSpider

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from webcrawl.config import StoreConfig
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 from webcrawl.stores.folder_archive import FolderArchive, FolderReader, append_texts
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.spooled_archive import SpooledArchive, SpooledReader

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from webcrawl.documents.disk import prepare, shortage
 from webcrawl.documents.language_codes import iso_639_3
+from webcrawl.documents.page import Page
 from webcrawl.errors import StoreUnavailable
-from webcrawl.page import Page
 from webcrawl.stores.warc.files import (
     WARC,
     StoredFile,

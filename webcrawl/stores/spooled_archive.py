@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from webcrawl.documents.disk import occupied
+from webcrawl.documents.page import Page
 from webcrawl.errors import NoSuchObject, StoreError, StoreUnavailable
-from webcrawl.page import Page
 from webcrawl.stores.folder_archive import FolderArchive, FolderReader
 from webcrawl.stores.objects.store import ObjectStore
 from webcrawl.stores.uploads import Uploads

@@ -16,7 +16,7 @@ import pytest
 from tests.crawls import CHECKOUT, scrapy
 from tests.processes import scrapy_peak
 from tests.unit.warcs import NOW, exchange
-from webcrawl.page import ROW_FIELDS, Page
+from webcrawl.documents.page import ROW_FIELDS, Page
 from webcrawl.stores.folder_archive import FolderArchive
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.warc.files import WarcLocation

@@ -20,7 +20,7 @@ from webcrawl.documents.html.facts import describe
 from webcrawl.documents.link_elements import MAX_METAS
 from webcrawl.documents.markup_bounds import TRUSTED_TAGS, flattened, may_exceed
 from webcrawl.documents.mime.sniff import MediaType, sniff
-from webcrawl.page import ROW_FIELDS, Page
+from webcrawl.documents.page import ROW_FIELDS, Page
 
 URL = "https://example.org/"
 NOW = datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)

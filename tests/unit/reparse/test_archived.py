@@ -12,8 +12,8 @@ from tests.unit.warcs import NOW, exchange
 from webcrawl.config import Spool, StoreConfig
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
+from webcrawl.documents.page import Page
 from webcrawl.errors import StoreError
-from webcrawl.page import Page
 from webcrawl.reparse.archived import Archived, ArchivedPages
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.warc.writer import WarcWriter

@@ -14,8 +14,8 @@ from hypothesis import given, settings, strategies as st
 
 from tests.metadata import NOW, at, row
 from tests.postgres import PostgresServer
+from webcrawl.documents.page import ROW_FIELDS
 from webcrawl.errors import StoreError
-from webcrawl.page import ROW_FIELDS
 from webcrawl.stores import metadata as module
 from webcrawl.stores.columns import pages
 from webcrawl.stores.history import follow

@@ -31,7 +31,14 @@ def test_store_uri_accepts_only_registered_schemes() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["webcrawl.nowhere.Store", "webcrawl.page.Nothing", "webcrawl.page.Page", "Store", ""]
+    "path",
+    [
+        "webcrawl.nowhere.Store",
+        "webcrawl.documents.page.Nothing",
+        "webcrawl.documents.page.Page",
+        "Store",
+        "",
+    ],
 )
 def test_invalid_store_class_is_named_in_the_error(path: str) -> None:
     with pytest.raises(ConfigurationError, match=f"OBJECT_STORES: .*{path}"):

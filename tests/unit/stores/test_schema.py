@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import create_engine, inspect, text
 
 from tests.postgres import PostgresServer
+from webcrawl.documents.page import Page
 from webcrawl.errors import StoreError
-from webcrawl.page import Page
 from webcrawl.stores.metadata import Metadata
 
 

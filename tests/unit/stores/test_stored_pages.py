@@ -20,8 +20,8 @@ from scrapy.settings import Settings
 from tests.unit.warcs import NOW, exchange
 from webcrawl.config import FetchConfig, StoreConfig
 from webcrawl.documents.exchange import digest as payload_digest
+from webcrawl.documents.page import Page
 from webcrawl.errors import StoreError
-from webcrawl.page import Page
 from webcrawl.results.linkcheck import problems
 from webcrawl.results.mirror import write_mirror
 from webcrawl.stores.bodies import Bodies

@@ -14,8 +14,8 @@ import pytest
 
 from tests.unit.killed_writers import run_killed
 from tests.unit.warcs import NOW, exchange
+from webcrawl.documents.page import Page
 from webcrawl.errors import LibraryMissing, StoreError
-from webcrawl.page import Page
 from webcrawl.pipelines.texts import _Table
 from webcrawl.stores.tables import texts
 from webcrawl.stores.tables.texts import TextTable

@@ -30,8 +30,8 @@ from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.outline import Outline
 from webcrawl.documents.mime.facts import language
 from webcrawl.documents.mime.sniff import sniff
+from webcrawl.documents.page import Page, PendingLinks
 from webcrawl.errors import brief
-from webcrawl.page import Page, PendingLinks
 from webcrawl.urls.canonical import normalize, split, without_fragment
 
 _LONGEST_VALIDATOR = 1024

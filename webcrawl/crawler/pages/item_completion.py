@@ -11,7 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from webcrawl.crawler.fetch import fetch_of
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 
 _MOST_SECONDS = 60.0
 """A page that another component drops before the pipelines never leaves them."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from webcrawl.documents.mime.facts import Facts, Link, unpack
 from webcrawl.documents.mime.reader import answer
+from webcrawl.documents.page import Page
 from webcrawl.errors import UnreadableDocument
-from webcrawl.page import Page
 
 if TYPE_CHECKING:
     # The reader process imports the reader's module, which may be that of its pipeline; Scrapy would slow it down.

@@ -28,9 +28,9 @@ from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.documents.mime.facts import Link, SitemapLink
+from webcrawl.documents.page import Page
 from webcrawl.errors import InvalidURL
 from webcrawl.frontier import Candidate
-from webcrawl.page import Page
 from webcrawl.policies.priorities import Prospect
 from webcrawl.urls.canonical import normalize, split, without_fragment
 from webcrawl.urls.patterns import Patterns

@@ -16,8 +16,8 @@ from scrapy.utils.python import global_object_name
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.spider_argument import fill_spider
+from webcrawl.documents.page import Page
 from webcrawl.errors import ConfigurationError
-from webcrawl.page import Page
 
 
 class ItemProcessor(ItemPipelineManager):

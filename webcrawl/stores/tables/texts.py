@@ -15,8 +15,8 @@ from typing import Any
 from webcrawl.config import StoreConfig
 from webcrawl.config.libraries import arrow_library
 from webcrawl.documents.many_lines import lines_of_many
+from webcrawl.documents.page import Page
 from webcrawl.documents.values import clean
-from webcrawl.page import Page
 from webcrawl.stores.tables.journal import JournalReader
 from webcrawl.stores.tables.store import TableFormat, TableStore, table_location
 from webcrawl.stores.warc.files import prefix_of

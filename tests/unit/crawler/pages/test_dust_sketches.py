@@ -11,7 +11,7 @@ import pytest
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.outline import make_outline
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 from webcrawl.pipelines.dust import sketch_of
 from webcrawl.policies.page_sketches import ERROR, Sketch
 from webcrawl.urls.canonical import split

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from scrapy.crawler import Crawler
 
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 from webcrawl.pipelines.pattern_records import PatternRecordsPipeline
 from webcrawl.policies.pattern_records import HostPatterns
 

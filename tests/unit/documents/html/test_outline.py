@@ -18,9 +18,9 @@ from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts
 from webcrawl.documents.html.links import frame_links, page_links
 from webcrawl.documents.html.outline import MAX_LINKS_LENGTH, make_outline, pack, unpack
 from webcrawl.documents.mime.facts import MAX_TEXT, pack_error
+from webcrawl.documents.page import Page
 from webcrawl.documents.simhash import simhash64
 from webcrawl.errors import UnreadableDocument
-from webcrawl.page import Page
 from webcrawl.pipelines.html import HtmlPipeline
 
 URL = "http://site.example/folder/page"

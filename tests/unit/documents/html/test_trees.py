@@ -15,8 +15,8 @@ from webcrawl.crawler.crawl_settings import completed
 from webcrawl.crawler.pages.from_response import document_of, page_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
+from webcrawl.documents.page import Page
 from webcrawl.middlewares.outlinks import OutlinksMiddleware
-from webcrawl.page import Page
 from webcrawl.pipelines.html import HtmlPipeline
 from webcrawl.spiders.broad import Broad
 

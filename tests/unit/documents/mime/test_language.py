@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from webcrawl.documents.mime.language import detected
-from webcrawl.page import Page
+from webcrawl.documents.page import Page
 from webcrawl.pipelines.language import LanguagePipeline
 
 SENTENCES = {

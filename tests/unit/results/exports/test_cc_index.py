@@ -11,8 +11,8 @@ import duckdb
 import pyarrow.parquet
 import pytest
 
+from webcrawl.documents.page import Page
 from webcrawl.errors import StoreError
-from webcrawl.page import Page
 from webcrawl.results.exports.cc_index import FIELDS, index_rows
 from webcrawl.results.exports.export import export
 from webcrawl.results.exports.parts import ParquetPart

@@ -18,9 +18,9 @@ import pytest
 
 from tests.crawls import CHECKOUT
 from tests.processes import scrapy_peak
+from webcrawl.documents.page import Page
 from webcrawl.documents.values import memory_bytes
 from webcrawl.errors import ConfigurationError, StoreError
-from webcrawl.page import Page
 from webcrawl.results.exports import export as module
 from webcrawl.results.exports.export import MANIFEST, export
 from webcrawl.results.exports.parts import FIELDS, FORMATS, ParquetPart

@@ -12,7 +12,6 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
@@ -22,21 +21,18 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_redis.scheduler import Scheduler as RedisScheduler
 from twisted.internet.defer import Deferred
 
-from webcrawl.config.shown import shown_settings
 from webcrawl.crawler.components import FailureJudge, Pacer, enabled_pipelines
+from webcrawl.crawler.joining import note_run
 from webcrawl.crawler.pages.hung_pages import HungPages
 from webcrawl.crawler.scheduling.meta import KeyWarnings
 from webcrawl.crawler.scheduling.requests import level_of, to_candidate, to_request
 from webcrawl.crawler.scheduling.start_urls import StartURLFeeding, is_fed
-from webcrawl.crawler.scheduling.tasks import Tasks
+from webcrawl.crawler.scheduling.tasks import InProgress, Tasks
 from webcrawl.crawler.scheduling.unserializable import LOST, HeldRequests, ticket_of
 from webcrawl.crawler.scheduling.worth import intake_of, mined_of
 from webcrawl.crawler.session import Session
-from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, InvalidURL, StoreError, Unserializable
-from webcrawl.frontier import LeasedURL, Settlement
-from webcrawl.frontier.runs import CrawlRun, Runs
-from webcrawl.metrics.totals import DEAD
+from webcrawl.frontier import LeasedURL
 from webcrawl.worker.reporter import Tally
 from webcrawl.worker.worker import Worker
 
@@ -46,21 +42,6 @@ _MOST_BACKLOG = 50_000
 """Above this number of URLs that wait to be sent to the engine, no further request is handed out."""
 _BACKLOG_SECONDS = 0.1
 """Seconds until the engine asks again."""
-
-
-class InProgress(set[Request]):
-    """The engine's set of requests in progress, which calls `done` when one is removed.
-
-    Every request passes it when all work on it is done, however it ended. Scrapy has no signal for that.
-    """
-
-    def __init__(self, done: Callable[[Request], None]) -> None:
-        super().__init__()
-        self._done = done
-
-    def remove(self, request: Request) -> None:
-        super().remove(request)
-        self._done(request)
 
 
 class EarliestTimer:
@@ -214,18 +195,16 @@ class FrontierScheduler(RedisScheduler):
         self.crawler.signals.connect(self._tasks.item_failed, signals.item_error)
         self.crawler.signals.connect(self._tasks.callback_failed, signals.spider_error)
         session.scope.starts.watch(self.crawler)
-        with suppress(*UNAVAILABLE):  # it is only shown
-            run = CrawlRun(self.spider.name, time.time(), shown_settings(self.crawler.settings))
-            await Runs(session.connection.engine, session.connection.keys).begin(run)
+        await note_run(session.connection, self.spider.name, self.crawler.settings)
         worker.start()
         if timeout := session.config.processing_timeout:
             self._hung = HungPages(self._tasks, lambda: worker.waits, self.crawler.engine.scraper, timeout)
         if is_fed(self.spider):
-            self._feeding = self._feed(worker)
+            self._feeding = self._feed()
 
-    def _feed(self, worker: Worker) -> StartURLFeeding | None:
+    def _feed(self) -> StartURLFeeding | None:
         """Begins to read the start URLs of a fed spider."""
-        return StartURLFeeding(self.crawler, self.session, worker)
+        return StartURLFeeding(self.crawler, self.session, self.worker)
 
     def _make_worker(self) -> Worker:
         session, connection = self.session, self.session.connection
@@ -264,9 +243,7 @@ class FrontierScheduler(RedisScheduler):
         for callback, number in self._held.by_callback().items():
             self.stats.set_value(f"{LOST}{callback}", number)
         if self._feeding:
-            # if the engine is unavailable, the start URLs go back to their list, like the start URLs of a dead worker
-            with suppress(*UNAVAILABLE):
-                await self._feeding.settle()
+            await self._feeding.conclude()
 
     def _done(self, request: Request) -> None:
         """Reports a request when all work on it is done."""
@@ -289,9 +266,7 @@ class FrontierScheduler(RedisScheduler):
                 raise StoreError(ticket.lost(url.url))
         except StoreError as error:
             logger.error("%s", error)
-            worker.finish_fetch(url, token)
-            worker.tally.counters[f"{DEAD}request"] += 1
-            worker.settle(url, token, Settlement(url.index, "dead", reason=str(error)), page=False)
+            self.tasks.bury_lost(url, token, str(error))
         else:
             worker.finish_fetch(url, token)
             worker.decline(url, token)

@@ -1,13 +1,18 @@
-"""How a worker joins its crawl in the engine: it begins the crawl or resumes it."""
+"""How a worker joins its crawl in the engine: it begins the crawl or resumes it, and stores which run begins."""
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from webcrawl.config import FrontierConfig
+from webcrawl.config.setting import Settings
+from webcrawl.config.shown import shown_settings
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier.ruled_limits import review_rules
+from webcrawl.frontier.runs import CrawlRun, Runs
 from webcrawl.hosts.turns import Turns
 from webcrawl.opened import Connection
 
@@ -36,6 +41,13 @@ async def join(connection: Connection, config: FrontierConfig, turns: Turns) -> 
         return await connection.engine.retry_until_available(lambda: _join(connection, config, turns))
     except UNAVAILABLE as error:
         raise EngineUnavailable(f"the engine became unavailable while the crawl began: {error}") from error
+
+
+async def note_run(connection: Connection, spider: str, settings: Settings) -> None:
+    """Stores the run that begins, for people who look at the crawl; does nothing while the engine is unavailable."""
+    with suppress(*UNAVAILABLE):
+        run = CrawlRun(spider, time.time(), shown_settings(settings))
+        await Runs(connection.engine, connection.keys).begin(run)
 
 
 async def _join(connection: Connection, config: FrontierConfig, turns: Turns) -> JoinedCrawl:

@@ -25,6 +25,7 @@ from webcrawl.crawler.joining import JoinedCrawl
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
 from webcrawl.crawler.scheduling.requests import QUEUED_AT, SITEMAP
 from webcrawl.crawler.scheduling.start_urls import is_fed
+from webcrawl.crawler.scheduling.tasks import InProgress
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError, CrawlError, brief
 from webcrawl.reparse.archived import Archived, ArchivedPages
@@ -33,7 +34,6 @@ from webcrawl.reparse.feeding import Feeding
 from webcrawl.reparse.plan import Plan, Reading, Work
 from webcrawl.reparse.plan_folder import working
 from webcrawl.reparse.settings import PLAN
-from webcrawl.scheduler import InProgress
 
 logger = logging.getLogger(__name__)
 

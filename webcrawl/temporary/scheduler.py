@@ -24,7 +24,6 @@ from webcrawl.documents.values import printable
 from webcrawl.errors import InvalidURL
 from webcrawl.scheduler import FrontierScheduler
 from webcrawl.temporary.isolation import NAMED_FILE, SHELL_URL
-from webcrawl.worker.worker import Worker
 
 _EXPLAINED = "The reason was printed."
 
@@ -93,7 +92,7 @@ class TemporaryScheduler(FrontierScheduler):
         if self._tasks is None:
             TemporaryScheduler.unanswered += 1
 
-    def _feed(self, worker: Worker) -> StartURLFeeding | None:
+    def _feed(self) -> StartURLFeeding | None:
         return None
 
 

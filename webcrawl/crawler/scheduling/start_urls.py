@@ -196,6 +196,14 @@ class StartURLFeeding:
                 await asyncio.to_thread(claims.settle)
                 self._discovered = None
 
+    async def conclude(self) -> None:
+        """Drops the last claims, once the worker has closed.
+
+        If the engine is unavailable, the start URLs go back to their list, like those of a dead worker.
+        """
+        with suppress(*UNAVAILABLE):
+            await self.settle()
+
     async def _run(self) -> None:
         turn = 0
         while not self._ending.is_set():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Literal
@@ -24,6 +25,21 @@ from webcrawl.worker.worker import Worker
 logger = logging.getLogger(__name__)
 
 _STORE_RETRY_SECONDS = 10.0
+
+
+class InProgress(set[Request]):
+    """The engine's set of requests in progress, which calls `done` when one is removed.
+
+    Every request passes it when all work on it is done, however it ended. Scrapy has no signal for that.
+    """
+
+    def __init__(self, done: Callable[[Request], None]) -> None:
+        super().__init__()
+        self._done = done
+
+    def remove(self, request: Request) -> None:
+        super().remove(request)
+        self._done(request)
 
 
 @dataclass(slots=True, eq=False)
@@ -196,6 +212,12 @@ class Tasks:
         if task := self._tasks.get(request):
             task.cause = cause
             task.settle("dead", reason=reason)
+
+    def bury_lost(self, url: LeasedURL, token: int, reason: str) -> None:
+        """Makes a leased URL whose request is lost a dead letter."""
+        self.worker.finish_fetch(url, token)
+        self.count(f"{DEAD}request")
+        self.worker.settle(url, token, Settlement(url.index, "dead", reason=reason), page=False)
 
     def postpone(self, request: Request, put_off: float | None = None) -> None:
         """Keeps the URL leased, with no attempt counted, until its host is given back.

@@ -1,4 +1,4 @@
-"""Which addresses a crawler may connect to: public addresses, and addresses that its operator allowed.
+"""The check of the addresses that a crawler may connect to: public addresses, and addresses that its operator allowed.
 
 Links and names can lead anywhere. Without this guard, a crawled site could make the crawler send requests to machines
 behind its firewall (server-side request forgery). The address is checked when a connection is made, at each hop.
@@ -53,18 +53,18 @@ _TRANSLATED = (IPv6Network("::ffff:0:0:0/96"), IPv6Network("64:ff9b::/96"))
 class AddressGuard:
     """Refuses addresses that are not global unicast, unless the operator allowed the network or named the host.
 
-    `allowed_networks`: "10.1.0.0/16", "::1", ... (raises ConfigurationError for others).
+    `allowed_networks`: such as "10.1.0.0/16" or "::1"; raises ConfigurationError for text that is not a network.
     """
 
     def __init__(self, allowed_networks: Iterable[str] = ()) -> None:
         self._networks = tuple(_network(text) for text in allowed_networks)
         self._hosts: dict[tuple[str, int], frozenset[str] | None] = {}
-        """Host name and port -> the addresses that it may have; None: any."""
+        """Host name and port -> the addresses that the host may have; None allows any."""
         # cached, because a host named by its address is checked at each request
         self._refusal_of = lru_cache(maxsize=1024)(self._refusal)
 
     def allow_host(self, hostname: str, port: int, addresses: Iterable[str] | None = None) -> None:
-        """Allows a host that the operator named: at the addresses, or at any if its name cannot be rebound."""
+        """Allows a host that the operator named: at `addresses`, or at any if nobody can rebind its name (None)."""
         self._hosts[_plain(hostname), port] = None if addresses is None else frozenset(addresses)
 
     def inner(self, addresses: Iterable[str]) -> list[str]:

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from webcrawl.hosts.address_turn import LEAD, AddressTurn
 
 _CONNECT_SECONDS = 1.0
-"""A request that connects for longer no longer keeps others from connecting."""
+"""Seconds after which a request that is still connecting no longer keeps other requests from connecting."""
 _LOOK_AGAIN_SECONDS = 1.0
 _RELEASED_SECONDS = 0.05
-"""How often a worker in its window asks whether others have returned connections."""
+"""Seconds after which a worker in its window asks again whether other workers have returned connections."""
 
 
 @dataclass(slots=True)
 class AddressSlot:
-    """An address: the requests that wait for it, and this worker's turn at it.
+    """The requests that wait for an address, and this worker's turn at the address.
 
     queue     requests that wait, each with a future that admits it
     ahead     requests that connect -> since when
@@ -51,7 +51,7 @@ class AddressSlot:
         return not (self.waiting or self.ahead or self.turn.in_flight or self.driver)
 
     def wake(self) -> None:
-        """Wakes all that waits in `wait`."""
+        """Wakes all callers of `wait`."""
         if self.changed is not None and not self.changed.done():
             self.changed.set_result(None)
         self.changed = None
@@ -74,13 +74,13 @@ class AddressSlot:
                 connecting += 1
 
     def note_window(self, since_last: float | None) -> None:
-        """Estimates the pace when a window is reserved, `since_last` seconds after the last; None: not in a row."""
+        """Estimates the pace at a new window, which begins `since_last` seconds after the last; None after a break."""
         turn, sent = self.turn, self.sent
         self.sent = 0
         if since_last is None:
             self.pace = turn.delay
         else:
-            # with nobody waiting, more could have been sent
+            # if no request waited, more requests could have been sent
             served = sent if sent and self.queue else turn.most_in_window
             self.pace = (self.pace + max(turn.delay, since_last / served)) / 2
 

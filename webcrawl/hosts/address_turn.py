@@ -1,8 +1,8 @@
 """The arithmetic of one worker's turn at an IP address, without clock, network or event loop.
 
 Workers reserve windows of time one after another (lua/address.lua). Only in its window may a worker start requests to
-the address, `delay` apart; requests that were started may end later. So it asks the engine once for many requests,
-and the others know when their turn comes.
+the address, `delay` apart; started requests may end later. So the worker asks the engine once for many requests,
+and the other workers know when their turn comes.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from ipaddress import IPv4Address, IPv6Network, ip_address
 from typing import NamedTuple
 
 LEAD = 0.5
-"""Seconds before a window begins in which requests connect."""
+"""Seconds before its window in which a worker already opens connections."""
 _WINDOW = 1.0
-"""The longest time in which a worker starts requests while others wait, in seconds, unless the delay is longer."""
+"""The longest window in seconds while other workers wait, unless the delay is longer."""
 _PER_REQUEST = 0.1
 """Seconds for each request of a window without a delay."""
 _LEAST_SLACK, _MOST_SLACK = 0.015, 0.05
 """Seconds by which the requests of a window may be late, a quarter of the delay within these bounds."""
 _WRITE_SECONDS = 0.005
-"""The end of a window, in which no request is started: a started request may still have to be written."""
+"""Seconds at the end of a window in which no request starts, because a started request must still be written."""
 _LONG_IDLE = 86_400.0
 
 
 class Ask(NamedTuple):
     """What a worker asks of the engine; durations in seconds.
 
-    length       of the window that it wants; None if it wants none
+    length       length of the window that the worker wants; None if it wants no window
     at_once      length of the window if it begins at once, before any request has connected
-    last         the worker's last window, by its `Grant.ends`; "" if it has none
-    idle         since the last request in that window
-    connections  wanted, with those in use; `in_use` of them cannot be taken back
+    last         `Grant.ends` of the worker's last window; "" without a last window
+    idle         time since the last request in the last window
+    connections  connections that the worker wants; `in_use` of them are in use and cannot be taken back
     """
 
     address: str
@@ -44,7 +44,7 @@ class Ask(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """What the engine gave. The window begins in `wait` seconds; `ends` is its end by the engine's clock."""
+    """The reply of the engine. The window begins in `wait` seconds; `ends` is its end by the engine's clock."""
 
     wait: float
     length: float
@@ -116,14 +116,14 @@ class AddressTurn:
         return Ask(address, None, 0.0, "", 0.0, wanted, self.in_flight)
 
     def asks(self, ask: Ask) -> None:
-        """Gives up connections that `ask` no longer asks for; call it before the engine is asked.
+        """Gives up the connections that `ask` does not want; must be called before the engine is asked.
 
         Otherwise a request could start over a connection that the engine is giving to another worker.
         """
         self.held = min(self.held, ask.connections)
 
     def take(self, ask: Ask, grant: Grant, asked: float, now: float, held_for: float) -> None:
-        """Uses what the engine gave; it was asked at `asked` and has answered by `now`.
+        """Applies a grant of the engine, which was asked at `asked` and had answered by `now`.
 
         The engine read its clock in between. So the window begins late and ends early.
         """
@@ -134,7 +134,7 @@ class AddressTurn:
         self.held, self._held_until = grant.connections, asked + held_for
 
     def forget(self) -> None:
-        """Gives up the window: the engine may not know it any more."""
+        """Gives up the window, because the engine may have forgotten it."""
         self.begins = self.ends = -math.inf
         self._window = ""
 

@@ -1,7 +1,7 @@
 """The turns of IP addresses over all names, workers and crawls (POLITENESS_ADDRESS_CONNECTIONS, _DELAY).
 
-A request `enter`s, which makes it wait without a connection until a window of time for its address is near; it then
-connects, and `begin`s right before it is sent. `end` follows in any case.
+A request calls `enter`, which waits without a connection until a window for its address is near. The request then
+connects, and calls `begin` right before it is sent. `end` follows in any case.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from webcrawl.hosts.address_turn import LEAD, AddressTurn, Ask, Grant, turn_of
 from webcrawl.hosts.networks import Networks
 
 _LONGEST_READY = 5.0
-"""Seconds for which a request waits on an open connection."""
+"""The longest time in seconds that a request waits on an open connection."""
 _LOOK_AGAIN_SECONDS = 1.0
 _HASTE = 0.7
-"""Hosts that were put off come a little faster than requests are sent, so that the address is never idle."""
+"""Hosts that were put off return a little faster than requests are sent, so that the address is never idle."""
 _EXTENSIONS = 4
 _USABLE = 0.8
-"""Share of the time for which connections are kept in which requests may be sent; the rest is for the last response."""
+"""Requests may be sent in this share of the time for which connections are kept; the rest is for the last response."""
 _SLOTS_KEPT = 10_000
 
 Asking = Callable[[Ask], Awaitable[tuple[Grant, float]]]
-"""Asks the engine; returns what it gives, and the monotonic time before it was asked. Raises EngineUnavailable."""
+"""Asks the engine; returns the grant, and the monotonic time before the engine was asked. Raises EngineUnavailable."""
 
 
 class AddressTurns:
     """The turns of one worker at IP addresses. A request is known by a key, which may be any object.
 
-    `held_seconds`: how long the engine keeps the connections of a dead worker; `longest_wait`: seconds after which a
-    host is better given back than kept waiting.
+    `held_seconds`: how long the engine keeps the connections of a dead worker. `longest_wait`: seconds; a host that
+    would wait for longer is given back instead.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class AddressTurns:
     async def enter(
         self, key: Hashable, address: str, ending: asyncio.Event, *, may_be_put_off: bool = False
     ) -> None:
-        """Waits until a request may connect. If `ending` is set meanwhile, it returns, and the caller has to look.
+        """Waits until a request may connect. Returns early if `ending` is set, which the caller must check.
 
         Raises EngineUnavailable; with `may_be_put_off` also LongWait, if the request would wait for long.
         """
@@ -102,10 +102,10 @@ class AddressTurns:
         address: str | None,
         aside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
-        """Waits until a request may be sent; it must be sent at once.
+        """Waits until a request may be sent; the caller must send it at once.
 
-        `address`: where the request is connected to, if that is known. The request is `aside` while its time is not
-        near. Raises LongWait if it waits too long, and EngineUnavailable.
+        `address`: the address of the open connection, if known. `aside`: makes the context of a long wait. Raises
+        LongWait if the request waits too long, and EngineUnavailable.
         """
         slot = self._requests.get(key)
         if slot is not None and address is not None and turn_of(address) != slot.address:
@@ -136,7 +136,7 @@ class AddressTurns:
         slot.wake()
 
     def written(self, key: Hashable) -> None:
-        """Records that a request is written; the delay counts from then."""
+        """Records that a request is written; the delay begins now."""
         if slot := self._sent.get(key):
             slot.turn.written(time.monotonic())
 
@@ -190,7 +190,7 @@ class AddressTurns:
         return slot
 
     def _check_wait(self, slot: AddressSlot) -> None:
-        """Raises LongWait if a further request would wait for long. Such hosts come again at the address's pace."""
+        """Raises LongWait if a further request would wait for long. Hosts so put off return at the address's pace."""
         if not slot.queue or (len(slot.queue) + 1) * slot.pace <= self._longest_wait:
             return
         now = time.monotonic()

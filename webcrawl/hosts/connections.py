@@ -13,14 +13,14 @@ from itertools import takewhile
 from typing import TypeAlias
 
 SLOW_SECONDS = 0.75
-"""The time after which a request is slow."""
+"""Seconds after which a request counts as slow."""
 _LOOK_SECONDS = 0.1
 _PEAK_SECONDS = 10.0
 
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """The connection of one request. `new`: its host never answered, or failed last."""
+    """The connection of one request. `new`: the host never answered, or its last request failed."""
 
     new: bool
     since: float = 0.0
@@ -39,9 +39,9 @@ class Connections:
     Half of `most_slow` is for hosts that answered. `on_lent` is called when slow requests have made room.
 
     A host is "new" if it never answered or failed last: it may hold a connection until the timeout. A quarter of the
-    total is for new hosts, in turn with the others. Beyond it, known hosts come first, and new hosts get what these
-    leave: the total without the peak of connections that known hosts held or waited for in the last seconds, which
-    counts as a quarter of the total at least. `clock` returns seconds.
+    total is for new hosts, in turn with known hosts. Beyond this quarter, known hosts come first. New hosts then get
+    the total minus the peak of connections that known hosts held or waited for in the last seconds; the peak counts as
+    at least a quarter of the total. `clock` returns seconds.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Connections:
         self._admit()
 
     def lend(self) -> None:
-        """Gives the connections of requests that have become slow to others."""
+        """Gives the connections of requests that have become slow to other requests."""
         latest = self._clock() - SLOW_SECONDS
         lent = [
             held for held in takewhile(lambda held: held.since <= latest, self._held) if self._is_lent(held)

@@ -1,4 +1,4 @@
-"""What each host costs a worker: processor time, bytes, questions to nameservers, and waits for its share."""
+"""The costs of each host for a worker: processor time, bytes, questions to nameservers, and waits for its share."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MOST_HOSTS = 5_000
 class Cost:
     """What a host or a registered domain has cost.
 
-    seconds     of processor, for its documents, their links and its robots.txt
+    seconds     of processor time, for its documents, their links and its robots.txt
     bytes       received: heads, bodies and robots.txt, as sent
     questions   to nameservers
-    waits       times that it had used up its share and waited, while others went on
+    waits       times that it waited because it had used up its share
     """
 
     seconds: float = 0.0
@@ -30,7 +30,7 @@ class Cost:
 
     @property
     def weight(self) -> int:
-        """One number to compare costs by: a microsecond of processor or ten bytes are 1, a question or wait 10,000."""
+        """A number to compare costs: a microsecond of processor or ten bytes count 1, a question or a wait 10,000."""
         return round(self.seconds * 1e6) + self.bytes // 10 + 10_000 * (self.questions + self.waits)
 
     def add(self, other: Cost) -> None:
@@ -44,9 +44,9 @@ class Cost:
 class Costs:
     """The costs of hosts since they were last taken.
 
-    A name is a host ("https://example.org") or a registered domain ("example.org"). The costs of at most `most` hosts
-    and domains are kept apart; then the cheaper half of them is added to `ALL` alone. So a call takes constant time on
-    average, and the memory is bounded while the engine is away.
+    A name is a host ("https://example.org") or a registered domain ("example.org"). At most `most` hosts and domains
+    have costs of their own; beyond that, the costs of the cheaper half count only in `ALL`. So a call takes constant
+    time on average, and the memory is bounded while the engine is unavailable.
     """
 
     def __init__(self, most: int = _MOST_HOSTS) -> None:
@@ -64,7 +64,7 @@ class Costs:
         return cost
 
     def charge(self, url: str, seconds: float) -> None:
-        """Adds seconds of processor to the cost of a URL's host; only to `ALL` if the URL is not valid."""
+        """Adds seconds of processor time to the cost of a URL's host; only to `ALL` if the URL is not valid."""
         try:
             self.of(split(normalize(url))[0]).seconds += seconds
         except InvalidURL:
@@ -94,7 +94,7 @@ class Load:
 
     connections   requests under way
     unfinished    pages fetched and not finished: their documents are read, or they are in the pipelines
-    waits         times that it waited for its share in the last seconds
+    waits         times that the host waited for its share in the last seconds
     """
 
     connections: int = 0

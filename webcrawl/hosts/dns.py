@@ -23,11 +23,11 @@ from webcrawl.hosts.questions import Questions, SilentDomains
 from webcrawl.urls.canonical import registered_domain
 
 MOST_ADDRESSES = 32
-"""Addresses of either family that are kept of a name. A name may have thousands, and each request checks all."""
+"""The most addresses of either family kept for a name. A name may have thousands, and each request checks them all."""
 MOST_TRIED = 4
-"""Addresses that are tried for one connection."""
+"""The most addresses that are tried for one connection."""
 FAILURE_TTL = 5.0
-"""How long a temporary failure is cached, in seconds: spares a server repeated queries without losing a host."""
+"""Seconds for which a temporary failure is cached, which spares the servers repeated queries but loses no host."""
 
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", re.ASCII)
 _BRACKETED = re.compile(r"\[(?P<ip>[^\]]+)\](?::(?P<port>\d+))?")
@@ -88,7 +88,7 @@ class Resolver:
         self._max_ttl = max_ttl
         self._negative_ttl = negative_ttl
         self._clock = clock
-        # apart, so that names without an answer never drive out names with an answer
+        # two caches, so that names without an answer never evict names with an answer
         self._answers: LRUCache[str, ResolvedName] = LRUCache(max_names)
         self._failures: FIFOCache[str, _Failure] = FIFOCache(max_names)
         self._silent = SilentDomains(clock)
@@ -150,7 +150,7 @@ class Resolver:
     async def _ask(self, name: str, host: str | None) -> ResolvedName | _Failure:
         """Queries the servers and caches the outcome. Never raises, because all callers may have been cancelled."""
         if not _NAME.fullmatch(name):
-            return self._failure("not a name that the DNS can hold", True)
+            return self._failure("not a valid DNS name", True)
         domain, known = registered_domain(name), name in self._answers
         async with self._questions.turn(domain, known=known):
             if self._closed:
@@ -211,9 +211,9 @@ class Resolver:
 
 
 def to_try(addresses: Sequence[str]) -> list[str]:
-    """Returns the addresses for one connection, IPv4 first: at most MOST_TRIED, chosen by chance.
+    """Returns the addresses for one connection, IPv4 first: at most MOST_TRIED, chosen at random.
 
-    Another attempt then tries others. They are of both families, because a machine may lack IPv4 or IPv6.
+    Another attempt then tries other addresses. Both families are chosen, because a machine may lack IPv4 or IPv6.
     """
     if len(addresses) <= MOST_TRIED:
         return list(addresses)
@@ -224,7 +224,7 @@ def to_try(addresses: Sequence[str]) -> list[str]:
 
 
 def _kept(addresses: Collection[str]) -> Collection[str]:
-    """Returns at most MOST_ADDRESSES, always the same choice, because the addresses of a seed are remembered."""
+    """Returns at most MOST_ADDRESSES addresses, always the same, because the addresses of a seed are remembered."""
     return addresses if len(addresses) <= MOST_ADDRESSES else sorted(addresses)[:MOST_ADDRESSES]
 
 
@@ -238,8 +238,8 @@ class _Channel(aiodns.DNSResolver):
 def _tries(timeout: float) -> int:
     """Returns how many tries c-ares needs to use up `timeout`; each waits twice as long as the try before.
 
-    The first try waits a quarter of it until c-ares knows the server, then five times the usual latency, at least
-    _SHORTEST_TRY. The usual two or three tries would then give up too early on names with slow servers.
+    The first try waits a quarter of `timeout`. Once c-ares knows the server, the first try waits five times the usual
+    latency, at least _SHORTEST_TRY; two or three tries would then give up too early on names with slow servers.
     """
     return max(2, math.ceil(math.log2(timeout / _SHORTEST_TRY + 1)))
 
@@ -253,7 +253,7 @@ def _literal(hostname: str) -> str | None:
 
 
 def _server(text: str) -> str:
-    """Returns a DNS server in the form of c-ares; raises ConfigurationError if it is no ip[:port]."""
+    """Returns a DNS server in the form of c-ares; raises ConfigurationError unless it is ip[:port]."""
     stripped = text.strip()
     if match := _BRACKETED.fullmatch(stripped):
         address, port = match["ip"], match["port"] or "53"

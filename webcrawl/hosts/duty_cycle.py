@@ -1,4 +1,4 @@
-"""Limits the share of the time that costly work for a few hosts may take from all others."""
+"""Limits the share of time that costly work for a few hosts may take."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ class HostSlot:
     """The leased host; without a lease, the first host that was asked. The turn counts the failures of this host."""
     turn: HostTurn
     permits: asyncio.Semaphore
-    """One for each request that the host may have at the same time."""
+    """A permit for each request that the host may have at the same time."""
     valid_until: float
     connections: list[Held] = field(default_factory=list)
-    """One for each request that has taken the turn."""
+    """A connection for each request that has taken the turn."""
     leaving: bool = False
     """No further request starts: the host is released when none is in flight."""
     sending: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -41,14 +41,14 @@ class HostSlot:
     sent: float = -math.inf
     """When the last request was written."""
     surplus: int = 0
-    """Permits to be withdrawn when they are released, because a rule has lowered their number."""
+    """Permits that are withdrawn on release, because a rule has lowered their number."""
 
     def is_open(self, now: float) -> bool:
         """Whether a request may start under the lease of the host, or without one."""
         return now <= self.valid_until and not self.leaving
 
     def held(self) -> Held:
-        """Returns a connection to be taken for the host."""
+        """Returns a connection that a request to the host can take."""
         return Held(new=not self.turn.answered or self.turn.failures > 0)
 
     def release(self) -> None:
@@ -106,7 +106,7 @@ class HostSlots:
         if before is not None and before.host != host:
             before.valid_until = (
                 -math.inf
-            )  # its lease was lost, or the engine would not have given this lease
+            )  # the other lease was lost; otherwise the engine would not have given this lease
         self._leased[unit] = slot
         self.answered += slot.turn.answered - (before is not None and before.turn.answered)
         return slot.turn
@@ -121,7 +121,7 @@ class HostSlots:
             slot.valid_until = valid_until
 
     def leave(self, host: str) -> bool:
-        """Lets no further request to a leased host start; returns whether none is in flight, and it may be released.
+        """Lets no further request to a leased host start; returns True if none is in flight: it can be released.
 
         Requests that wait for the turn get LeaseLost.
         """
@@ -162,7 +162,7 @@ class HostSlots:
             before, config = slot.turn.concurrency, self.config_of(slot.host)
             if slot.turn.set_config(config):
                 changed.append(slot.host)
-            # a smaller number needs no more than the turn, which lets no request start meanwhile
+            # with fewer permits, the turn itself lets no request start until enough have ended
             slot.surplus += before - config.concurrency
             while slot.surplus < 0:
                 slot.surplus += 1

@@ -13,7 +13,7 @@ _CACHED = 1 << 14
 
 
 class Networks:
-    """A set of IPv4 and IPv6 networks. A look-up takes a step for each length of prefix, not for each network."""
+    """A set of IPv4 and IPv6 networks. A look-up takes one step per length of prefix, not per network."""
 
     def __init__(self, networks: Iterable[IPv4Network | IPv6Network]) -> None:
         self._starts: dict[tuple[int, int], set[int]] = {}
@@ -45,7 +45,7 @@ def read_networks(setting: str, words: Sequence[str]) -> Networks:
 
 
 def _entries(setting: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yields each entry, after where it is written."""
+    """Yields the origin and the text of each entry."""
     for number, word in enumerate(words, 1):
         if not word.startswith("@"):
             yield f"entry {number}", word

@@ -16,4 +16,4 @@ class Pace:
     wait_by: str
     """What makes the host wait: "Retry-After", "back-off" or "gap"; empty if it may be asked now."""
     failures: int
-    """In a row."""
+    """Failed requests in a row."""

@@ -1,6 +1,6 @@
 """The politeness rules: when a host may be asked again. Pure arithmetic, without clock, network or event loop.
 
-The gap between the end of a request and the next one is max(delay, capped Crawl-delay, latency_factor x latency). After
+The gap from the end of a request to the next request is max(delay, capped Crawl-delay, latency_factor x latency). After
 429 or 503 the host is left alone for Retry-After, or for a back-off that doubles. Connection failures back off in the
 same way, which acts as a circuit breaker. With POLITENESS_ADAPT, webcrawl.policies.adaptation sets the delay.
 """
@@ -47,7 +47,7 @@ Outcome = Ok | Throttled | Failed
 
 
 class HostBlock(NamedTuple):
-    """The host is not asked before `until`; `asked`: its Retry-After says so."""
+    """The host is not asked before `until`; `asked`: the host itself asked for it by Retry-After."""
 
     until: float
     asked: bool = False
@@ -118,13 +118,13 @@ class HostTurn:
     def set_crawl_delay(self, seconds: float | None, *, other: bool = False) -> bool:
         """Sets the delay that robots.txt asks for; returns True if the gap changes.
 
-        `other`: another host, which shares the turn, asks for it. Its delay only lengthens that of the turn.
+        `other`: the delay is that of another host which shares the turn. It can only lengthen the delay of the turn.
         """
         self._crawl_delay = max(_valid(seconds), self._crawl_delay if other else 0.0)
         return self._update_gap()
 
     def set_delay(self, seconds: float | None) -> bool:
-        """Sets or removes the minimum delay of an operator; returns True if the gap changes."""
+        """Sets or removes an operator's minimum delay; returns True if the gap changes."""
         delay = _valid(seconds)
         if delay == self._delay:  # each heartbeat sets the delay of each host
             return False
@@ -200,7 +200,7 @@ class HostTurn:
                 self._back_off(now, self._config.connect_backoff)
 
     def finish_other(self, now: float, outcome: Outcome, host: str) -> None:
-        """Records the outcome of a request to another host that shares the turn; its failures are counted apart."""
+        """Records the outcome of a request to another host that shares the turn, whose failures are counted apart."""
         own = self.failures, self._unreachable
         self._others = self._others or {}
         self.failures, self._unreachable = self._others.get(host, (0, False))
@@ -263,7 +263,7 @@ class HostTurn:
 def _delays(
     config: PolitenessConfig, adaptation: Adaptation | None, crawl: float, operator: float, latency: float
 ) -> tuple[float, float, float, float]:
-    """Returns the delays of the settings, of robots.txt, of an operator, and by the time of the last answer."""
+    """Returns the delays from the settings, robots.txt, an operator, and the time of the last answer."""
     delay = adaptation.delay if adaptation else config.delay
     adaptive = min(config.latency_factor * latency, config.max_backoff)
     return delay, min(crawl, config.max_crawl_delay), operator, adaptive

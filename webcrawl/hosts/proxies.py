@@ -1,4 +1,4 @@
-"""The pool of HTTP proxies: which proxy a request takes, and how long a failing proxy is left out."""
+"""The pool of HTTP proxies: chooses the proxy of a request, and leaves out failing proxies for a while."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rotation = Literal["host", "request"]
 _FIRST_PAUSE = 10.0
 _LONGEST_PAUSE = 600.0
 _MOST_DOUBTS = 5
-"""Failed requests in a row, to whatever hosts, after which a proxy counts as failing."""
+"""Failed requests in a row, to any hosts, after which a proxy counts as failing."""
 
 
 @dataclass(eq=False, slots=True)
@@ -42,9 +42,9 @@ class Proxy:
 class ProxyPool:
     """The proxies of PROXIES. Times are seconds of one monotonic clock.
 
-    With the rotation "host", a host and session keeps its proxy while that works: the proxies are ranked by a hash of
-    both (rendezvous hashing, Thaler and Ravishankar 1998), so that all workers choose alike and a failing proxy moves
-    its own hosts only. With "request", each request takes the next proxy.
+    With the rotation "host", a host and session keeps its proxy while it works: the proxies are ranked by a hash of
+    both (rendezvous hashing, Thaler and Ravishankar 1998). So all workers choose the same proxy, and a failing proxy
+    moves only its own hosts. With "request", each request takes the next proxy.
     """
 
     def __init__(self, proxies: Sequence[Proxy], rotation: Rotation = "host") -> None:
@@ -85,7 +85,7 @@ class ProxyPool:
     def fail(self, proxy: Proxy, reason: str, now: float) -> None:
         """Leaves a proxy out, each time for twice as long."""
         if proxy.until > now:
-            return  # other requests of the same moment failed too
+            return  # requests that fail at the same time count as one failure
         pause = min(_FIRST_PAUSE * 2.0**proxy.failures, _LONGEST_PAUSE)
         proxy.failures, proxy.doubts, proxy.until = proxy.failures + 1, 0, now + pause
         level = logging.INFO if proxy.failures > 1 else logging.WARNING
@@ -109,7 +109,7 @@ def read_proxies(words: Sequence[str]) -> list[Proxy]:
 
 
 def _entries(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yields each entry, after where it is written."""
+    """Yields the origin and the text of each entry."""
     for number, word in enumerate(words, 1):
         if not word.startswith("@"):
             yield f"entry {number}", word

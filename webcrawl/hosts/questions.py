@@ -1,4 +1,4 @@
-"""Which names nameservers are asked for: the names that come first when many wait, and domains that are left alone."""
+"""Limits the questions to nameservers: which names come first when many wait, and which domains are not asked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Questions:
 
     def __init__(self, most: int, costs: Costs) -> None:
         self.costs = costs
-        """Counts when a question waits because its domain has its share."""
+        """Counts the questions that wait because their domain has used up its share."""
         self._most = most
         self._most_new = most - most // 4
         self._most_of_domain = max(1, most // 4)
@@ -41,7 +41,7 @@ class Questions:
 
     @asynccontextmanager
     async def turn(self, domain: str, *, known: bool) -> AsyncIterator[None]:
-        """Waits until a name of a domain may be asked for. `known`: the name had an answer before."""
+        """Waits until a question for a name of a domain may be sent. `known`: the name had an answer before."""
         admitted = asyncio.get_running_loop().create_future()
         queue = self._known_waiting if known else self._waiting.setdefault(domain, deque())
         queue.append(admitted)
@@ -87,7 +87,7 @@ class Questions:
                 del self._waiting[domain]
 
     def _next_domain(self) -> str | None:
-        # at most four domains have as many as they may
+        # a short search, because at most four domains can have their full share
         return next(
             (domain for domain in self._waiting if self._of_domain[domain] < self._most_of_domain), None
         )
@@ -109,10 +109,10 @@ class _Silence:
 
 
 class SilentDomains:
-    """Tells for which registered domains no question is worth its time (RFC 2308 section 7.2).
+    """The registered domains whose nameservers do not answer, and are not asked for a while (RFC 2308 section 7.2).
 
-    After a pause questions are asked again. If they fail, the next pause is twice as long. Any answer ends
-    it, also the answer that a name does not exist. `clock` returns seconds.
+    After a pause, questions are sent again. If they fail, the next pause is twice as long. Any answer ends
+    the pauses, even the answer that a name does not exist. `clock` returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -120,7 +120,7 @@ class SilentDomains:
         self._domains: FIFOCache[str, _Silence] = FIFOCache(_MOST_DOMAINS)
 
     def until(self, domain: str) -> float:
-        """Returns the time until which a domain is not worth a question; 0 if it is."""
+        """Returns the time until which a domain is not asked; 0 if it may be asked now."""
         silence = self._domains.get(domain)
         return silence.until if silence is not None and self._clock() < silence.until else 0.0
 

@@ -1,7 +1,7 @@
-"""robots.txt as of RFC 9309.
+"""The policy of a robots.txt (RFC 9309), and a cache of policies.
 
 `webcrawl.hosts.robots_rules` matches the rules as Protego does. Where that is more lenient than the RFC, the text is
-normalized before: only CR and LF end a line, octets outside ASCII are compared
+normalized first: only CR and LF end a line, octets outside ASCII are compared
 percent-encoded, a user-agent line names a whole product token, and unknown records are ignored.
 """
 
@@ -26,7 +26,7 @@ from webcrawl.hosts.robots_rules import RobotsRules, deciding_line
 Verdict = Literal["parsed", "allow-all", "disallow-all"]
 
 MAX_BYTES = 500 * 1024
-"""How much of a robots.txt is read: the minimum of RFC 9309 section 2.5, and Google's maximum."""
+"""Bytes of a robots.txt that are read: the minimum of RFC 9309 section 2.5, and Google's maximum."""
 
 LARGE = 32 * 1024
 """Characters above which rules are read in a thread."""
@@ -81,7 +81,7 @@ class RobotsPolicy:
 
     @classmethod
     def from_response(cls, status: int | None, body: bytes, *, url: str) -> RobotsPolicy:
-        """Returns the policy of the response to GET /robots.txt after redirects; status None means no response.
+        """Returns the policy for the response to GET /robots.txt after redirects; status None means no response.
 
         RFC 9309 section 2.3.1: an unavailable robots.txt (4xx, endless redirects) allows everything, an unreachable
         one (5xx, no response) disallows everything. 429 counts as unreachable.
@@ -106,7 +106,7 @@ class RobotsPolicy:
     def deciding_line(self, url: str, user_agent: str) -> str:
         """Returns the line that allows or disallows a URL; empty if no line does.
 
-        Meant for people who ask about a URL: it reads the text again and compares the URL with each rule.
+        Slow: reads the text again and compares the URL with each rule, for people who ask about a URL.
         """
         if urlsplit(url).path == "/robots.txt":
             return ""
@@ -134,7 +134,7 @@ class RobotsPolicy:
 
     def prepare(self, user_agent: str) -> Self:
         """Reads the rules for a user agent now; returns the policy."""
-        # not its own URL: /robots.txt is allowed without a look at the rules
+        # asks for "/", because /robots.txt is allowed without a look at the rules
         self.allows(urljoin(self.url, "/"), user_agent)
         return self
 
@@ -149,13 +149,13 @@ class RobotsPolicy:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RobotsPolicy:
-        """Reads what `to_bytes` wrote; raises StoreError if the data is damaged or of another version."""
+        """Reads the form that `to_bytes` returns; raises StoreError if the data is damaged or of another version."""
         try:
             version, verdict, url, rules = msgpack.unpackb(data)
             if version != _FORMAT or verdict not in get_args(Verdict) or not isinstance(url, str):
                 raise ValueError("unknown content")
             inflate = zlib.decompressobj()
-            # bounded, because other processes wrote it
+            # bounded, because other processes wrote the data
             text = inflate.decompress(rules, 4 * MAX_BYTES).decode("ascii")
             if not inflate.eof:
                 raise ValueError("cut short or too long")
@@ -165,7 +165,7 @@ class RobotsPolicy:
 
 
 class RobotsCache:
-    """An LRU cache of policies in this process, without expired ones.
+    """An LRU cache of the policies in this process that have not expired.
 
     It is bounded by hosts and by characters of rules, so that a few thousand enormous robots.txt do not fill the
     memory: once parsed, a character takes 12 to 32 bytes. `clock` returns seconds.
@@ -197,7 +197,7 @@ class RobotsCache:
         return policy
 
     def put(self, host: str, policy: RobotsPolicy, ttl: float | None = None) -> None:
-        """Keeps a policy for `ttl` seconds, by default its own; a shared cache gives the remaining time."""
+        """Keeps a policy for `ttl` seconds, by default its own TTL; a shared cache gives the remaining time."""
         self._policies.pop(host, None)
         if len(policy.rules) <= self._policies.maxsize:
             self._policies[host] = (policy, self._clock() + (policy.ttl if ttl is None else ttl))
@@ -206,7 +206,7 @@ class RobotsCache:
 
 
 def _normalized(body: bytes) -> str:
-    """Returns the known lines of a robots.txt as ASCII, in a form in which Protego's rules are those of the RFC."""
+    """Returns the known lines of a robots.txt as ASCII, in a form that Protego matches as the RFC demands."""
     return "\n".join(filter(None, map(_normalized_line, _LINE_END.split(_decoded(body)))))
 
 

@@ -13,7 +13,7 @@ from webcrawl.hosts.robots import TOKEN, product_token
 
 @dataclass(frozen=True, slots=True)
 class Directives:
-    """The directives of a page: do not index it, do not follow its links, do not archive it."""
+    """The directives of a page: not to index it, not to follow its links, not to archive it."""
 
     noindex: bool = False
     nofollow: bool = False
@@ -29,7 +29,7 @@ def directives(
 ) -> Directives:
     """Returns the directives for a user agent in X-Robots-Tag values and <meta> (name, content) pairs.
 
-    Directives for all agents and for this agent add up, as for search engines. `unavailable_after` a time before
+    Directives for all agents and for this agent add up, as in search engines. `unavailable_after` a time before
     `now` (by default the time of the call) means noindex.
     """
     token = product_token(user_agent)

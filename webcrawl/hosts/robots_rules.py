@@ -15,10 +15,10 @@ from urllib.parse import quote, urlsplit
 from protego import Protego, RequestRate
 
 MOST_CHECKS = 2_000
-"""Patterns that a URL is compared with, which takes up to 3 ms; a URL that needs more counts as disallowed."""
+"""The most patterns that a URL is compared with, which takes up to 3 ms; a URL that needs more is disallowed."""
 _MOST_DELAYS = 100
 _FEW = 1_000
-"""Patterns with "*" that are faster compared in turn than found by the characters of a URL."""
+"""The most patterns with "*" that are compared one by one; with more, an index by their characters is faster."""
 _GRAM = 3
 _CHOICES = 8
 _PATTERNS_PER_BUCKET = 8
@@ -92,11 +92,11 @@ class _Group:
 
 
 class _PatternIndex:
-    """Patterns by the way in which they match: as a prefix, as the whole path, and with "*".
+    """Patterns by how they match: as a prefix, as the whole path, or with "*".
 
-    Up to _FEW patterns with "*" are compared in turn, the longest first. More patterns are put into buckets, each by
-    three characters of its longest part whose bucket is the emptiest; a path is compared with the buckets of its own
-    characters. Python's hash differs from process to process, so that nobody can choose patterns of one bucket.
+    Up to _FEW patterns with "*" are compared one by one, the longest first. More patterns are put into buckets by three
+    characters of their longest part, each into the emptiest of its possible buckets. A path is compared with the
+    buckets of its characters. Python's hash differs between processes, so nobody can choose patterns of one bucket.
     """
 
     __slots__ = ("_buckets", "_everywhere", "_few", "_lengths", "_mask", "_prefixes", "_starred", "_whole")

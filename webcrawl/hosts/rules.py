@@ -25,7 +25,7 @@ _FIELDS = PolitenessRule._fields[1:]
 
 
 class HostRules:
-    """The rules in force. Those of a file are read again by `changed` and `use`."""
+    """The rules in force. `changed` and `use` read the rules of a file again."""
 
     path: str | None = None
     """The file of the rules, if there is a file."""
@@ -36,7 +36,7 @@ class HostRules:
         config: PolitenessConfig,
         slots: Mapping[str, PolitenessConfig],
     ) -> None:
-        """`rules`: each after where it is written. `slots`: host name -> its part of DOWNLOAD_SLOTS.
+        """`rules`: the origin of each rule, and the rule. `slots`: host name -> its part of DOWNLOAD_SLOTS.
 
         Raises ConfigurationError if two rules match the same names, or a rule matches none.
         """
@@ -88,12 +88,12 @@ class HostRules:
                 yield rule
 
     def max_pages(self, host: str) -> int | None:
-        """The limit of pages of a host, "https://example.org", by its rule."""
+        """The limit of pages that its rule sets for a host ("https://example.org"); None without a limit."""
         return self.of(hostname(host)).max_pages
 
     @property
     def limits_pages(self) -> str:
-        """A digest of the rules that limit pages; it is empty if there are none."""
+        """A digest of the rules that limit pages; empty if no rule does."""
         limits = sorted(f"{match} {rule.max_pages}" for match, rule in self._rules.items() if rule.max_pages)
         return xxh3_64_hexdigest("\n".join(limits).encode()) if limits else ""
 
@@ -119,7 +119,7 @@ class HostRules:
 
 @dataclass(frozen=True, slots=True)
 class RobotsAgents:
-    """The user agents by which robots.txt is read."""
+    """The user agents whose rules in robots.txt are obeyed."""
 
     fixed: str | None
     """ROBOTSTXT_USER_AGENT, which holds for all hosts if it is set."""
@@ -128,7 +128,7 @@ class RobotsAgents:
     rules: HostRules | None
 
     def of(self, host: str) -> str:
-        """The user agent for a host, "https://example.org"."""
+        """The user agent for a host ("https://example.org")."""
         if self.fixed:
             return self.fixed
         return (self.rules and self.rules.of(hostname(host)).user_agent) or self.usual
@@ -161,7 +161,7 @@ def _table(rules: Iterable[tuple[str, PolitenessRule]]) -> dict[str, PolitenessR
 
 
 def _normal(match: str) -> str:
-    """Returns a match with its name as in normalised URLs; raises ValueError, which says what is wrong."""
+    """Returns a match with its name as in normalized URLs; raises ValueError, which says what is wrong."""
     prefix = next((start for start in ("*.", ".") if match.startswith(start)), "")
     name = match.removeprefix(prefix)
     if "*" in name:

@@ -16,7 +16,7 @@ Version = tuple[int, int, int]
 
 
 def version(path: str) -> Version | None:
-    """Returns what changes when a file is written or replaced; None if the file cannot be read."""
+    """Returns a value that changes when a file is written or replaced; None if the file cannot be read."""
     try:
         stat = Path(path).stat()
     except (OSError, ValueError):
@@ -25,7 +25,7 @@ def version(path: str) -> Version | None:
 
 
 def read_rules(path: str) -> Iterator[tuple[str, PolitenessRule]]:
-    """Yields each rule of a file, after where it is written: "entry 2 (line 7)".
+    """Yields the origin ("entry 2 (line 7)") and the rule of each entry of a file.
 
     Raises ConfigurationError, with the line.
     """

@@ -1,4 +1,4 @@
-"""The pacing of one worker's requests: when each request may be sent to its host."""
+"""Paces one worker's requests: decides when each request may be sent to its host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from webcrawl.urls.canonical import hostname
 
 @dataclass(slots=True)
 class Turns:
-    """The turns at all hosts. A turn is the right to send one request; its host limits how many are taken at once.
+    """The turns at all hosts. A turn is the right to send one request; each host limits the turns taken at once.
 
     Hosts with the same `unit` share a turn, and at most one of these hosts is leased at once.
 
@@ -100,8 +100,8 @@ class Turns:
     async def take(self, host: str, *, during_shutdown: bool = False, gates: Sequence[Gate] = ()) -> HostTurn:
         """Waits until the host may be asked and takes the turn; call `give` afterwards.
 
-        `gates` are passed once the host may be asked. Raises LeaseLost, and after `abandon` Abandoned; with
-        `during_shutdown` it waits on. Raises what `gates` raise.
+        `gates` are entered once the host may be asked. Raises LeaseLost, errors of `gates`, and Abandoned after
+        `abandon`; with `during_shutdown`, `abandon` does not end the wait.
         """
         slot = self.host_slots.of(host)
         with self.aside():
@@ -119,9 +119,9 @@ class Turns:
 
     @asynccontextmanager
     async def sending(self, turn: HostTurn) -> AsyncIterator[None]:
-        """Waits on an open connection until a request with a turn may be written, which is done within it.
+        """Waits on an open connection until a request with a turn may be written, which is done within the context.
 
-        Turns are taken a gap apart. But requests take different times to connect, and would be written at once.
+        Turns are taken a gap apart. But requests take different times to connect, so two could be written at once.
         """
         slot = self._taken[turn]
         async with slot.sending:
@@ -144,13 +144,13 @@ class Turns:
 
     def give(self, host: str, turn: HostTurn, outcome: Outcome) -> None:
         """Returns a turn after the response or failure of its request."""
-        # the host may have been closed and opened again meanwhile: release what this turn has
+        # this turn's own slot, because the host may have been closed and opened again meanwhile
         slot = self._taken[turn]
         if slot.host == host:
             turn.finish(time.monotonic(), outcome)
         else:
             turn.finish_other(time.monotonic(), outcome, host)
-        # the youngest: of several requests to a host, the quick ones end first
+        # the youngest connection, because quick requests to a host end first
         self._connections.give(slot.connections.pop())
         slot.release()
         if not turn.in_flight:
@@ -192,7 +192,7 @@ class Turns:
             now = time.monotonic()
             if slot.is_open(now) and slot.turn.may_start(now) and not ending.is_set():
                 return now, held
-            # meanwhile another request failed or the lease was lost
+            # another request has failed meanwhile, or the lease was lost
             self._connections.give(held)
             _leave(gates)
 

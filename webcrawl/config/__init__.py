@@ -1,7 +1,7 @@
 """Settings: each is declared once, read once and checked at the start of a crawl.
 
 `declared` has the declarations: name, default, allowed values, explanation, example. `read` returns the value of one
-setting; the records below hold those of one component. docs/settings.md is written by `webcrawl.config.page`.
+setting; each record below holds the settings of one component. `webcrawl.config.page` writes docs/settings.md.
 """
 
 from webcrawl.config.declared import DECLARED, DEFAULTS, GROUPS

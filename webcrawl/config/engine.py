@@ -18,7 +18,7 @@ class EngineConfig:
     """The server and the arguments of its client."""
 
     url: str | None
-    """None: the embedded server in `data_dir`."""
+    """The server; None for the embedded server in `data_dir`."""
     parameters: Mapping[str, Any]
     data_dir: Path
 

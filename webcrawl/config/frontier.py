@@ -28,10 +28,10 @@ class FrontierConfig:
     lease_hosts: int = _LEASED_HOSTS
     """Hosts that a worker holds at once."""
     most_lease_hosts: int = 0
-    """Hosts that it may hold while its connections are not busy; no more than `lease_hosts` if this is less."""
+    """Hosts that a worker may hold while connections are free; the same as `lease_hosts` if that is enough."""
     max_attempts: int = from_setting("FRONTIER_MAX_ATTEMPTS")
     low_share: float = 0.1
-    """Share of leased hosts whose best URL is of a lower priority than that of others, so that no host starves."""
+    """Share of leased hosts whose best URL has a lower priority than that of other hosts, so that no host starves."""
     processing_timeout: float = from_setting("PROCESSING_TIMEOUT")
     retry_delay: float = from_setting("FRONTIER_RETRY_DELAY")
     max_pages: int = from_setting("CRAWL_MAX_PAGES")
@@ -71,7 +71,7 @@ class FrontierConfig:
 
 
 def _leases(concurrency: int, delay: float) -> tuple[int, int]:
-    """Hosts that a worker leases, and URLs of each.
+    """Returns how many hosts a worker leases, and how many URLs of each.
 
     The longer the delay, the more hosts are needed to keep the connections busy, and the fewer URLs of each; their
     product, the number of URLs leased ahead, stays the same.

@@ -17,7 +17,7 @@ _TYPES = re.compile(r"[\w.+-]+/(?:[\w.+-]+|\*)|\*/\*")
 
 
 class Kind(ABC):
-    """The values that a setting takes."""
+    """The values that a setting allows."""
 
     type: ClassVar[str]
     """The Python type, for the documentation."""
@@ -147,7 +147,7 @@ class SecretWords(Words):
 
 @dataclass(frozen=True)
 class Choices(Kind):
-    """Some of a few words, separated by commas or in a list; they become a text with commas."""
+    """Some of a few words, as text with commas or as a list; the value is text with commas."""
 
     words: tuple[str, ...]
     type = "str"
@@ -184,7 +184,7 @@ class Expressions(Kind):
 
 @lru_cache(maxsize=100_000)
 def expression(pattern: str) -> re.Pattern[str]:
-    """A compiled expression. A list of thousands is read several times at the start; `re` itself remembers 512."""
+    """Returns a compiled expression. Lists of thousands are read several times at the start; `re` caches only 512."""
     return re.compile(pattern)
 
 

@@ -1,4 +1,4 @@
-"""Libraries of extras, imported when what needs them is asked for."""
+"""Imports the libraries of extras at their first use."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def optional(purpose: str, library: str, extra: str, *modules: str) -> ModuleTyp
 def arrow_library(purpose: str, *modules: str) -> ModuleType:
     """Imports pyarrow and some of its modules for a process that also crawls; raises LibraryMissing.
 
-    It takes memory as the rest of the process does, unless the variable ARROW_DEFAULT_MEMORY_POOL says otherwise: the
-    memory pool of its own keeps 30 MB more, and gets it from the kernel first, which takes as long as
+    pyarrow then takes its memory from the system allocator, unless the variable ARROW_DEFAULT_MEMORY_POOL names another
+    pool: the default pool of pyarrow keeps 30 MB more, and takes as long to get them from the kernel as to write
     a file of 100,000 rows.
     """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")

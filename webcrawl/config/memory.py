@@ -1,4 +1,4 @@
-"""How much memory is free, and how much of it a command takes."""
+"""Measures the free memory, and decides how much of it a command takes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _LEAST = 256_000_000
 
 
 def usual_memory() -> int:
-    """Returns the bytes that a command takes unless it is told otherwise: half of what is free, because crawls may run.
+    """Returns the bytes that a command takes by default: half of the free memory, because crawls may run.
 
-    It is never so little that DuckDB would fail.
+    The result is never so small that DuckDB would fail.
     """
     return max(_LEAST, free_memory() // 2)
 
 
 def free_memory(meminfo: Path = _MEMINFO, group: Path = _GROUP) -> int:
-    """Returns the bytes that programs may still take: on the machine, and in the container that this runs in."""
+    """Returns the bytes that programs may still take, on the machine and in the container of this process."""
     return max(0, int(min(_on_machine(meminfo), _in_container(group))))
 
 
@@ -31,12 +31,12 @@ def _on_machine(meminfo: Path) -> int:
         available = None
     if available:
         return int(available[1]) * 1024
-    # macOS does not say how much of it is free
+    # all memory: macOS has no file that says how much is free
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _in_container(group: Path) -> float:
-    """Returns what version 2 of control groups leaves, or infinity without a limit."""
+    """Returns the bytes that control groups (version 2) leave to the container; infinity without a limit."""
     try:
         limit, used = ((group / name).read_text().strip() for name in ("memory.max", "memory.current"))
         return float("inf") if limit == "max" else int(limit) - int(used)

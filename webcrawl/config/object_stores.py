@@ -19,7 +19,7 @@ _URIS = {
     "file": (re.compile("file://(localhost)?/"), "file:///folder"),
     "s3": (re.compile("s3://[^/]"), "s3://bucket/prefix"),
 }
-"""Scheme -> how its URIs begin, and an example."""
+"""Scheme -> the pattern of its URIs, and an example."""
 
 
 def object_stores(settings: Settings) -> dict[str, str]:

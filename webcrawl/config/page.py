@@ -16,7 +16,7 @@ _BEGIN = """\
 # Settings
 
 {contents}
-| [Scrapy's settings](#scrapys-settings) | those that this project fixes, and those with another meaning here |
+| [Scrapy's settings](#scrapys-settings) | settings that this project fixes, and settings with another meaning here |
 
 Change a setting with `-s` for a single crawl, in `custom_settings` for a spider, or in
 [`settings/base.py`](../settings/base.py) for all crawls:
@@ -45,7 +45,7 @@ Scrapy's settings that have no heading above work as in Scrapy, except these:
 
 | setting | here |
 |---|---|
-| `ADDONS` | names `webcrawl.addon.WebcrawlAddon`, which brings all that this page describes |
+| `ADDONS` | names `webcrawl.addon.WebcrawlAddon`, which registers all that this page describes |
 | `BOT_NAME`, `SPIDER_MODULES`, `NEWSPIDER_MODULE`, `COMMANDS_MODULE` | name the project, its spiders and commands |
 | `DOWNLOADER`, `ITEM_PROCESSOR`, `LOG_FORMATTER` | are classes of this project that replace Scrapy's |
 | `TWISTED_REACTOR_ENABLED`, `ASYNCIO_EVENT_LOOP` | uvloop, or [the reactor](howto/run-from-a-script.md) |

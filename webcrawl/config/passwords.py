@@ -1,4 +1,4 @@
-"""URLs and logged settings without their passwords."""
+"""Removes passwords from URLs and from logged settings."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _ITEM = re.compile(
 )
 
 _STRING = r"(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
-# the whole value of these settings is secret: the path of a URL may be a token
+# the whole value is secret, because even the path of a URL may be a token
 _SETTING = re.compile(rf"(['\"]NOTIFY['\"]: )(?:{_STRING}|[\[(](?:{_STRING}|[\s,])*[\])])")
 
 
 def without_password(url: str) -> str:
-    """Returns a URL without user and passwords, for messages; what precedes its last @ is left out."""
+    """Returns a URL without user and passwords, for messages; leaves out all before its last @."""
     head, at, tail = url.rpartition("@")
     scheme = head.partition("://")[0] + "://" if "://" in head else ""
     return without_secret_options(f"{scheme}...@{tail}" if at else url)

@@ -43,7 +43,7 @@ class PolitenessConfig:
             )
 
     def with_delay(self, delay: float) -> Self:
-        """The same with a delay of its own, below which it does not adapt."""
+        """Returns a copy with another delay, which is also the shortest delay of its adaptation."""
         config = replace(self, delay=delay)
         return replace(config, min_delay=max(delay, config.min_delay)) if config.adapt else config
 
@@ -63,7 +63,7 @@ class AddressConfig:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is limited."""
+        """Whether one of the limits is set."""
         return bool(self.connections or self.delay)
 
 
@@ -79,7 +79,7 @@ def slow_requests(settings: Settings) -> int:
     if given is not None:
         return int(given)
     if read(settings, "CONCURRENT_REQUESTS") != DEFAULTS["CONCURRENT_REQUESTS"]:
-        return 0  # a limit that somebody has chosen is exact
+        return 0  # a limit that the user sets is exact
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return _SLOW_REQUESTS if files == resource.RLIM_INFINITY else min(_SLOW_REQUESTS, files // 2)
 

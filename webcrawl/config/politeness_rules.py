@@ -47,7 +47,7 @@ _FIELDS: dict[str, Kind] = {
 
 
 class PolitenessRules(Kind):
-    """A list of rules, or "@" and the path of a file with rules, which stays text."""
+    """A list of rules, or "@" and the path of a file with rules; the path stays text."""
 
     type = "list"
     allowed = 'a list of dicts, or "@" and the path of a JSON file with such a list'

@@ -1,4 +1,4 @@
-"""How the frozen records of this package are built: each field names the setting that it comes from."""
+"""Builds the frozen records of this package: each field names the setting of its value."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from webcrawl.errors import ConfigurationError
 
 
 def read(settings: Settings, name: str) -> Any:
-    """The value of a declared setting, converted; raises ConfigurationError when it is not allowed."""
+    """Returns the converted value of a declared setting; raises ConfigurationError if it is not allowed."""
     return DECLARED[name].read(settings)
 
 
 def from_setting(name: str) -> Any:
-    """A field of a dataclass whose value is a setting."""
+    """Returns a field of a dataclass whose value is a setting."""
     return field(default=DECLARED[name].default, metadata={"setting": name})
 
 
 def setting_values(record: type[Any], settings: Settings) -> dict[str, Any]:
-    """Field -> value for the fields of `record` that are settings; raises ConfigurationError."""
+    """Returns field -> value for the fields of `record` that are settings; raises ConfigurationError."""
     return {
         each.name: read(settings, each.metadata["setting"])
         for each in fields(record)
@@ -31,7 +31,7 @@ def setting_values(record: type[Any], settings: Settings) -> dict[str, Any]:
 
 
 def check_numbers(record: Any) -> None:
-    """Raises ConfigurationError when a field of `record` has a number that its setting does not allow."""
+    """Raises ConfigurationError if a field of `record` has a number that its setting does not allow."""
     for each in fields(record):
         if setting := DECLARED.get(each.metadata.get("setting", "")):
             value = getattr(record, each.name)

@@ -98,7 +98,7 @@ def _valid(number: int, pattern: Any) -> str:
 
 
 def _level(number: int, value: Any) -> int | str:
-    """The level or the shift of a rule."""
+    """Returns the level or the shift of a rule; raises WrongEntry."""
     if isinstance(value, str) and _SHIFT.fullmatch(value):
         return value
     if isinstance(value, int) and not isinstance(value, bool) and value in _LEVELS:

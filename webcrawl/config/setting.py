@@ -9,7 +9,7 @@ from webcrawl.config.kinds import Kind
 from webcrawl.errors import ConfigurationError, WrongEntry
 
 IN_PARTS: Final = object()
-"""The default of a setting that names the project's own classes: `webcrawl.config.parts` has its value."""
+"""Stands for the default of a setting that names classes; `webcrawl.config.parts` has the value."""
 
 _SAME: Final = object()
 
@@ -36,12 +36,12 @@ class Setting:
     unset: Any = _SAME
 
     def read(self, settings: Settings) -> Any:
-        """Its value, converted; raises ConfigurationError with its name and the allowed values."""
+        """Returns the converted value; raises ConfigurationError, which names the setting and the allowed values."""
         value = settings.get(self.name, self.default if self.unset is _SAME else self.unset)
         return self.parse(None if value is IN_PARTS else value)
 
     def parse(self, value: Any) -> Any:
-        """Converts a value; None stays None where it means "not set"."""
+        """Converts a value; None stays None if it means "not set"."""
         if value is None and self.default in (None, IN_PARTS):
             return None
         try:

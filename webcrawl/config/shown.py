@@ -15,9 +15,9 @@ HIDDEN = "(hidden)"
 
 
 def shown_settings(settings: Settings) -> dict[str, str]:
-    """Name -> value of each declared setting that differs from its default, without tables of components, as text.
+    """Returns name -> value, as text, of each declared setting that differs from its default; no tables of components.
 
-    The values of settings whose name sounds like a secret are hidden, and so are passwords in URLs.
+    Passwords in URLs are hidden, and so are settings whose names sound like secrets.
     """
     changed = {}
     for name, declared in DECLARED.items():

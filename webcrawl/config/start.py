@@ -32,7 +32,7 @@ class SettingsMapping(Protocol):
 
 
 def check(settings: SettingsMapping) -> None:
-    """Raises ConfigurationError for a value that is not allowed, and for a name that is probably misspelt."""
+    """Raises ConfigurationError for a value that is not allowed, or a name that is probably misspelt."""
     for setting in DECLARED.values():
         setting.read(settings)
     for name in settings:
@@ -41,7 +41,7 @@ def check(settings: SettingsMapping) -> None:
 
 
 def _declared_like(name: str) -> str | None:
-    """The declared name that `name` probably misspells."""
+    """Returns the declared name that `name` probably misspells, or None."""
     if name in DECLARED or not name.startswith(FAMILIES):
         return None
     return next(iter(get_close_matches(name, DECLARED, n=1, cutoff=_SIMILAR)), None)

@@ -72,7 +72,7 @@ def _database(settings: Settings, folder: Path) -> str:
         return f"sqlite:///{(folder / 'metadata.db').resolve()}"
     scheme = uri.partition(":")[0]
     if scheme.partition("+")[0] not in _DATABASES:
-        # without the rest, which may contain a password
+        # the scheme only, because the rest may contain a password
         raise ConfigurationError(
             f"METADATA_URI must be sqlite:///path or postgresql://user@server/database, not {scheme}:..."
         )
@@ -80,7 +80,7 @@ def _database(settings: Settings, folder: Path) -> str:
 
 
 def spill_uri(settings: Settings, engine: EngineConfig, stores: StoreConfig) -> str | None:
-    """Where the rest of long queues is stored; None if there is no store that all workers share."""
+    """Returns the URI where the rest of long queues is stored; None if no store is shared by all workers."""
     uri = read(settings, "FRONTIER_SPILL_URI")
     if not uri and engine.url is None:
         return (engine.data_dir / "frontier").resolve().as_uri()

@@ -13,7 +13,7 @@ from webcrawl.config.records import read
 logger = logging.getLogger(__name__)
 
 _LEAST_PRIORITY = 20
-"""That of a project's settings in Scrapy; commands and add-ons set defaults with a lower one."""
+"""The priority of a project's settings in Scrapy; commands and add-ons set defaults with a lower priority."""
 _EMPTY: tuple[object, ...] = (None, "", (), [], {})
 _GET_RETRY_REQUEST = "`get_retry_request` in callbacks"
 
@@ -30,11 +30,11 @@ class UserSettings(Protocol):
 
 @dataclass(frozen=True)
 class WithoutEffect:
-    """What a setting controls in Scrapy, and what is the case or should be set here.
+    """What a setting controls in Scrapy, and what happens or should be set here.
 
-    `quiet` is a value without a warning, because it describes what happens in any case. `extension` is one of Scrapy's
-    that is off; with it the setting has its effect. `details` are settings that only refine this one. `except_on` is
-    where this setting does have an effect.
+    `quiet` is a value without a warning, because it describes what happens in any case. `extension` is an extension of
+    Scrapy that is off; if it is on, the setting has its effect. `details` are settings that only refine this setting.
+    `except_on` says where this setting does have an effect.
     """
 
     controls: str
@@ -54,7 +54,7 @@ class WithoutEffect:
         return not (self.extension and _is_enabled(self.extension, settings))
 
     def _converted(self, value: Any) -> Any:
-        """The value as the type of `quiet`, or as it is when it cannot be converted."""
+        """Returns the value as the type of `quiet`, or unchanged if it cannot be converted."""
         try:
             if isinstance(self.quiet, bool):
                 return Flag().parse(value)
@@ -283,7 +283,7 @@ def _is_met(name: str, settings: UserSettings) -> bool:
 
 
 def _given(name: str, settings: UserSettings) -> Any:
-    """The value as it was set; `get` warns of the deprecation of some of the names."""
+    """Returns the value as it was set; `settings.get` would warn that some of the names are deprecated."""
     return settings.attributes[name].value
 
 

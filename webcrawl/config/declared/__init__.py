@@ -36,4 +36,4 @@ DECLARED: Mapping[str, Setting] = {setting.name: setting for group in GROUPS for
 DEFAULTS: Mapping[str, Any] = {
     setting.name: setting.default for setting in DECLARED.values() if setting.default is not IN_PARTS
 }
-"""The defaults that the add-on sets, except the names of classes: see `webcrawl.config.parts`."""
+"""The defaults that the add-on sets; `webcrawl.config.parts` has those that are names of classes."""

@@ -6,7 +6,7 @@ from webcrawl.config.kinds import Choice, Flag, Number, Whole
 from webcrawl.config.setting import Setting, SettingGroup
 
 MOST_DISTANCE = 7
-"""Above this, the index would need blocks so short that each matches a large part of all texts."""
+"""With a larger distance, the blocks of the index would be so short that each matches a large part of all texts."""
 
 READING = SettingGroup(
     "Read documents",

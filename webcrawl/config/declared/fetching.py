@@ -90,7 +90,7 @@ FETCHING = SettingGroup(
             "PROXIES",
             [],
             Words(),
-            "HTTP proxies for all requests of http and https: URLs, or `@file` with one on each line. A proxy that "
+            "HTTP proxies for all requests of http and https: URLs, or `@file` with a URL on each line. A proxy that "
             "fails is left out for a while. Politeness applies to the hosts, whichever proxy is used. See [Use "
             "proxies](howto/use-proxies.md).",
             example=["http://user:password@proxy.example:3128", "http://proxy2.example:3128"],

@@ -1,1 +1,1 @@
-"""How a request becomes a response: HTTP, FTP and the base for further protocols."""
+"""Turns requests into responses: HTTP, FTP and the base for further protocols."""

@@ -1,4 +1,4 @@
-"""What a request passes besides the turn of its host: the turn of the IP address."""
+"""The turn of the IP address, for which a request waits besides the turn of its host."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from webcrawl.hosts.turns import Turns
 
 @dataclass(frozen=True, slots=True)
 class AddressGate:
-    """The way of one request. `address` is where it will probably connect.
+    """The gate of one request. `address` is the address to which the request will probably connect.
 
-    `may_be_put_off`: its host is given back if it would wait for long.
+    `may_be_put_off`: the host is given back if the request would wait for long.
     """
 
     turns: Turns
@@ -39,9 +39,9 @@ class AddressGate:
 
     @asynccontextmanager
     async def sending(self, turn: HostTurn, host: str, address: str | None) -> AsyncIterator[None]:
-        """Waits on an open connection for the turn of its address; the request is written within it.
+        """Waits on an open connection for the turn of its address; the request is written within the context.
 
-        `turn` is the host's; raises PutOff.
+        `turn` is the turn of the host. Raises PutOff.
         """
         async with self.turns.sending(turn):
             try:

@@ -1,7 +1,7 @@
-"""How many sockets a client opens to find an address of a host that accepts the connection.
+"""Limits the sockets that a client opens to find an address of a host that accepts the connection.
 
-aiohttp tries the next address after a quarter of a second, while earlier attempts go on, and when all have failed,
-all but the first one again. For one request, a name with 50 addresses would take 50 sockets, or 1,275 attempts.
+aiohttp tries the next address after a quarter of a second, while earlier attempts go on. When all have failed, it tries
+all but the first again. For one request, a name with 50 addresses would take 50 sockets, or 1,275 attempts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from webcrawl.hosts.dns import MOST_TRIED
 
 MOST_FURTHER = 64
-"""Sockets of all requests but the first of each: names whose addresses do not answer must not take all open files."""
+"""Sockets of all requests, not counting each first attempt: names that do not answer must not take all open files."""
 
 
 class Attempts:
@@ -37,7 +37,7 @@ class Attempts:
 
 
 class _Request:
-    """`number`: the attempts of a request; `further`: the attempts that count for its client."""
+    """The attempts of a request: `number` of them all, `further` of those that count for its client."""
 
     __slots__ = ("client", "further", "number")
 
@@ -57,7 +57,7 @@ def note_connected() -> None:
 
 
 def open_socket(info: tuple[Any, ...]) -> socket.socket:
-    """Opens a socket for an address as `getaddrinfo` gives it; raises OSError if it may not be tried."""
+    """Opens a socket for an address from `getaddrinfo`; raises OSError if the address may not be tried."""
     if (request := _now.get()) is not None:
         if request.number:
             if request.number >= MOST_TRIED or request.client.further >= MOST_FURTHER:

@@ -19,15 +19,15 @@ from webcrawl.opened import Connection
 _LONGEST_WAIT = 30.0
 _LOOK_AGAIN_SECONDS = 0.2
 _TO_SEND, _TO_ANSWER = 0.3, 0.6
-"""Shares of a lease: in the first the request must be sent, the second is the longest time for its response."""
+"""Shares of a lease: the time in which the request must be sent, and the longest time for its response."""
 _numbers = itertools.count(1)
 
 
 class BorrowedTurn:
     """A gate of `Turns.take`: the host's turn in the engine, which counts for all workers and crawls.
 
-    It waits at most half a minute. A worker that holds the host gets none of its URLs meanwhile. If this worker
-    leases the host, nothing is borrowed.
+    A request waits at most half a minute. A worker that holds the host gets none of its URLs meanwhile. If this
+    worker leases the host, nothing is borrowed.
     """
 
     def __init__(self, turns: Turns, connection: Connection, host: str, lease_seconds: float) -> None:
@@ -67,7 +67,7 @@ class BorrowedTurn:
         self.end(0.0, sent=False)
 
     def limit(self, request: Request, usual: float) -> None:
-        """Makes a request end before the turn does; `usual` is the time that requests have."""
+        """Limits a request so that it ends before the turn; `usual` is the usual timeout in seconds."""
         if self._taken_at is not None:
             longest = min(request.meta.get("download_timeout", usual), _TO_ANSWER * self._lease_seconds)
             request.meta["download_timeout"] = longest
@@ -86,9 +86,9 @@ class BorrowedTurn:
             task.add_done_callback(_tasks.discard)
 
     async def _repay(self, pause: float) -> None:
-        with suppress(*UNAVAILABLE):  # then it ends by itself
+        with suppress(*UNAVAILABLE):  # then the turn expires
             await self._verbs.repay(self._host, self._name, pause)
 
 
 _tasks: set[asyncio.Task[None]] = set()
-"""Kept, because the event loop does not keep them."""
+"""Tasks are kept here, because the event loop has only weak references to them."""

@@ -51,8 +51,8 @@ _WITH_BODY = ("POST", "PUT", "PATCH")
 class CurlDownloadHandler:
     """A Scrapy download handler for http and https that negotiates HTTP/2.
 
-    The key `impersonate` of Request.meta makes a request look like a browser's: TLS, HTTP/2 and headers. The address
-    guard, timeouts, limits, signals and exceptions are those of HTTPDownloadHandler.
+    The key `impersonate` of Request.meta makes a request look like that of a browser: TLS, HTTP/2 and headers. The
+    address guard, timeouts, limits, signals and exceptions are the same as in HTTPDownloadHandler.
     """
 
     lazy = False
@@ -126,9 +126,9 @@ class CurlDownloadHandler:
             return await self._response(request, head, transfer, limit)
 
     async def _way(self, request: Request, proxy: str | None) -> list[tuple[Any, Any]]:
-        """Returns how to reach the host: the addresses that the guard allows, or the proxy.
+        """Returns the options that lead to the host: the addresses that the guard allows, or the proxy.
 
-        libcurl resolves no name itself. It gets the normalised host, so that it cannot read another host from the URL.
+        libcurl itself resolves no name. It gets the normalized host, so that it cannot read another host from the URL.
         Raises AddressRefused, NameNotResolved.
         """
         option, guard = self._option, self._session.guard
@@ -143,7 +143,7 @@ class CurlDownloadHandler:
         # empty strings, so that the environment chooses no proxy
         way += [(option.PROXY, (proxy or "").encode()), (option.NOPROXY, b"")]
         tunnelled = proxy is None or host.startswith("https:")
-        # as it is written: libcurl would change the case of escapes
+        # the target as it is written, because libcurl would change the case of escapes
         way.append((option.REQUEST_TARGET, (target if tunnelled else host + target).encode()))
         if proxy is not None:
             parts = urlsplit(proxy)
@@ -173,8 +173,8 @@ class CurlDownloadHandler:
     def _header_lines(self, request: Request) -> Iterator[bytes]:
         """Yields the headers in libcurl's form.
 
-        A browser's own headers are sent instead of those that no spider set. "Name:" leaves out one that libcurl would
-        add, "Name;" sends an empty header.
+        A browser's own headers are sent instead of headers that no spider set. "Name:" leaves out a header that libcurl
+        would add, "Name;" sends an empty header.
         """
         impersonates = bool(request.meta.get(IMPERSONATE))
         for name, values in request.headers.items():
@@ -233,7 +233,7 @@ def _connection_options(crawler: Crawler, option: Any) -> Iterator[tuple[Any, An
 
 
 def _check_proxied(head: Head) -> Head:
-    """Returns the head without the peer, which is the proxy and not the host; raises ProxyFailed if it is its own."""
+    """Returns the head without the peer, which is the proxy; raises ProxyFailed if the proxy itself answered."""
     if head.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
         raise ProxyFailed("it answers 407: user and password are wrong or missing")
     return replace(head, peer=None)
@@ -254,14 +254,14 @@ async def _next_chunk(transfer: Transfer, end: float | None) -> bytes:
 
 
 def _exchange(request: Request, head: Head, payload: Body, truncated: str | None) -> Exchange:
-    """Returns request and response in the form of HTTP/1.1, as archives store HTTP/2, which has no such text."""
+    """Returns request and response in the form of HTTP/1.1, in which archives store HTTP/2 too."""
     is_text = head.version.startswith("HTTP/1")
     version = head.version if is_text else "HTTP/1.1"
     request_line, _, lines = head.sent.partition(b"\r\n")
     # the credentials for a proxy are not archived
     kept = [line for line in lines.split(b"\r\n") if not line.lower().startswith(b"proxy-")]
     target = request_line.split(b" ")[1]
-    if b"://" in target:  # as a proxy is asked
+    if b"://" in target:  # the form for a proxy
         target = b"/" + target.partition(b"://")[2].partition(b"/")[2]
     status_line = head.line if is_text else f"{version} {head.status} {phrase(head.status)}".encode()
     return Exchange(

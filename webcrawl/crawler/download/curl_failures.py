@@ -21,7 +21,7 @@ def failure_of(error: CurlError, *, proxied: bool) -> Exception:
     reason = str(error).partition(". See https://")[0].removeprefix("Failed to perform, ")
     code = error.code
     if tunnel := _NO_TUNNEL.search(reason):
-        # with a status of 5xx the proxy says that it cannot reach the host
+        # a status of 5xx means that the proxy cannot reach the host
         kind = DownloadFailedError if tunnel[1].startswith("5") else ProxyFailed
         return kind(f"the proxy answers {tunnel[1]} to CONNECT")
     if proxied and (code in _REFUSED or code == CurlECode.PROXY):

@@ -23,12 +23,12 @@ from webcrawl.metrics.observations import Observations
 Options = Iterable[tuple[CurlOpt, Any]]
 
 _READ_AHEAD = 1024 * 1024
-"""Bytes that are received before they are read; then the server has to wait."""
+"""Received bytes that may wait to be read; beyond this, the server has to wait."""
 _LEAST_HELD = 512
-"""Bytes of memory that a chunk takes at least."""
+"""The least memory of a chunk, in bytes."""
 _KEEPALIVE_SECONDS = 4
 _MOST_KEPT = 1024
-"""Connections that are kept at most."""
+"""The most connections that are kept."""
 _VERSIONS = {
     CurlHttpVersion.V1_0: "HTTP/1.0",
     CurlHttpVersion.V1_1: "HTTP/1.1",
@@ -36,13 +36,13 @@ _VERSIONS = {
 }
 _ALWAYS: tuple[tuple[CurlOpt, Any], ...] = (
     (CurlOpt.PROTOCOLS_STR, b"http,https"),
-    # as it was sent, for the archive
+    # the body as it was sent, for the archive
     (CurlOpt.HTTP_CONTENT_DECODING, 0),
     (CurlOpt.PATH_AS_IS, 1),
     (CurlOpt.SUPPRESS_CONNECT_HEADERS, 1),
     (CurlOpt.MAXAGE_CONN, _KEEPALIVE_SECONDS),
     (CurlOpt.NOSIGNAL, 1),
-    # DEBUGFUNCTION is called only then
+    # without it, libcurl does not call DEBUGFUNCTION
     (CurlOpt.VERBOSE, 1),
 )
 
@@ -60,7 +60,7 @@ class Head:
 
 
 class Transfer:
-    """Receives one response. Callbacks of libcurl run in the event loop and only store what they are given."""
+    """Receives one response. Callbacks of libcurl run in the event loop and only store their arguments."""
 
     def __init__(self, curl: Curl) -> None:
         self._curl = curl
@@ -94,7 +94,7 @@ class Transfer:
             self._multi.remove_handle(self._curl)
 
     async def is_sent(self) -> None:
-        """Waits until the head of the request was sent; raises CurlError, KeptConnectionClosed if it cannot be."""
+        """Waits until the head of the request is sent; raises CurlError, KeptConnectionClosed."""
         while not self._sent and await self._more():
             pass
 
@@ -133,7 +133,7 @@ class Transfer:
         self._chunks.clear()
         self._held = 0
         if self._paused:
-            # libcurl delivers what it has at once, and never ends if the server is fast
+            # libcurl delivers all that it has at once, and never stops if the server is fast
             await asyncio.sleep(small / CHUNKS_PER_SECOND if len(data) < small * SMALL else 0)
             self._paused = False
             self._curl.pause(CURLPAUSE_CONT)
@@ -145,7 +145,7 @@ class Transfer:
         return self._done is not None and self._done.done() and not self._chunks
 
     async def _more(self) -> bool:
-        """Waits for something new; False if the transfer has ended. Raises CurlError, KeptConnectionClosed."""
+        """Waits for news; returns False if the transfer has ended. Raises CurlError, KeptConnectionClosed."""
         assert self._done is not None
         if self._dropped:
             raise KeptConnectionClosed("the server closed a kept connection instead of answering")
@@ -160,13 +160,13 @@ class Transfer:
 
     def _end(self, done: asyncio.Future[None]) -> None:
         if not done.cancelled():
-            # marks it as retrieved: nobody waits for a transfer that is abandoned
+            # marks the exception as retrieved: nobody waits for an abandoned transfer
             done.exception()
         self._changed.set()
 
     def _take_header(self, line: bytes) -> int:
         if self._has_head or self._refused:
-            # a trailer
+            # a trailer field
             return len(line)
         self._head_size += len(line)
         if self._head_size > LONGEST_HEAD:
@@ -192,7 +192,7 @@ class Transfer:
         if not self._refused:
             self._refused = why
             self._changed.set()
-            # not within a callback of libcurl
+            # later, because libcurl forbids this within a callback
             asyncio.get_running_loop().call_soon(self.abandon)
 
     def _take_body(self, chunk: bytes) -> int:
@@ -213,7 +213,7 @@ class Transfer:
             self._sent = data
             self._changed.set()
         elif kind == CURLINFO_TEXT and b"retrying a fresh connect" in data:
-            # libcurl would repeat the request at once, without a turn of its host; while it connects it can be stopped
+            # libcurl would repeat the request at once, without a turn of its host; it can be stopped while it connects
             asyncio.get_running_loop().call_soon(self._drop)
 
     def _drop(self) -> None:
@@ -231,9 +231,9 @@ class Transfers:
 
     @asynccontextmanager
     async def send(self, options: Options, browser: str | None) -> AsyncIterator[Transfer]:
-        """Sends a request; leaving the block before its end closes the connection. Raises NotSupported, CurlError.
+        """Sends a request; leaving the context before the end of the response closes the connection.
 
-        `browser` is to be impersonated, such as "chrome" or "firefox135".
+        `browser`: the browser to impersonate, such as "chrome" or "firefox135". Raises NotSupported, CurlError.
         """
         if self._opened is None:
             self._opened = _opened()
@@ -260,7 +260,7 @@ class Transfers:
 def _opened() -> AsyncCurl:
     """Returns a client that keeps connections longer than libcurl does.
 
-    libcurl keeps four times as many as there are transfers at the moment, and would connect anew after each lull.
+    libcurl keeps only four connections per current transfer, and would connect anew after each lull.
     """
     multi = AsyncCurl()
     # curl_cffi's own method passes the address of the number

@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 class Downloader(ScrapyDownloader):
     """`DOWNLOADER = "webcrawl.crawler.download.downloader.Downloader"`.
 
-    CONCURRENT_REQUESTS counts requests that use a connection, not those that wait for their host's turn, nor slow ones
-    (CONCURRENT_SLOW_REQUESTS). Requests that still wait when the spider begins to close are abandoned.
+    CONCURRENT_REQUESTS counts requests that use a connection. Requests that wait for their host's turn do not count,
+    nor do slow requests (CONCURRENT_SLOW_REQUESTS). Requests that wait when the spider begins to close are abandoned.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -79,7 +79,7 @@ class Downloader(ScrapyDownloader):
         return self._is_busy
 
     def _go_on(self) -> None:
-        """Wakes an engine that was refused a request when a request begins to wait; else only the end of one does."""
+        """Wakes the engine when a request begins to wait; otherwise, only the end of a request would wake it."""
         if self._is_busy:
             self._is_busy = False
             self._wake()
@@ -119,9 +119,9 @@ class Downloader(ScrapyDownloader):
         return postponed
 
     def _forbid_reactor(self) -> None:
-        """Makes the import of the reactor fail: an imported reactor would never run, and its users would wait for ever.
+        """Makes the import of the reactor fail: an imported reactor would never run, and its users would wait forever.
 
-        AsyncCrawlerProcess does the same, but not AsyncCrawlerRunner.
+        AsyncCrawlerProcess does the same, but AsyncCrawlerRunner does not.
         """
         self._reactor_hook = install_reactor_import_hook()
 

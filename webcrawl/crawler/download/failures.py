@@ -1,4 +1,4 @@
-"""Scrapy's exceptions for what goes wrong in a download."""
+"""Scrapy's exceptions for the failures of a download."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from webcrawl.crawler.errors import (
 from webcrawl.errors import AddressRefused, BrokenTransfer, NameNotResolved, brief
 
 _TOO_MANY = "Too many headers received"
-"""The message of aiohttp's parser for it, which has no class of its own."""
+"""The message of an error of aiohttp's parser that has no class of its own."""
 
 
 def protocol_failure(error: Exception, url: str, timeout: float) -> Exception | None:
@@ -43,7 +43,7 @@ def protocol_failure(error: Exception, url: str, timeout: float) -> Exception | 
 def http_failure(
     error: Exception, url: str, timeout: float, *, over_kept: bool, proxied: bool = False
 ) -> Exception | None:
-    """Returns the exception to raise for an error of aiohttp; None if the error itself is to be raised.
+    """Returns the exception to raise for an error of aiohttp; None if the error itself should be raised.
 
     `over_kept`: the request was sent over a connection that had served another request. `proxied`: through a proxy.
     """
@@ -68,14 +68,14 @@ def http_failure(
 
 
 def _proxy_failure(error: Exception) -> Exception | None:
-    """Returns ProxyFailed if a proxy did not pass a request on; the messages do not contain its credentials."""
+    """Returns ProxyFailed if a proxy did not pass on a request; its message does not contain credentials."""
     if isinstance(error, aiohttp.ClientProxyConnectionError):
         return ProxyFailed(f"cannot connect to the proxy: {error.os_error}")
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return ProxyFailed("cannot connect to the proxy: it takes too long")
     if isinstance(error, aiohttp.ClientHttpProxyError):
         message = f"the proxy answers {error.status} to CONNECT"
-        # with a status of 5xx it says that it cannot reach the host
+        # a status of 5xx means that the proxy cannot reach the host
         return DownloadFailedError(message) if error.status >= 500 else ProxyFailed(message)
     return None
 
@@ -97,7 +97,7 @@ def _not_connected(error: aiohttp.ClientError) -> str:
         why = getattr(cause, "verify_message", None) or str(cause)
     elif isinstance(error, aiohttp.ClientConnectorError):
         cause = error.os_error
-        # a TLS error has numbers of its own
+        # the numbers of a TLS error are not those of the system
         is_system = bool(cause.errno) and not isinstance(cause, ssl.SSLError)
         why = os.strerror(cause.errno) if is_system else str(cause)
     else:

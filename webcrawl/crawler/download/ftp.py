@@ -1,7 +1,7 @@
 """FTP by aioftp: anonymous and passive, with data connections to the address of the control connection only.
 
 A file is a page of its own type. A folder becomes an HTML page of links to its entries. The path of a URL is sent byte
-for byte. Reply codes do not tell whether a path is missing or forbidden; the command and the text of the reply do.
+for byte. Reply codes do not show whether a path is missing or forbidden; the command and the text of the reply do.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _MAX_REPLY_BYTES = 256 * 1024
 _MAX_ENTRIES = 100_000
 _MAX_LISTING_BYTES = 8 * 1024 * 1024
 _STALE_SECONDS = 5.0
-"""How long a kept session may take to answer."""
+"""Seconds that a kept session may take to answer."""
 _QUOTED = re.compile(r'"(/(?:[^"]|"")*)"')
 
 
@@ -48,7 +48,7 @@ class FTPClient(aioftp.Client):
 
     peer: str
     home: str | None = None
-    """The folder in which a session starts, known after login; None if the server does not tell it."""
+    """The folder in which a session starts, known after login; None if the server does not name it."""
     idle = False
     """Whether the last transfer is complete, so that the session can serve another URL."""
 
@@ -78,7 +78,7 @@ class FTPClient(aioftp.Client):
                 self.home = quoted[1].replace('""', '"')
 
     async def resume(self) -> None:
-        """Returns to the folder where the session started; raises an error if the server has closed it."""
+        """Returns to the folder where the session started; raises an error if the server has closed the session."""
         self._lines = self._reply_bytes = 0
         async with asyncio.timeout(_STALE_SECONDS):
             await self.command(f"CWD {self.home}", "2xx")
@@ -106,12 +106,12 @@ class FTPClient(aioftp.Client):
         return code, rest
 
     async def enter_folder(self, path: str) -> bool:
-        """Changes to a folder; returns False if there is none."""
+        """Changes to a folder; returns False if the folder does not exist."""
         code, _ = await self.command(f"CWD {path}", ("2xx", "5xx"))
         return bool(code.matches("2xx"))
 
     async def modified_at(self, path: str) -> datetime | None:
-        """Returns when a file was modified, or None if the server does not tell."""
+        """Returns when a file was modified, or None if the server does not say so."""
         code, lines = await self.command(f"MDTM {path}", ("213", "5xx"))
         digits = re.fullmatch(r"\s*(\d{14})(?:\.\d+)?\s*", lines[-1]) if code.matches("213") else None
         try:
@@ -161,7 +161,7 @@ def code_of(error: aioftp.StatusCodeError) -> str:
 
 
 def message_of(error: Exception) -> str:
-    """Returns what the server replied, or what is wrong with its reply, in one line."""
+    """Returns the reply of the server, or the error in its reply, in one line."""
     if isinstance(error, aioftp.StatusCodeError):
         return f"{code_of(error)} {' '.join(error.info).strip()}"
     return f"not FTP: {error}" if isinstance(error, _GARBAGE) else str(error)

@@ -52,7 +52,7 @@ class FolderEntry(NamedTuple):
 
 @dataclass
 class FolderListing:
-    """The entries of a folder; `exact` if its lines are in the format of MLSD, otherwise of LIST."""
+    """The entries of a folder. `exact`: the lines are in the format of MLSD, otherwise of LIST."""
 
     exact: bool
     entries: list[FolderEntry] = field(default_factory=list)
@@ -75,7 +75,7 @@ class FolderListing:
 
     @property
     def problem(self) -> str | None:
-        """How many lines could not be read, and the first such line; None if all were read."""
+        """The number of lines that could not be read, and the first of them; None if all were read."""
         if not self._unread:
             return None
         shown = self._first_unread[:_SHOWN].decode("utf-8", "replace")
@@ -85,7 +85,7 @@ class FolderListing:
 
 
 def list_entry(line: bytes) -> FolderEntry | None:
-    """Returns the entry of a line of LIST, None if it is neither file nor folder; raises ValueError if unknown."""
+    """Returns the entry of a line of LIST, None if neither file nor folder; raises ValueError if unreadable."""
     if unix := _UNIX.fullmatch(line):
         kind, name = unix["kind"], unix["name"]
         if kind == b"l":
@@ -104,7 +104,7 @@ def list_entry(line: bytes) -> FolderEntry | None:
 
 
 def mlsd_entry(line: bytes) -> FolderEntry | None:
-    """Returns the entry of a line of MLSD, None if it is neither file nor folder; raises ValueError otherwise."""
+    """Returns the entry of a line of MLSD, None if neither file nor folder; raises ValueError if unreadable."""
     match = _MLSD.fullmatch(line)
     facts = dict(fact.lower().split(b"=", 1) for fact in match["facts"][:-1].split(b";")) if match else {}
     if match is None or b"type" not in facts:

@@ -43,14 +43,14 @@ from webcrawl.crawler.responses import received_headers
 from webcrawl.crawler.session import Session
 
 _READ_BYTES = 64 * 1024
-# shorter than most servers keep a connection: a request sent while the server closes it is lost
+# most servers keep a connection for longer; a request that is sent while the server closes it is lost
 _KEEPALIVE_SECONDS = 4.0
-# aiohttp pauses reading at twice this size, or at a small chunk for every 16 bytes: more than PacedConnection delays,
-# because what is delayed when the server closes has to be parsed without a pause
+# aiohttp pauses reading at twice this size, or at a small chunk for every 16 bytes. This is more than PacedConnection
+# holds back, because the bytes held back when the server closes must be parsed without a pause.
 _READ_AHEAD = 2 * 1024 * 1024
 # uvloop's TLS loses the end of a body if reading is paused when the server closes
 _TLS_READ_AHEAD = 4 * 1024 * 1024
-# a proxy that takes longer to connect is not waited for
+# the longest wait for a proxy to connect
 _PROXY_SECONDS = 10.0
 _LONGEST_HEADER = 64 * 1024
 _MOST_HEADERS = 1000
@@ -94,7 +94,7 @@ class HTTPDownloadHandler:
 
     @property
     def _client(self) -> aiohttp.ClientSession:
-        """The client, opened at the first request, so that a crawl that cannot start has nothing to close."""
+        """The client, opened at the first request, so that a crawl that fails to start has nothing to close."""
         if self._opened is None:
             self._opened = self._open()
         return self._opened
@@ -189,7 +189,7 @@ class HTTPDownloadHandler:
     def _check_literal(self, url: yarl.URL) -> None:
         """Checks a host that is an IP address, which aiohttp never passes to the resolver; raises AddressRefused.
 
-        It applies aiohttp's own rule to aiohttp's own parse of the URL, which need not be normalised.
+        Applies aiohttp's own rule to aiohttp's own parse of the URL, which need not be normalized.
         """
         name = url.raw_host
         if name and is_ip_address(name):
@@ -217,7 +217,7 @@ def _is_encrypted(url: yarl.URL, proxy: str | None) -> bool:
 
 
 def _ssl_context(crawler: Crawler) -> ssl.SSLContext:
-    """Returns the context of a crawl's TLS settings; to read the system's certificates takes about 20 ms."""
+    """Returns the context of a crawl's TLS settings; reading the system's certificates takes about 20 ms."""
     if crawler not in _ssl_contexts:
         _ssl_contexts[crawler] = _make_ssl_context(crawler.settings)
     return _ssl_contexts[crawler]

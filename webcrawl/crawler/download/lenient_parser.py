@@ -21,9 +21,9 @@ from webcrawl.crawler.download.paced_connection import PacedConnection, Rate, br
 from webcrawl.crawler.download.tls_gate import GatedConnector
 
 LONGEST_HEAD = 128 * 1024
-"""Bytes of the head of a response, and of the responses with a status of 1xx before it."""
+"""The most bytes of the head of a response, with the responses with a status of 1xx before it."""
 MOST_INTERIM = 10
-"""Responses with a status of 1xx before the final response; Go's client accepts five."""
+"""The most responses with a status of 1xx before the final response; Go's client accepts five."""
 _HEAD = re.compile(rb"HTTP/\d\.\d ([2-5]\d\d)\b.*?\n\r?\n", re.DOTALL)
 _INTERIM = re.compile(rb"\A(?:HTTP/\d\.\d 1\d\d\b.*?\n\r?\n)+", re.DOTALL)
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:(.*)", re.DOTALL)
@@ -52,7 +52,7 @@ class _LenientConnection(PacedConnection):
             self._parser = cast("Any", _HeadParser(self, self._parser, params))
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
-        """Passes a parse error on to the reader of the body, too; aiohttp does not."""
+        """Passes a parse error on to the reader of the body too, which aiohttp does not."""
         payload = self._payload
         super().set_exception(exc, *cause)
         if isinstance(exc, HttpProcessingError) and isinstance(payload, StreamReader):
@@ -60,7 +60,7 @@ class _LenientConnection(PacedConnection):
 
 
 class _HeadParser:
-    """Parses until the head of a response is complete: with aiohttp's parser, or repaired with another parser."""
+    """Parses the head of a response with aiohttp's parser, or repairs the head and gives it to another parser."""
 
     def __init__(self, connection: _LenientConnection, parser: Any, params: dict[str, Any]) -> None:
         self._connection = connection
@@ -81,7 +81,7 @@ class _HeadParser:
         return self._parser.feed_eof()
 
     def feed_data(self, data: bytes) -> tuple[Any, bool, bytes]:
-        """Returns as aiohttp's parser: messages with payloads, whether the protocol is upgraded, and the rest."""
+        """Returns what aiohttp's parser returns: messages with payloads, whether the protocol changes, and the rest."""
         self._data += data
         self._size += len(data)
         if self._error is None:
@@ -97,7 +97,7 @@ class _HeadParser:
         return _NOTHING_YET
 
     def _check(self, messages: Sequence[tuple[Any, Any]]) -> None:
-        """Ends with the final head; raises BadHttpMessage if too much comes before it."""
+        """Ends this parser at the final head; raises BadHttpMessage if too much comes before it."""
         interim = sum(message.code < 200 and message.code != 101 for message, _ in messages)
         if interim < len(messages):
             self._leave(_body_parser(self._connection, self._parser, messages))
@@ -115,7 +115,7 @@ class _HeadParser:
         self._connection.awaits_head = False
 
     def _feed(self, data: bytes) -> tuple[Any, bool, bytes]:
-        """Passes data on to aiohttp's parser; the body of a chunked response to the parser for its kind of lines."""
+        """Passes data on to aiohttp's parser, and the body of a chunked response to the parser for its line ends."""
         head = _BLANK_LINE.search(self._data, max(0, len(self._data) - len(data) - 3))
         body = b""
         if head is not None and _CHUNKED.search(self._data, 0, head.end()):

@@ -10,7 +10,7 @@ from aiohttp.streams import StreamReader
 
 _SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?", re.DOTALL)
 _MOST_AROUND = 64 * 1024
-"""Bytes that one size line, or all trailers together, may have."""
+"""The most bytes of one size line, or of all trailers together."""
 _NOTHING_YET: tuple[tuple[()], bool, bytes] = ((), False, b"")
 
 
@@ -30,7 +30,7 @@ class FirstSizeLine:
         return self._parser.feed_eof()
 
     def feed_data(self, data: bytes) -> Any:
-        """Returns as aiohttp's parser."""
+        """Returns what aiohttp's parser returns."""
         self._data += data
         line, end, _ = self._data.partition(b"\n")
         if not end and len(self._data) <= _MOST_AROUND:
@@ -53,14 +53,14 @@ class LineFeedChunks:
         self._next: Literal["size", "end of chunk", "trailer", "nothing"] = "size"
 
     def pause_reading(self) -> None:
-        """Does nothing: the connection receives no more, and what was received is passed on."""
+        """Does nothing: the connection receives no more bytes, and the received bytes are passed on."""
 
     def feed_eof(self) -> None:
         if self._next != "nothing":
             raise TransferEncodingError("the body ends before its last chunk")
 
     def feed_data(self, data: bytes) -> Any:
-        """Returns as aiohttp's parser; raises TransferEncodingError for an invalid line."""
+        """Returns what aiohttp's parser returns; raises TransferEncodingError for an invalid line."""
         if self._next != "nothing":
             self._data += data
             while self._take_data() if self._left else self._take_line():

@@ -22,8 +22,8 @@ class MiddlewareChain:
     """Passes requests, responses and exceptions through downloader middlewares.
 
     It differs from Scrapy's DownloaderMiddlewareManager in two ways. A method that returns at once is not wrapped in
-    a coroutine. An exception that `process_response` raises is given to `judge`; Scrapy offers it to no middleware,
-    so its page would count as done. `translate` returns the exception to handle instead of the raised exception.
+    a coroutine. An exception from `process_response` goes to `judge`. Scrapy gives it to no middleware, so the page
+    would count as done. `translate` returns the exception to handle instead of a raised exception.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class MiddlewareChain:
     async def download(
         self, request: Request, fetch: Callable[[Request], Coroutine[Any, Any, Response]]
     ) -> Response | Request:
-        """Returns the response, or a request to schedule instead; `fetch` downloads what no middleware answers.
+        """Returns the response, or a request to schedule; `fetch` downloads requests that no middleware answers.
 
-        Raises what `fetch` or a middleware raised and no middleware handled, and TypeError for a wrong return value.
+        Raises exceptions of `fetch` and middlewares that no middleware handled, and TypeError for a wrong return value.
         """
         try:
             result = await self._process_request(request, fetch)
@@ -80,7 +80,7 @@ class MiddlewareChain:
         return response
 
     async def _process_exception(self, request: Request, error: Exception) -> Response | Request:
-        # as Scrapy does: callbacks of sockets that are ready run first
+        # as in Scrapy: callbacks of ready sockets run first
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         for method in self._exceptions:
@@ -99,8 +99,8 @@ def _methods(middlewares: list[Any], name: str, crawler: Crawler) -> list[Callab
 
 
 async def _answer(method: Callable[..., Any], result: Any) -> Response | Request | None:
-    """Awaits what a method returned and checks it; raises TypeError for anything but a Response, Request or None."""
-    # most are coroutines, for which Scrapy's function would look through its cases
+    """Awaits and checks the result of a method; raises TypeError unless it is a Response, a Request or None."""
+    # most results are coroutines, for which Scrapy's function would check many cases
     answer = (
         await result if type(result) is CoroutineType else await ensure_awaitable(result, method.__qualname__)
     )

@@ -1,9 +1,9 @@
-"""A connection of aiohttp that bounds what a server may cost by heads and chunks of a few bytes.
+"""A connection of aiohttp that bounds the cost of heads and chunks of a few bytes.
 
-The parser calls Python for each head and each chunk, 3 to 10 microseconds: 250 KB of chunks of one byte, which arrive
-at once, would hold the event loop for 0.2 s. So bytes are parsed piece by piece. Small chunks beyond `FREE_CHUNKS` wait
-for a rate that all connections share, and beyond `MOST_CHUNKS` the body is broken. So it is if its extensions and
-trailers go on for `MOST_FRAMING` bytes without a byte of content.
+The parser calls Python for each head and each chunk, which takes 3 to 10 microseconds: 250 KB of chunks of one byte
+that arrive at once would hold the event loop for 0.2 s. So bytes are parsed piece by piece. Small chunks beyond
+`FREE_CHUNKS` wait for a rate that all connections share. A body fails at more than `MOST_CHUNKS` small chunks, or if
+its extensions and trailers go on for `MOST_FRAMING` bytes without a byte of content.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ PIECE = 8 * 1024
 """Bytes that are parsed at a time while a head or small chunks arrive."""
 _LARGE_PIECE = 256 * 1024
 SMALL = 128
-"""Bytes of a chunk with its framing, on average, under which chunks count as small."""
+"""Chunks with fewer bytes on average, framing included, count as small."""
 FREE_CHUNKS = 2_000
 MOST_CHUNKS = 200_000
 CHUNKS_PER_SECOND = 50_000
-"""The rate of small chunks of all connections: about a fifth of the processor."""
+"""The rate of small chunks of all connections, which takes about a fifth of the processor."""
 MOST_FRAMING = 1024 * 1024
 _MOST_WAITING = 512 * 1024
 
@@ -40,7 +40,7 @@ class Rate:
 
 
 class PacedConnection(ResponseHandler):
-    """`awaits_head`: the head of the final response is not complete. `received`: bytes so far."""
+    """A connection. `awaits_head`: the head of the final response is not complete. `received`: bytes so far."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, rate: Rate) -> None:
         super().__init__(loop)
@@ -69,10 +69,10 @@ class PacedConnection(ResponseHandler):
             self._parse(data)
         elif data:
             self._waiting += data
-            # not at once: uvloop's TLS loses the end of a body if reading is paused when the server closes
+            # not earlier: uvloop's TLS loses the end of a body if reading is paused when the server closes
             if len(self._waiting) > _MOST_WAITING and not self._buffer_paused:
                 self._pause_reading_for_buffer()
-        else:  # goes on with what the parser has, after its reader was slow
+        else:  # the parser goes on with its bytes after a slow reader
             super().data_received(data)
 
     def resume_reading(self, resume_parser: bool = True) -> None:
@@ -131,7 +131,7 @@ class PacedConnection(ResponseHandler):
         return self._payload.total_bytes if isinstance(self._payload, StreamReader) else 0
 
     def _is_framing(self, size: int, content: int) -> bool:
-        """Refuses a body of which too many bytes are none of its content; `content` is how much there was before."""
+        """Refuses a body with too many bytes without content; `content` is the number of bytes of content before."""
         waits = self.awaits_head or self._upgraded or self._reading_paused or self._buffer_paused
         if waits or self._content() > content:
             self._framing = 0
@@ -142,7 +142,7 @@ class PacedConnection(ResponseHandler):
         return self._framing > MOST_FRAMING
 
     def _defer(self, small: int, rest: bytes) -> bool:
-        """Counts small chunks; returns True if what follows them must wait, or is refused."""
+        """Counts small chunks; returns True if the bytes after them must wait or are refused."""
         self._small_chunks += small
         if self._small_chunks > MOST_CHUNKS:
             self._break(f"the body has more than {MOST_CHUNKS} chunks of less than {SMALL} bytes")
@@ -154,7 +154,7 @@ class PacedConnection(ResponseHandler):
         return True
 
     def _go_on(self) -> None:
-        """Parses what has waited."""
+        """Parses the bytes that have waited."""
         self._delayed = None
         data = bytes(self._waiting)
         self._waiting.clear()

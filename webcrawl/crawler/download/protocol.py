@@ -35,8 +35,8 @@ class Answer:
 
     `status` is the equivalent in HTTP: 200 is archived, 403 means forbidden, 404 not found, and 503 makes the crawl
     back off. `chunks` are read from the network one by one and may raise BrokenTransfer. `peer` is the address of the
-    host. `truncated` is "length" if the protocol left out the end of a long response. `problem` says what part of a 200
-    could not be read.
+    host. `truncated` is "length" if the protocol left out the end of a long response. `problem` names the part of a 200
+    that could not be read.
     """
 
     chunks: AsyncIterator[bytes]
@@ -52,7 +52,7 @@ class Protocol(ABC):
 
     lazy = True
     default_port: ClassVar[int]
-    """The port of URLs that name none."""
+    """The port of URLs without a port."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self.settings = crawler.settings
@@ -65,7 +65,7 @@ class Protocol(ABC):
 
     @abstractmethod
     def fetch(self, url: str, addresses: list[str]) -> AbstractAsyncContextManager[Answer]:
-        """Requests a normalised URL from the first of these addresses that can be reached, and from no other.
+        """Requests a normalized URL from the first of these addresses that can be reached, and from no other.
 
         Raises OSError, EOFError and BrokenTransfer, which count as a failure of the host.
         """

@@ -54,7 +54,7 @@ class Proxies:
     async def send(self, request: Request, download: Callable[[str | None], Awaitable[Response]]) -> Response:
         """Returns the response; raises what `download` raises.
 
-        If a proxy of PROXIES fails, the next is asked within the same turn. If all fail, the request waits.
+        If a proxy of PROXIES fails, the next proxy is asked within the same turn. If all fail, the request waits.
         """
         pool = self._pool
         if pool is None or has_own_proxy(request):
@@ -75,7 +75,7 @@ class Proxies:
                 return response
 
     async def _choose(self, pool: ProxyPool, request: Request) -> Proxy:
-        """Waits for a proxy that is not left out; raises Postponed when the crawl ends before."""
+        """Waits for a proxy that is not left out; raises Postponed if the crawl ends first."""
         clock, ending = asyncio.get_running_loop().time, self._turns.ending
         session = f"{host_of(request)} {request.meta.get('cookiejar')!r}"
         while True:
@@ -101,7 +101,7 @@ def is_proxied(session: Session, request: Request) -> bool:
 
 
 def allow(guard: AddressGuard, proxy: str) -> None:
-    """Lets a proxy given by name through the guard, since an operator chose it."""
+    """Lets a proxy with a host name pass the guard, because an operator chose it."""
     url = urlsplit(proxy)
     if url.hostname and not is_ip_address(url.hostname):
         guard.allow_host(url.hostname, url.port or DEFAULT_PORTS.get(url.scheme, 80))

@@ -31,8 +31,8 @@ _LIBRARIES = (
 def reactor_is_missing(error: BaseException | None) -> bool:
     """Returns whether an exception or one of its causes says that code needs Twisted's reactor.
 
-    Without a reactor Scrapy forbids to import it (ImportError), and its own parts raise RuntimeError, NotConfigured
-    or NotSupported. They have no class of their own, but all name the reactor.
+    Without a reactor, Scrapy forbids its import (ImportError), and Scrapy's own parts raise RuntimeError, NotConfigured
+    or NotSupported. These errors have no class of their own, but all messages name the reactor.
     """
     while error is not None:
         if isinstance(error, ImportError | RuntimeError | NotConfigured | NotSupported) and "reactor" in str(

@@ -32,13 +32,13 @@ NextChunk: TypeAlias = Callable[[], Awaitable[bytes]]
 """Returns the next bytes of a body, or b"" at its end; raises TimeoutError when the time is up."""
 
 _CLEANUP_SECONDS = 5.0
-"""How long closing a connection may take after the timeout."""
+"""Seconds that closing a connection may take after the timeout."""
 # most pages of a host come from one address
 _ip_address = lru_cache(maxsize=1024)(ipaddress.ip_address)
 
 
 def limit_reading(limit: asyncio.Timeout) -> float | None:
-    """Returns when a download times out; from now on only reading is limited, so that what came in time is kept."""
+    """Returns when a download times out; from now on, only reading is limited, so that the received part is kept."""
     end = limit.when()
     limit.reschedule(end and end + _CLEANUP_SECONDS)
     return end
@@ -48,8 +48,8 @@ def limit_reading(limit: asyncio.Timeout) -> float | None:
 class Received:
     """The body of a response, as far as it was received.
 
-    `truncated` says why it is not whole: "length", "time", "disconnect", or None. `stopped` is the StopDownload that a
-    signal handler raised.
+    `truncated` says why the body is not whole: "length", "time", "disconnect", or None. `stopped` is the StopDownload
+    that a signal handler raised.
     """
 
     body: Body
@@ -63,7 +63,7 @@ class Received:
     def response(
         self, request: Request, headers: Headers, status: int, peer: str | None, **attributes: Any
     ) -> Response:
-        """Returns Scrapy's response, flagged if it is not whole; `peer` is the address of the host, if it is known.
+        """Returns Scrapy's response, flagged if it is not whole; `peer` is the address of the host, if known.
 
         Raises StopDownload if the handler requires it.
         """
@@ -87,9 +87,9 @@ class Received:
 class BodyReceiver:
     """Receives bodies for a download handler.
 
-    It keeps what Scrapy's handlers promise: DOWNLOAD_MAXSIZE, DOWNLOAD_WARNSIZE, DOWNLOAD_FAIL_ON_DATALOSS, their keys
-    in Request.meta, and the signals headers_received and bytes_received with StopDownload. A body longer than
-    DOCUMENT_MAXSIZE allows for its type is truncated. `broken` is what reading raises when the connection ends early.
+    As in Scrapy's handlers, DOWNLOAD_MAXSIZE, DOWNLOAD_WARNSIZE and DOWNLOAD_FAIL_ON_DATALOSS apply, and so do their
+    keys in Request.meta and the signals headers_received and bytes_received with StopDownload. A body longer than
+    DOCUMENT_MAXSIZE allows for its type is truncated. `broken`: the exception of a connection that ends early.
     """
 
     def __init__(self, crawler: Crawler, session: Session, broken: type[Exception] = BrokenTransfer) -> None:
@@ -105,8 +105,8 @@ class BodyReceiver:
     async def receive(self, request: Request, headers: Headers, next_chunk: NextChunk) -> Received:
         """Reads a body to its end or its limit.
 
-        Raises DownloadCancelledError for a body that is too large, ResponseDataLossError or TimeoutError for an
-        incomplete one if that counts as a failure, and StoreError.
+        Raises DownloadCancelledError for a body that is too large; ResponseDataLossError or TimeoutError for an
+        incomplete body, if that counts as a failure; and StoreError.
         """
         announced = header(headers, b"Content-Length")
         size = int(announced) if announced and announced.isdigit() else None
@@ -163,7 +163,7 @@ class BodyReceiver:
         return 0 if request.meta.get(TRUNCATE) else request.meta.get("download_maxsize", self._maxsize) or 0
 
     def _most(self, request: Request, headers: Headers, start: bytes) -> float:
-        """Returns the limit in bytes for the type of a body that starts like this.
+        """Returns the limit in bytes for the type of a body with this start.
 
         The first bytes of an encoded body do not show its type; then the headers and the URL decide.
         """

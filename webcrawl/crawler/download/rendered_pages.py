@@ -28,7 +28,7 @@ class RenderedPages:
         self._session = session
 
     def wants(self, request: Request) -> bool:
-        """Returns whether a request is to be rendered; its meta overrides RENDER. Raises NotSupported."""
+        """Returns whether a request should be rendered; its meta overrides RENDER. Raises NotSupported."""
         wanted, renderer = request.meta.get("playwright"), self._session.renderer
         if wanted is not None:
             if wanted and request.method != "GET":

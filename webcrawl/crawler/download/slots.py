@@ -1,4 +1,4 @@
-"""Scrapy's `download_slot`: requests that name a slot in their meta share its delay and concurrency in this process."""
+"""Scrapy's `download_slot`: requests that name a slot in their meta share delay and concurrency in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passes what a TLS server sends on piece by piece, and ends connections that are little else than TLS.
+"""Passes the bytes of a TLS server on piece by piece, and ends connections with little content in their TLS.
 
 A server may send messages of TLS without end, such as tickets for later sessions, and records of one byte. OpenSSL
 reads all that it has before it returns, 5 microseconds for a ticket of 18 bytes, and uvloop reads up to 8 MB of a
@@ -19,21 +19,21 @@ from webcrawl.crawler.download.paced_connection import PacedConnection
 PIECE = 16 * 1024
 """Bytes that OpenSSL gets at a time: 5 ms of tickets."""
 _LARGE_PIECE = 64 * 1024
-"""As many after a piece with content."""
+"""Bytes that OpenSSL gets after a piece with content."""
 MOST_BARE = 64 * 1024
-"""Bytes with little content after the handshake: 20 ms of tickets."""
+"""The most bytes with little content after the handshake: 20 ms of tickets."""
 MOST_HANDSHAKE = 192 * 1024
-"""Bytes of a handshake; OpenSSL takes chains of certificates of up to 100 KB."""
+"""The most bytes of a handshake; OpenSSL takes chains of certificates of up to 100 KB."""
 _CONTENT = 4
 """A piece counts as content if one byte in so many of it is."""
 _FORGIVEN = 16
-"""One byte with little content is forgiven for so many with content."""
+"""One byte with little content is forgiven for so many bytes with content."""
 
 
 class TLSGate(asyncio.Protocol):
-    """The protocol under TLS: gives what arrives to `tls`, the event loop's own implementation, a piece at a time.
+    """The protocol under TLS: passes bytes to `tls`, the event loop's own implementation, a piece at a time.
 
-    `app` is the protocol above it. `flood`: why the connection was ended.
+    `app` is the protocol above TLS. `flood`: why the gate ended the connection.
     """
 
     def __init__(self, tls: Any, app: PacedConnection) -> None:
@@ -104,7 +104,7 @@ class TLSGate(asyncio.Protocol):
 
 
 class GatedConnector(aiohttp.TCPConnector):
-    """A connector of aiohttp that puts a gate before TLS. Connections through a proxy have none."""
+    """A connector of aiohttp that puts a gate before TLS, except for connections through a proxy."""
 
     async def _wrap_create_connection(
         self, *args: Any, req: aiohttp.ClientRequest, **options: Any

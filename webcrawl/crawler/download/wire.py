@@ -27,7 +27,7 @@ from webcrawl.metrics.observations import Observations
 from webcrawl.urls.canonical import without_fragment
 
 check_now: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
-"""Called right before the request is sent; it may raise to prevent that."""
+"""Called right before the request is sent; may raise an exception to prevent that."""
 held_up: ContextVar[float] = ContextVar("held up", default=0.0)
 """Seconds for which the request waited on its connection before it was sent."""
 _used: WeakSet[object] = WeakSet()
@@ -44,7 +44,7 @@ class UsedConnection(NamedTuple):
 
     @property
     def received(self) -> int:
-        """Bytes received since then, with heads and framing."""
+        """Bytes received since the request was sent, with heads and framing."""
         return int(self.protocol.received) - self.before
 
 
@@ -54,16 +54,16 @@ connection_of: ContextVar[UsedConnection | None] = ContextVar("connection", defa
 
 @dataclass(slots=True)
 class Sending:
-    """When a request began, and later got its connection and was sent, by `time.monotonic`."""
+    """The times when a request began, got its connection and was sent, by `time.monotonic`."""
 
     began: float
     connected: float = 0.0
     sent: float = 0.0
     is_kept: bool = False
-    """Its connection has sent another request before."""
+    """The connection has sent another request before."""
 
     def observe(self, observed: Observations, url: str) -> None:
-        """Observes the stages until the head of the response, which is complete now."""
+        """Observes the stages up to the head of the response, which is complete now."""
         if not self.is_kept:
             observed.stage("connect", url, self.began, self.connected)
         observed.stage("first_byte", url, self.sent)
@@ -82,7 +82,7 @@ sending_now: ContextVar[Sending | None] = ContextVar("sending", default=None)
 class GuardedResolver(AbstractResolver):
     """Resolves names for aiohttp with the crawl's resolver, and checks each address when aiohttp connects.
 
-    It returns the addresses that are tried.
+    Returns only the addresses that are tried.
     """
 
     def __init__(self, resolver: Resolver, guard: AddressGuard) -> None:
@@ -109,7 +109,7 @@ class GuardedResolver(AbstractResolver):
 
 
 class WireRequest(aiohttp.ClientRequest):
-    """Calls the check right before it is sent: connecting takes time, and the process may have been suspended."""
+    """A request that calls the check right before it is sent: connecting takes time, and a process can be suspended."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         note_connected()
@@ -137,7 +137,7 @@ class WireRequest(aiohttp.ClientRequest):
 
 
 class WireResponse(aiohttp.ClientResponse):
-    """Keeps the peer and its certificate, which aiohttp drops when it releases the connection."""
+    """A response that keeps the peer and its certificate, which aiohttp drops with the connection."""
 
     peer: str | None = None
     certificate: bytes | None = None
@@ -181,7 +181,7 @@ def _text(value: bytes) -> str:
 
 
 def exchange_over(request: Request, received: WireResponse, payload: Body, truncated: str | None) -> Exchange:
-    """Returns what went over the wire, as bytes."""
+    """Returns request and response as they went over the wire."""
     url = received.request_info.url
     sent: Mapping[str, str] = received.request_info.headers
     request_lines = [f"{request.method} {url.raw_path_qs or '/'} HTTP/1.1"]
@@ -209,7 +209,7 @@ def exchange_over(request: Request, received: WireResponse, payload: Body, trunc
 
 
 def phrase(status: int) -> str:
-    """Returns the reason phrase of a status; empty for an unknown one."""
+    """Returns the reason phrase of a status; empty for an unknown status."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:

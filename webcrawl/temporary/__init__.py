@@ -1,1 +1,1 @@
-"""Temporary crawls: what `scrapy shell`, `fetch`, `view`, `parse` and `check` run on."""
+"""Temporary crawls, on which `scrapy shell`, `fetch`, `view`, `parse` and `check` run."""

@@ -2,7 +2,7 @@
 
 They run on a temporary crawl, with a folder and an embedded engine of its own, which are deleted at the end. So they
 change nothing in DATA_DIR, in the stores or on the server of REDIS_URL, and wait for no other process. They also open
-the local file that the command line names. `webcrawl.temporary.scheduler` is the scheduler of such a crawl.
+the local file that the command line names. `webcrawl.temporary.scheduler` is the scheduler of a temporary crawl.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _END_SECONDS = 5.0
 class TemporaryCrawlCommand(ScrapyCommand):
     """A command on a temporary crawl; the next base class is Scrapy's own class of the command.
 
-    With a SCHEDULER other than the frontier's, it is Scrapy's command.
+    With a SCHEDULER other than the frontier's, it works like Scrapy's command.
     """
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -52,14 +52,14 @@ class TemporaryCrawlCommand(ScrapyCommand):
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             self.exitcode = 2 if isinstance(error, ConfigurationError) else 1
         except CloseSpider:
-            # logged by the scheduler, whose engine does not start
+            # the scheduler, whose engine did not start, has logged it
             self.exitcode = 1
         finally:
             self.end()
             _remove(folder)
 
     def _check_spider(self, name: str | None) -> None:
-        """Raises ConfigurationError when the spider of `--spider` lacks the add-on or a safeguard."""
+        """Raises ConfigurationError if the spider of `--spider` lacks the add-on or a safeguard."""
         from webcrawl.crawler.crawl_settings import crawler_of
         from webcrawl.crawler.safeguards import check_addon, check_safeguards
 
@@ -71,25 +71,25 @@ class TemporaryCrawlCommand(ScrapyCommand):
             check_safeguards(crawler.settings)
 
     def conclude(self) -> None:
-        """Exit with 1 when a request had no response."""
+        """Sets the exit status to 1 if a request had no response."""
         from webcrawl.temporary.scheduler import TemporaryScheduler
 
         if TemporaryScheduler.unanswered:
             self.exitcode = self.exitcode or 1
 
     def end(self) -> None:
-        """Stop what Scrapy's command left running: nothing, except in a shell."""
+        """Stops what Scrapy's command left running: nothing, except in a shell."""
 
 
 def _check(settings: BaseSettings) -> None:
-    """Raises ConfigurationError when a setting is wrong."""
+    """Raises ConfigurationError if a setting is wrong."""
     from webcrawl.crawler.session import Session
 
     Session(settings, "temporary")
 
 
 def _remove(folder: Path) -> None:
-    """Delete the folder, or wait until the keeper of its engine has deleted it."""
+    """Deletes the folder, or waits until the keeper of its engine has deleted it."""
     deadline = time.monotonic() + _END_SECONDS
     while (folder / "engine" / "keeper").exists() and time.monotonic() < deadline:
         time.sleep(0.02)

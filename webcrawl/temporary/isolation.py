@@ -14,7 +14,7 @@ from webcrawl.errors import CrawlError
 SHELL_URL = "SHELL_URL"
 """Key in the settings of a shell: its URL, or an empty string. The address guard lets its host pass."""
 NAMED_FILE = "NAMED_FILE"
-"""Key in the settings of a command: the file: URL that its user named, the only one that is read."""
+"""Key in the settings of a command: the file: URL that its user named; no other file is read."""
 _SCHEDULER = "webcrawl.temporary.scheduler.TemporaryScheduler"
 _ISOLATED: dict[str, object] = {
     "SCHEDULER": _SCHEDULER,
@@ -29,7 +29,7 @@ _ISOLATED: dict[str, object] = {
     "PROGRESS": "off",
     "METRICS_PORT": None,
     "TRACES": False,
-    # one attempt: the user waits for the answer
+    # one attempt, because the user waits for the answer
     "FRONTIER_MAX_ATTEMPTS": 1,
     "FRONTIER_SHARDS": 1,
     "SEEN_SET": "exact",
@@ -37,7 +37,7 @@ _ISOLATED: dict[str, object] = {
     "CRAWL_MAX_BYTES": 0,
     "HOST_MAX_PAGES": 0,
     "HOST_MAX_BYTES": 0,
-    # otherwise a robots.txt would add pages to fetch
+    # a robots.txt must not add pages to fetch
     "SITEMAPS_FROM_ROBOTS": False,
 }
 _NO_SERVER: dict[str, object] = {
@@ -50,7 +50,7 @@ _NO_SERVER: dict[str, object] = {
 
 
 def isolate(settings: BaseSettings, folder: Path) -> None:
-    """Change settings so that a crawl uses nothing but `folder`, an empty one.
+    """Changes settings so that a crawl uses nothing but `folder`, an empty folder.
 
     On a platform without an embedded engine, the crawl has an id of its own on the server of REDIS_URL, and is deleted
     there when it ends.
@@ -65,9 +65,9 @@ def isolate(settings: BaseSettings, folder: Path) -> None:
 
 
 def name_file(settings: BaseSettings, url: str) -> None:
-    """Let a crawl read the local file with this URL."""
+    """Lets a crawl read the local file with this URL."""
     settings.set(NAMED_FILE, Request(url).url, priority="cmdline")
-    # before all that ask something of a host
+    # before all middlewares that send requests to a host
     settings["DOWNLOADER_MIDDLEWARES_BASE"].set(
         "webcrawl.temporary.local_file.LocalFileMiddleware", 0, "cmdline"
     )
@@ -79,7 +79,7 @@ def is_temporary(settings: BaseSettings) -> bool:
 
 
 def _has_embedded_engine(folder: Path) -> bool:
-    """Whether this platform has one; if so, it will delete the folder after its last use."""
+    """Whether this platform has an embedded engine, whose keeper deletes the folder after its last use."""
     try:
         from webcrawl.engine.embedded import make_temporary, server_binary
 

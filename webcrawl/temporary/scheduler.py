@@ -1,4 +1,4 @@
-"""The scheduler of a temporary crawl: that of `scrapy shell`, `fetch`, `view`, `parse` and `check`."""
+"""The scheduler of temporary crawls, for `scrapy shell`, `fetch`, `view`, `parse` and `check`."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _EXPLAINED = "The reason was printed."
 class TemporaryScheduler(FrontierScheduler):
     """Hands out the requests themselves instead of copies, and prints why a request had no response.
 
-    Requests of a command carry its own functions, and the shell sets callbacks after it scheduled a request.
+    Requests of a command carry the command's functions, and the shell sets callbacks after it schedules a request.
     """
 
     unanswered: ClassVar[int] = 0
-    """Requests of this process that had no response, and crawls that could not start."""
+    """The number of requests of this process without a response, and of crawls that could not start."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         super().__init__(crawler, session)
@@ -77,12 +77,12 @@ class TemporaryScheduler(FrontierScheduler):
 
     def open(self, spider: Spider) -> Deferred[None]:
         if is_fed(spider):
-            # it would read start URLs, and wait for more
+            # the spider would read start URLs, and wait for more
             self.crawler.signals.disconnect(spider.spider_idle, signals.spider_idle)  # type: ignore[attr-defined]
         if summary := self.crawler.get_extension(Summary):
             self.crawler.signals.disconnect(summary.spider_closed, signals.spider_closed)
         if self._shell_url:
-            # a seed of its user; other start requests pass OutlinksMiddleware
+            # the user's seed; other start requests pass OutlinksMiddleware
             with suppress(InvalidURL):
                 self.session.scope.admit_seed(self._shell_url)
         return super().open(spider)
@@ -97,12 +97,12 @@ class TemporaryScheduler(FrontierScheduler):
 
 
 def _explain(request: Request, *, is_shell: bool) -> None:
-    """Let the errback of a request print first why there is no response."""
+    """Makes the errback of a request first print why there is no response."""
     errback = request.errback
 
     def explained(failure: Failure) -> Any:
         error = failure.value
-        # the errback of a redirected request has been replaced twice
+        # the errback of a redirected request has been replaced twice, but prints once
         if isinstance(error, Exception) and _EXPLAINED not in getattr(error, "__notes__", ()):
             error.add_note(_EXPLAINED)
             _report(request, error)

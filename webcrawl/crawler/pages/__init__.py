@@ -1,1 +1,1 @@
-"""How a response becomes a stored page: spider output, items, MIME types, revisits."""
+"""Turns responses into stored pages: spider output, items, MIME types, revisits."""

@@ -1,4 +1,4 @@
-"""What is stored about a page: its row, and its archived headers, body and text."""
+"""A stored page: its row, and its archived headers, body and text."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class ArchivedBody(NamedTuple):
-    """A decoded body in chunks. A fetch would keep `most` bytes of it, infinity for one without content coding."""
+    """A decoded body in chunks. A fetch keeps at most `most` bytes; infinity for a body without content coding."""
 
     chunks: Iterator[bytes]
     most: float
 
 
 class ArchivedPage:
-    """A page of the archive. Methods raise StoreError when a part is missing or damaged, and may take long."""
+    """A page of the archive. Methods raise StoreError if a part is missing or damaged, and may take long."""
 
     def __init__(self, opened: OpenedCrawl, metadata: Metadata, row: Row) -> None:
         self.row = row
@@ -37,12 +37,12 @@ class ArchivedPage:
         self._bodies = Bodies(archive_to_read(opened.stores), opened.fetch)
 
     def http_head(self) -> list[str]:
-        """The lines of the archived HTTP response head, the status line first."""
+        """Returns the lines of the archived HTTP response head, the status line first."""
         record = self._bodies.head(self._archived(own_location(self.row)))
         return record.http_head.decode("latin-1").strip().split("\r\n")
 
     def body(self) -> ArchivedBody:
-        """The body; of a duplicate, that of the first page."""
+        """Returns the body; for a duplicate, the body of the first page."""
         own = self._archived(location_of(self.row, self._metadata.get))
         location = location_with_body(own, self._bodies.head, self._metadata.history)
         if location is None:
@@ -54,7 +54,7 @@ class ArchivedPage:
         return ArchivedBody(chunks, most)
 
     async def text(self, settings: BaseSettings, *, markdown: bool = False) -> Text:
-        """The text of the page, with `markdown` also that."""
+        """Returns the text of the page, and with `markdown` also its Markdown."""
         texts = StoredTexts(self._opened, settings, self._metadata)
         document = await asyncio.to_thread(texts.document, self.row)
         if document is None:

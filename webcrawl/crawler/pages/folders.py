@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from webcrawl.frontier import RecentCache
 
 MOST_FOLDERS = 20
-"""Of one URL, those nearest to the root. Otherwise a hostile link could bring thousands of URLs."""
+"""The most folders of one URL, nearest to the root: a hostile link could otherwise bring thousands of URLs."""
 
 
 def folders_above(url: str) -> Iterator[str]:
-    """Yields the folders that contain a normalised URL, the nearest first: of `/a/b/?c` and `/a/b/c`, `/a/b/` is one.
+    """Yields the folders that contain a normalized URL, the nearest first: `/a/b/` for both `/a/b/?c` and `/a/b/c`.
 
     A folder does not contain itself.
     """
@@ -30,11 +30,11 @@ _NONE: Sequence[str] = ()
 
 
 def unknown_folders(url: str, known: RecentCache[str], allowed: Callable[[str], str | None]) -> Sequence[str]:
-    """Returns the folders above a URL as `allowed` returns them, without the others, and adds them to `known`.
+    """Returns the folders above a URL that `allowed` passes, as it returns them, and adds them to `known`.
 
-    Stops at the first known one, because those above it were found with it.
+    Stops at the first known folder, because the folders above it are known too.
     """
-    # -1, for a URL without a query, leaves out its last character, which may be the end of a folder
+    # -1, for a URL without a query, leaves out the last character, which may be the slash of a folder
     if url[: url.rfind("/", 0, url.find("?")) + 1] in known:
         return _NONE
     unknown = []

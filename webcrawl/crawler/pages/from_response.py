@@ -60,7 +60,7 @@ def _document(fetch: Fetch, response: Response) -> Document:
 
 
 def outline_of(response: Response) -> Outline | None:
-    """Returns what the HTML process made of a response, or None."""
+    """Returns the outline that the HTML process made of a response, or None."""
     return fetch_of(response).outline
 
 
@@ -70,13 +70,13 @@ def keep_outline(response: Response, outline: Outline) -> None:
 
 
 def forget_tree(response: Response) -> None:
-    """Frees what was parsed from the body of a response; see `Document.forget`."""
+    """Frees the tree of a response's document; see `Document.forget`."""
     if (document := fetch_of(response).document) is not None:
         document.forget()
 
 
 def pending_links_of(response: Response) -> PendingLinks:
-    """Returns where the links in the document of a response are handed over."""
+    """Returns the `PendingLinks` that hands over the links in the document of a response."""
     return _pending_links(fetch_of(response), response)
 
 
@@ -98,7 +98,7 @@ def page_url(response: Response) -> str:
 
 
 def page_of(response: Response) -> Page:
-    """Returns the page of a response, for the pipelines to process."""
+    """Returns the page of a response, for the pipelines."""
     fetch, sent = fetch_of(response), None if response.request is None else fetch_of(response.request)
     fetch.is_page = True
     document, exchange = _document(fetch, response), sent.exchange if sent else None
@@ -135,13 +135,13 @@ def page_of(response: Response) -> Page:
 
 
 def _latency(meta: dict[str, Any]) -> float | None:
-    """Returns the seconds to the first byte without the noise of a difference of two clock readings."""
+    """Returns the seconds to the first byte, rounded to microseconds."""
     latency = meta.get("download_latency")
     return None if latency is None else round(latency, 6)
 
 
 def _fill_from_stored(page: Page, stored: Response | None, known: Known) -> None:
-    """Fills the page of a 304 with what is stored of the response that it confirms."""
+    """Fills the page of a 304 with the stored data of the response that it confirms."""
     page.digest = known.digest
     page.etag, page.last_modified = known.validators(page.etag, page.last_modified)
     first, page.archived.duplicate_fetched_at = known.original

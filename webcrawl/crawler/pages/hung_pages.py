@@ -1,4 +1,4 @@
-"""Gives back pages whose callback or pipelines do not end, as when they wait for a server that never answers."""
+"""Gives back pages whose callback or pipelines hang, for example on a server that never answers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _LOOK_SECONDS = 10.0
 _Work = set[asyncio.Task[Any]]
 """The tasks that are in the callback or the pipelines of a page."""
 _WORK: ContextVar[_Work] = ContextVar("_WORK")
-"""The work to which a task belongs; tasks inherit it from the one that makes them."""
+"""The work to which a task belongs; a task inherits it from the task that creates it."""
 
 
 class HungPages:
     """Ends the work on pages that takes longer than `timeout` seconds; their URLs are tried again, as after an error.
 
-    The work is cancelled and its request ended, so that nothing which it does later counts, and the crawl can finish.
-    Time in which `waits` tells that the stores or the engine accept nothing does not count: pages wait for them.
+    The work is cancelled and its request ended, so that later results of the work do not count and the crawl can end.
+    Time in which `waits` returns True does not count: the stores or the engine then accept nothing.
     """
 
     def __init__(self, tasks: Tasks, waits: Callable[[], bool], scraper: Any, timeout: float) -> None:
@@ -38,7 +38,7 @@ class HungPages:
         self._scraper = scraper
         self._timeout = timeout
         self._working = WeakKeyDictionary[Request, _Work]()
-        # nothing public tells which tasks work on a page
+        # no public API shows which tasks work on a page
         self._call = scraper.call_spider_async
         self._handle_output = scraper.handle_spider_output_async
         self._process_item = scraper.start_itemproc_async
@@ -50,7 +50,7 @@ class HungPages:
         self._looking = asyncio.create_task(self._look_often())
 
     def stop(self) -> None:
-        """Looks no more."""
+        """Stops looking for hung pages."""
         self._looking.cancel()
 
     async def _look_often(self) -> None:
@@ -67,7 +67,7 @@ class HungPages:
                 self._give_back(request)
 
     def _give_back(self, request: Request) -> None:
-        # Scrapy's own slot, of a project with this scheduler alone, cannot end a request
+        # a project that uses only this scheduler has Scrapy's own slot, which cannot end a request
         work, end = self._working.pop(request, None), getattr(self._scraper.slot, "end", None)
         if work is None or end is None:
             return
@@ -87,7 +87,7 @@ class HungPages:
             return await self._call(result, request)
 
     async def _handled(self, output: Any, request: Request, response: Any) -> None:
-        """Takes what a callback yields, until it ends. Tasks that Scrapy makes for this are cancelled one by one."""
+        """Handles all that a callback yields. The tasks that Scrapy creates for this are cancelled one by one."""
         watched = _watched(output) if isinstance(output, AsyncIterator) else output
         await self._handle_output(watched, request, response)
 
@@ -98,7 +98,7 @@ class HungPages:
 
 
 async def _watched(output: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """Yields what an asynchronous callback does. Ends when it is cancelled, because other tasks wait for the end."""
+    """Yields what an asynchronous callback yields. Ends on cancellation, because other tasks wait for the end."""
     try:
         with _entered():
             async for item in output:
@@ -109,7 +109,7 @@ async def _watched(output: AsyncIterator[Any]) -> AsyncIterator[Any]:
 
 @contextmanager
 def _entered() -> Iterator[None]:
-    """Lets the current task be cancelled with the other work on its page, if it belongs to one."""
+    """Adds the current task to the work on its page, if it has a page, so that both are cancelled together."""
     work, task = _WORK.get(None), asyncio.current_task()
     if work is None or task is None or task in work:
         yield

@@ -1,4 +1,4 @@
-"""Waits until a page has left the item pipelines, where links depend on what became of it."""
+"""Waits until a page has left the item pipelines, if its links depend on the outcome."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from webcrawl.crawler.fetch import fetch_of
 from webcrawl.documents.page import Page
 
 _MOST_SECONDS = 60.0
-"""A page that another component drops before the pipelines never leaves them."""
+"""Seconds to wait for a page: a page that a component drops before the pipelines never leaves them."""
 
 
 class ItemCompletion:
-    """Knows when the pipelines are done with the page of a response; `expect` it before the spider yields it."""
+    """Knows when the pipelines are done with a page; call `expect` before the spider yields the page."""
 
     def __init__(self, crawler: Crawler) -> None:
         for signal in (signals.item_scraped, signals.item_dropped, signals.item_error):

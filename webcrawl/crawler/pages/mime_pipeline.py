@@ -12,7 +12,7 @@ from webcrawl.documents.page import Page
 from webcrawl.errors import UnreadableDocument
 
 if TYPE_CHECKING:
-    # The reader process imports the reader's module, which may be that of its pipeline; Scrapy would slow it down.
+    # The reader process imports the module of the reader, often also that of the pipeline; Scrapy would slow this down.
     from scrapy.crawler import Crawler
 
     from webcrawl.crawler.pages.outlinks import Outlinks
@@ -28,10 +28,10 @@ class MimePipeline:
     read gets a `processing_error`, and its page continues.
 
     Types that `webcrawl.documents.mime.sniff` does not recognize are recognized by `extensions` (".djvu") and by
-    `signatures`, regular expressions for the first bytes; both name the type.
+    `signatures`, regular expressions for the first bytes; both map to the type.
 
-    A page is read by the first pipeline that takes it. An exact copy of a page that was read is not read again. Of a
-    noindex page only the links are kept.
+    The first pipeline that takes a page reads it. An exact copy of a page that was read is not read again. Only the
+    links of a noindex page are kept.
     """
 
     types: ClassVar[frozenset[str]] = frozenset()
@@ -40,7 +40,7 @@ class MimePipeline:
     reader: str = ""
     inline_bytes: ClassVar[int] = 0
     link_element: ClassVar[str] = "document"
-    """What the link store calls the links in these documents: one of `webcrawl.documents.html.link_rows.ELEMENTS`."""
+    """The element of these links in the link store: one of `webcrawl.documents.html.link_rows.ELEMENTS`."""
 
     def __init__(self, readers: Readers, outlinks: Outlinks) -> None:
         self._readers = readers
@@ -57,7 +57,7 @@ class MimePipeline:
         return cls(session.readers, Outlinks(crawler, session))
 
     def takes(self, page: Page) -> bool:
-        """Returns whether this pipeline reads such a page."""
+        """Returns whether this pipeline reads the page."""
         return page.mime_type in self.types
 
     def was_read(self, page: Page) -> bool:
@@ -65,7 +65,7 @@ class MimePipeline:
         return page.reading.was_read
 
     def process_item(self, item: Any) -> Any | Awaitable[Any]:
-        # called for every page: makes a coroutine only if there is something to await
+        # called for every page, so it makes a coroutine only if there is something to await
         if isinstance(item, Page) and self.takes(item):
             if item.archived.unchanged is not None:
                 return self._follow(item, item.archived.unchanged)
@@ -76,7 +76,7 @@ class MimePipeline:
     async def _follow(self, page: Page, document: Document) -> Page:
         """Reads an unchanged page again only for its links."""
         page.archived.unchanged = None
-        with suppress(UnreadableDocument):  # the first time failed, too
+        with suppress(UnreadableDocument):  # the first reading failed too
             await self._follow_links(page, (await self._facts(document)).links)
         return page
 
@@ -87,7 +87,7 @@ class MimePipeline:
 
     async def _facts(self, document: Document) -> Facts:
         if len(document) <= self.inline_bytes:
-            # packed and unpacked, so that the same limits apply as to another process
+            # packed and unpacked, so that the same limits apply as in another process
             return unpack(answer(self.reader, document))
         return await self._readers.read(self.reader, document)
 

@@ -1,4 +1,4 @@
-"""Adds links to the frontier without making requests of them, within depth limit, URL filters and scope."""
+"""Adds links to the frontier without making requests, within depth limit, URL filters and scope."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ T = TypeVar("T")
 
 _BATCH = 500
 _MANY = 5_000
-"""Links of a page that wait for those of other pages so often that its host counts as over its share."""
+"""A page with more links waits for other pages so often that its host counts as over its share."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _RESOURCE_LEVEL = 0
 MOST_HOPS = 255
-"""The largest OFFSITE_HOPS: no link outside the scope is followed on a page that is so far away."""
+"""The largest OFFSITE_HOPS: on a page this far outside the scope, no further link outside it is followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkSource:
-    """Where links were found.
+    """The page on which links were found.
 
-    url     of the page, without fragment
-    depth   of the links: the number of links between a seed and their targets
-    hops    how many links in a row led to the page outside the scope; 0 if it is within
+    url     the URL of the page, without fragment
+    depth   the depth of the links: the number of links between a seed and their targets
+    hops    the number of links in a row that led to the page outside the scope; 0 if the page is within
     texts   the texts of links by URL; empty unless the chain of PRIORITIZERS needs them
     """
 
@@ -63,10 +63,10 @@ class LinkSource:
 
 
 class Outlinks:
-    """Takes the links of a response from its spider, and those in its document from the pipeline that reads it.
+    """Takes the links that a spider yields for a response, and the links that a pipeline reads in its document.
 
-    The links in a document are followed if the spider yielded the links of its response. Either may come first, so both
-    use a `PendingLinks`, and the second adds the links. The page is acknowledged after both.
+    The links in a document are followed if the spider yielded the links of its response. Spider or pipeline may come
+    first, so both use a `PendingLinks`, and the second adds the links. The page is acknowledged after both.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -75,15 +75,15 @@ class Outlinks:
         self._ascends = read(crawler.settings, "PATH_ASCENDING")
 
     async def follow_from_spider(self, response: Response, links: PageLinks) -> None:
-        """Follows links that the spider yielded, and those in the document if `links.with_document_links` is set."""
+        """Follows links that the spider yielded, and links in the document if `links.with_document_links` is set."""
         # the scope of another worker may have admitted this page
         await self._session.scope.update_for(normalize(response.url))
         depth = response.meta.get("depth", 0) + 1
         source = LinkSource(without_fragment(response.url), depth, hops_of(response), links.texts)
-        # a page that was parsed in this process is in its memory until its links are added
+        # a page that was parsed in this process stays in memory until its links are added
         document = document_of(response) if outline_of(response) is not None else None
         await self._in_batches(links.links, source, self.add, document)
-        if self._ascends:  # a seed or the target of a redirect was no link
+        if self._ascends:  # for a seed or the target of a redirect, which was no link
             self._ascend([normalize(response.url)], source)
         if links.with_document_links:
             pending = pending_links_of(response)
@@ -92,7 +92,7 @@ class Outlinks:
             await self._follow(links_in_document, source, document_of(answer_of(response)))
 
     def load(self, response: Response, resources: PageResources) -> None:
-        """Adds what a page loads, before further pages of its host; scope and depth limit do not apply to it."""
+        """Adds the resources of a page, before further pages of its host, whatever the scope and depth limit."""
         session, spider = self._session, self._crawler.spider
         assert spider is not None
         worker, allowed = tasks_of(self._crawler).worker, session.scope.resource_filters.apply
@@ -118,13 +118,13 @@ class Outlinks:
             pending.links.extend(links)
 
     async def _follow(self, links: Sequence[Link], source: LinkSource, document: Document | None) -> None:
-        """Adds links, most recently changed first, in batches: a sitemap has up to 50,000."""
+        """Adds links in batches, the most recently changed first; a sitemap has up to 50,000."""
         if any(link.modified for link in links):
             links = sorted(links, key=lambda link: link.modified or _LONG_AGO, reverse=True)
         await self._in_batches(links, source, self._add_document_links, document)
 
     def _add_document_links(self, links: Sequence[Link], source: LinkSource) -> None:
-        """Adds links of a document, with what it says about them."""
+        """Adds links of a document, with the document's hints about them."""
         pages_and_sitemaps: tuple[dict[str, Link], dict[str, Link]] = ({}, {})
         for link in links:
             with suppress(InvalidURL):
@@ -139,11 +139,11 @@ class Outlinks:
         add: Callable[[Sequence[T], LinkSource], None],
         document: Document | None,
     ) -> None:
-        """Adds links in batches; pages with more than one take turns, and other tasks run in between.
+        """Adds links in batches; pages with more than one batch take turns, and other tasks run in between.
 
         Waits while many links have not been sent to the engine, because they would fill the memory. The page's host is
-        not asked meanwhile: bodies of pages that wait here would keep others from being processed. The body of
-        `document` does not, because it is not in use.
+        not asked meanwhile: the bodies of pages that wait here keep other pages from being processed. The body of
+        `document` does not count for this, because it is not in use.
         """
         if len(links) <= _BATCH:
             add(links, source)
@@ -166,9 +166,9 @@ class Outlinks:
         sitemaps: bool = False,
         hints: Mapping[str, Link] = MappingProxyType({}),
     ) -> None:
-        """Adds normalised links that pass depth limit, filters and rules to the frontier.
+        """Adds normalized links that pass depth limit, filters and rules to the frontier.
 
-        `sitemaps`: they name sitemaps. `hints`: what a document says about them.
+        `sitemaps`: the links lead to sitemaps. `hints`: a document's hints about links, by URL.
         """
         if not links:
             return
@@ -206,7 +206,7 @@ class Outlinks:
         sitemaps: bool,
         worth: int | None,
     ) -> None:
-        """Adds links that were not added recently, with this worth, and to `refused` those that are dropped."""
+        """Adds links that were not added recently, with this worth; adds links that are dropped to `refused`."""
         worker, session = tasks_of(self._crawler).worker, self._session
         scope, usual = session.scope, self._extra(sitemaps=sitemaps)
         allowed, weigh, rules = scope.filters.apply, scope.prioritizer.level, scope.link_rules.on(source.url)
@@ -241,7 +241,7 @@ class Outlinks:
     def _rewritten(
         self, url: str, usual: bytes | None, rules: Patterns | None, *, sitemaps: bool
     ) -> tuple[str, bytes | None]:
-        """Returns what the DUST rules make of a link, and the `extra` of its entry. It must match `rules` too."""
+        """Returns a link as DUST rules rewrite it, if it then matches `rules` too, and the `extra` of its entry."""
         rewritten = self._session.dust.rewrite(*split(url), may_try=not sitemaps)
         if rewritten is None or (rules is not None and not rules.match(rewritten.url)):
             return url, usual
@@ -264,7 +264,7 @@ class Outlinks:
     def _extra(self, *, sitemaps: bool, hops: int = 0, is_trial: bool = False) -> bytes | None:
         """Returns the `extra` of the queue entry of a link.
 
-        `hops`: of a link that leads outside the scope. `is_trial`: a DUST rule was left out.
+        `hops`: the hops of a link that leads outside the scope. `is_trial`: a DUST rule was left out.
         """
         assert self._crawler.spider is not None
         meta: dict[str, Any] = ({SITEMAP: True} if sitemaps else {}) | ({OFFSITE: hops} if hops else {})
@@ -274,6 +274,6 @@ class Outlinks:
 
 
 def _tell(prospect: Prospect, link: Link) -> None:
-    """Sets what a document says about a link."""
+    """Sets a document's hints about a link."""
     prospect.modified = None if link.modified is None else link.modified.timestamp()
     prospect.period, prospect.rank = link.period, link.rank

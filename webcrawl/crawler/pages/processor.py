@@ -23,7 +23,7 @@ from webcrawl.errors import ConfigurationError
 class ItemProcessor(ItemPipelineManager):
     """`ITEM_PROCESSOR = "webcrawl.crawler.pages.processor.ItemProcessor"`.
 
-    Most pipelines return most pages unchanged. Scrapy makes a coroutine of each call, which takes 0.02 ms a page.
+    Most pipelines return most pages unchanged. Scrapy makes a coroutine of each call, which takes 0.02 ms per page.
     Items that are not pages are counted by class, for the summary.
     """
 
@@ -61,7 +61,7 @@ class ItemProcessor(ItemPipelineManager):
         return item
 
     def _weigh(self, page: Page) -> None:
-        """Set the importance that a page had when its URL was handed out."""
-        with suppress(ConfigurationError):  # another scheduler knows none
+        """Sets the importance that a page had when its URL was handed out."""
+        with suppress(ConfigurationError):  # another scheduler has no credit
             if (credit := tasks_of(self._crawler).worker.intake.credit) is not None:
                 page.importance = credit.of(page.url)

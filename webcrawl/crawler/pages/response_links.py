@@ -34,10 +34,10 @@ def page_directives(response: Response, user_agent: str) -> Directives:
 def followed_links(
     response: Response, *, obey: str | None, texts: bool = False, text_links: bool = False
 ) -> PageLinks:
-    """Returns the links of HTML and of Link headers; those in documents of other types are found by a pipeline later.
+    """Returns the links of HTML and of Link headers; a pipeline finds the links in documents of other types later.
 
-    There are none if the page says nofollow to the user agent `obey`; None ignores such directives. `texts`: the links
-    have their texts. `text_links`: the addresses in the text of HTML are links too.
+    Returns no links if the page says nofollow to the user agent `obey`; None ignores nofollow. `texts`: the links have
+    their texts. `text_links`: the addresses in the text of HTML are links too.
     """
     response = answer_of(response)
     if not 200 <= response.status < 300:
@@ -57,7 +57,7 @@ def followed_links(
 
 
 def link_rows_of(response: Response, *, text_links: bool) -> tuple[bytes, ...]:
-    """Returns the rows of a redirect, or of the links of HTML and Link headers, packed; also of those not followed."""
+    """Returns the packed rows of a redirect, or of all links of HTML and Link headers, followed or not."""
     response = answer_of(response)
     if response.status in _REDIRECTS:
         target = _redirect_target(response)

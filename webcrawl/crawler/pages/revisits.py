@@ -24,15 +24,15 @@ def make_conditional(request: Request, known: Known) -> None:
 
 
 def condition_of(request: Request) -> Known | None:
-    """Returns what a conditional request was made from, or None."""
+    """Returns the stored answer from which a conditional request was made, or None."""
     return fetch_of(request).known
 
 
 def remember_stored(response: Response, record: StoredRecord, body: Body) -> None:
-    """Sets what `stored_answer` returns: the archived response that `response` confirms, from its record and body."""
+    """Sets the result of `stored_answer`: the archived response that `response` confirms, from its record and body."""
     lines = (line.partition(b":") for line in record.http_head.split(b"\r\n")[1:])
     headers = Headers([(name.strip(), value.strip()) for name, colon, value in lines if colon])
-    # `body` is decoded
+    # `body` is already decoded
     headers.pop("Content-Encoding", None)
     if not record.http_head:
         headers["Content-Type"] = record.headers.get("Content-Type", "")

@@ -18,11 +18,11 @@ from webcrawl.documents.mime.reader_processes import Readers
 
 
 class ScraperSlot(Slot):
-    """Counts the bytes of a response that will be in memory; Scrapy's own reads the whole file to learn its length.
+    """Counts the bytes of a response that will be in memory; Scrapy's own slot reads a whole file to learn its length.
 
-    A document in a reader process, or waiting for one, does not keep others from being fetched: its body is in a file
-    or small, and what it may take has limits of its own. `wake` lets the engine ask again when it was refused a request
-    and a document has gone there; the engine itself asks again only when a response is finished, or after five seconds.
+    A document in a reader process, or waiting for a process, does not keep pages from being fetched: its body is small
+    or in a file, and the processes have limits of their own. `wake` lets a refused engine ask again when a document goes
+    to a process; the engine itself asks again only when a response is finished, or after five seconds.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class ScraperSlot(Slot):
         readers.on_aside = self._go_on
         self._sizes: dict[Document, int] = {}
         self._open: dict[Request, Deferred[None]] = {}
-        """What tells the engine that the work on a response has ended."""
+        """The Deferred that tells the engine that the work on a response has ended."""
 
     def needs_backout(self) -> bool:
         here = self.active_size - self._elsewhere() if super().needs_backout() else 0
@@ -61,12 +61,12 @@ class ScraperSlot(Slot):
             self._sizes.pop(document_of(result), None)
 
     def end(self, request: Request) -> None:
-        """Ends the work on the response of a request for the engine, whatever its tasks still do."""
+        """Ends the work on a response for the engine, even if its tasks still run."""
         if done := self._open.pop(request, None):
             done.callback(None)
 
     def _pass_on(self, outcome: Any, request: Request, done: Deferred[None]) -> None:
-        """Tells the outcome of a response, unless its work was ended before."""
+        """Reports the outcome of a response, unless the work on it was ended before."""
         if self._open.get(request) is done:
             del self._open[request]
             done.callback(outcome)
@@ -76,7 +76,7 @@ class ScraperSlot(Slot):
             self._wake()
 
     def _elsewhere(self) -> int:
-        """The bytes of `active_size` that belong to documents in reader processes, or waiting for one."""
+        """The bytes of `active_size` that belong to documents in reader processes, or waiting for a process."""
         return sum(self._sizes.get(document, 0) for document in self._readers.documents)
 
     def _size(self, result: Response | Failure) -> int:

@@ -1,4 +1,4 @@
-"""The text of pages that were stored before, read from the archive again."""
+"""Reads the text of stored pages from the archive."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _BATCH = 16
 
 
 class Text(NamedTuple):
-    """The main part of the text of a page, or the whole text without one, and the same as Markdown.
+    """The main text of a page, or the whole text if there is no main text, and the same as Markdown.
 
-    Both are empty for pages without text, `markdown` also for those that are not HTML.
+    Both are empty for pages without text; `markdown` is also empty for pages that are not HTML.
     """
 
     text: str = ""
@@ -56,7 +56,7 @@ class StoredTexts:
         }
 
     def document(self, row: Row) -> Document | None:
-        """The document of a page, of the first page for a copy; None if it is not archived.
+        """Returns the document of a page, for a copy that of the first page; None if it is not archived.
 
         May take long. Raises StoreError for a record that is missing or damaged.
         """
@@ -68,7 +68,7 @@ class StoredTexts:
         return Document(self._bodies.read(location)[1], row["mime_type"] or "", row["charset"], row["url"])
 
     async def text(self, document: Document, *, markdown: bool = False) -> Text:
-        """The text of a document, with `markdown` also that; raises UnreadableDocument."""
+        """Returns the text of a document, and with `markdown` also its Markdown; raises UnreadableDocument."""
         if not len(document):
             return Text()
         if is_html(document.mime_type):
@@ -96,8 +96,8 @@ class StoredTexts:
 class TextColumns:
     """Adds the text of pages to their rows.
 
-    unread    the number of pages that are archived and could not be read
-    problem   the first of them, and why
+    unread    the number of archived pages that could not be read
+    problem   the first of these pages, and why it could not be read
     """
 
     def __init__(self, texts: StoredTexts, names: Sequence[str]) -> None:
@@ -108,11 +108,11 @@ class TextColumns:
         self.problem = ""
 
     def documents(self, rows: Iterable[Row]) -> list[Document | None]:
-        """The documents of pages in the archive; None where there is none. May take long."""
+        """Returns the documents of pages; None for a page without a document in the archive. May take long."""
         return [self._document(row) for row in rows]
 
     async def added(self, rows: Sequence[Row], documents: Sequence[Document | None]) -> list[dict[str, Any]]:
-        """The rows with the columns; None for a page without text, or whose record cannot be read."""
+        """Returns the rows with the columns; None for a page without text, or whose record cannot be read."""
         texts = await asyncio.gather(*map(self._text, documents))
         return [
             {**row, **{name: getattr(text, name) or None for name in self._names}}
@@ -120,7 +120,7 @@ class TextColumns:
         ]
 
     def added_to_all(self, rows: Iterable[Row], loop: asyncio.AbstractEventLoop) -> Iterator[dict[str, Any]]:
-        """Yields rows with the columns, in another thread than the one that runs `loop`, where documents are read."""
+        """Yields rows with the columns. Documents are read on `loop`, which must run in another thread."""
         rows = iter(rows)
         while batch := list(islice(rows, _BATCH)):
             reading = self.added(batch, self.documents(batch))
@@ -150,9 +150,9 @@ class TextColumns:
 
 
 def _readers(settings: BaseSettings) -> dict[str, list[str]]:
-    """The readers of the pipelines of MIME types, by type, in their order.
+    """Returns the readers of the pipelines of MIME types, by type, in their order.
 
-    Text may be a sitemap, so that one has several.
+    A type may have several readers: plain text, for example, may be a sitemap.
     """
     readers: dict[str, list[str]] = {}
     enabled = settings.get_component_priority_dict_with_base("ITEM_PIPELINES")

@@ -1,7 +1,7 @@
 """Renders pages by scrapy-playwright without Twisted's reactor, in a Chromium behind the crawl's address guard.
 
-scrapy-playwright's download handler needs a reactor only in its constructor and its entry point; its work is done by
-plain coroutines. Here it is set up without one, with a browser of ours and a `Visit` that filters what each page loads.
+scrapy-playwright's download handler needs a reactor only in its constructor and its entry point; plain coroutines do
+its work. Here it runs without a reactor, with a browser of our own, and a `Visit` filters what each page loads.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NOT_SENT = frozenset({"if-none-match", "if-modified-since", "accept-encoding"})
 _TREE = "n => (document.doctype ? '<!DOCTYPE html>\\n' : '') + document.documentElement.outerHTML.slice(0, n)"
 
 _ARGUMENTS = (
-    # no way around the proxy: the browser resolves no names and sends nothing by UDP
+    # nothing bypasses the proxy: the browser resolves no names and sends nothing by UDP
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--disable-quic",
@@ -55,7 +55,7 @@ _visit: ContextVar[Visit] = ContextVar("visit")
 
 
 class PlaywrightPages(ScrapyPlaywrightDownloadHandler):
-    """scrapy-playwright's handler; `download` renders one page in a browser context of its own.
+    """scrapy-playwright's handler. `download` renders one page in a browser context of its own.
 
     A context that the meta of a request names is kept for other requests with that name.
     """
@@ -106,7 +106,7 @@ class PlaywrightPages(ScrapyPlaywrightDownloadHandler):
             **request.meta,
             "playwright_context": context,
             "playwright_context_kwargs": self._context_kwargs(request, context, user_agent),
-            # keeps the library from closing the page: that is done below, also after an error
+            # keeps the library from closing the page, which is closed below, also after an error
             "playwright_include_page": True,
         }
         _visit.set(visit)
@@ -115,11 +115,11 @@ class PlaywrightPages(ScrapyPlaywrightDownloadHandler):
             return response
         finally:
             wrapper = self.context_wrappers.get(context)
-            left = visit.page if named or wrapper is None else wrapper.context
-            if left is not None:
+            opened = visit.page if named or wrapper is None else wrapper.context
+            if opened is not None:
                 with suppress(Error, TimeoutError):
                     async with asyncio.timeout(_CLOSE_SECONDS):
-                        await left.close()
+                        await opened.close()
 
     def _context_kwargs(self, request: Request, context: str, user_agent: str) -> dict[str, Any]:
         if request.meta.get("playwright_include_page"):
@@ -185,7 +185,7 @@ class PlaywrightPages(ScrapyPlaywrightDownloadHandler):
 async def _headers(
     *, browser_type_name: str, playwright_request: PageRequest, scrapy_request_data: dict[str, Any]
 ) -> dict[str, str]:
-    """Returns the browser's headers; for the page itself, not for its resources, with the headers of the request."""
+    """Returns the browser's headers, and for the page itself also the headers of the request."""
     headers = dict(playwright_request.headers)
     if playwright_request.is_navigation_request() and playwright_request.url == scrapy_request_data["url"]:
         own = scrapy_request_data["headers"].to_unicode_dict()
@@ -201,7 +201,7 @@ def _is_page(request: PageRequest) -> bool:
 async def _goto(
     page: Page, goto: Callable[..., Awaitable[Any]], visit: Visit, *, wait_until: Any = "load", **options: Any
 ) -> Any:
-    """Opens a page, and waits until it is loaded or was kept from going elsewhere; returns Playwright's response."""
+    """Opens a page, and waits until it is loaded or tried to go elsewhere; returns Playwright's response."""
     response = await goto(**options, wait_until="commit")
     if wait_until == "commit":
         return response

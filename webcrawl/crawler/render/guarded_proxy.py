@@ -1,6 +1,6 @@
 """A proxy on loopback through which a browser reaches only the addresses that the crawl may connect to.
 
-It resolves names with the crawl's resolver and connects to the very address that the guard checked. A browser would
+It resolves names with the crawl's resolver and connects to exactly the address that the guard checked. A browser would
 resolve the name again when it connects, and might get another address.
 """
 
@@ -92,7 +92,7 @@ class GuardedProxy:
             up_reader, up_writer = await self._connect(match["host"], int(match["port"] or 80))
             path = match["path"] or b"/"
             line = match["method"] + b" " + (b"/" if path.startswith(b"?") else b"") + path + b" HTTP/1.1\r\n"
-            # one request a connection, because the next request of the browser may be for another host
+            # one request per connection, because the next request of the browser may be for another host
             length = int(length_header[1]) if (length_header := _LENGTH.search(head)) else 0
             up_writer.write(line + b"Connection: close\r\n" + _HOP.sub(b"", head[match.end() :]))
         else:
@@ -103,12 +103,12 @@ class GuardedProxy:
             up_writer.close()
 
     async def _connect(self, host: bytes, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connects to the first address of a host that accepts; raises AddressRefused if any is forbidden."""
+        """Connects to the first address of a host that accepts; raises AddressRefused if an address is forbidden."""
         name = host.decode("ascii").strip("[]")
         answer = await self._resolver.resolve(name)
         self._guard.check_all(answer.addresses, hostname=name, port=port)
-        *others, last = to_try(answer.addresses)
-        for address in others:
+        *first, last = to_try(answer.addresses)
+        for address in first:
             with suppress(OSError):
                 return await _open(address, port)
         return await _open(last, port)

@@ -36,7 +36,7 @@ from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.dns import Resolver
 from webcrawl.urls.canonical import without_fragment
 
-# The first takes a sixth of the time of the others, which are complete browsers.
+# The headless shell takes a sixth of the time of the others, which are complete browsers.
 _BROWSERS = (
     "chromium-headless-shell",
     "chromium",
@@ -46,7 +46,7 @@ _BROWSERS = (
 )
 _MOST_BYTES = 1 << 28
 _GONE = frozenset({"content-length", "content-encoding", "transfer-encoding", "content-type", "connection"})
-# Each would let the browser bypass the address guard, or have no effect.
+# Each of these settings would let the browser bypass the address guard, or would have no effect.
 _UNSUPPORTED = (
     "PLAYWRIGHT_BROWSER_PROVIDER",
     "PLAYWRIGHT_BROWSER_TYPE",
@@ -58,7 +58,7 @@ _UNSUPPORTED = (
 
 
 Rendered: TypeAlias = tuple[Response, Exchange | None]
-"""The page and what is archived of it; None for a redirect, which is not archived."""
+"""The response, and its record for the archive; None for a redirect, which is not archived."""
 
 
 class Renderer:
@@ -120,7 +120,7 @@ class Renderer:
     async def _load(
         self, request: Request, visit: Visit, crawler: Crawler, timeout: float
     ) -> Response | None:
-        """Returns the page as the browser has it; None if it is not HTML. Ends when it goes elsewhere."""
+        """Returns the page as the browser has it; None if it is not HTML. Ends when the page goes elsewhere."""
         if self._pages is None:
             self._pages = PlaywrightPages(crawler, self._executable, self._proxy, self._most + 1)
         assert crawler.spider is not None
@@ -145,7 +145,7 @@ class Renderer:
             raise RenderingFailed(f"{type(error).__name__}: {error}") from error
 
     def _rendered(self, request: Request, response: Response) -> Rendered:
-        """Returns the page in UTF-8, truncated if it is too long, and what is archived of it."""
+        """Returns the page in UTF-8, truncated if it is too long, and its record for the archive."""
         tree = response.text.encode() if isinstance(response, TextResponse) else response.body
         writer = BodyWriter(self._spool, digests=True)
         writer.add(tree[: self._most])
@@ -162,7 +162,7 @@ class Renderer:
 
 def _end(limit: asyncio.Timeout) -> None:
     """Ends a time limit now."""
-    with suppress(RuntimeError):  # it has ended
+    with suppress(RuntimeError):  # the limit has ended
         limit.reschedule(asyncio.get_running_loop().time())
 
 

@@ -1,4 +1,4 @@
-"""The setting RENDER: which pages a browser renders, by host and by URL pattern."""
+"""The setting RENDER: selects the pages that a browser renders, by host and by URL pattern."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RenderRules:
         self._patterns = re.compile("|".join(patterns)) if patterns else None
 
     def apply(self, url: str) -> bool:
-        """Returns whether a URL is to be rendered."""
+        """Returns whether a URL should be rendered."""
         if self._patterns and self._patterns.fullmatch(url):
             return True
         name, before = hostname(url).removesuffix("."), [""]
@@ -72,7 +72,7 @@ def _patterns(rule: str) -> Iterator[str]:
 
 
 def _name(rule: str, name: str) -> str:
-    """Returns a host as it is written in URLs; only an ASCII host may contain "*"."""
+    """Returns a host in the form that URLs have; only an ASCII host may contain "*"."""
     if "*" in name and name.isascii():
         return name.lower()
     try:

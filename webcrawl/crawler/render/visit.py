@@ -23,11 +23,11 @@ _LOADED = ("http:", "https:")
 _INLINE = ("data:", "blob:")
 _MOST_LOADS = 2
 MOVED = 302
-"""The status of a page that its script or refresh led elsewhere."""
+"""The status of a page that goes elsewhere by script or refresh."""
 
 
 class Visit:
-    """Filters what one page requests: no images, no other page instead, only what robots.txt allows.
+    """Filters the requests of one page: no images, no other page, and only URLs that robots.txt allows.
 
     `check` is called right before the page's own request is sent and may raise to prevent it. Without `allows`,
     robots.txt is not checked.
@@ -40,26 +40,26 @@ class Visit:
         self._tasks: set[asyncio.Task[None]] = set()
         self.page: Page | None = None
         self.answered = False
-        """Whether the host has answered; a later failure is not its fault."""
+        """Whether the host has answered; a later failure is not the host's fault."""
         self.redirect: tuple[int, str] | None = None
-        """Status and address of another page: a redirect of the host, or where the page itself went (status 302)."""
+        """Status and address of another page: a redirect of the host, or the page's own next page (status 302)."""
         self.is_steered = False
         """Whether the spider's page methods run, which may lead to other pages."""
         self.is_other_type = False
         """Whether the response is not HTML."""
         self.stayed = asyncio.Event()
-        """Set when the page was kept from going elsewhere or from loading itself again: `load` may not fire then."""
+        """Set when the page was kept from going elsewhere or loading itself again; `load` may then not fire."""
         self.leave: Callable[[], None] = lambda: None
         """Called when the page goes elsewhere."""
         self._loads: list[str] = []
-        """The URL of the page as the browser spells it, once for each time that it asked for it."""
+        """The URL of the page as the browser spells it, once for each time that the browser requested it."""
         self.ended: Exception | None = None
-        """Why a resource was not loaded because the crawl ends."""
+        """The exception that kept a resource from being loaded, because the crawl ends."""
 
     async def attach(self, page: Page) -> None:
         """Starts to filter the requests and responses of a page.
 
-        It uses the DevTools protocol, because Playwright's routes see neither responses nor redirects of resources.
+        Uses the DevTools protocol, because Playwright's routes see neither responses nor redirects of resources.
         """
         self.page = page
         self._cdp: CDPSession = await page.context.new_cdp_session(page)
@@ -75,7 +75,7 @@ class Visit:
     async def refuses(self, kind: str, url: str, *, is_page: bool = False) -> bool:
         """Returns whether a resource must not be loaded; `kind` is Chromium's type of resource, in lower case.
 
-        `is_page`: it would replace the page. That is prevented later, unless the spider's methods lead there.
+        `is_page`: the resource would replace the page, which `_decide` prevents unless the spider's methods lead there.
         """
         if is_page and not self.is_steered:
             return False
@@ -103,7 +103,7 @@ class Visit:
         elif (
             kind == "document" and event.get("frameId") == self._frame and self._is_leaving(event["request"])
         ):
-            # any other reason would replace the page by one that reports an error
+            # any other reason would replace the page by an error page
             method, arguments = "Fetch.failRequest", {**arguments, "errorReason": "Aborted"}
             refused = False
         elif "redirectedRequestId" in event:
@@ -118,8 +118,8 @@ class Visit:
     def _is_leaving(self, request: dict[str, Any]) -> bool:
         """Returns whether the page goes elsewhere by script or refresh, which counts as a redirect.
 
-        It may load itself once more, because some pages do so after they have set a cookie. A form that is sent by POST
-        leads nowhere.
+        A page may load itself once more, because some pages do so after setting a cookie. A form that is sent by POST
+        is refused without a redirect.
         """
         if self.is_steered:
             return False

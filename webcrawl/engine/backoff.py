@@ -14,8 +14,8 @@ _LONGEST_AT_SHUTDOWN = 0.5
 class Backoff:
     """The pauses of one series of retries: each twice as long as its predecessor, from `first` to `longest` seconds.
 
-    The series lasts `seconds`. With an event `ending`, it lasts until that is set and then for `seconds`, with short
-    pauses.
+    The series lasts `seconds`. With an event `ending`, the series lasts until the event is set and then for `seconds`,
+    with short pauses.
     """
 
     def __init__(

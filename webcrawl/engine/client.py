@@ -71,8 +71,8 @@ class Memory(NamedTuple):
 class Engine:
     """Runs scripts and commands on the servers that a URL names; see webcrawl.engine.server_url.
 
-    If the server belongs to a cluster, `check` joins that. Use `client`, redis-py's asyncio client, for commands that
-    only read. Replies are bytes.
+    If the server belongs to a cluster, `check` joins the cluster. Use `client`, redis-py's asyncio client, for commands
+    that only read. Replies are bytes.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Engine:
         self.client: Any = self._connect(0)
 
     async def check(self) -> None:
-        """Raises EngineUnavailable or EngineError unless a supported server answers; any of several is enough."""
+        """Raises EngineUnavailable or EngineError unless a supported server answers; of several, one is enough."""
         failures = []
         for number in range(max(1, len(self._servers.addresses)) if self._group is None else 1):
             try:
@@ -124,7 +124,7 @@ class Engine:
                     )
         except UNAVAILABLE:
             raise
-        except TypeError as error:  # an unknown option shows when the first connection is made
+        except TypeError as error:  # redis-py rejects an unknown option at the first connection
             raise ConfigurationError(f"REDIS_PARAMS: {error}") from error
         except RedisError as error:
             raise EngineError(
@@ -147,7 +147,7 @@ class Engine:
     async def run_all(self, calls: Sequence[Call], *, some: bool = False) -> list[Any]:
         """Runs scripts, with one round trip to each server; returns replies in the order of the calls.
 
-        With `some`, an exception of UNAVAILABLE is returned instead of a missing reply, and not raised.
+        With `some`, an exception of UNAVAILABLE is not raised, but returned in place of the missing reply.
         """
         replies = await self._send(
             [
@@ -191,13 +191,13 @@ class Engine:
         return getattr(self.client.connection_pool, "made", 0) if not self.is_cluster else 0
 
     async def servers(self) -> list[str]:
-        """Identifies the servers that hold the data; changes after a restart, a failover or a move of slots."""
+        """Identifies the servers that hold the data; the result changes after a restart, failover or move of slots."""
         if isinstance(self._group, EngineCluster):
             return await self._group.servers()
         return [str((await self.client.info("server"))["run_id"])]
 
     async def age(self) -> float:
-        """Returns the least number of seconds since the server was started; infinite where replicas take over."""
+        """Returns the least number of seconds since the server was started; infinite if replicas can take over."""
         if self._group is not None:
             return math.inf
         # the difference of two clocks of whole seconds is up to one second too long
@@ -300,7 +300,7 @@ def _counted(call: Call) -> Sequence[str | bytes | int | float]:
 
 
 def _replies(names: Sequence[str], replies: list[Any], some: bool = False) -> list[Any]:
-    """Raises the first exception among replies to these commands; with `some`, keeps exceptions of UNAVAILABLE."""
+    """Returns replies to these commands; raises the first exception, with `some` only if it is not of UNAVAILABLE."""
     for index, reply in enumerate(replies):
         if isinstance(reply, Exception):
             error = _engine_error(names[index], reply) if isinstance(reply, ResponseError) else reply

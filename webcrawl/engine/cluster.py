@@ -29,7 +29,7 @@ class EngineCluster:
     async def send(self, commands: Sequence[Command]) -> list[Any]:
         """Returns replies in order, with an exception for each command that failed.
 
-        Raises an error of webcrawl.engine.client.UNAVAILABLE if no server answers. A command that failed with one may
+        Raises an error of webcrawl.engine.client.UNAVAILABLE if no server answers. A command with such an error may
         still have been executed.
         """
         replies: list[Any] = [None] * len(commands)
@@ -71,7 +71,7 @@ class EngineCluster:
             self._astray = False
 
     async def _ask(self, server: ClusterNode, commands: Sequence[Command]) -> list[Any]:
-        """Makes one round trip to one server; an exception stands for each reply that it prevented."""
+        """Makes one round trip to one server; an exception takes the place of each reply that it prevented."""
         replication = self._replications.get(server.name)
         if replication is None:
             replication = Replication(replicated=bool(self._client.get_replicas()))
@@ -86,10 +86,10 @@ class EngineCluster:
         except Exception as error:
             return [error] * len(commands)
         if not replication.is_primary(replies):
-            return replies[: len(commands)]  # it has rejected them all
+            return replies[: len(commands)]  # a replica, which has rejected all commands
         return replication.confirmed(replies, server.name)
 
 
 def _slot_moving(error: AskError) -> EngineUnavailable:
-    # not followed: a script names its keys by a prefix, so the server redirects it before its keys have moved
+    # not followed: a script names its keys by a prefix, so the server redirects the script before its keys have moved
     return EngineUnavailable(f"slot {error.slot_id} is being moved to {error.host}:{error.port}")

@@ -25,7 +25,7 @@ _READ_TOGETHER = 20
 
 
 class ConnectionPool(redis.asyncio.BlockingConnectionPool):
-    """A pool whose calls wait for a free connection; the usual pool raises as if the server were unavailable.
+    """A pool whose calls wait for a free connection; redis-py's usual pool raises as if the server were unavailable.
 
     A loss of idle connections is raised once. redis-py would reconnect silently, but the server may have restarted,
     so its clients may have to repeat their last writes.
@@ -45,7 +45,7 @@ class ConnectionPool(redis.asyncio.BlockingConnectionPool):
         made_after = getattr(connection, "made_after", None)
         is_news = made_after == self._losses
         if not connection.is_connected:
-            # the call that lost it has raised the error
+            # the call that lost the connection has raised the error
             self._losses += is_news
         elif await connection.can_read():
             await connection.disconnect()

@@ -3,8 +3,8 @@
 Each user, a crawl or a command, holds a shared lock on `DATA_DIR/engine/users`. A keeper process
 (webcrawl.engine.keeper) waits for the exclusive lock, which it gets when the last user has ended or was killed, and
 then shuts the server down.
-So several workers share one server, a killed worker leaves none behind, and Ctrl-C in a terminal does not reach it.
-A user starts another keeper when the last one was killed: see `EmbeddedEngine.keep`.
+So several workers share one server, a killed worker leaves no server behind, and Ctrl-C does not reach the server.
+A user starts another keeper if the last keeper was killed: see `EmbeddedEngine.keep`.
 
 Only the user who owns the folder can open the locked files: other users could keep a crawl from starting.
 """
@@ -28,12 +28,12 @@ from webcrawl.errors import EngineUnavailable
 logger = logging.getLogger(__name__)
 
 START_SECONDS = 60.0
-"""How long a server may take to start, or to load the next part of its data."""
+"""Seconds that a server may take to start, or to load the next part of its data."""
 
 LOG_SECONDS = 30.0
-"""How often the progress of loading is logged."""
+"""Seconds between two log messages about the progress of loading."""
 RETRY_SECONDS = 60.0
-"""When to try again after a keeper gave up, for example because the disk was full."""
+"""Seconds until another attempt after a keeper gave up, for example because the disk was full."""
 _KILLED_SECONDS = 2.0
 _PAUSE = 0.02
 
@@ -66,7 +66,7 @@ class EmbeddedEngine:
     def starting(self, *, clears_up: bool = False) -> Generator[float]:
         """Does what `start` does, and yields the seconds to wait before each next step.
 
-        So an event loop is not blocked, which may run the user for which this process waits.
+        An event loop is not blocked meanwhile: it may also run the user for which this process waits.
         """
         try:
             yield from self._use()
@@ -111,7 +111,7 @@ class EmbeddedEngine:
             self._lock = None
 
     def _replace_killed_keeper(self) -> None:
-        """Starts another keeper if the keeper of this process was killed, whose lock may be held for a moment yet."""
+        """Starts another keeper if the keeper of this process was killed; the old lock may be held for a moment."""
         deadline = time.monotonic() + _KILLED_SECONDS
         while self._keeper is not None and self._keeper.poll() not in (None, 0, GAVE_UP):
             if time.monotonic() > deadline:
@@ -120,7 +120,7 @@ class EmbeddedEngine:
             self.keep()
 
     def _has_server(self) -> bool:
-        """Whether a server runs, also one whose keeper was killed."""
+        """Whether a server runs, even if its keeper was killed."""
         with suppress(OSError), _opened(self.folder / "server") as lock:
             return not _locks(lock, fcntl.LOCK_EX)
         return False
@@ -153,7 +153,7 @@ class EmbeddedEngine:
             yield _PAUSE
 
     def _start_keeper(self) -> subprocess.Popen[bytes] | None:
-        """Starts a keeper unless one runs. It inherits a locked file, so it holds that lock until it ends."""
+        """Starts a keeper unless a keeper runs. It inherits a locked file, and holds the lock until it ends."""
         with _opened(self.folder / "keeper") as lock, (self.folder / "keeper.log").open("ab") as output:
             if not _locks(lock, fcntl.LOCK_EX):
                 return None

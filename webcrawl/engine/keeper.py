@@ -64,17 +64,17 @@ class Keeper:
             self._stop_server(users)
             supervisor.join(timeout=0.1)
         if self._is_folder_of(users) and (self._folder / TEMPORARY).exists():
-            import shutil  # most keepers end without it
+            import shutil  # most keepers do not need it
 
             shutil.rmtree(self._folder.parent, ignore_errors=True)
 
     def _stop_server(self, users: int) -> None:
-        """Asks the server to end; repeat it, because the server may have been restarted a moment ago."""
+        """Asks the server to end; must be repeated, because the server may have been restarted a moment ago."""
         if self._is_folder_of(users):
-            # not by signal: it may be the server of another keeper that was killed
+            # not by a signal: the server may belong to another keeper that was killed
             command(self._socket, b"SHUTDOWN")
         elif self._server is not None:
-            # the folder was deleted; a server that ends by itself would delete the socket, which may be another's
+            # the folder was deleted; a server that ends by itself would delete the socket, perhaps another server's
             self._server.kill()
 
     def _is_folder_of(self, users: int) -> bool:

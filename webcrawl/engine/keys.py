@@ -1,19 +1,19 @@
 """Every key that a crawl has in the engine.
 
-A host's number is the upper 16 bits of the hash of what takes turns, its name or itself (POLITENESS_UNIT); its shard is
-that number mod FRONTIER_SHARDS. The braces are a cluster's hash tag: all keys of a shard are in one slot, so each
-script uses one slot. Times are milliseconds of the server's clock, which the scripts keep from going back
+A host's number is the upper 16 bits of the hash of the unit that takes turns, its name or the host (POLITENESS_UNIT).
+Its shard is this number mod FRONTIER_SHARDS. The braces are a cluster's hash tag: all keys of a shard share a slot, so
+a script uses one slot. Times are milliseconds of the server's clock, which the scripts keep from going back
 (lua/common/entries.lua).
 
-    wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), asked (by the
-                                         host itself, with Retry-After), held (not
-                                         leased to others before; the lease expires then, or would have if the
-                                         host were not blocked), holder (of that lease, or of a turn that was
-                                         borrowed for one request), failures (in a row),
+    wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (the host is not asked before),
+                                         asked (until comes from a Retry-After), held (the host is not leased to
+                                         others before: the lease expires then, or would have expired if the
+                                         host were not blocked), holder (the lease that has the turn, or the
+                                         request that has borrowed it), failures (in a row),
                                          forgiven (when failures are forgotten), delay (ms, set by an operator),
                                          gap (ms between requests of the last worker), shares (of crawls that
                                          wait for it), kept (set by an operator: the record does not expire),
-                                         answered (it has answered, and this record has not expired since)
+                                         answered (the host has answered, and the record has not expired since)
     wc:{s<shard>}:name:<name>      HASH  the same for all hosts of a name, if they share their turns; failures and
                                          forgiven are each host's own, "failures <scheme>" or "failures <scheme>:<port>"
     wc:{s<shard>}:address:<IP>     HASH  turns of an IP address, shared by all crawls: ended (end of the last window
@@ -26,7 +26,7 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       conf                         HASH  hot (FRONTIER_HOT_URLS; 0 = nothing is spilled), order (FRONTIER_ORDER), credit
                                          (Lambda's at first; none if IMPORTANCE is off)
       queued                       HASH  name -> record of a host with URLs, see below
-      turn                         STR   of the ready hosts: thousandths due to lower levels, the last lower level
+      turn                         STR   thousandths of a lease due to lower levels, and the last leased lower level
       levels:<host>                ZSET  its levels below 0 and above 7, by level
       q:<host> <level>             LIST  the hot list: entries, the next one first
       out:<host> <level>           LIST  outbox: entries to be spilled
@@ -73,21 +73,21 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       dust                         HASH  host -> evidence for its DUST rules, as MessagePack
       dust_off                     HASH  host -> the DUST rules that an operator has switched off, as MessagePack
       seen:<bucket>                SET   marks as integers; buckets split by linear hashing (Litwin 1980)
-      credit                       HASH  pool (Lambda's credit here), waiting (URLs with records that were not fetched),
+      credit                       HASH  pool (Lambda's credit here), waiting (recorded URLs that were not fetched yet),
                                          others (URLs that wait in other shards, as last reported), records, bits, split
-      credit:<bucket>              HASH  number of a URL, a signed 32-bit integer -> its record, for which see
+      credit:<bucket>              HASH  number of a URL, a signed 32-bit integer -> its record, described in
                                          lua/common/credit.lua; buckets split by linear hashing
       purse:<purse>                HASH  wallet (what pages gave), number (of the last payment), transit (its parts:
-                                         shard, number of the delivery, credit), taken (in it, of Lambda's credit),
+                                         shard, number of the delivery, credit), taken (Lambda's credit in transit),
                                          closed
       purses                       ZSET  purse -> when it last got or paid something
-      got:<purse>                  STR   number of its last delivery to this shard, "closed" if it is; expiring
+      got:<purse>                  STR   number of its last delivery to this shard, then " closed" if closed; expiring
       dead                         HASH  URL -> its dead letters: (reason, time, entry) each
       dropped                      HASH  URL that an operator has dropped -> when, ms by the server's clock
       n                            HASH  counters: queued parked leased later scheduled seen added done dead dropped
                                          reaped refused spilled lost_segments overtaken; serial bits split
       sum:<bucket>                 HASH  payload checksum -> time and URL of its first page, and how it was read
-                                         (Page.read_as); begins with "?" until that page is stored
+                                         (Page.read_as); begins with "?" until the first page is stored
       like:<block>                 STR   texts, 14 bytes each: SimHash, id of its URL; the block is one quarter of the
                                          SimHash
       cookies                      HASH  (jar, registered domain) -> its cookies, as MessagePack; bytes: their sum
@@ -95,7 +95,7 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       unknown                      HASH  host -> its answer to a path that cannot exist (webcrawl.policies.soft_404)
       asking:<host>                STR   the worker that asks the host for a path that cannot exist, expiring
       copying                      STR   the process that writes a checkpoint, expiring
-      moved                        LIST  host LF entry: entries that left their places meanwhile, expiring
+      moved                        LIST  host LF entry: entries that left their lists meanwhile, expiring
       reading                      HASH  list that the checkpoint reads from its end -> entries added since, expiring;
                                          <queue> means its hot list, out:<queue> its outbox
     wc:crawls                      HASH  crawl -> its FRONTIER_SHARDS, and " name" if the hosts of a name share their
@@ -104,9 +104,9 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       clock                        STR   as above, for these keys
       info                         HASH  format (of these keys), scope (its kind), limits, paused, stops (of an
                                          operator), tails (folder of the segments), restoring (the process that restores
-                                         it, until it is done), ended (why the run of a worker that ended last did so)
+                                         the crawl, until that is done), ended (why the last run of a worker ended)
       run                          STR   settings of the latest run, without secrets (JSON); not part of a checkpoint
-      restorer                     STR   the process that restores it, expiring
+      restorer                     STR   the process that restores the crawl, expiring
       totals                       HASH  totals of all workers: pages, bytes, status.<code>, active_ms...,
                                          items.<class>, feed.<URI>, lost.<callback>, given_up.<host> of some hosts,
                                          and start.<URL> <reason> for start URLs that brought no page
@@ -123,7 +123,7 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
                                          processor, bytes, questions, waits; not part of a checkpoint
       costliest                    ZSET  the same names, by weight (webcrawl.hosts.costs); the cheapest are dropped
       charged:<worker>             INT   number of its last batch of costs, expiring
-      load:<worker>                STR   what hosts and domains use of it now: connections, places, waits; expiring
+      load:<worker>                STR   host or domain: connections, unfinished pages, waits at the worker; expiring
       vitals:<worker>              STR   the vitals of the worker (webcrawl.frontier.vitals); expiring
       samples                      HASH  at (of the last sample), whole (of the last in the list), step (ms between)
       samples:hour, samples:whole  LIST  the history (webcrawl.frontier.history); not part of a checkpoint
@@ -140,12 +140,12 @@ grows too long it is closed, and new entries go to the outbox, which workers wri
 entries move to the outbox, and the outbox comes before the parts in the store.
 
 A host with a few entries, all of one level from 0 to 7, has them in its record. A record begins with a byte whose
-bits are the levels in whose `due` or `new` list the host is. Then follow the few entries, each after a byte with its
-length; or, if the entries are in lists, a byte with the levels from 0 to 7 that have URLs, a byte with the levels
-whose hot list is closed, and, if the host has URLs at other levels, their number in four bytes. The hot list of such
-a level is closed while it has an outbox or parts in the store.
+bits are the levels in whose `due` or `new` list the host is. The few entries follow, each after a byte with its length.
+If the entries are in lists, there is instead a byte with the levels from 0 to 7 that have URLs, a byte with the levels
+whose hot list is closed, and, if the host has URLs at other levels, their number in four bytes. The hot list of another
+level is closed while the level has an outbox or parts in the store.
 
-A name is a host without "https://", and then with "/" for "www.".
+A name is a host without "https://"; a "www." after that is shortened to "/".
 
 For entries, see webcrawl.frontier.entry.
 """
@@ -197,12 +197,12 @@ class Keys:
         return _number(self.turn(host)) % self.shards
 
     def turn(self, host: str) -> str:
-        """Returns what takes turns for a host: its name, or itself."""
+        """Returns the unit that takes turns for a host: its name, or the host itself."""
         return name_of(host) if self.unit == "name" else host
 
     @property
     def layout(self) -> str:
-        """The shards and the unit, which all crawls of an engine have in common, as in `wc:crawls`."""
+        """The number of shards and the unit, as in `wc:crawls`; the same for all crawls of an engine."""
         return f"{self.shards} name" if self.unit == "name" else f"{self.shards}"
 
     def with_layout(self, layout: bytes | str) -> Keys:
@@ -271,28 +271,28 @@ class Keys:
 
 
 def job_of(crawl: str) -> str:
-    """Returns the name of the job of which this crawl is an iteration; "" if it is none."""
+    """Returns the name of the job of which this crawl is an iteration; "" if the crawl has no job."""
     match = _OF_A_JOB.fullmatch(crawl)
     return match[1] if match else ""
 
 
 @lru_cache(maxsize=1 << 14)
 def name_of(host: str) -> str:
-    """Returns the name of a host without scheme and port; of a name, itself. An IPv6 address keeps its brackets."""
+    """Returns a host without scheme and port, a name unchanged. An IPv6 address keeps its brackets."""
     name = host.partition("://")[2] or host
     is_address = name.startswith("[") and "]" in name
     return name[: name.index("]") + 1] if is_address else name.partition(":")[0]
 
 
 def host_of(name: bytes) -> bytes:
-    """Returns the host with this name; see the module."""
+    """Returns the host with this name, which is explained in the module's docstring."""
     if b"://" in name:
         return name
     return b"https://www." + name[1:] if name.startswith(b"/") else b"https://" + name
 
 
 def failures_field(keys: Keys, host: str) -> str:
-    """Returns the field of a politeness record with the failures of one host in a row."""
+    """Returns the field of a politeness record for one host's failures in a row."""
     if keys.unit != "name":
         return "failures"
     scheme, _, authority = host.partition("://")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from webcrawl.errors import EngineUnavailable
 
 _REPLICA_MS = 1000
-"""How long a replica may take to confirm. If one hangs, workers wait until its primary drops it (repl-timeout)."""
+"""Time for a replica to confirm. If a replica hangs, workers wait until its primary drops it (repl-timeout)."""
 
 
 class Command(NamedTuple):

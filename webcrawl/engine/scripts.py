@@ -23,8 +23,8 @@ In Python, arguments are packed by their names, and the fields of the reply are 
     call = script_call("name", keys, host=host, lease_ms=ms, url={"index": indexes, "verdict": verdicts}, entries=[])
     (await engine.run(call)).level
 
-"reply each" declares a list of rows with these fields. A reply with fields that is empty is None in Python. Without
-fields, a reply is returned as it is. A key whose name ends in "..." stands for a list of any number of keys.
+"reply each" declares a list of rows with these fields. If a reply has fields, an empty reply is None in Python. Without
+fields, a reply is returned unchanged. A key whose name ends in "..." stands for a list of any number of keys.
 
 A script includes only the functions of `lua/common` that it uses, because each function costs time in every run.
 """
@@ -62,7 +62,7 @@ _COMMON = (
     "turns",
     "changes",
 )
-"""The files of `lua/common`; each uses only those before it."""
+"""The files of `lua/common`; each uses only functions of the files before it."""
 
 
 class Call(NamedTuple):
@@ -102,7 +102,7 @@ class ArgumentGroup:
         return frozenset(self.columns)
 
     def flat(self, rows: Any) -> list[Argument]:
-        """Returns the rows one after another; raises TypeError for unknown columns, ValueError for unequal ones."""
+        """Returns the rows one after another; raises TypeError for unknown columns, ValueError for unequal lengths."""
         if not self.fields:
             return list(rows)
         if rows.keys() != self._names:
@@ -130,11 +130,11 @@ class Header:
 
     script: str
     keys: tuple[str, ...]
-    """One name that ends in "..." stands for any number of keys."""
+    """A single name that ends in "..." stands for any number of keys."""
     fields: tuple[str, ...]
     """The arguments in front of the groups; a "#" marks a number."""
     groups: tuple[ArgumentGroup, ...]
-    """The first of two is preceded by the number of its rows."""
+    """If there are two groups, the number of rows precedes the rows of the first."""
     reply: tuple[str, ...]
     is_list: bool
     """Whether the reply is a list whose elements have the fields of `reply`."""
@@ -188,7 +188,7 @@ class Header:
         return packed
 
     def unpacked(self, reply: Any) -> Any:
-        """Returns a reply with the names of its fields; None for an empty one."""
+        """Returns a reply with the names of its fields; None for an empty reply."""
         if not self.reply:
             return reply
         if self.is_list:

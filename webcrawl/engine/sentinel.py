@@ -1,4 +1,4 @@
-"""A primary that Valkey or Redis Sentinel watches, and replaces by one of its replicas when it dies."""
+"""A primary that Valkey or Redis Sentinel watches, and replaces by a replica when the primary dies."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from webcrawl.engine.server_url import ServerURL
 from webcrawl.errors import EngineUnavailable
 
 _SENTINEL_SECONDS = 1.0
-"""How long to wait for a sentinel before the next one is asked."""
+"""Seconds to wait for a sentinel before the next sentinel is asked."""
 
 _FAILOVER_SECONDS = 5.0
-"""How long a primary without a replica may be one that was just replaced.
+"""Seconds for which a primary without a replica may already have been replaced.
 
-It accepts writes until a sentinel demotes it after ten seconds. All sentinels name its successor after two.
+It accepts writes until a sentinel demotes it after ten seconds. All sentinels name its successor after two seconds.
 """
 
 _LOOK_AGAIN_SECONDS = 0.2
@@ -78,7 +78,7 @@ class Sentinels:
 
 
 class _ToPrimary(Connection):
-    """A connection to the server that is the primary when it is made."""
+    """A connection to the server that is the primary when the connection is made."""
 
     def __init__(self, *, find_primary: Callable[[], Awaitable[tuple[str, int]]], **options: Any) -> None:
         super().__init__(**options)
@@ -90,7 +90,7 @@ class _ToPrimary(Connection):
 
 
 class _ToPrimaryByTLS(_ToPrimary, SSLConnection):
-    """The same by TLS."""
+    """The same connection over TLS."""
 
 
 class SentinelPrimary:
@@ -109,7 +109,7 @@ class SentinelPrimary:
         """Monotonic time since which the primary has no replica."""
 
     async def check(self) -> None:
-        """Waits until the primary has a replica, or is known not to have been replaced; raises what `send` does."""
+        """Waits until the primary has a replica or cannot have been replaced; raises the errors of `send`."""
         deadline = time.monotonic() + 2 * _FAILOVER_SECONDS
         while await self._batch([]) is None and time.monotonic() < deadline:
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
@@ -118,7 +118,7 @@ class SentinelPrimary:
         """Returns replies in order, with an exception for each command that failed.
 
         Raises an error of webcrawl.engine.client.UNAVAILABLE if the primary does not answer, or may have been replaced.
-        A command that failed with one may still have been executed.
+        A command that failed with such an error may still have been executed.
         """
         replies = await self._batch(commands)
         if replies is None:

@@ -22,7 +22,7 @@ _OWN = 0o600
 
 
 def open_lock(path: Path) -> int:
-    """Opens a file that is locked, and makes it if it is missing; whoever may read a file can lock it."""
+    """Opens a file for locking, and creates it if missing; only the owner may open it, and so lock it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _OWN)
     if stat.S_IMODE(os.fstat(descriptor).st_mode) != _OWN:  # made by an earlier version
         os.fchmod(descriptor, _OWN)
@@ -54,7 +54,7 @@ def socket_path(folder: Path) -> Path:
 
 
 def command(path: Path, line: bytes) -> bytes:
-    """Sends one inline command to a server; returns b"" if none answers."""
+    """Sends one inline command to a server; returns b"" if no server answers."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(REPLY_SECONDS)
         try:

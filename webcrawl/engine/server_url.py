@@ -39,7 +39,7 @@ _UNESCAPED = "write /, ? and # in user and password as %2F, %3F and %23"
 
 @dataclass(frozen=True, slots=True)
 class ServerURL:
-    """The addresses in a URL, and the arguments of redis-py's connections that it gives."""
+    """The addresses in a URL, and its arguments for redis-py's connections."""
 
     addresses: tuple[tuple[str, int], ...]
     """Host and port of each server or sentinel; empty for a unix socket."""
@@ -47,7 +47,7 @@ class ServerURL:
     """User, password, database, `path` and others; not the address."""
     tls: bool = False
     primary: str | None = None
-    """The name of the primary that the sentinels watch; None: the addresses are of servers."""
+    """The name of the primary that the sentinels watch; None if the addresses are those of servers."""
     sentinel_options: Mapping[str, Any] | None = None
     """User and password of the sentinels, if they have any."""
 
@@ -62,7 +62,7 @@ class ServerURL:
             return cls._parse(url)
         except ValueError as error:
             authority, *rest = re.split("[/?#]", url.partition("://")[2], maxsplit=1)
-            # otherwise the message would quote what looks like a port or a database
+            # the usual message would quote a part of the password as a port or a database
             is_cut = "@" in "".join(rest) and "@" not in authority
             problem = _UNESCAPED if is_cut else error
             raise ConfigurationError(f"REDIS_URL {without_password(url)!r}: {problem}") from None

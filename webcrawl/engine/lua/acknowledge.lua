@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Settles URLs of a leased host: removes finished ones, delays failed ones, and makes dead letters of the rest. URLs that
--- were settled before are skipped, because a report whose reply was lost is repeated.
+-- Settles URLs of a leased host: removes finished URLs, delays failed URLs, and makes dead letters of the rest. Skips URLs
+-- that were settled before, because a report whose reply was lost is repeated.
 -- KEYS
 --   P              the crawl's prefix in this shard
 --   H              the prefix of host records
@@ -13,22 +13,22 @@
 --   quiet_ms       after which the failures are forgotten
 --   gap_ms         between two requests of the worker
 --   limits         of hosts without limits of their own
---   #better_than   further URLs must be of a better level than this; "" = of any
+--   #better_than   further URLs must be of a better level than this; "" = of any level
 --   answered       "1" if the host has answered
 --   purse          for the credit of its pages
---   patterns       records of its URL patterns; "" = as they are, "-" = none
---   dust           evidence for its DUST rules; "" = as it is, "-" = none
---   over           the owner of a budget that is over it, and its penalty; "" = as it is, "-" = nobody
---   asked          "1" if the pause is that of a Retry-After
+--   patterns       records of its URL patterns; "" = unchanged, "-" = none
+--   dust           evidence for its DUST rules; "" = unchanged, "-" = none
+--   over           owner whose budget is spent, and the penalty; "" = unchanged, "-" = nobody
+--   asked          "1" if a Retry-After asked for the pause
 -- each url
 --   index
 --   verdict        "done" | "again" | "retry" | "dead" | "sink"
 --   delay_ms
 --   reason         or the level to which the URL sinks
 --   pages, bytes
---   #flags         1 if the page has links, plus 2 if the answer was an error or there was none
--- reply            empty if the lease was lost: then nothing changes, but a blocked host that is released becomes free
---   credits        that the purse got for each URL; empty if importance is off
+--   #flags         1 if the page has links, plus 2 if the answer was an error or was missing
+-- reply            empty if the lease was lost: nothing changes then, but a blocked host that is released becomes free
+--   credits        credit that the purse got for each URL; empty if importance is off
 --   worths         of the further URLs; empty if importance is off
 --   urls           the further URLs: index, entry, index, entry...
 local now = now_ms()
@@ -108,7 +108,7 @@ if pause_ms >= 0 then
   return {credits, worths, urls}
 end
 
--- Whether only better URLs are wanted, and there are none.
+-- Whether only better URLs are wanted, but the host has no better URLs.
 local function none_is_better()
   if not better_than then return false end
   local best = best_level(P, record_of(P, host))

@@ -5,9 +5,9 @@
 -- ARGV
 -- each host
 --   host
---   #urls    how many of the URLs are its own; they come in the order of the hosts
---   #rise    levels by which importance has changed that of its URLs; "" = they may not be queued again
---   over     the owner of a budget that is over it, and its penalty; "" = nobody
+--   #urls    number of its URLs; the URLs come in the order of the hosts
+--   #rise    levels by which importance has changed the level of its URLs; "" = the URLs may not be queued again
+--   over     owner whose budget is spent, and the penalty; "" = nobody
 -- each url
 --   mark     "" = no seen test, "!..." = queue the URL even if it was seen
 --   entry

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- Reserves a window of time in which one worker may start requests to an address, and connections to it, both over all
--- crawls. Windows follow each other with the delay in between. A reservation is never shortened by another worker, and
--- a repeated call only reserves a later window.
+-- Reserves connections to an address, and a window of time in which one worker may start requests to it. All crawls share
+-- the windows, which follow each other with the delay in between. No worker shortens the window of another, and a repeated
+-- call only reserves a later window.
 -- KEYS
 --   key            the record of the address, see keys.py
 -- ARGV
 --   worker
 --   #delay_ms
---   #length_ms     of the window; -1 = none is wanted
+--   #length_ms     of the window; -1 = no window is wanted
 --   #at_once_ms    its length if it begins at once
---   last           end of the worker's last window; "" = it has none
+--   last           end of the worker's last window; "" = no last window
 --   idle_ms        since its last request in that window
 --   #limit         connections over all workers; 0 = any number
 --   connections    wanted if the window has begun
@@ -20,16 +20,16 @@
 --   length_ms
 --   ends           when the window ends, as text
 --   held           connections that the worker holds now
-local now, KEPT_MS = now_ms(), 60000 -- how long a record is kept when it no longer delays anybody
+local now, KEPT_MS = now_ms(), 60000 -- for which a record is kept after it stops delaying requests
 local wait_ms, ends, held, wanted = 0, '', 0, connections
 
 if length_ms >= 0 then
   local ended = tonumber(redis.call('HGET', key, 'ended')) or 0
-  -- the rest of the worker's last window, if no other window was reserved since
+  -- the worker does not need the rest of its last window, if no other window was reserved since
   if last ~= '' and ended == tonumber(last) then ended = math.min(ended, now + 1 - idle_ms) end
   local begins = math.max(now, ended + delay_ms)
   if begins == now then length_ms = at_once_ms else wanted = in_use end
-  -- times are whole ms, and the worker may send its last request at the end of the last one
+  -- times are whole ms, and the worker may send its last request at the end of the last ms
   wait_ms, ends = begins - now, string.format('%.0f', begins + length_ms + 1)
   redis.call('HSET', key, 'ended', ends)
 else

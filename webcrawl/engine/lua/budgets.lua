@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- Adds to what names and registered domains have spent, and to the domains that link to them.
+-- Adds to what names and registered domains have spent (webcrawl.policies.budgets), and to the domains with links to them.
 -- KEYS
 --   P          the crawl's prefix in this shard
 -- ARGV
---   #most      domains that are counted
+--   #most      domains counted for each owner
 -- each budget
 --   owner
---   spent      what it spent
+--   spent      units that it spent
 --   domains    hashes of domains that link to it, 4 bytes each
 -- reply each
 --   spent, domains

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Adds to the costs of hosts and registered domains. Only the costliest are kept. A batch whose reply was lost is repeated:
--- it counts once for each number.
+-- Adds to the costs of hosts and registered domains, and keeps only the costliest. A batch whose reply was lost is
+-- repeated, so each number counts once.
 -- KEYS
 --   C          the crawl's own prefix
 -- ARGV
@@ -9,7 +9,7 @@
 --   #most      names that are kept
 -- each cost
 --   name, weight
---   cpu        microseconds of processor
+--   cpu        microseconds of processor time
 --   bytes, questions, waits
 -- reply        number of names kept
 local CHARGED_MS = 86400000

@@ -1,12 +1,12 @@
--- Returns the first page with a payload. The caller's page becomes the first if there is none, or if the first was not stored
--- in time.
+-- Returns the first page with a payload. The caller's page becomes the first if the payload is new, or if the first page was
+-- not stored in time.
 -- KEYS
 --   bucket          of the checksum index
 -- ARGV
 --   checksum
 --   page            "time URL reading" of the caller's page, see keys.py
 --   seconds         in which a first page must be stored
--- reply             "time URL reading" of the first page, after a "?" until it is stored
+-- reply             "time URL reading" of the first page, after a "?" until that page is stored
 local first = redis.call('HGET', bucket, checksum)
 local before, other = string.match(first or '', '^%??(%S+) (%S+)')
 local now, mine = string.match(page, '^(%S+) (%S+)')

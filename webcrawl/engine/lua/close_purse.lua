@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Closes purses: they get and spend nothing any more.
+-- Closes purses: a closed purse neither gets nor spends credit.
 -- KEYS
 --   P          the crawl's prefix in this shard
 -- ARGV
---   idle_ms    closes purses that have been idle for so long; "" = only `name`
+--   idle_ms    closes purses that were idle for this time; "" = closes only `name`
 --   name
 -- reply each
 --   purse
 --   got        number of its last call of receive.lua here
---   transit    what it has in transit: a line for each call, "shard number credit"
+--   transit    credit in transit: a line for each call, "shard number credit"
 local now, closed, purses = now_ms(), {}, {name}
 if idle_ms ~= '' then purses = redis.call('ZRANGEBYSCORE', P .. 'purses', '-inf', now - idle_ms, 'LIMIT', 0, 100) end
 for i, purse in ipairs(purses) do

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Gives a host up: makes dead letters of its queued URLs, at most one batch in a call. URLs in the store count as dead
+-- Gives up a host: makes dead letters of its queued URLs, at most one batch in a call. URLs in the store count as dead
 -- letters and stay there, except for a few that workers read and bury.
 -- KEYS
 --   P         the crawl's prefix in this shard
@@ -9,7 +9,7 @@
 --   #batch
 -- reply
 --   buried    URLs that became dead letters
---   more      1 if there are more: call again
+--   more      1 if URLs are left: call again
 local now, record, buried, more = now_ms(), record_of(P, host), 0, 0
 local listed = standing(P, record)
 if not listed then return {buried, more} end

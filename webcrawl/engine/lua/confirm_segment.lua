@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Confirms that a segment is in the store: removes its parts from the outboxes, if they are still there.
+-- Confirms that a segment is in the store: removes its entries from the outboxes, if they are still there.
 -- KEYS
 --   P         the crawl's prefix in this shard
 --   H         the prefix of host records
@@ -9,7 +9,7 @@
 --   queue, offset, length
 --   #urls
 --   sum       checksum
--- reply       how many parts are in use now; 0 if the segment was announced too long ago and may be deleted
+-- reply       number of parts that are in use now; 0 if the segment was announced too long ago and may be deleted
 local conf, used = conf_of(P), 0
 local announced = tonumber(redis.call('ZSCORE', P .. 'unused', name))
 if not announced or announced < 0 then return 0 end

@@ -6,7 +6,7 @@
 -- ARGV
 --   #room     the most entries
 -- list hosts
--- reply each  at least one of the hosts, and as many as fit
+-- reply each  the first host, and as many of the next hosts as fit
 --   host
 --   queues    each {level, {part...}, {entry...}, {entry...}}: its parts in the store, hot list and outbox. If the lists
 --             are too long it is {level, {part...}}: copy_piece.lua reads the lists, and nothing moves from them to the

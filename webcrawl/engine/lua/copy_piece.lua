@@ -6,14 +6,14 @@
 -- ARGV
 --   host, level
 --   list       "" for the hot list, "out:" for the outbox
---   #read      how many entries from the end are read
---   #most      entries
+--   #read      number of entries, from the end, that were read
+--   #most      entries to read
 -- reply
---   read       how many entries from the end are read now
---   entries    the new ones; empty once the head is reached
+--   read       number of entries, from the end, that are read now
+--   entries    the entries of this piece; empty once the head is reached
 local queue = host .. ' ' .. level
 local field, key = list .. queue, P .. (list == '' and 'q:' or list) .. queue
--- entries added since then moved those that were read away from the end; entries taken from the end are in the journal
+-- entries that were added since then follow the entries that were read; entries taken from the end are in the journal
 read = math.max(0, read + (redis.call('HGET', P .. 'reading', field) or 0))
 local entries = redis.call('LRANGE', key, -read - most, -read - 1)
 if #entries == 0 then

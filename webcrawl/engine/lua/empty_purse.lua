@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Gives Lambda what is in a closed purse.
+-- Gives Lambda the credit in a closed purse.
 -- KEYS
 --   P        the crawl's prefix in this shard
 -- ARGV
 --   purse
 --   lost     credit in transit that did not arrive
--- reply      1, or 0 if that was done before
+-- reply      1, or 0 if the purse is not closed, or was emptied before
 local key = purse_of(P, purse)
 if redis.call('HEXISTS', key, 'closed') == 0 or redis.call('ZREM', P .. 'purses', purse) == 0 then return 0 end
 local known = ledger_of(P)

@@ -1,13 +1,13 @@
 #!lua flags=no-writes
--- Looks for a URL among those that are queued for its host, in the engine's lists.
+-- Looks for a URL among the queued URLs of its host, in the engine's lists.
 -- KEYS
 --   P           the crawl's prefix in this shard
 -- ARGV
 --   host, path
 --   #most       entries to read
 -- reply
---   entry       false if it was not found
---   complete    1 if all entries were read, 0 if more are in long lists or in the store
+--   entry       the entry of the URL; false if it was not found
+--   complete    1 if it was found or all entries were read, 0 if more are in long lists or in the store
 local record, complete = record_of(P, host), 1
 local entry = false
 if not has_urls(record) and not record.few then return {entry, complete} end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Returns how the hosts and URLs of the shard are spread over states and levels. Reads counters and random samples only, so
--- it costs the same for a crawl of any size.
+-- Returns how the hosts and URLs of the shard are spread over states and levels. Reads only counters and random samples, so
+-- the cost is the same for a crawl of any size.
 -- KEYS
 --   P           the crawl's prefix in this shard
 --   H           the prefix of host records
@@ -9,8 +9,8 @@
 -- reply
 --   hosts       {ready, waiting, leased, blocked}
 --   by_level    ready or waiting hosts by best level
---   urls        of the sampled hosts by level, and at other levels
---   ages        of the sampled leases, in ms
+--   urls        URLs of the sampled hosts by level, and at other levels
+--   ages        ages of the sampled leases, in ms
 local now = now_ms()
 local ready, waiting, by_level = 0, redis.call('SCARD', P .. 'sunk'), {}
 for level = 0, LEVELS - 1 do

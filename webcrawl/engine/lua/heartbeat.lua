@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- Records that a worker is alive, and adds its tally to the crawl's totals. Dead workers move to `lost`. A tally whose
--- reply was lost is repeated: pages and increments count only once for each number.
+-- reply was lost is repeated, so permits and increments count only once for each number.
 -- KEYS
 --   C            the crawl's own prefix
 -- ARGV
 --   worker
---   #ttl_ms      until it counts as dead; 0 = it leaves now
+--   #ttl_ms      until the worker counts as dead; 0 = it leaves now
 --   state        "seeding" | "working"
 --   permits      reserved pages to give back
 --   #most_gap    longest gap in ms that counts as working time
@@ -15,7 +15,7 @@
 -- reply
 --   seeding      number of live workers that still read their seeds
 --   paused       1 if the crawl is paused
---   stops        how often it was stopped
+--   stops        how often an operator stopped the crawl
 local now = now_ms()
 local TALLY_MS = 86400000 -- longer than the worker stays in `workers`, because it may only be unreachable
 local LOST_MS = 604800000 -- a week
@@ -36,7 +36,7 @@ for i = 1, #gone, 2 do
   end
 end
 if ttl_ms > 0 then redis.call(state == 'seeding' and 'SADD' or 'SREM', C .. 'seeding', worker) end
--- working time is the union over all workers: each heartbeat adds the time since the last one of any worker
+-- working time is the union over all workers: each heartbeat adds the time since the last heartbeat of any worker
 local gap = now - (tonumber(redis.call('HGET', C .. 'totals', 'beat')) or 0)
 if gap > 0 and gap <= most_gap then redis.call('HINCRBY', C .. 'totals', 'active_ms', gap) end
 redis.call('HSET', C .. 'totals', 'beat', ttl_ms == 0 and redis.call('ZCARD', C .. 'workers') == 0 and 0 or now)

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- Holds a shard for one checkpoint: entries that leave their places are written to a journal.
+-- Holds a shard for one checkpoint: entries that leave their lists are written to a journal meanwhile.
 -- KEYS
 --   P          the crawl's prefix in this shard
 --   H          the prefix of host records
 -- ARGV
 --   step       "begin" | "renew" | "end"
 --   name       of the checkpoint
---   hold_ms    that the hold lasts
+--   hold_ms    for which the hold lasts
 -- reply        name of the checkpoint that holds the shard; "" without one
 local key, journal, reading = P .. 'copying', P .. 'moved', P .. 'reading'
 local current = redis.call('GET', key) or ''

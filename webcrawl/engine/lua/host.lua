@@ -5,8 +5,8 @@
 -- ARGV
 --   host
 --   field     "delay" | "until"
---   #value    ms between requests, -1 = none; or ms from now before which the host is not leased: an earlier time than the
---             stored one changes nothing
+--   #value    "delay": ms between requests, -1 = no delay. "until": ms from now before which the host is not leased; has no
+--             effect if the stored time is later
 -- reply       1
 local now, key = now_ms(), turn_key(H, host)
 if field == 'until' then

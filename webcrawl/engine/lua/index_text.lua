@@ -4,7 +4,7 @@
 -- ARGV
 --   text         SimHash (8 bytes) and id of its URL (6 bytes)
 --   #most        bytes of a block
--- reply          the previous content of each block: 14 bytes for each text, the first one first
+-- reply          the previous content of each block: 14 bytes for each text, the oldest first
 local before = {}
 for i, key in ipairs(blocks) do
   local texts = redis.call('GET', key) or ''

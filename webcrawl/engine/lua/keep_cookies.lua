@@ -1,5 +1,5 @@
--- Stores the cookies of a jar for a site, unless the shard then has more entries or bytes than allowed.
--- Cookies that are not stored replace none: the entry is deleted, so that no worker reads outdated ones.
+-- Stores the cookies of a jar for a site, unless the shard would have more entries or bytes than allowed.
+-- If the cookies are not stored, the old entry is deleted too, so that no worker reads outdated cookies.
 -- KEYS
 --   key             the cookies of a shard; the field "bytes" is the sum of their sizes
 -- ARGV

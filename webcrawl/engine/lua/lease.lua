@@ -5,9 +5,9 @@
 --   H              the prefix of host records
 -- ARGV
 --   worker
---   #hosts         wanted that have answered
---   #new           hosts wanted that never answered; -1 = the rest of `hosts`
---   #urls          for each host
+--   #hosts         wanted hosts that have answered
+--   #new           wanted hosts that never answered; -1 = the rest of `hosts`
+--   #urls          URLs for each host
 --   #lease_ms
 --   #share         of lower levels, in thousandths
 --   limits         of hosts without limits of their own: "pages bytes depth", "-" = none
@@ -19,19 +19,19 @@
 --   failures       in a row
 --   delay_ms       that an operator has set, or -1
 --   urls           index, entry, index, entry...
---   answered       1 if it has answered
+--   answered       1 if the host has answered
 --   worths         of the URLs; empty if importance is off
 --   ruled_pages    that its rule allows, or -1
 --   patterns       the records of its URL patterns, or ""
 --   gap_ms         of its last lease, or 0
 --   dust           evidence for its DUST rules, or nil
 --   dust_off       rules that are switched off, or nil
---   over           the owner of a budget that is over it, and its penalty; "" = nobody
+--   over           owner whose budget is spent, and the penalty; "" = nobody
 local now = now_ms()
 local LOOK_AGAIN, QUANTUM, MOST_PASSED_OVER = 200, 5, 1000
 local leases, given, passed_over = {}, {}, 0
 
--- a delayed call, whose caller no longer waits for the reply
+-- a late call, whose caller no longer waits for the reply
 if tonumber(number) <= last_given(P, caller) then return leases end
 
 wake(P, H, 'later', now)
@@ -44,7 +44,7 @@ local function lease(record, level)
   local known = redis.call('HMGET', turn_key(H, host), 'until', 'held', 'shares', 'holder')
   local due, held = tonumber(known[1]) or 0, tonumber(known[2]) or 0
   local shares = known[3] and cmsgpack.unpack(known[3])
-  -- a host with the same name has the turn; an expired lease is reaped first, because its worker may just have asked
+  -- a host with the same name has the turn; an expired lease must be reaped first, because its worker may just have asked
   if is_sibling(P, known[4], host) then
     wait_behind(P, H, host)
     return put_off(math.max(due, held, now + LOOK_AGAIN))
@@ -67,7 +67,7 @@ local function lease(record, level)
     if others then allowed = math.min(allowed, QUANTUM) end
   end
   if level == LOWEST and not has_turn(P, H, record, now) then return end
-  -- one URL for each turn of a host that has sunk
+  -- a sunk host gets one URL for each turn
   local slow = level == LOWEST and slow_gap(P, H, record) > 0
   local entries, worths = pop(P, host, slow and 1 or allowed)
   if #entries == 0 then return end
@@ -88,7 +88,7 @@ local function lease(record, level)
   given[#given + 1] = token
 end
 
--- Leases up to n hosts of a list; returns whether there were n. Hosts that are passed over are not tried again.
+-- Leases up to n hosts of a list; returns whether n were leased. Hosts that are passed over are not tried again.
 local function lease_at(list, level, n)
   local enough = #leases + n
   while #leases < enough and passed_over < MOST_PASSED_OVER do
@@ -107,7 +107,7 @@ local turn = share > 0 and turn_of(P, share)
 
 local function lease_from(list, wanted)
   local enough, levels = #leases + wanted, 2 ^ LEVELS - 1
-  -- the best level matters only if a lower level may have its turn
+  -- the levels with due hosts matter only if a lower level may have its turn
   if turn and turn_comes(turn, wanted) then
     for level = 0, LEVELS - 1 do
       if not any_due(P, H, list, level, now) then levels = bit.bxor(levels, bit.lshift(1, level)) end

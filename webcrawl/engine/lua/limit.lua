@@ -4,8 +4,8 @@
 --   H         the prefix of host records
 -- ARGV
 --   host
---   limits    "pages bytes depth ruled": numbers, "-" for the limit of all hosts, "=" for the one that the host has;
---             `ruled` are the pages that a rule in the settings allows
+--   limits    "pages bytes depth ruled": numbers, "-" for the default of all hosts, "=" for the host's present limit;
+--             `ruled` is the number of pages that a rule in the settings allows
 -- reply       1
 local had, has = {}, {}
 for word in string.gmatch(redis.call('HGET', P .. 'limits', host) or '', '%S+') do had[#had + 1] = word end

@@ -1,12 +1,12 @@
 #!lua flags=no-writes
--- Returns which entries were queued again at a better level, so that they are passed over when their turn comes.
+-- Returns which entries are passed over when their turn comes, because they were queued again at a better level.
 -- KEYS
 --   P       the crawl's prefix in this shard
 -- ARGV
 --   host
 -- list entries
--- reply     a character for each: "1" if it was queued again and its URL is still to be fetched, "2" if it was queued again,
---           "0" if not; "" if importance is off
+-- reply     a character for each entry: "1" queued again, and its URL is not fetched yet; "2" queued again, and fetched;
+--           "0" not queued again. "" if importance is off
 local verdicts = {}
 if not conf_of(P).credit then return '' end
 for i, entry in ipairs(entries) do

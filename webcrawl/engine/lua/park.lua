@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Blocks or unblocks a host for this crawl. A worker that has leased it loses the lease but notices only later, so the
--- host stays held until that lease would have expired, or the worker releases it.
+-- Blocks or unblocks a host for this crawl. A worker that has leased the host loses the lease but notices only later, so
+-- the host stays held until the lease would have expired, or the worker releases the host.
 -- KEYS
 --   P         the crawl's prefix in this shard
 --   H         the prefix of host records

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
 -- Reserves pages of the crawl's page limit for one worker. Reservations of dead workers are free again.
--- A worker gets at most its share of what is left, so that none waits long for what another reserved (guided
--- self-scheduling, Polychronopoulos and Kuck 1987).
+-- A worker gets at most its share of the pages that are left, so that no worker waits long for the reservations of another
+-- (guided self-scheduling, Polychronopoulos and Kuck 1987).
 -- KEYS
 --   C            the crawl's own prefix
 -- ARGV
 --   worker
 --   #wanted      pages
 --   #limit       of the crawl
---   #reserved    pages that the worker has reserved, without those whose reply was lost
+--   #reserved    pages that the worker has reserved, as far as replies have reached it
 -- reply          pages granted
 local now = now_ms()
 local free = limit - (tonumber(redis.call('HGET', C .. 'totals', 'pages')) or 0) - reserved

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Plans the spill work of a shard. A segment to be written is announced as unused, so that the store never has a segment
--- that the engine does not know, even if its worker dies.
+-- Plans the spill work of a shard. A segment that will be written is announced as unused, so that the engine knows every
+-- segment in the store, even if its worker dies.
 -- KEYS
 --   P             the crawl's prefix in this shard
 --   H             the prefix of host records
@@ -8,7 +8,7 @@
 --   name          of the segment
 --   #most_urls    to write
 --   #most_parts   to read
---   kept_ms       that an unused segment is kept
+--   kept_ms       for which an unused segment is kept
 -- reply
 --   writes        parts to write, the fullest outboxes first: queue, {entry...}, queue, {entry...}...
 --   reads         parts to read for hot lists that run low: queue, descriptor, queue, descriptor...
@@ -39,7 +39,7 @@ for _, queue in ipairs(redis.call('SRANDMEMBER', P .. 'hungry', most_parts)) do
     redis.call('SREM', P .. 'hungry', queue)
   end
 end
--- a dead letter takes more memory than a queued URL, so most of a long queue's stay in the store
+-- a dead letter takes more memory than a queued URL, so most dead letters of a long queue stay in the store
 local buried = redis.call('HLEN', P .. 'dead') < MOST_BURIED
 for _, letter in ipairs(buried and redis.call('LRANGE', P .. 'condemned', 0, most_parts - 1) or {}) do
   burials[#burials + 1] = letter

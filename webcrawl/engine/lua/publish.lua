@@ -1,4 +1,4 @@
--- Appends finished pages to the stream for listeners, which drops its oldest pages.
+-- Appends finished pages to the stream for listeners, and drops the oldest pages of the stream.
 -- KEYS
 --   stream    of the crawl
 -- ARGV

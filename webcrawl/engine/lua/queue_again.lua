@@ -1,12 +1,12 @@
--- Queues URLs again that wait at a worse level, with the depth at which they were found, and the time if it is known. The
--- entry there is passed over when its turn comes.
+-- Queues URLs again that wait at a worse level, with the depth at which they were found and, if known, the time. The old
+-- entry is passed over when its turn comes.
 -- KEYS
 --   P        the crawl's prefix in this shard
 --   H        the prefix of host records
 -- ARGV
 -- each url
 --   host
---   #rise    levels by which importance has changed its level
+--   #rise    levels by which importance has changed the level of the URL
 --   entry
 -- reply      how many were queued
 local now, queued = now_ms(), 0

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Reads some of the URLs that are queued for a host, in the engine's lists.
+-- Reads some of the queued URLs of a host, in the engine's lists.
 -- KEYS
 --   P          the crawl's prefix in this shard
 --   H          the prefix of host records
@@ -9,9 +9,9 @@
 --   #most      entries to read
 -- reply
 --   read       entries that were read
---   more       1 if there are more in the lists, else 0
+--   more       1 if the lists have more entries, else 0
 --   stored     URLs of the host in the store
---   entries    the entries that were read, without those that were queued again at a better level
+--   entries    the entries that were read, except entries that were queued again at a better level
 local record, read, more, stored, entries = record_of(P, host), 0, 0, 0, {}
 
 local function take_all(some)

@@ -5,9 +5,9 @@
 --   H               the prefix of host records
 -- ARGV
 --   which           "expired" | "all"
---   #most_blames    after which a URL becomes a dead letter
+--   #most_blames    blames at which a URL becomes a dead letter
 --   #started        URLs of one host that a worker may fetch at once
---   most            hosts
+--   most            hosts in one call
 --   #delay_ms       before the next request, because the dead worker may just have sent one
 --   #answer_ms      that the response may take
 -- reply
@@ -18,7 +18,7 @@ local last = which == 'all' and '+inf' or now
 local hosts = redis.call('ZRANGEBYSCORE', P .. 'leases', '-inf', last, 'LIMIT', 0, most)
 for _, host in ipairs(hosts) do
   local ours = holds(P, H, host, redis.call('HGET', P .. 'lease:' .. host, 'token'))
-  -- only URLs that may have been in flight when the worker died can have caused it
+  -- only URLs that may have been in flight when the worker died can have caused its death
   give_back(P, host, function(entry, i)
     local again = counted(entry, 0, 1, i <= started and 1 or 0)
     local blames = string.byte(again, 4)

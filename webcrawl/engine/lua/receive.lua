@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Credits URLs of this shard with what pages gave them. Called once for each number of a purse, however often it is sent.
+-- Gives URLs of this shard the credit that pages passed on. Each number of a purse counts once, however often it is sent.
 -- KEYS
 --   P          the crawl's prefix in this shard
 -- ARGV
@@ -12,7 +12,7 @@
 -- reply        empty if the purse is closed
 --   waiting    URLs that wait
 --   pool       Lambda's credit
---   better     position of a URL, worth, position, worth...: the URLs whose worth is too much for their levels
+--   better     position of a URL, worth, position, worth...: the URLs that are now worth a better level
 local got, closed = last_received(P, purse)
 if closed then return {} end
 local known, better = ledger_of(P), {}

@@ -12,7 +12,7 @@
 -- reply           1; 0 if this part is not the next one
 local now, queue, record = now_ms(), queue_of(host, level), record_of(P, host)
 if redis.call('LINDEX', P .. 'tail:' .. queue, 0) ~= descriptor then return 0 end
--- the hot list of a stack may have overflowed meanwhile, and its outbox is newer than its parts in the store
+-- the hot list of a stack may have overflowed meanwhile; the outbox is newer than the parts in the store
 if conf_of(P).newest_first and redis.call('EXISTS', P .. 'out:' .. queue) == 1 then
   redis.call('SREM', P .. 'hungry', queue)
   feed(P, record, level)

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Repeats the reply of a lease call that was lost, with the leases still held. If the call itself has not arrived yet, it
+-- Repeats the lost reply of a lease call, with the leases that are still held. If the call itself has not arrived yet, it
 -- will lease nothing.
 -- KEYS
 --   P              the crawl's prefix in this shard
@@ -13,14 +13,14 @@
 --   failures       in a row
 --   delay_ms       that an operator has set, or -1
 --   urls           index, entry, index, entry...
---   answered       1 if it has answered
---   worths         of the URLs; empty if importance is off
+--   answered       1 if the host has answered
+--   worths         always empty
 --   ruled_pages    that its rule allows, or -1
 --   patterns       the records of its URL patterns, or ""
 --   gap_ms         of its last lease, or 0
 --   dust           evidence for its DUST rules, or nil
 --   dust_off       rules that are switched off, or nil
---   over           the owner of a budget that is over it, and its penalty; "" = nobody
+--   over           owner whose budget is spent, and the penalty; "" = nobody
 local now, leases = now_ms(), {}
 local last, given = last_given(P, caller)
 if last < tonumber(number) then

@@ -1,11 +1,11 @@
--- Adds a crawl to the list of crawls, which must all have the same layout: number of shards, and what takes turns.
+-- Adds a crawl to the list of crawls, which must all have the same layout: number of shards, and unit that takes turns.
 -- KEYS
 --   crawls
 -- ARGV
 --   crawl, layout
--- reply         of the crawl; or of another crawl with another layout, and then nothing is added
+-- reply         the crawl; or, if nothing is added, a crawl with another layout
 --   crawl, layout
---   new         1 if it is new in the list
+--   new         1 if the crawl is new in the list
 local new = 0
 local known = redis.call('HGET', crawls, crawl)
 local other = known and {crawl, known} or redis.call('HRANDFIELD', crawls, 1, 'WITHVALUES')

@@ -5,7 +5,7 @@
 --   H            the prefix of host records
 -- ARGV
 --   host
---   request      its name
+--   request      the name of the request
 --   #pause_ms    before the next request
 --   #quiet_ms    after which the host's record may be forgotten
 -- reply          1 if the request had the turn

@@ -7,7 +7,7 @@
 -- each record
 --   name      host, owner of a budget, URL, number of a URL, or member of a sorted set
 --   value
---   #n        how many of `parts` are its own
+--   #n        number of its `parts`
 -- list parts
 -- reply       1
 --
@@ -66,7 +66,7 @@ function put.seen(_, _, marks)
   settle_seen(known)
 end
 
--- what waits in a record comes from the pool, so the sum does not change
+-- the credit that waits in a record comes from the pool, so the sum does not change
 function put.credit(number, record)
   if conf_of(P).credit then put_page(P, tonumber(number) + 2147483648, record) end
 end

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Checks hosts with spent budgets again after the crawl's limits have changed.
+-- Checks hosts with spent budgets again, after the crawl's limits have changed.
 -- KEYS
 --   P         the crawl's prefix in this shard
 --   H         the prefix of host records

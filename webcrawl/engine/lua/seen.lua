@@ -6,7 +6,7 @@
 -- reply       1 if it was seen before, else 0
 local generation = redis.call('HGET', key, 'generation')
 if not generation then
-  -- a new generation never meets buckets that another process is just deleting
+  -- so that a new set never shares buckets with a set that another process is deleting
   local t = redis.call('TIME')
   generation = string.format('%.0f', t[1] * 1000000 + t[2])
   redis.call('HSET', key, 'generation', generation)

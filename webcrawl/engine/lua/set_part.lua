@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Replaces a part of a queue in the store by another one, without URLs that are changed.
+-- Replaces a part of a queue in the store by a part without the URLs that are changed.
 -- KEYS
 --   P           the crawl's prefix in this shard
 --   H           the prefix of host records
@@ -7,11 +7,11 @@
 --   host
 --   #level
 --   old         descriptor of the part
---   new         that of the new part; "" = no URLs are left
--- list entries  that leave
+--   new         descriptor of the new part; "" = no URLs are left
+-- list entries  entries of the old part that the new part does not have
 -- each url
 --   path
---   #level      "" = as it is
+--   #level      "" = unchanged
 --   date        ms, "drop" or ""
 -- reply         {} while the shard is copied; {"lost"} if the part has moved, or its new segment was announced too long ago;
 --               else {an outcome for each URL, see common/changes.lua}
@@ -24,7 +24,7 @@ if not index or name and (not announced or announced < 0) then return {'lost'} e
 
 local changes, outcomes = changes_of(n_url, url_at)
 local leave, again = change_all(P, host, entries, changes, outcomes, now)
--- the new part is without all of them
+-- the new part has none of `entries`, so the unchanged entries are queued too
 for i = 1, #leave do leave[leave[i]] = true end
 for i, entry in ipairs(entries) do
   if leave[i] ~= true then again[#again + 1] = entry end

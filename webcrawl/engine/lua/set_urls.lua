@@ -1,23 +1,23 @@
 #!lua flags=allow-oom
--- Changes URLs that wait in the engine's lists of a host: in all of them if they are short, or in a piece of one.
+-- Changes URLs that wait in the engine's lists of a host: in all lists if they are short, or in a piece of one list.
 -- KEYS
 --   P           the crawl's prefix in this shard
 --   H           the prefix of host records
 -- ARGV
 --   host
---   #most       entries
+--   #most       entries to read
 --   #level      "" = all lists
 --   list        "q:" for the hot list of the level, "out:" for its outbox
 --   #passed     entries from the end of the list that are passed over
 -- each url
 --   path
---   #level      "" = as it is
+--   #level      "" = unchanged
 --   date        ms, "drop" or ""
 -- reply         empty while the shard is copied
 --   outcomes    of the URLs, see common/changes.lua
 --   read        entries that were read, -1 if the lists are too long
 --   left        entries that left
---   levels      with parts in the store, or all if the lists are too long
+--   levels      levels with parts in the store, or all levels if the lists are too long
 if is_copied(P) then return {} end
 local now, record, changes, outcomes = now_ms(), record_of(P, host), changes_of(n_url, url_at)
 local before, read, left, again, levels = standing(P, record), 0, 0, {}, {}

@@ -7,7 +7,7 @@
 --   set         "later" | "scheduled"
 -- each url
 --   member      of that sorted set
---   #level      "" = as it is
+--   #level      "" = unchanged
 --   date        ms, "drop" or ""
 -- reply         an outcome for each, see common/changes.lua; "h" while the shard is copied
 if is_copied(P) then return 'h' end

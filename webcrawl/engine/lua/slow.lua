@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- Sets how much longer the gaps of hosts over a budget are, for a minute.
+-- Sets, for a minute, by how much the gaps of hosts over a budget grow.
 -- KEYS
 --   P          the crawl's prefix in this shard
 --   H          the prefix of host records
 -- ARGV
 --   factor     for each unit of a penalty
---   at_once    how many hosts a domain may ask at once
+--   at_once    hosts of a domain that may be asked at once
 --   gap_ms     the usual time between two requests
---   shards     their number
+--   shards     number of shards
 --   longest    the most by which a gap grows
---   soon_ms    within which a host can be asked soon
+--   soon_ms    time within which a host must be due to count for `better`
 -- reply        hosts that never answered do not count
 --   better     hosts that have better URLs and could be asked soon
 --   sunk       owners of budgets with hosts at the lowest level

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Empties a purse: what it spends is in transit until its worker spends again, the rest goes to Lambda. Takes credit from
--- Lambda for another shard too. A call that is repeated changes nothing.
+-- Empties a purse: the spent credit is in transit until its worker spends again, the rest goes to Lambda. Also takes credit
+-- from Lambda for another shard. A repeated call changes nothing.
 -- KEYS
 --   P          the crawl's prefix in this shard
 -- ARGV
@@ -9,7 +9,7 @@
 --   #others    URLs that wait in other shards
 --   #wanted    credit to take from Lambda
 --   to_shard, to_number
---              the call of receive.lua that gets it
+--              the call of receive.lua that gets this credit
 -- each part    for another call of receive.lua
 --   shard, delivery, credit
 -- reply        empty if the purse is closed or has less

@@ -4,7 +4,7 @@
 --   blocks...    of its SimHash
 -- ARGV
 --   text         SimHash and id of its URL, as for index_text.lua
--- reply          the number of blocks that had it
+-- reply          the number of blocks that had the text
 local removed = 0
 for _, key in ipairs(blocks) do
   local texts = redis.call('GET', key) or ''

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Returns what the shard waits for: its next retry, and the next host that may be asked.
+-- Returns the events for which the shard waits: its next retry, and the next host that may be asked.
 -- KEYS
 --   P           the crawl's prefix in this shard
 --   H           the prefix of host records
 -- ARGV
--- reply         "" and 0 for what is missing
+-- reply         "" and 0 for a missing event
 --   retry       host LF entry
---   retry_ms    until it
+--   retry_ms    until the retry
 --   host
---   host_ms     until it may be asked
+--   host_ms     until the host may be asked
 --   failures    of the host in a row
 local now = now_ms()
 local retry, retry_ms, host, host_ms, failures = '', 0, '', 0, 0

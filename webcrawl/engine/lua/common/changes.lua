@@ -1,8 +1,8 @@
--- What an operator changes about URLs that wait (webcrawl.frontier.listing.setting): their levels, their dates, and that they
--- are dropped.
+-- The changes of an operator to URLs that wait (webcrawl.frontier.listing.setting): other levels, other dates, and dropped
+-- URLs.
 
--- Returns the changes of `n` URLs by path, {number, level, due, drop} each, where `url_at` returns "path, level, date or drop" of
--- a URL by its number; and an outcome for each: "0" not found, "1" changed, "2" it was so before.
+-- Returns the changes of `n` URLs by path, {number, level, due, drop} each, and an outcome for each: "0" not found, "1"
+-- changed, "2" unchanged, because it was so before. `url_at` returns path, level, and date or "drop" of a URL by its number.
 local function changes_of(n, url_at)
   local changes, outcomes = {}, {}
   for i = 1, n do
@@ -12,8 +12,8 @@ local function changes_of(n, url_at)
   return changes, outcomes
 end
 
--- Returns an entry at another level. An explicit null as `extra` means that an operator chose the level: importance and the
--- records of patterns do not change it.
+-- Returns an entry at another level. An explicit null as `extra` means that an operator chose the level, which importance
+-- and the records of patterns then do not change.
 local function at_level(entry, level)
   local time
   entry, time = without_time(entry)
@@ -36,7 +36,7 @@ local function drop_url(P, host, entry, now)
   redis.call('HINCRBY', P .. 'n', 'dropped', redis.call('HSET', P .. 'dropped', url, now - ms_ahead()))
 end
 
--- Lets importance queue a URL at no other level. Its level in the record stays, so that older entries are passed over.
+-- Keeps importance from queuing a URL again. The level in its record stays, so that older entries are passed over.
 local function leave_level(P, host, entry)
   if not conf_of(P).credit then return end
   local page = page_of(P, number_of(host .. path_of(entry)))
@@ -44,7 +44,7 @@ local function leave_level(P, host, entry)
   if page.stored then save_page(P, page) end
 end
 
--- Applies a change to a queued entry. Returns the entry to queue, which is the same if nothing changes; nil for none.
+-- Applies a change to a queued entry. Returns the entry to queue, unchanged if nothing changes; nil if none is to be queued.
 local function change_queued(P, host, entry, change, now)
   if change.drop then return drop_url(P, host, entry, now) end
   local new, due = entry, change.due and change.due + ms_ahead()
@@ -73,7 +73,7 @@ local function change_all(P, host, entries, changes, outcomes, now)
   return leave, again
 end
 
--- Queues entries of a host after n others left its lists, and makes the host ready. `before`: its standing before that.
+-- Queues entries of a host after n entries left its lists, and makes the host ready. `before`: its standing before that.
 local function queue_anew(P, H, record, before, n, again, now)
   redis.call('HINCRBY', P .. 'n', 'queued', #again - n)
   if is_parked(P, record.host) then redis.call('HINCRBY', P .. 'n', 'parked', -n) end

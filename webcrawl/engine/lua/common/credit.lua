@@ -1,14 +1,14 @@
--- The credit of URLs, see webcrawl.policies.importance, whose numbers these functions compute. A record has two bytes, and the
--- credit of a URL that waits or the worth of a URL that was fetched. The first byte is the sum of the level at which the URL is
--- queued, 8 times the levels by which importance has changed it, LEFT if the URL may not be queued again, and FETCHED. The
--- second byte is its depth. If the URL may be queued again, and its entry has a time, TIMED and this time follow the credit.
+-- The credit of URLs, as webcrawl.policies.importance defines it. A record has two bytes, and then the credit of a URL that
+-- waits or the worth of a URL that was fetched. The first byte is the sum of the level at which the URL is queued, 8 times the
+-- levels by which importance has changed it, counted from WORST, LEFT if the URL may not be queued again, and FETCHED. The
+-- second byte is its depth. If the URL may be queued again and its entry has a time, TIMED and this time follow the credit.
 local LEFT, FETCHED = 64, 128
 local WORST, BEST, STEP = -2, 3, 8 -- each level of importance stands for a factor of STEP
 local UNIT, MEAN, MOST_WORTH = 4096, 2 ^ 34, 2 ^ 47 -- MEAN: credit of a crawl divided by UNIT
 local LAMBDA_PART = 10
 local CREDIT_LOAD = 44 -- mean records in a bucket; nearly all stay below hash-max-listpack-entries
 
--- Returns the ledger of a shard: Lambda's `pool`, the URLs that wait here and in `others`, records, buckets.
+-- Returns the ledger of a shard: Lambda's `pool`, the URLs that wait here and in other shards, records, buckets.
 local LEDGER, ledger = {'pool', 'waiting', 'others', 'records', 'bits', 'split'}, nil
 local function ledger_of(P)
   if not ledger then
@@ -46,7 +46,7 @@ local function credit_bucket(P, number)
   return P .. 'credit:' .. bucket
 end
 
--- As a signed integer, which takes less memory in a list pack.
+-- Returns a number as a signed integer, which takes less memory in a list pack.
 local function credit_field(number) return number - 2147483648 end
 
 local PACKED = {[0] = '>BB', '>BBI1', '>BBI2', '>BBI3', '>BBI4', '>BBI5', '>BBI6'}
@@ -67,7 +67,7 @@ local function unpack_page(page, stored)
   page.left, page.fetched = state % FETCHED >= LEFT, state >= FETCHED
 end
 
--- Returns the record of a URL: number, key, level, rise, left, fetched, depth, amount, time; `stored` is nil if it has none.
+-- Returns the record of a URL: number, key, level, rise, left, fetched, depth, amount, time; `stored` is nil without a record.
 local function page_of(P, number)
   local page = {number = number, key = credit_bucket(P, number), level = LEVELS - 1, rise = 0, depth = 0, amount = 0}
   local stored = redis.call('HGET', page.key, credit_field(number))
@@ -95,7 +95,7 @@ local function split_credit(P, known)
   if known.split == whole then known.bits, known.split = known.bits + 1, 0 end
 end
 
--- Counts a new record, of a URL that waits.
+-- Counts a new record of a URL that waits.
 local function count_page(P)
   local known = ledger_of(P)
   known.records, known.waiting = known.records + 1, known.waiting + 1
@@ -123,7 +123,7 @@ local function rise_of(worth)
   return steps
 end
 
--- Returns path and query of an entry, whether the entry is plain, so that it may be queued again at a better level, and
+-- Returns path and query of an entry, whether the entry is plain (so that it may be queued again at a better level), and
 -- its depth.
 local function path_of(entry)
   local fields, length = string.byte(entry, 5, 6)
@@ -134,7 +134,7 @@ local function path_of(entry)
   return parts[1], plain, math.min(parts[2] or 0, 255)
 end
 
--- Stores the record of a URL that had none, as `packed` made it; what waits in it is taken from Lambda.
+-- Stores the first record of a URL, in the form of `packed`; the credit that waits in it is taken from Lambda.
 local function put_page(P, number, stored)
   local page, known = page_of(P, number), ledger_of(P)
   if page.stored then return end
@@ -143,13 +143,13 @@ local function put_page(P, number, stored)
   if page.fetched then known.waiting = known.waiting - 1 else known.pool = known.pool - page.amount end
 end
 
--- Records a URL that is queued. `rise`: the levels by which importance has changed its level; nil if it may not be queued
--- again, or if it was known.
+-- Records a URL that is queued. `rise`: the levels by which importance has changed its level; nil if the URL may not be
+-- queued again, or was known before.
 local function note_queued(P, host, entry, rise)
   local path, plain, depth = path_of(entry)
   local number = number_of(host .. path)
   local level, left = string.byte(entry, 1), 0
-  -- no entry of this number is passed over
+  -- with this level, no entry of this number is passed over
   if not plain or not rise then level, rise, left = LEVELS - 1, 0, LEFT end
   local stored = string.char(level + 8 * (rise - WORST) + left, depth)
   if left == 0 then
@@ -189,8 +189,8 @@ local function moved(P, host, entries)
   end
 end
 
--- Returns the worth of a URL that leaves its queue, without its part of Lambda's credit; nil if the URL was queued again at a
--- better level.
+-- Returns the worth of a URL that leaves its queue, without its part of Lambda's credit; nil if the URL was queued again at
+-- a better level.
 local function hand_out(P, host, entry)
   local path, plain = path_of(entry)
   local page, level = page_of(P, number_of(host .. path)), string.byte(entry, 1)
@@ -201,7 +201,7 @@ local function hand_out(P, host, entry)
   return page.fetched and page.amount or worth_of(P, page.amount)
 end
 
--- Takes the credit of a URL with its part of Lambda's; from now on it has been fetched. Returns 0 if it was before.
+-- Takes the credit of a URL, with its part of Lambda's, and marks the URL as fetched. Returns 0 if it was fetched before.
 local function take_credit(P, url)
   local page, known = page_of(P, number_of(url)), ledger_of(P)
   if page.fetched or not page.stored then return 0 end
@@ -213,7 +213,7 @@ local function take_credit(P, url)
   return credit
 end
 
--- Gives a URL credit. Returns its worth if that is too much for the level at which it waits.
+-- Gives credit to a URL. Returns its worth if the URL is now worth a better level than the one at which it waits.
 local function receive_credit(P, number, amount)
   local page, known = page_of(P, number), ledger_of(P)
   if page.fetched then
@@ -230,8 +230,8 @@ local function receive_credit(P, number, amount)
   if not page.left and rise_of(worth) > page.rise then return worth end
 end
 
--- A purse keeps what pages gave until their worker spends it. One that is closed gives and takes nothing; it is remembered
--- for late calls.
+-- A purse keeps the credit that pages gave until their worker spends it. A closed purse neither gives nor takes credit, and
+-- is remembered for late calls.
 local PURSE_MS = 86400000
 
 local function purse_of(P, purse) return P .. 'purse:' .. purse end
@@ -244,13 +244,13 @@ end
 
 local function note_received(P, purse, text) redis.call('SET', P .. 'got:' .. purse, text, 'PX', PURSE_MS) end
 
--- Gives Lambda the credit of a URL that nothing is linked from.
+-- Gives Lambda the credit of a URL whose page has no links.
 local function give_lambda(P, url)
   local credit = take_credit(P, url)
   ledger.pool = ledger.pool + credit
 end
 
--- Divides the credit of a fetched URL with links between Lambda and a purse; returns what the purse got. Call fill_purse last.
+-- Divides the credit of a fetched URL with links between Lambda and a purse; returns the purse's part. Call fill_purse last.
 local gained, is_open = 0, nil
 local function give_links(P, url, purse)
   if is_open == nil then is_open = redis.call('HEXISTS', purse_of(P, purse), 'closed') == 0 end

@@ -4,9 +4,9 @@ local LEVELS = 8         -- the lower a URL's level, the earlier it is fetched. 
 local DATED = 128        -- added to the first byte if the URL was given a date
 local BUCKET_LOAD = 192  -- mean fingerprints in a seen bucket; the fullest stay below set-max-intset-entries
 
--- Returns the time in ms: the server's time, except that it never goes back. If the server's clock were set back, or after a
--- failover to a server with a slower clock, nothing would become due for a while. So a shard's `clock` stores the time, once
--- a second, and by how much it is ahead of the server's.
+-- Returns the time in ms: the server's time, except that it never goes back. Otherwise, nothing would become due for a while
+-- after the server's clock is set back, or after a failover to a server whose clock is behind. So a shard's `clock` stores
+-- the time, once a second, and by how much it is ahead of the server's.
 local CLOCK_MS = 1000
 local known_now, known_ahead
 local function now_ms()
@@ -23,7 +23,7 @@ local function now_ms()
   return known_now
 end
 
--- Returns what to add to a time by the server's clock.
+-- Returns the ms by which the time of now_ms is ahead of the server's clock.
 local function ms_ahead()
   now_ms()
   return known_ahead
@@ -39,7 +39,7 @@ local function level_of(entry)
   return first < LEVELS and first or cmsgpack.unpack(string.sub(entry, 5))[5]
 end
 
--- Returns an entry without the time at which its URL was first queued, and the bytes of this time, or "" if it has none.
+-- Returns an entry without the time at which its URL was first queued, and the bytes of this time, or "" without a time.
 local TIME, TIME_BYTES = 165, 6 -- the time is a MessagePack string behind the array; its first byte is TIME
 local function without_time(entry)
   if string.byte(entry, -TIME_BYTES) ~= TIME then return entry, '' end
@@ -48,7 +48,7 @@ local function without_time(entry)
   return string.sub(entry, 1, -1 - TIME_BYTES), string.sub(entry, -TIME_BYTES)
 end
 
--- Returns an entry whose wait is not observed any more.
+-- Returns an entry whose wait will not be observed again.
 local UNOBSERVED = 128 -- of the first byte of the number behind TIME
 local function unobserved(entry)
   local array, time = without_time(entry)
@@ -59,21 +59,21 @@ end
 -- Whether a level has no bit in the masks of hosts.
 local function is_other(level) return level < 0 or level >= LEVELS end
 
--- Returns the name of a queue. A number that is joined to a string would lose digits after the 14th.
+-- Returns the name of a queue. Lua would print only 14 digits of a number that is joined to a string.
 local function queue_of(host, level)
   if is_other(level) then level = string.format('%.0f', level) end
   return host .. ' ' .. level
 end
 
--- Returns the lowest level of a mask; nil if it has none.
+-- Returns the lowest level of a mask; nil for an empty mask.
 local function lowest_of(mask)
   for level = 0, LEVELS - 1 do
     if bit.band(mask, bit.lshift(1, level)) ~= 0 then return level end
   end
 end
 
--- A checkpoint may read the list to which an entry moves before the entry arrives, and the list that it leaves after it has
--- left. So entries that leave a list during a checkpoint are written to a journal.
+-- When an entry moves between lists, a checkpoint may read the new list before the entry arrives, and the old list after it
+-- has left. So entries that leave a list during a checkpoint are written to a journal.
 local JOURNAL_MS = 600000 -- how long the journal is kept after a checkpoint was killed
 local journaling
 
@@ -82,8 +82,8 @@ local function is_copied(P)
   return journaling
 end
 
--- Counts for a checkpoint that reads a hot list, or an outbox ("out:"), from its end: n entries were added at that end, or
--- removed if n is negative.
+-- Tells a checkpoint that reads a hot list, or an outbox ("out:"), from its end how many entries were added at that end;
+-- n is negative for removed entries.
 local function added_behind(P, queue, n)
   if is_copied(P) and redis.call('HEXISTS', P .. 'reading', queue) == 1 then
     redis.call('HINCRBY', P .. 'reading', queue, n)

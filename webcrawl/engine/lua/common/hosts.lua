@@ -1,4 +1,4 @@
--- Hosts: when they may be leased, their limits, and how crawls share them.
+-- Hosts: the times when they may be leased, their limits, and their shares among crawls.
 
 local function level_length(P, host, level)
   local queue = queue_of(host, level)
@@ -46,7 +46,7 @@ local function ruled_pages(P, host)
   return own and tonumber(string.match(own, RULED)) or -1
 end
 
--- Returns a limit of a host: its own, that of a rule or the default; nil if there is none.
+-- Returns a limit of a host: its own, the limit of a rule, or the default; nil without a limit.
 local function limit_of(P, host, which, default, ruled)
   local own = limits_of(P, host)
   local limit = own and string.match(own, which)
@@ -81,22 +81,22 @@ local function next_token(H)
   return text
 end
 
--- The holder of a turn. Another crawl may have leased the host after a lease of this crawl expired.
+-- Returns the name of a turn's holder, which tells crawls apart: another crawl may lease the host after this lease expires.
 local function holder(P, H, host, token) return P .. token .. (by_name(H) and ' ' .. host or '') end
 
 local function is_holder(P, H, host, token)
   return redis.call('HGET', turn_key(H, host), 'holder') == holder(P, H, host, token)
 end
 
--- Returns whether this holder is another host of this crawl, with the same name, whose lease was not returned or reaped.
+-- Returns whether this holder is another host of this crawl with the same name, whose lease was neither returned nor reaped.
 local function is_sibling(P, holds_it, host)
   if not holds_it or string.sub(holds_it, 1, #P) ~= P then return false end
   local other = string.match(holds_it, ' (.+)$', #P + 1)
   return other ~= nil and other ~= host and redis.call('ZSCORE', P .. 'leases', other) ~= false
 end
 
--- Hosts that wait for a host of the same name, in the hash `behind`: name -> {host...}. They are ready when its lease expires
--- at the latest.
+-- Returns the hosts that wait for a host of the same name, from the hash `behind`: name -> {host...}. They become ready when
+-- its lease expires, or earlier.
 local function names_behind(P, H, host)
   local known = redis.call('HGET', P .. 'behind', string.sub(turn_key(H, host), #H + 1))
   return known and cmsgpack.unpack(known) or {}
@@ -135,7 +135,7 @@ local function hold(P, H, host, token, expiry)
   redis.call('PERSIST', turn_key(H, host))
 end
 
--- Returns a lease as lease.lua and regain.lua reply it; see their headers.
+-- Returns a lease as in the replies of lease.lua and regain.lua; see their headers.
 local function lease_of(P, H, host, token, urls, now, worths)
   local failures, forgiven = own_field(H, host, 'failures'), own_field(H, host, 'forgiven')
   local record = redis.call('HMGET', turn_key(H, host), failures, forgiven, 'delay', 'answered', 'gap')
@@ -148,9 +148,9 @@ local function lease_of(P, H, host, token, urls, now, worths)
   return {host, token, failures, delay_ms, urls, answered, worths, ruled_pages, patterns, gap_ms, dust, dust_off, over}
 end
 
--- Returns the number of a caller's last lease call and what it gave: host, token, host, token... The reply may have been
--- lost, or the call may arrive late.
-local GIVEN_MS = 3600000 -- how long this is kept after the leases expire
+-- Returns the number of a caller's last lease call and the leases that it gave: host, token, host, token... They are kept
+-- because the reply may be lost, or the call may arrive late.
+local GIVEN_MS = 3600000 -- for which they are kept after the leases expire
 local function last_given(P, caller)
   local known = redis.call('GET', P .. 'given:' .. caller)
   if not known then return 0, {} end
@@ -176,7 +176,7 @@ local function share_of(P, shares, now)
   return math.max(ours and ours[1] or 0, least or 0)
 end
 
--- Returns whether a crawl with a smaller share waits for the host, and whether any crawl does.
+-- Returns whether a crawl with a smaller share waits for the host, and whether any other crawl waits.
 local function who_waits(P, shares, now)
   local ours, before_us, any = share_of(P, shares, now), false, false
   for crawl, share in pairs(shares) do
@@ -193,7 +193,7 @@ local function ask_for_share(P, H, host, shares, now)
   redis.call('HSET', turn_key(H, host), 'shares', cmsgpack.pack(shares))
 end
 
--- Adds to this crawl's share. It still wants the host while it has URLs left.
+-- Adds to this crawl's share. The crawl still wants the host if it has URLs of the host left.
 local function take_share(P, H, host, shares, much, now)
   local left = has_urls(record_of(P, host))
   shares[P] = {share_of(P, shares, now) + much, left and now or 0}
@@ -207,8 +207,8 @@ local function forget_at(H, host, time)
   if redis.call('HEXISTS', key, 'kept') == 0 then redis.call('PEXPIRE', key, time - now_ms()) end
 end
 
--- Ends the hold on a host, which is not leased for `pause` ms; `asked`: the host asked for that by Retry-After. The record of a
--- name has the failures of failing hosts only.
+-- Ends the hold on a host, which is then not leased for `pause` ms. `asked`: a Retry-After asked for the pause. The record of
+-- a name has only the failures of failing hosts.
 local function let_go(H, host, now, pause, quiet, asked)
   local key, failures, forgiven = turn_key(H, host), own_field(H, host, 'failures'), own_field(H, host, 'forgiven')
   local due = math.max(tonumber(redis.call('HGET', key, 'until')) or 0, now + pause)

@@ -8,19 +8,19 @@ local function counted(entry, attempts, returns, blames)
     .. string.sub(entry, 5)
 end
 
--- Sets an entry's counters to zero, as if it had not been fetched; only its wait is not observed again.
+-- Sets an entry's counters to zero, as if its URL had not been fetched, but its wait is not observed again.
 local function with_counters_reset(entry)
   entry = unobserved(entry)
   return string.sub(entry, 1, 1) .. string.char(0, 0, 0) .. string.sub(entry, 5)
 end
 
--- Marks an entry as dated. It loses its time, because entries of one URL with a date must be equal.
+-- Marks an entry as dated, and removes its time, because dated entries of one URL must be equal.
 local function dated(entry)
   entry = without_time(entry)
   return string.char(string.byte(entry, 1) % DATED + DATED) .. string.sub(entry, 2)
 end
 
--- Makes a dead letter, whose credit goes to Lambda. Requests with the same URL but other methods or bodies have letters of their own.
+-- Makes a dead letter, whose credit goes to Lambda. Requests of one URL with other methods or bodies have their own letters.
 local function bury(P, host, entry, reason, now)
   local field = host .. path_of(entry)
   if conf_of(P).credit then give_lambda(P, field) end

@@ -1,6 +1,6 @@
 -- The queues of a host: adding and taking entries, and the tails of long queues.
 
--- Records that an outbox has n entries, if they are enough to be written.
+-- Records the length n of an outbox, if it is long enough to be written.
 local function outbox_has(P, queue, n)
   if n >= conf_of(P).part then redis.call('ZADD', P .. 'spilling', n, queue)
   else redis.call('ZREM', P .. 'spilling', queue) end
@@ -14,10 +14,10 @@ local function overflow(P, host, queue, n)
   moved(P, host, last)
 end
 
--- Adds entries of one level to its hot list or, behind a closed one, to its outbox.
+-- Adds entries of one level to its hot list or, if that is closed, to its outbox.
 local function push_to_list(P, record, level, group, first)
   local conf, host, queue = conf_of(P), record.host, queue_of(record.host, level)
-  -- a thousand in one command, which Lua can unpack
+  -- a thousand entries in one command, as many as Lua can unpack
   for from = 1, #group, 1000 do
     local to = math.min(from + 999, #group)
     local closed = is_closed(P, record, level)
@@ -28,7 +28,7 @@ local function push_to_list(P, record, level, group, first)
       local n = redis.call(first and 'LPUSH' or 'RPUSH', P .. 'q:' .. queue, unpack(group, from, to))
       if not first then added_behind(P, queue, to - from + 1) end
       if n > conf.full then
-        -- the outbox follows the hot list only in a stack, or if nothing was spilled yet
+        -- the outbox comes directly after the hot list only in a stack, or if nothing was spilled yet
         if conf.newest_first or not closed then overflow(P, host, queue, math.min(n - conf.full, 1000)) end
         close_level(record, level)
       end
@@ -82,8 +82,8 @@ local function append(P, host, queue, entries)
   moved(P, host, entries)
 end
 
--- Refills a closed hot list that runs low from the outbox if that is next, or else asks workers for a part from the store.
--- Opens the list if nothing is left.
+-- Refills a closed hot list that runs low from the outbox if that is next; otherwise, asks workers for a part from the store.
+-- Opens the list if neither has entries left.
 local function feed(P, record, level)
   local conf, queue = conf_of(P), queue_of(record.host, level)
   local hot, out = P .. 'q:' .. queue, P .. 'out:' .. queue
@@ -100,7 +100,7 @@ local function feed(P, record, level)
   if not stored then open_level(record, level) end
 end
 
--- Takes up to n of a record's few entries: the first ones, or random ones.
+-- Takes up to n of a record's few entries: the first entries, or random entries.
 local function take_few(P, record, n, entries)
   local few = few_entries(record.few)
   for _ = 1, math.min(n, #few) do
@@ -109,7 +109,7 @@ local function take_few(P, record, n, entries)
   keep_few(record, few)
 end
 
--- Takes up to n entries from a list: the first ones, or random ones with equal probability.
+-- Takes up to n entries from a list: the first entries, or random entries with equal probability.
 local function take(P, host, key, n, entries)
   if not conf_of(P).shuffled then
     for _, entry in ipairs(redis.call('LPOP', key, n) or {}) do entries[#entries + 1] = entry end
@@ -128,7 +128,7 @@ local function take(P, host, key, n, entries)
   end
 end
 
--- Takes up to n entries from the lists of a host. Stops at a level whose next entries are in the store, and at level `below`.
+-- Takes up to n entries from the lists of a host. Stops at level `below`, and at a level whose next entries are in the store.
 local function take_from_lists(P, record, n, below, entries)
   while #entries < n do
     local level, had = best_level(P, record), #entries
@@ -144,8 +144,8 @@ local function take_from_lists(P, record, n, below, entries)
   end
 end
 
--- Appends those of the `taken` entries that may be handed out to `entries`, and what they are worth to `worths`. The others
--- are no longer counted as queued.
+-- Appends the `taken` entries that may be handed out to `entries`, and their worths to `worths`. The other entries no longer
+-- count as queued.
 local function drop_overtaken(P, record, taken, entries, worths)
   local dropped = 0
   for _, entry in ipairs(taken) do
@@ -159,8 +159,8 @@ local function drop_overtaken(P, record, taken, entries, worths)
 end
 
 -- Takes up to n entries of a host, best level first. Returns fewer if the rest of the best level is in the store, because
--- lower levels do not overtake it. With `below`, takes only entries of better levels than that. With importance, also returns
--- what each entry is worth, and drops entries that were queued again at a better level.
+-- lower levels do not overtake it. With `below`, takes only entries of levels better than `below`. With importance, also
+-- returns the worth of each entry, and drops entries that were queued again at a better level.
 local function pop(P, host, n, below)
   local record, entries, worths, taken = record_of(P, host), {}, {}, nil
   repeat
@@ -180,7 +180,7 @@ local function part_of(descriptor)
   return name, tonumber(urls)
 end
 
--- Drops a part, and with its last part the segment.
+-- Drops a part. A segment without parts becomes unused.
 local function part_is_done(P, descriptor, now)
   local name, urls = part_of(descriptor)
   redis.call('HINCRBY', P .. 'n', 'spilled', -urls)
@@ -190,5 +190,5 @@ local function part_is_done(P, descriptor, now)
   end
 end
 
--- The same checksum as webcrawl.frontier.segments.checksum.
+-- Returns the same checksum as webcrawl.frontier.segments.checksum.
 local function checksum(entries) return string.sub(redis.sha1hex(table.concat(entries)), 1, 16) end

@@ -1,13 +1,13 @@
--- Hosts that may be leased, by their best level. `ready:<level>` has the hosts that may be asked later, by time. `due:<level>`
--- lists the hosts that may be asked now, in the order of their times, and `new:<level>` those of them that never answered, so
--- that any number of new hosts does not delay the others. A host is not removed from the middle of a list, so its record has
--- the levels in whose lists it is.
+-- Hosts that may be leased, by their best level. `ready:<level>` has the hosts that may be asked later, by time. The hosts
+-- that may be asked now are listed in the order of their times: in `new:<level>` if they never answered, otherwise in
+-- `due:<level>`. So new hosts do not delay known hosts, however many they are. A host is not removed from the middle of a
+-- list, so its record has the levels in whose lists it is.
 local DUE, NEW = 'due:', 'new:'
 
 local function is_listed(record, level) return bit.band(record.listed, bit.lshift(1, level)) ~= 0 end
 
--- Returns the level at which a host may be leased; nil if it has no URLs in the engine, is leased or parked. If its next
--- URLs are in the store, asks workers to read them.
+-- Returns the level at which a host may be leased; nil if the host is leased or parked, or has no URLs in the engine. If its
+-- next URLs are in the store, asks workers to read them.
 local function level_at_hand(P, record)
   if not has_urls(record) or redis.call('ZSCORE', P .. 'leases', record.host) or is_parked(P, record.host) then return end
   local level = best_level(P, record)
@@ -22,7 +22,7 @@ local function put_at_end(P, level, record, answered)
   redis.call('RPUSH', P .. (answered and DUE or NEW) .. level, record.name)
 end
 
--- Moves hosts whose time has come to the end of their lists, at most a thousand in a call.
+-- Moves hosts that have become due to the end of their lists, at most a thousand in a call.
 local all_came = {}
 local function let_come(P, H, level, now)
   if all_came[level] then return end
@@ -71,7 +71,7 @@ local function any_due(P, H, list, level, now)
 end
 
 -- Takes up to n due hosts of a level from its list DUE or NEW, the earliest first; returns their records. The caller saves
--- these, and checks whether the hosts may still be leased.
+-- the records, and checks whether the hosts may still be leased.
 local function take_due(P, H, list, level, n, now)
   let_come(P, H, level, now)
   local due_hosts = {}

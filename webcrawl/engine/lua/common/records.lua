@@ -1,7 +1,7 @@
 -- The record of a host with URLs, in the hash `queued`: its levels and, while they are few, the entries themselves. Most
--- hosts never have more than a few, and a list would take more memory than these.
+-- hosts never have more than a few entries, for which a list would take more memory.
 
--- Shortens the common beginnings of hosts. Names are unique, because a host has no slash after its scheme.
+-- Shortens the common beginnings of a host. Names are unique, because a host has no slash after its scheme.
 local function name_of(host)
   if string.sub(host, 1, 8) ~= 'https://' then return host end
   if string.sub(host, 9, 12) == 'www.' then return '/' .. string.sub(host, 13) end
@@ -15,10 +15,10 @@ end
 
 -- Returns the record of a host, the same table throughout a script:
 --   mask    its levels from 0 to 7; in the second byte, the levels whose hot lists are closed
---   others  how many URLs it has at other levels, which are in the sorted set `levels:<host>`
---   few     its entries, all of one level from 0 to 7, each after its length; nil if they are in lists
---   listed  the levels in whose `due` or `new` list it is, see ready.lua
---   stored  its bytes: `listed`, then `few`, or the two bytes of the mask and, if there are any, the number of others
+--   others  number of its URLs at other levels; the sorted set `levels:<host>` has these levels
+--   few     its entries, all of one level from 0 to 7, each after its length; nil if the entries are in lists
+--   listed  the levels in whose `due` or `new` list the host is, see ready.lua
+--   stored  its bytes: `listed`, then `few`, or else the two bytes of the mask and, unless it is 0, `others`
 local records = {}
 local function record_of(P, host)
   local record = records[host]
@@ -58,7 +58,7 @@ end
 
 local function has_urls(record) return record.mask ~= 0 or record.others > 0 end
 
--- Returns a host's best level; nil if it has no URLs.
+-- Returns the best level of a host; nil if the host has no URLs.
 local function best_level(P, record)
   if record.others == 0 then return lowest_of(record.mask) end
   local lowest = lowest_of(record.mask)
@@ -93,7 +93,7 @@ local function open_level(record, level)
   if not is_other(level) then record.mask = bit.band(record.mask, bit.bnot(bit.lshift(256, level))) end
 end
 
--- Records that a level got n entries, or lost them if n is negative.
+-- Records that a level got n entries; n is negative for lost entries.
 local function count_entries(P, record, level, n)
   if is_other(level) then
     record.others = record.others + n
@@ -115,7 +115,7 @@ local function few_entries(few)
   return entries
 end
 
--- Packs entries as `few`, in order or backwards; returns nil if an entry has another level, or if they exceed `room` bytes.
+-- Packs entries as `few`, in order or backwards; returns nil if an entry has another level, or `room` bytes are not enough.
 local FEW_BYTES = 240
 local function as_few(entries, level, backwards, room)
   local parts, last = {}, 2 * #entries
@@ -128,8 +128,8 @@ local function as_few(entries, level, backwards, room)
   return table.concat(parts)
 end
 
--- Adds entries to the head or the end of `few`; returns false if they would be too long, more than `most`, or of several
--- levels.
+-- Adds entries to the head or the end of `few`; returns false if the entries would then be too long, more than `most`, or of
+-- several levels.
 local function add_few(record, entries, first, most)
   if has_urls(record) and not record.few then return false end
   local few = record.few or ''

@@ -6,7 +6,7 @@ local function seen_set(prefix, hash)
     seen = seen, before = seen}
 end
 
--- Returns the key of the bucket of a fingerprint, the decimal text of a signed 64-bit integer.
+-- Returns the key of the bucket of a fingerprint, which is the decimal text of a signed 64-bit integer.
 local function seen_bucket(set, fingerprint)
   local value, whole = bucket_value(fingerprint), 2 ^ set.bits
   local bucket = value % (2 * whole)

@@ -1,10 +1,10 @@
--- Hosts over a budget (webcrawl.policies.budgets), which have sunk to the lowest level. While other hosts have better URLs,
--- all hosts of an owner together are asked as if they were a single host, with a longer gap: a host that is due waits in
--- `sunk` for the next turn of its owner. A domain with several sunk hosts in a shard probably has some in each shard, so its
--- gaps are multiplied by the number of shards.
+-- Hosts over a budget (webcrawl.policies.budgets), which have sunk to the lowest level. The owner of a budget is a name or a
+-- registered domain. While other hosts have better URLs, all sunk hosts of an owner are asked like a single host, with a
+-- longer gap: a due host waits in `sunk` for the next turn of its owner. A domain with several sunk hosts in a shard
+-- probably has sunk hosts in each shard, so its gaps are multiplied by the number of shards.
 local LOWEST = LEVELS - 1
 
--- Returns the owner of a budget that is over it: the name or registered domain of the host; false if nobody is.
+-- Returns the owner of a host if the owner is over its budget, otherwise false.
 local any_over
 local function over_budget(P, record)
   if record.over == nil then
@@ -14,10 +14,10 @@ local function over_budget(P, record)
   return record.over
 end
 
--- Returns the penalty of an owner that is over its budget, by the last report of any of its hosts here.
+-- Returns the penalty of an owner over its budget, as last reported for one of its hosts in this shard.
 local function penalty_of(P, owner) return tonumber(redis.call('HGET', P .. 'penalties', owner)) or 1 end
 
--- Stores the owner that is over its budget, as a worker reports it: "owner penalty", or "-" if nobody is.
+-- Stores a worker's report about a host: "owner penalty" for an owner over its budget, or "-".
 local function set_over_budget(P, record, report)
   local owner, penalty = string.match(report, '^(%S+) (%d+)$')
   local before = over_budget(P, record)
@@ -36,7 +36,7 @@ local function set_over_budget(P, record, report)
   end
 end
 
--- Returns the owner that is over its budget as a worker reports it; "" if nobody is.
+-- Returns the owner over its budget in the form of a worker's report, "owner penalty"; "" without an owner.
 local function over_report(P, record)
   local owner = over_budget(P, record)
   return owner and owner .. ' ' .. penalty_of(P, owner) or ''
@@ -49,16 +49,16 @@ local function sank_widely(P, record)
   return (tonumber(redis.call('HGET', P .. 'overs', owner)) or 0) > 1
 end
 
--- Returns the level, from 0 to 7, at which a host is leased; nil if it has no URLs. URLs of level 0 or less, to which an
--- operator gave a priority, wait for no budget.
+-- Returns the level, from 0 to 7, at which a host is leased; nil if it has no URLs. URLs of level 0 or less have a priority
+-- from an operator, and wait for no budget.
 local function standing(P, record)
   local level = best_level(P, record)
   if not level or level <= 0 then return level and 0 end
   return over_budget(P, record) and LOWEST or math.min(level, LOWEST)
 end
 
--- Returns what lengthens gaps over a budget, see webcrawl.policies.budgets.Slowdown: the factor, how many hosts a domain
--- may ask at once, the usual gap in ms, the number of shards, and the most by which a gap grows.
+-- Returns the figures that lengthen gaps over a budget (webcrawl.policies.budgets.Slowdown): the factor, the hosts of a
+-- domain that may be asked at once, the usual gap in ms, the number of shards, and the most by which a gap grows.
 local known_slow
 local function slowness(P)
   if not known_slow then
@@ -69,7 +69,7 @@ local function slowness(P)
   return unpack(known_slow)
 end
 
--- Returns the ms between two turns of a host's owner; 0 if it is asked as often as others.
+-- Returns the ms between two turns of a host's owner; 0 if its hosts are asked as often as others.
 local function slow_gap(P, H, record)
   local owner, each, at_once, usual, shards, longest = over_budget(P, record), slowness(P)
   if not owner or at_once == 0 then return 0 end
@@ -99,7 +99,7 @@ local function has_turn(P, H, record, now)
   return false
 end
 
--- Makes hosts ready whose turns have come: a host of each owner, or many if owners wait for nobody. Some hundreds in a call.
+-- Makes hosts ready whose turns have come: a host of each of up to 100 owners, or up to 100 hosts if owners need not wait.
 local function surface(P, H, now)
   local _, at_once = slowness(P)
   local last = at_once == 0 and '+inf' or now
@@ -121,7 +121,7 @@ local function surface(P, H, now)
   end
 end
 
--- Adapts the times of the hundred owners that would wait longest to the gaps of now, which change with the number of hosts.
+-- Adapts the times of the hundred owners that would wait longest to the present gaps, which change with the number of hosts.
 local function wait_anew(P, H, now)
   for _, owner in ipairs(redis.call('ZREVRANGEBYSCORE', P .. 'waiting', '+inf', now, 'LIMIT', 0, 100)) do
     local name = redis.call('LINDEX', P .. 'waiting:' .. owner, 0)

@@ -1,11 +1,11 @@
--- The unit that takes turns: a name, if the prefix of the politeness records is that of names, or else each host (POLITENESS_UNIT).
+-- The unit that takes turns (POLITENESS_UNIT): a name if the prefix of politeness records ends in "name:", otherwise a host.
 
 local function by_name(H) return string.sub(H, -5) == 'name:' end
 
--- Returns the name of a host without scheme and port; nil for what is not a host.
+-- Returns the name of a host without scheme and port; nil for text that is not a host.
 local function name_in(host) return string.match(host, '://(%[.-%])') or string.match(host, '://([^:]+)') end
 
--- Returns the key of the politeness record of a host: that of its name without scheme and port, or its own.
+-- Returns the key of the politeness record of a host, or of its name without scheme and port.
 local turn_keys = {}
 local function turn_key(H, host)
   local key = turn_keys[host]

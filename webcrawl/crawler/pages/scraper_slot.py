@@ -21,8 +21,8 @@ class ScraperSlot(Slot):
     """Counts the bytes of a response that will be in memory; Scrapy's own slot reads a whole file to learn its length.
 
     A document in a reader process, or waiting for a process, does not keep pages from being fetched: its body is small
-    or in a file, and the processes have limits of their own. `wake` lets a refused engine ask again when a document goes
-    to a process; the engine itself asks again only when a response is finished, or after five seconds.
+    or in a file, and the processes have limits of their own. `wake` lets a refused engine ask again when a document
+    goes to a process; the engine itself asks again only when a response is finished, or after five seconds.
     """
 
     def __init__(

@@ -23,11 +23,8 @@ async def levels(frontier: Frontier, host: str) -> dict[int, int]:
 class Command(OpenedCrawlCommand):
     """The last argument names a crawl other than the default one."""
 
-    def syntax(self) -> str:
-        return "[options] <https://host> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
-
-    def short_desc(self) -> str:
-        return "Count the queued URLs of a host by priority"
+    usage = "[options] <https://host> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
+    summary = "Count the queued URLs of a host by priority"
 
     def crawl_id(self, args: list[str]) -> str | None:
         if not 1 <= len(args) <= 2:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.config import read
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, exclusive, flag, option
 from webcrawl.documents.values import counted, printable
 from webcrawl.errors import ConfigurationError
 
@@ -25,26 +25,18 @@ class Command(OpenedCrawlCommand):
     """Reads the metadata database; only --watch needs the engine."""
 
     needs_engine = False
-
-    def syntax(self) -> str:
-        return "[options] [crawl id]"
-
-    def short_desc(self) -> str:
-        return "List, test, send or watch for notifications of crawls"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        action = parser.add_mutually_exclusive_group()
-        action.add_argument("--test", action="store_true", help="send a test to each target of NOTIFY now")
-        action.add_argument("--send", action="store_true", help="send again now what could not be sent")
-        action.add_argument(
-            "--watch", action="store_true", help="watch the crawls of the engine, or one, until Ctrl-C"
-        )
-        parser.add_argument("--unsent", action="store_true", help="list only what was not sent")
-        parser.add_argument(
-            "--limit", type=int, default=50, help="the most notifications to list, by default 50"
-        )
-        parser.add_argument("--json", action="store_true", help="print JSON lines")
+    usage = "[options] [crawl id]"
+    summary = "List, test, send or watch for notifications of crawls"
+    options = (
+        exclusive(
+            flag("--test", "send a test to each target of NOTIFY now"),
+            flag("--send", "send again now what could not be sent"),
+            flag("--watch", "watch the crawls of the engine, or one, until Ctrl-C"),
+        ),
+        flag("--unsent", "list only what was not sent"),
+        option("--limit", "the most notifications to list, by default 50", type=int, default=50),
+        flag("--json", "print JSON lines"),
+    )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         self.needs_engine = opts.watch
@@ -73,7 +65,6 @@ class Command(OpenedCrawlCommand):
         """The outbox and the targets; raises ConfigurationError."""
         from webcrawl.alarms.watcher import Post
 
-        assert self.settings is not None
         if not (urls := read(self.settings, "NOTIFY")):
             raise ConfigurationError("NOTIFY is empty: set it to a list of Apprise URLs (docs/alarms.md)")
         return Post(opened.stores.metadata, urls)
@@ -82,7 +73,6 @@ class Command(OpenedCrawlCommand):
         from webcrawl.alarms.all_crawls import AllCrawls
         from webcrawl.alarms.watcher import About
 
-        assert self.settings is not None
         dashboard, connection = read(self.settings, "DASHBOARD_URL"), opened.connection
         ending, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):

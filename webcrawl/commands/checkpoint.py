@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, flag
 from webcrawl.documents.values import counted
 from webcrawl.errors import ConfigurationError, StoreError
 
@@ -18,22 +18,12 @@ if TYPE_CHECKING:
 class Command(OpenedCrawlCommand):
     """Reads the engine and keeps the crawl's journal meanwhile; workers continue."""
 
-    def syntax(self) -> str:
-        return "[options] <folder or URI> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
-
-    def short_desc(self) -> str:
-        return "Copy the frontier to a folder or object store"
-
-    def long_desc(self) -> str:
-        return "Copy the queued, seen and failed URLs of a crawl to a folder or an object store, also while it runs"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
-            "--force",
-            action="store_true",
-            help="replace an existing checkpoint, once the new one is complete",
-        )
+    usage = "[options] <folder or URI> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
+    summary = "Copy the frontier to a folder or object store"
+    description = (
+        "Copy the queued, seen and failed URLs of a crawl to a folder or an object store, also while it runs"
+    )
+    options = (flag("--force", "replace an existing checkpoint, once the new one is complete"),)
 
     def crawl_id(self, args: list[str]) -> str | None:
         return args[1] if len(args) > 1 else None

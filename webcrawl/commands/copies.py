@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands.index import add_folder, index_folder
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.commands.index import INDEX_FOLDER, index_folder
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.documents.values import counted, printable
 from webcrawl.errors import InvalidURL, StoreError, UnreadableDocument
 from webcrawl.urls.seeds import seed_url
@@ -32,31 +32,24 @@ class Command(OpenedCrawlCommand):
     """Reads the index and the stores; needs no engine, and asks no host."""
 
     needs_engine = False
-
-    def syntax(self) -> str:
-        return "[options] <file or URL of a page of the crawl>"
-
-    def short_desc(self) -> str:
-        return "Find pages with the text of a document"
-
-    def long_desc(self) -> str:
-        return "Find pages that have the text of a document, or a part of it; `scrapy index` makes the index"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
+    usage = "[options] <file or URL of a page of the crawl>"
+    summary = "Find pages with the text of a document"
+    description = (
+        "Find pages that have the text of a document, or a part of it; `scrapy index` makes the index"
+    )
+    options = (
+        option(
             "--least",
+            "the least share of the text that a page must have, by default 10",
             type=float,
             default=_LEAST,
             metavar="PERCENT",
-            help="the least share of the text that a page must have, by default 10",
-        )
-        parser.add_argument("--limit", type=int, default=_LIMIT, help="pages to print, by default 20")
-        parser.add_argument("--json", action="store_true", help="print JSON lines, with all passages")
-        add_folder(parser)
-
-    def crawl_id(self, args: list[str]) -> str | None:
-        return None
+        ),
+        option("--limit", "pages to print, by default 20", type=int, default=_LIMIT),
+        flag("--json", "print JSON lines, with all passages"),
+        INDEX_FOLDER,
+    )
+    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.config import read
@@ -66,7 +59,6 @@ class Command(OpenedCrawlCommand):
 
         if len(args) != 1 or not 0 < opts.least <= 100 or opts.limit < 1:
             raise UsageError("give one file or URL, a share from 0 to 100, and a limit of 1 or more")
-        assert self.settings is not None
         bits = read(self.settings, "SIMHASH_DISTANCE")
         search = Search(index_folder(opened, opts))
         with opened.metadata() as metadata:
@@ -97,7 +89,6 @@ class Command(OpenedCrawlCommand):
             raise StoreError(f"cannot read {path}: {error.strerror}") from error
         uri = path.absolute().as_uri()
         media = sniff(None, body, uri)
-        assert self.settings is not None
         document = Document(body, media.mime_type, media.charset, uri)
         try:
             page_text = await StoredTexts(opened, self.settings, metadata).text(document)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -24,37 +24,25 @@ class Command(OpenedCrawlCommand):
     """Reads the engine while pages are open, whether crawls are running or not."""
 
     needs_crawl = False
-
-    def syntax(self) -> str:
-        return "[options]"
-
-    def short_desc(self) -> str:
-        return "Serve crawls, hosts, URLs and jobs to a browser"
-
-    def long_desc(self) -> str:
-        return "Serve pages that show the crawls, hosts, URLs and jobs, with actions for operators"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
-            "--bind",
-            default="127.0.0.1",
-            metavar="ADDRESS",
-            help="address to listen at, by default 127.0.0.1",
-        )
-        parser.add_argument("--port", type=int, default=_PORT, help=f"by default {_PORT}; 0 takes a free one")
-        parser.add_argument(
+    usage = "[options]"
+    summary = "Serve crawls, hosts, URLs and jobs to a browser"
+    description = "Serve pages that show the crawls, hosts, URLs and jobs, with actions for operators"
+    options = (
+        option(
+            "--bind", "address to listen at, by default 127.0.0.1", default="127.0.0.1", metavar="ADDRESS"
+        ),
+        option("--port", f"by default {_PORT}; 0 takes a free one", type=int, default=_PORT),
+        option(
             "--tokens",
+            'who may look and act, as lines "operator TOKEN" and "reader TOKEN"; needed with another --bind',
             type=Path,
             metavar="FILE",
-            help='who may look and act, as lines "operator TOKEN" and "reader TOKEN"; needed with another --bind',
-        )
-        parser.add_argument("--read-only", action="store_true", help="nobody may act")
-        parser.add_argument(
-            "--name", action="append", default=[], help="a host name of this dashboard; may be repeated"
-        )
-        parser.add_argument("--certificate", metavar="FILE", help="TLS certificate (PEM) for HTTPS")
-        parser.add_argument("--key", metavar="FILE", help="its private key (PEM), if not in the same file")
+        ),
+        flag("--read-only", "nobody may act"),
+        option("--name", "a host name of this dashboard; may be repeated", action="append", default=[]),
+        option("--certificate", "TLS certificate (PEM) for HTTPS", metavar="FILE"),
+        option("--key", "its private key (PEM), if not in the same file", metavar="FILE"),
+    )
 
     def crawl_id(self, args: list[str]) -> str | None:
         if args:
@@ -74,7 +62,6 @@ class Command(OpenedCrawlCommand):
         access: Access = Access.for_address(
             opts.bind, opts.tokens, tuple(opts.name), read_only=opts.read_only
         )
-        assert self.settings is not None
         listener = listening(opts.bind, opts.port)
         server = Server(create_app(opened, self.settings, access), opts.certificate, opts.key)
         loop = asyncio.get_running_loop()

@@ -9,7 +9,7 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, exclusive, flag, option
 from webcrawl.documents.values import counted, printable
 from webcrawl.opened import host_named
 
@@ -22,25 +22,15 @@ if TYPE_CHECKING:
 class Command(OpenedCrawlCommand):
     """Prints each dead letter as it is read, so that memory stays flat; the total goes to stderr."""
 
-    def syntax(self) -> str:
-        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
-
-    def short_desc(self) -> str:
-        return "List URLs that failed for good, or queue them again"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
-            "--host", metavar="URL", help="only those of one host, such as https://example.org"
-        )
-        parser.add_argument(
-            "--reason", default="", metavar="TEXT", help="only those whose reason contains TEXT"
-        )
-        action = parser.add_mutually_exclusive_group()
-        action.add_argument(
-            "--requeue", action="store_true", help="queue them again, with no attempts counted"
-        )
-        action.add_argument("--json", action="store_true", help="print JSON lines")
+    summary = "List URLs that failed for good, or queue them again"
+    options = (
+        option("--host", "only those of one host, such as https://example.org", metavar="URL"),
+        option("--reason", "only those whose reason contains TEXT", default="", metavar="TEXT"),
+        exclusive(
+            flag("--requeue", "queue them again, with no attempts counted"),
+            flag("--json", "print JSON lines"),
+        ),
+    )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         host = host_named(opts.host) if opts.host else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
@@ -27,44 +27,29 @@ class Command(OpenedCrawlCommand):
     """Reads the metadata database, also while crawls write to it; needs no engine."""
 
     needs_engine = False
-
-    def syntax(self) -> str:
-        return "[options] -o <folder or URI>"
-
-    def short_desc(self) -> str:
-        return "Write page metadata as Parquet, JSON Lines or CSV"
-
-    def long_desc(self) -> str:
-        return (
-            "Write the metadata of all pages as Parquet, JSON Lines or CSV into a folder or an object store"
-        )
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
-            "-o", "--output", help="folder, or URI of an object store such as s3://bucket/prefix"
-        )
-        parser.add_argument("--format", choices=("parquet", "jsonl", "csv", "cc-index"), default="parquet")
-        parser.add_argument(
+    usage = "[options] -o <folder or URI>"
+    summary = "Write page metadata as Parquet, JSON Lines or CSV"
+    description = (
+        "Write the metadata of all pages as Parquet, JSON Lines or CSV into a folder or an object store"
+    )
+    options = (
+        option("-o --output", "folder, or URI of an object store such as s3://bucket/prefix"),
+        option("--format", choices=("parquet", "jsonl", "csv", "cc-index"), default="parquet"),
+        option(
             "--partition",
+            "folders by day of fetching (default), 16 folders by hash of the host, or none",
             choices=("date", "host", "none"),
-            help="folders by day of fetching (default), 16 folders by hash of the host, or none",
-        )
-        parser.add_argument("--host", help="only the pages of one host, such as https://example.org")
-        parser.add_argument(
-            "--crawl", help="only pages that this crawl fetched last (CRAWL_ID or the spider's name)"
-        )
-        parser.add_argument(
-            "--since", help="only pages fetched at or after this date, such as 2026-02-03 or 2026-02-03T12:00"
-        )
-        parser.add_argument("--status", help="only these HTTP statuses, such as 200 or 2xx,304")
-        parser.add_argument("--type", help="only these MIME types, such as text/html or image/*,text/css")
-        parser.add_argument("--text", action="store_true", help="add the text of each page, from the archive")
-        parser.add_argument("--markdown", action="store_true", help="add the Markdown of each HTML page")
-        parser.add_argument("--force", action="store_true", help="replace an existing export")
-
-    def crawl_id(self, args: list[str]) -> str | None:
-        return None
+        ),
+        option("--host", "only the pages of one host, such as https://example.org"),
+        option("--crawl", "only pages that this crawl fetched last (CRAWL_ID or the spider's name)"),
+        option("--since", "only pages fetched at or after this date, such as 2026-02-03 or 2026-02-03T12:00"),
+        option("--status", "only these HTTP statuses, such as 200 or 2xx,304"),
+        option("--type", "only these MIME types, such as text/html or image/*,text/css"),
+        flag("--text", "add the text of each page, from the archive"),
+        flag("--markdown", "add the Markdown of each HTML page"),
+        flag("--force", "replace an existing export"),
+    )
+    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         if args or not opts.output:
@@ -99,7 +84,6 @@ class Command(OpenedCrawlCommand):
             rows = form.rows(metadata.scan(host, where=where))
             texts = None
             if names := [name for name in ("text", "markdown") if getattr(opts, name)]:
-                assert self.settings is not None
                 texts = TextColumns(StoredTexts(opened, self.settings, metadata), names)
                 rows = texts.added_to_all(rows, loop)
                 form = form._replace(fields={**form.fields, **dict.fromkeys(names, "string")})

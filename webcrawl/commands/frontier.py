@@ -7,7 +7,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,23 +18,14 @@ if TYPE_CHECKING:
 class Command(OpenedCrawlCommand):
     """Reads the engine, whether the crawl is running or not."""
 
-    def syntax(self) -> str:
-        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
-
-    def short_desc(self) -> str:
-        return "Show queued and seen URLs and the busiest hosts"
-
-    def long_desc(self) -> str:
-        return (
-            "Show the numbers of queued, leased, seen and failed URLs, the busiest hosts, and what has sunk"
-        )
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--json", action="store_true", help="print JSON")
-        parser.add_argument(
-            "--hosts", type=int, default=10, metavar="N", help="number of hosts and patterns, 10 by default"
-        )
+    summary = "Show queued and seen URLs and the busiest hosts"
+    description = (
+        "Show the numbers of queued, leased, seen and failed URLs, the busiest hosts, and what has sunk"
+    )
+    options = (
+        flag("--json", "print JSON"),
+        option("--hosts", "number of hosts and patterns, 10 by default", type=int, default=10, metavar="N"),
+    )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.frontier.figures import figures

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.documents.values import counted
 
 if TYPE_CHECKING:
@@ -26,34 +26,21 @@ class Command(OpenedCrawlCommand):
     """Reads the link store, also while crawls write to it; needs no engine."""
 
     needs_engine = False
-
-    def syntax(self) -> str:
-        return "[options] -o <folder>"
-
-    def short_desc(self) -> str:
-        return "Rank pages, hosts and domains by their stored links"
-
-    def long_desc(self) -> str:
-        return "Make the graphs of pages, hosts and domains from stored links, and rank them; for crawls with LINKS"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("-o", "--output", help="the folder to write, which must not exist or be empty")
-        parser.add_argument(
-            "--hosts", action="store_true", help="only hosts and domains, which takes less time"
-        )
-        parser.add_argument("--crawl", help="only what this crawl found (CRAWL_ID or the spider's name)")
-        parser.add_argument("--nofollow", action="store_true", help="count links with nofollow too")
-        parser.add_argument(
-            "--plot", action="store_true", help="draw degrees and the first of each graph as SVG"
-        )
-        parser.add_argument(
-            "--memory", type=float, help="GB of memory to use; by default half of what is free"
-        )
-        parser.add_argument("--json", action="store_true", help="print the summary as JSON")
-
-    def crawl_id(self, args: list[str]) -> str | None:
-        return None
+    usage = "[options] -o <folder>"
+    summary = "Rank pages, hosts and domains by their stored links"
+    description = (
+        "Make the graphs of pages, hosts and domains from stored links, and rank them; for crawls with LINKS"
+    )
+    options = (
+        option("-o --output", "the folder to write, which must not exist or be empty"),
+        flag("--hosts", "only hosts and domains, which takes less time"),
+        option("--crawl", "only what this crawl found (CRAWL_ID or the spider's name)"),
+        flag("--nofollow", "count links with nofollow too"),
+        flag("--plot", "draw degrees and the first of each graph as SVG"),
+        option("--memory", "GB of memory to use; by default half of what is free", type=float),
+        flag("--json", "print the summary as JSON"),
+    )
+    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.graph.building import GraphOptions, build, check_libraries

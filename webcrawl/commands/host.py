@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, exclusive, flag, option
 from webcrawl.documents.values import size
 from webcrawl.opened import host_named
 from webcrawl.urls.canonical import hostname
@@ -24,42 +24,48 @@ if TYPE_CHECKING:
 _PARKED = {"blocked": "no: blocked by an operator", "budget": "no: its limit of pages or bytes is reached"}
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not (0 <= seconds <= 86_400 or seconds == -1):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds from 0 to 86,400, or -1")
+    return seconds
+
+
+def _limit(text: str) -> int:
+    number = int(text) if text.isascii() and text.removeprefix("-").isdigit() else -2
+    if number < -1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, or -1")
+    return number
+
+
 class Command(OpenedCrawlCommand):
     """A host is scheme, name and port, as in https://example.org. A delay applies to all crawls, the rest to one."""
 
-    def syntax(self) -> str:
-        return "[options] <https://host> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
-
-    def short_desc(self) -> str:
-        return "Show one host; block, slow down or limit it"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--json", action="store_true", help="print JSON")
-        action = parser.add_mutually_exclusive_group()
-        action.add_argument("--block", action="store_true", help="fetch nothing of it until --unblock")
-        action.add_argument("--unblock", action="store_true", help="fetch it again")
-        parser.add_argument(
+    usage = "[options] <https://host> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
+    summary = "Show one host; block, slow down or limit it"
+    options = (
+        flag("--json", "print JSON"),
+        exclusive(
+            flag("--block", "fetch nothing of it until --unblock"), flag("--unblock", "fetch it again")
+        ),
+        option(
             "--delay",
+            "delay between two requests; -1 sets DOWNLOAD_DELAY again",
             type=_seconds,
             metavar="SECONDS",
-            help="delay between two requests; -1 sets DOWNLOAD_DELAY again",
-        )
-        for name, what in (("off", "do not use this DUST rule"), ("on", "use it again")):
-            parser.add_argument(
-                f"--rule-{name}",
-                action="append",
-                default=[],
-                metavar="RULE",
-                help=f"{what}; may be repeated",
-            )
-        for name in ("pages", "bytes", "depth"):
-            parser.add_argument(
-                f"--max-{name}",
-                type=_limit,
-                metavar="N",
-                help=f"limit of {name} for this host; -1 removes it",
-            )
+        ),
+        *(
+            option(f"--rule-{name}", f"{what}; may be repeated", action="append", default=[], metavar="RULE")
+            for name, what in (("off", "do not use this DUST rule"), ("on", "use it again"))
+        ),
+        *(
+            option(f"--max-{name}", f"limit of {name} for this host; -1 removes it", type=_limit, metavar="N")
+            for name in ("pages", "bytes", "depth")
+        ),
+    )
 
     def crawl_id(self, args: list[str]) -> str | None:
         if not 1 <= len(args) <= 2:
@@ -158,20 +164,3 @@ def _print_dust(report: HostReport) -> None:
 
 def _of(spent: int, most: int | None) -> str:
     return f"{spent:,}" if most is None else f"{spent:,} of {most:,}"
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not (0 <= seconds <= 86_400 or seconds == -1):
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds from 0 to 86,400, or -1")
-    return seconds
-
-
-def _limit(text: str) -> int:
-    number = int(text) if text.isascii() and text.removeprefix("-").isdigit() else -2
-    if number < -1:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, or -1")
-    return number

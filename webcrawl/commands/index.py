@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
@@ -25,30 +25,24 @@ if TYPE_CHECKING:
     from webcrawl.stores.metadata import Metadata
 
 _REPORT_SECONDS = 10.0
+INDEX_FOLDER = option("--index", "the folder of the index, by default DATA_DIR/index", metavar="FOLDER")
 
 
 class Command(OpenedCrawlCommand):
     """Reads the stores, also while crawls write to them; needs no engine."""
 
     needs_engine = False
-
-    def syntax(self) -> str:
-        return "[options]"
-
-    def short_desc(self) -> str:
-        return "Make or update the full-text index of stored pages"
-
-    def long_desc(self) -> str:
-        return "Make or update a full-text index of the stored pages, for `scrapy search` and `scrapy copies`"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        add_folder(parser)
-        parser.add_argument("--again", action="store_true", help="make the index anew")
-        parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-
-    def crawl_id(self, args: list[str]) -> str | None:
-        return None
+    usage = "[options]"
+    summary = "Make or update the full-text index of stored pages"
+    description = (
+        "Make or update a full-text index of the stored pages, for `scrapy search` and `scrapy copies`"
+    )
+    options = (
+        INDEX_FOLDER,
+        flag("--again", "make the index anew"),
+        flag("--json", "print the figures as JSON"),
+    )
+    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.config.private_files import end_privacy, keep_private
@@ -58,7 +52,6 @@ class Command(OpenedCrawlCommand):
 
         if args:
             raise UsageError("scrapy index takes no arguments")
-        assert self.settings is not None
         keep_private(opened.stores.data_dir, self)
         try:
             with opened.metadata() as metadata:
@@ -71,12 +64,6 @@ class Command(OpenedCrawlCommand):
             end_privacy(self)
         _print(indexer.figures, columns, as_json=opts.json)
         self.exitcode = int(indexer.is_stopped)
-
-
-def add_folder(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--index", metavar="FOLDER", help="the folder of the index, by default DATA_DIR/index"
-    )
 
 
 def index_folder(opened: OpenedCrawl, opts: argparse.Namespace) -> Path:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.documents.values import printable
 from webcrawl.errors import StoreError, WrongJob
 
@@ -34,53 +34,33 @@ class Command(OpenedCrawlCommand):
     """Reads and changes the metadata database; `scrapy scheduler` does the rest."""
 
     needs_engine = False
-
-    def syntax(self) -> str:
-        return f"[options] {_SYNTAX}"
-
-    def short_desc(self) -> str:
-        return "Define crawls that repeat, and show how they ended"
-
-    def long_desc(self) -> str:
-        return "Define crawls that run by themselves, switch them, and show how they ended"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
-            "--dry-run", action="store_true", help="with apply, delete and sweep, only say what would change"
-        )
-        parser.add_argument(
-            "--prune", action="store_true", help="with apply, delete jobs that are in no file of the folder"
-        )
-        parser.add_argument(
-            "--history",
-            action="store_true",
-            help="with delete, also delete its history and what its crawls have stored",
-        )
-        parser.add_argument(
+    usage = f"[options] {_SYNTAX}"
+    summary = "Define crawls that repeat, and show how they ended"
+    description = "Define crawls that run by themselves, switch them, and show how they ended"
+    options = (
+        flag("--dry-run", "with apply, delete and sweep, only say what would change"),
+        flag("--prune", "with apply, delete jobs that are in no file of the folder"),
+        flag("--history", "with delete, also delete its history and what its crawls have stored"),
+        option(
             "--limit",
+            "with history, the number of iterations, by default 20",
             type=int,
             default=_LIMIT,
             metavar="N",
-            help="with history, the number of iterations, by default 20",
-        )
-        parser.add_argument(
+        ),
+        option(
             "--iteration",
+            "with records, the number of the iteration, by default the latest",
             type=int,
             metavar="N",
-            help="with records, the number of the iteration, by default the latest",
-        )
-        parser.add_argument("--state", choices=_STATES, help="with records, only URLs in this state")
-        parser.add_argument("--url", help="with records, only this URL")
-        parser.add_argument(
-            "--json", action="store_true", help="with list, history and records, print JSON lines"
-        )
-
-    def crawl_id(self, args: list[str]) -> str | None:
-        return None
+        ),
+        option("--state", "with records, only URLs in this state", choices=_STATES),
+        option("--url", "with records, only this URL"),
+        flag("--json", "with list, history and records, print JSON lines"),
+    )
+    takes_crawl = False
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        assert self.settings is not None
         self._project = self.settings.copy()
         super().run(args, opts)
 

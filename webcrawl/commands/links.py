@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.documents.values import counted, printable
 from webcrawl.urls.seeds import seed_url
 
@@ -23,33 +23,18 @@ class Command(OpenedCrawlCommand):
     """Reads the link store, also while crawls write to it; needs no engine."""
 
     needs_engine = False
-
-    def syntax(self) -> str:
-        return "[options] [<url>]"
-
-    def short_desc(self) -> str:
-        return "Show the stored links on a page or to it"
-
-    def long_desc(self) -> str:
-        return "Show the links on a page or to it, or how a host is linked; for crawls with LINKS"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
-            "--in", dest="inbound", action="store_true", help="links to the page or host, with their texts"
-        )
-        parser.add_argument(
-            "--host", action="store_true", help="the hosts to which the host of the URL links, with numbers"
-        )
-        parser.add_argument("--crawl", help="only what this crawl found (CRAWL_ID or the spider's name)")
-        parser.add_argument(
-            "--limit", type=int, default=_LIMIT, help="lines to print, by default 100; 0 prints all"
-        )
-        parser.add_argument("--merge", action="store_true", help="merge small files into larger ones")
-        parser.add_argument("--json", action="store_true", help="print JSON lines")
-
-    def crawl_id(self, args: list[str]) -> str | None:
-        return None
+    usage = "[options] [<url>]"
+    summary = "Show the stored links on a page or to it"
+    description = "Show the links on a page or to it, or how a host is linked; for crawls with LINKS"
+    options = (
+        option("--in", "links to the page or host, with their texts", dest="inbound", action="store_true"),
+        flag("--host", "the hosts to which the host of the URL links, with numbers"),
+        option("--crawl", "only what this crawl found (CRAWL_ID or the spider's name)"),
+        option("--limit", "lines to print, by default 100; 0 prints all", type=int, default=_LIMIT),
+        flag("--merge", "merge small files into larger ones"),
+        flag("--json", "print JSON lines"),
+    )
+    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.links.hosts import plain_host, reversed_host

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
@@ -26,32 +26,19 @@ if TYPE_CHECKING:
 class Command(OpenedCrawlCommand):
     """Reads the engine, so workers may run on any machine."""
 
-    def syntax(self) -> str:
-        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
-
-    def short_desc(self) -> str:
-        return "Print each finished page as a JSON line"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
+    summary = "Print each finished page as a JSON line"
+    options = (
+        option(
             "--group",
-            help="share the pages with other readers of this group, which continues where its readers stopped",
-        )
-        parser.add_argument(
-            "--reader", help="unique name in the group; by default the host name and process ID"
-        )
-        parser.add_argument(
-            "--from-start", action="store_true", help="begin with the oldest page in the stream"
-        )
-        parser.add_argument(
-            "--text",
-            action="store_true",
-            help="add the text of each page, from the archive; reads the stores too",
-        )
-        parser.add_argument("--markdown", action="store_true", help="add the Markdown of each HTML page too")
-        parser.add_argument("--count", type=int, help="stop after this many pages")
-        parser.add_argument("--once", action="store_true", help="stop when all pages in the stream are read")
+            "share the pages with other readers of this group, which continues where its readers stopped",
+        ),
+        option("--reader", "unique name in the group; by default the host name and process ID"),
+        flag("--from-start", "begin with the oldest page in the stream"),
+        flag("--text", "add the text of each page, from the archive; reads the stores too"),
+        flag("--markdown", "add the Markdown of each HTML page too"),
+        option("--count", "stop after this many pages", type=int),
+        flag("--once", "stop when all pages in the stream are read"),
+    )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         with suppress(KeyboardInterrupt):  # the usual way to stop

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 
 if TYPE_CHECKING:
     from webcrawl.metrics.exposition import Exposition
@@ -20,24 +20,17 @@ if TYPE_CHECKING:
 class Command(OpenedCrawlCommand):
     """Reads the engine, so workers may run on any machine, or none."""
 
-    def syntax(self) -> str:
-        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
-
-    def short_desc(self) -> str:
-        return "Print or serve the metrics of a whole crawl"
-
-    def long_desc(self) -> str:
-        return "Print metrics of a whole crawl for Prometheus, or serve them with --port"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--all", action="store_true", help="the metrics of all crawls of the engine")
-        parser.add_argument(
+    summary = "Print or serve the metrics of a whole crawl"
+    description = "Print metrics of a whole crawl for Prometheus, or serve them with --port"
+    options = (
+        flag("--all", "the metrics of all crawls of the engine"),
+        option(
             "--port",
+            "serve them at http://127.0.0.1:PORT/metrics until Ctrl-C, instead of printing",
             type=int,
-            help="serve them at http://127.0.0.1:PORT/metrics until Ctrl-C, instead of printing",
-        )
-        parser.add_argument("--host", help="the address to serve them at, by default METRICS_HOST")
+        ),
+        option("--host", "the address to serve them at, by default METRICS_HOST"),
+    )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         with suppress(KeyboardInterrupt):  # the usual way to stop
@@ -59,7 +52,6 @@ class Command(OpenedCrawlCommand):
         if opts.port is None:
             sys.stdout.write((await crawls.metrics()).text.decode())
             return
-        assert self.settings is not None
         await _serve(crawls, opts.host or read(self.settings, "METRICS_HOST"), opts.port)
 
 

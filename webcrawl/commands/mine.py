@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, option
 from webcrawl.documents.values import counted
 from webcrawl.errors import StoreError
 from webcrawl.policies.mined import Mined
@@ -30,28 +30,21 @@ class Command(OpenedCrawlCommand):
     """Reads table `pages` and the link store, also while crawls write to them; needs no engine."""
 
     needs_engine = False
-
-    def syntax(self) -> str:
-        return "[options]"
-
-    def short_desc(self) -> str:
-        return "Learn from stored links what URLs are worth"
-
-    def long_desc(self) -> str:
-        return "Find patterns, boilerplate, hubs and anchors in stored links; learn what URLs are worth, for MINED"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
+    usage = "[options]"
+    summary = "Learn from stored links what URLs are worth"
+    description = (
+        "Find patterns, boilerplate, hubs and anchors in stored links; learn what URLs are worth, for MINED"
+    )
+    options = (
+        option(
             "--target",
-            default="text",
-            help="what a page is worth, by default text (length of its main text); or links (URLs that it was the "
+            "what a page is worth, by default text (length of its main text); or links (URLs that it was the "
             "first to link to), importance, details.KEY, or a column of table pages with numbers",
-        )
-        parser.add_argument("--crawl", help="only what this crawl found (CRAWL_ID or the spider's name)")
-
-    def crawl_id(self, args: list[str]) -> str | None:
-        return None
+            default="text",
+        ),
+        option("--crawl", "only what this crawl found (CRAWL_ID or the spider's name)"),
+    )
+    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         if args:

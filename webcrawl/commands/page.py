@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, exclusive, flag
 from webcrawl.documents.values import printable
 from webcrawl.errors import StoreError
 from webcrawl.urls.seeds import seed_url
@@ -23,31 +23,19 @@ class Command(OpenedCrawlCommand):
     """Reads the stores; needs no engine."""
 
     needs_engine = False
-
-    def syntax(self) -> str:
-        return "[options] <url>"
-
-    def short_desc(self) -> str:
-        return "Show what is stored about a page"
-
-    def long_desc(self) -> str:
-        return "Show the stored metadata of a page and, on request, its archived headers, body or text"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--json", action="store_true", help="print the row as JSON")
-        parser.add_argument(
-            "--headers", action="store_true", help="print the archived HTTP response headers too"
-        )
-        only = parser.add_mutually_exclusive_group()
-        only.add_argument("--body", action="store_true", help="print only the archived body")
-        only.add_argument(
-            "--text", action="store_true", help="print only the main part of its text, or the whole text"
-        )
-        only.add_argument("--markdown", action="store_true", help="print only the same as Markdown, for HTML")
-
-    def crawl_id(self, args: list[str]) -> str | None:
-        return None
+    usage = "[options] <url>"
+    summary = "Show what is stored about a page"
+    description = "Show the stored metadata of a page and, on request, its archived headers, body or text"
+    options = (
+        flag("--json", "print the row as JSON"),
+        flag("--headers", "print the archived HTTP response headers too"),
+        exclusive(
+            flag("--body", "print only the archived body"),
+            flag("--text", "print only the main part of its text, or the whole text"),
+            flag("--markdown", "print only the same as Markdown, for HTML"),
+        ),
+    )
+    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.crawler.pages.archived_page import ArchivedPage
@@ -64,7 +52,6 @@ class Command(OpenedCrawlCommand):
                 _print_body(page)
                 return
             if opts.text or opts.markdown:
-                assert self.settings is not None
                 text = await page.text(self.settings, markdown=opts.markdown)
                 print("\n".join(map(printable, (text.markdown if opts.markdown else text.text).split("\n"))))
                 return

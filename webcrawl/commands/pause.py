@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 class Command(OpenedCrawlCommand):
     """Stored with the crawl: workers that start later are paused too."""
 
-    def syntax(self) -> str:
-        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
-
-    def short_desc(self) -> str:
-        return "Pause the workers of a crawl until scrapy resume"
+    summary = "Pause the workers of a crawl until scrapy resume"
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         connection = opened.connection

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.config import object_stores, read
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, flag
 from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,16 +19,9 @@ class Command(OpenedCrawlCommand):
     """Writes to the engine. No worker may run on the crawl meanwhile; none can join before it is complete."""
 
     needs_crawl = False
-
-    def syntax(self) -> str:
-        return "[options] <folder or URI> [crawl id, default: that of the checkpoint]"
-
-    def short_desc(self) -> str:
-        return "Restore a crawl from a checkpoint"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--force", action="store_true", help="delete the existing crawl first")
+    usage = "[options] <folder or URI> [crawl id, default: that of the checkpoint]"
+    summary = "Restore a crawl from a checkpoint"
+    options = (flag("--force", "delete the existing crawl first"),)
 
     def crawl_id(self, args: list[str]) -> str:
         from webcrawl.frontier.checkpoint.files import load_manifest
@@ -38,7 +31,6 @@ class Command(OpenedCrawlCommand):
             raise UsageError(
                 "give the folder or URI of a checkpoint, and a crawl ID to restore it under another name"
             )
-        assert self.settings is not None
         classes = object_stores(self.settings)
         store = open_store(location(args[0]), "checkpoint", classes, check=False)
         crawl = load_manifest(store).crawl

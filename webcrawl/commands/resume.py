@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 class Command(OpenedCrawlCommand):
     """The reverse of `scrapy pause`. To continue a crawl whose workers were stopped, use `scrapy crawl`."""
 
-    def syntax(self) -> str:
-        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
-
-    def short_desc(self) -> str:
-        return "Continue a crawl that was paused"
+    summary = "Continue a crawl that was paused"
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         connection = opened.connection

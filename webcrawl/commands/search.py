@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands.index import add_folder, index_folder
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.commands.index import INDEX_FOLDER, index_folder
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.documents.values import counted, printable
 from webcrawl.errors import ConfigurationError
 
@@ -32,31 +32,22 @@ class Command(OpenedCrawlCommand):
     """Reads the index, also while `scrapy index` writes to it; needs no engine."""
 
     needs_engine = False
-
-    def syntax(self) -> str:
-        return "[options] <words>"
-
-    def short_desc(self) -> str:
-        return "Search the indexed pages for words"
-
-    def long_desc(self) -> str:
-        return "Search the pages of a crawl for words; `scrapy index` makes the index"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--host", help="only pages of this host and its subdomains, such as example.org")
-        parser.add_argument("--language", help="only pages in these languages, such as en or en,de")
-        parser.add_argument("--type", help="only these MIME types, such as text/html or image/*,text/css")
-        parser.add_argument("--since", help="only pages fetched at or after this date or time (UTC)")
-        parser.add_argument("--until", help="only pages fetched until this date, its whole day, or time")
-        parser.add_argument("--crawl", help="only pages that this crawl fetched last")
-        parser.add_argument("--media", action="store_true", help="search images, audio and video instead")
-        parser.add_argument("--limit", type=int, default=_LIMIT, help="results to print, by default 10")
-        parser.add_argument("--json", action="store_true", help="print JSON lines")
-        add_folder(parser)
-
-    def crawl_id(self, args: list[str]) -> str | None:
-        return None
+    usage = "[options] <words>"
+    summary = "Search the indexed pages for words"
+    description = "Search the pages of a crawl for words; `scrapy index` makes the index"
+    options = (
+        option("--host", "only pages of this host and its subdomains, such as example.org"),
+        option("--language", "only pages in these languages, such as en or en,de"),
+        option("--type", "only these MIME types, such as text/html or image/*,text/css"),
+        option("--since", "only pages fetched at or after this date or time (UTC)"),
+        option("--until", "only pages fetched until this date, its whole day, or time"),
+        option("--crawl", "only pages that this crawl fetched last"),
+        flag("--media", "search images, audio and video instead"),
+        option("--limit", "results to print, by default 10", type=int, default=_LIMIT),
+        flag("--json", "print JSON lines"),
+        INDEX_FOLDER,
+    )
+    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.search.searching import Search

@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 class Command(OpenedCrawlCommand):
     """Each worker ends as after Ctrl-C. The queue stays: `scrapy crawl` continues the crawl."""
 
-    def syntax(self) -> str:
-        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
-
-    def short_desc(self) -> str:
-        return "Stop the workers of a crawl"
+    summary = "Stop the workers of a crawl"
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         connection = opened.connection

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, exclusive, flag, option
 from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
@@ -24,22 +24,17 @@ _BATCH = 100
 class Command(OpenedCrawlCommand):
     """Reads the metadata database, and the dead letters in the engine; the total goes to stderr."""
 
-    def syntax(self) -> str:
-        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
-
-    def short_desc(self) -> str:
-        return "List pages that could not be processed, with reasons"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--kind", choices=_KINDS, help="only those of one kind")
-        output = parser.add_mutually_exclusive_group()
-        output.add_argument("--json", action="store_true", help="print JSON lines")
-        output.add_argument(
-            "--forget",
-            action="store_true",
-            help="forget those that a schema or reader refused, for example because the spider was repaired",
-        )
+    summary = "List pages that could not be processed, with reasons"
+    options = (
+        option("--kind", "only those of one kind", choices=_KINDS),
+        exclusive(
+            flag("--json", "print JSON lines"),
+            flag(
+                "--forget",
+                "forget those that a schema or reader refused, for example because the spider was repaired",
+            ),
+        ),
+    )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.alarms.stuck import StuckPages

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.documents.disk import failure
 from webcrawl.documents.values import counted
 from webcrawl.errors import LibraryMissing, StoreError
@@ -39,40 +39,25 @@ class _Wanted(NamedTuple):
 class Command(OpenedCrawlCommand):
     """Reads and changes a crawl beside its workers, in batches."""
 
-    def syntax(self) -> str:
-        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
-
-    def short_desc(self) -> str:
-        return "List every known URL, or change those that wait"
-
-    def long_desc(self) -> str:
-        return "List every known URL of a crawl, or set levels and dates of those that wait, or drop them"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
-            "-o", "--output", metavar="FILE", help="write to this file, by default to standard output"
-        )
-        parser.add_argument(
-            "--format", choices=_FORMATS, help="by default what the name of the file says, else JSON lines"
-        )
-        parser.add_argument(
-            "--host", metavar="URL", help="only those of one host, such as https://example.org"
-        )
-        parser.add_argument(
+    summary = "List every known URL, or change those that wait"
+    description = "List every known URL of a crawl, or set levels and dates of those that wait, or drop them"
+    options = (
+        option("-o --output", "write to this file, by default to standard output", metavar="FILE"),
+        option("--format", "by default what the name of the file says, else JSON lines", choices=_FORMATS),
+        option("--host", "only those of one host, such as https://example.org", metavar="URL"),
+        option(
             "--state",
+            "only those in these states, of queued,waiting,scheduled,leased,done,dead,dropped",
             metavar="STATES",
-            help="only those in these states, of queued,waiting,scheduled,leased,done,dead,dropped",
-        )
-        parser.add_argument(
-            "--no-in-links", action="store_true", help="do not count the links to each URL in the link store"
-        )
-        parser.add_argument(
+        ),
+        flag("--no-in-links", "do not count the links to each URL in the link store"),
+        option(
             "--set",
+            "change URLs by this Parquet, JSON lines or CSV file with columns url and level, weight, date or drop",
             dest="changes",  # Scrapy has a -s of that name
             metavar="FILE",
-            help="change URLs by this Parquet, JSON lines or CSV file with columns url and level, weight, date or drop",
-        )
+        ),
+    )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         wanted = _wanted(opts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.config import read
-from webcrawl.crawler.command import OpenedCrawlCommand
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.documents.values import counted
 from webcrawl.errors import StoreError
 from webcrawl.opened import DEFAULT_CRAWL
@@ -29,26 +29,15 @@ class Command(OpenedCrawlCommand):
     """Reads archive and metadata, also while crawls write them; needs no engine."""
 
     needs_engine = False
-
-    def syntax(self) -> str:
-        return "[options] -o <file.wacz or URI> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
-
-    def short_desc(self) -> str:
-        return "Pack a crawl into one file for replay"
-
-    def long_desc(self) -> str:
-        return "Pack the WARC files of a crawl, their index and a list of pages into one file for replay"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
-            "-o", "--output", help="the file to write, or the URI of one, such as s3://bucket/crawl.wacz"
-        )
-        parser.add_argument("--title", help="title of the collection; by default the crawl's name")
-        parser.add_argument(
-            "--text", action="store_true", help="add the text of each page, for full-text search"
-        )
-        parser.add_argument("--force", action="store_true", help="replace an existing file")
+    usage = "[options] -o <file.wacz or URI> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
+    summary = "Pack a crawl into one file for replay"
+    description = "Pack the WARC files of a crawl, their index and a list of pages into one file for replay"
+    options = (
+        option("-o --output", "the file to write, or the URI of one, such as s3://bucket/crawl.wacz"),
+        option("--title", "title of the collection; by default the crawl's name"),
+        flag("--text", "add the text of each page, for full-text search"),
+        flag("--force", "replace an existing file"),
+    )
 
     def crawl_id(self, args: list[str]) -> str | None:
         return args[0] if args else None
@@ -74,7 +63,6 @@ class Command(OpenedCrawlCommand):
         if metadata is None:
             print("There is no metadata database: the list of pages has no titles.", file=sys.stderr)
         try:
-            assert self.settings is not None
             named = read(self.settings, "CRAWL_ID")
             crawl, warcs = _of_crawl(archive, named, str(opened.stores.pages))
             describe = _Describe(Bodies(archive, opened.fetch), metadata, opts.text)

@@ -11,10 +11,12 @@ import gc
 import os
 import sys
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
+from scrapy.settings import Settings
 
 from webcrawl.config import read
 from webcrawl.crawler.crawl_settings import completed
@@ -23,6 +25,9 @@ from webcrawl.errors import CrawlError, StoreError
 if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
 
+CommandOption: TypeAlias = Callable[[argparse._ActionsContainer], object]
+"""Adds an option to a parser, or to a group of one."""
+
 
 class OpenedCrawlCommand(ScrapyCommand):
     """A command that opens a crawl to look at it or to steer it, and prints errors in one line."""
@@ -30,9 +35,34 @@ class OpenedCrawlCommand(ScrapyCommand):
     requires_project = True
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}
+    settings: Settings
+    """Set by Scrapy before `run`; with what add-ons change before `work`."""
+    usage = "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
+    summary: ClassVar[str]
+    """The line of `scrapy -h`."""
+    description = ""
+    """The first paragraph of the command's own help, by default the summary."""
+    options: ClassVar[tuple[CommandOption, ...]] = ()
+    """What `option`, `flag` and `exclusive` return, in the order of the help."""
+    takes_crawl = True
+    """The only argument names a crawl. Otherwise the arguments name none."""
     needs_engine = True
     needs_crawl = True
     """Fail if the crawl does not exist, without starting an engine."""
+
+    def syntax(self) -> str:
+        return self.usage
+
+    def short_desc(self) -> str:
+        return self.summary
+
+    def long_desc(self) -> str:
+        return self.description or self.short_desc()
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        for add in self.options:
+            add(parser)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         try:
@@ -56,6 +86,8 @@ class OpenedCrawlCommand(ScrapyCommand):
 
     def crawl_id(self, args: list[str]) -> str | None:
         """The crawl that the arguments name, by default the only argument; None if they name none."""
+        if not self.takes_crawl:
+            return None
         if len(args) > 1:
             raise UsageError("too many arguments: name one crawl")
         return args[0] if args else None
@@ -63,7 +95,6 @@ class OpenedCrawlCommand(ScrapyCommand):
     async def _run(self, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.opened import OpenedCrawl
 
-        assert self.settings is not None
         self.settings = completed(self.settings)
         name = getattr(opts, "crawl", None) or self.crawl_id(args)
         if name is not None:
@@ -83,6 +114,27 @@ class OpenedCrawlCommand(ScrapyCommand):
             crawls = await connection.crawls()
             if len(crawls) == 1:
                 connection.use(crawls[0])
+
+
+def option(names: str, description: str | None = None, **properties: Any) -> CommandOption:
+    """An option with names such as "-o --output"; `properties` are those of argparse."""
+    return lambda parser: parser.add_argument(*names.split(), help=description, **properties)
+
+
+def flag(name: str, description: str) -> CommandOption:
+    """An option without a value."""
+    return option(name, description, action="store_true")
+
+
+def exclusive(*options: CommandOption) -> CommandOption:
+    """Options of which only one may be given."""
+
+    def add(parser: argparse._ActionsContainer) -> None:
+        group = parser.add_mutually_exclusive_group()
+        for add_option in options:
+            add_option(group)
+
+    return add
 
 
 def _is_reported(error: Exception) -> bool:

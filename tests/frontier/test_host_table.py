@@ -12,8 +12,9 @@ from tests.frontier.pages import page
 from tests.frontier.spilling import HOST as LONG, numbered, serve, spilling
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Candidate, Crawl, Frontier, HostLimits, LeaseReport, Settlement
-from webcrawl.frontier.host_report import host_report, stored_robots, switch_rules
+from webcrawl.frontier.host_report import host_report, switch_rules
 from webcrawl.frontier.host_table import LISTS, HostTable, HostWindow
+from webcrawl.frontier.robots import stored_robots
 from webcrawl.frontier.url_state import url_state
 from webcrawl.hosts.costs import Cost
 from webcrawl.hosts.robots import RobotsPolicy
@@ -134,14 +135,14 @@ async def test_the_report_of_a_host_has_its_robots_txt_and_rules(frontier: Front
     report = await host_report(frontier, crawl, HOST)
     assert (report.state.queued, report.dust_rows(), report.pattern_rows()) == (0, {}, {})
     assert set(report.as_dict()["budgets"]) == {"www.h0.test", "h0.test"}
-    assert await stored_robots(frontier, HOST) is None
+    assert await stored_robots(frontier.engine, frontier.keys, HOST) is None
     policy = RobotsPolicy.from_response(200, b"User-agent: *\nDisallow: /x", url=f"{HOST}/robots.txt")
     valkey.set(frontier.keys.robots(HOST), policy.to_bytes(), px=60_000)
-    robots = await stored_robots(frontier, HOST)
+    robots = await stored_robots(frontier.engine, frontier.keys, HOST)
     assert robots is not None and robots.policy == policy and 0 < robots.seconds <= 60
     valkey.set(frontier.keys.robots(HOST), b"damaged")
     with pytest.raises(StoreError, match=r"robots\.txt policy is damaged"):
-        await stored_robots(frontier, HOST)
+        await stored_robots(frontier.engine, frontier.keys, HOST)
     with pytest.raises(StoreError, match="is no DUST rule of"):
         await switch_rules(crawl, HOST, off=["?sid"], on=[])
 

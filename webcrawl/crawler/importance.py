@@ -35,7 +35,7 @@ _DIGITS = 4
 async def update_importance(connection: Connection, uri: str, links: Path) -> int:
     """Updates the rows of the crawl in the metadata database; returns how many had another importance.
 
-    `links`: the folder of webcrawl.frontier.link_memory. Raises StoreError, and connection errors of the engine.
+    `links`: the folder of webcrawl.frontier.link_memory. Raises StoreError and EngineUnavailable.
     """
     # imported here because SQLAlchemy is slow to import, and most commands do without it
     from webcrawl.stores.chosen_columns import ImportanceColumn
@@ -60,7 +60,9 @@ async def update_importance(connection: Connection, uri: str, links: Path) -> in
 
 async def _credited(connection: Connection, urls: Sequence[str]) -> list[float | None]:
     """Returns the importance of pages by the credit that has reached them; None for those that the engine lacks."""
-    worth_of_each = await worths(connection.engine, connection.keys, urls)
+    worth_of_each = await connection.retry_until_available(
+        lambda: worths(connection.engine, connection.keys, urls)
+    )
     return [None if worth is None else importance(worth) for worth in worth_of_each]
 
 

@@ -12,7 +12,7 @@ from webcrawl.config import read
 from webcrawl.crawler.shared_scope import SharedScope
 from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.frontier.dust import DustRules
-from webcrawl.frontier.host_report import stored_robots
+from webcrawl.frontier.robots import stored_robots
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.dns import Resolver
 from webcrawl.hosts.robots import robots_url
@@ -114,7 +114,8 @@ class _Judges:
         }
 
     async def _robots(self, host: str, url: str) -> str:
-        known = await stored_robots(self._opened.connection.frontier, host)
+        connection = self._opened.connection
+        known = await stored_robots(connection.engine, connection.keys, host)
         if known is None:
             return f"unknown: {robots_url(host)} was not fetched yet, or the copy has expired"
         agent = self._opened.robots_agents.of(url)

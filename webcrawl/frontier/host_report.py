@@ -1,4 +1,4 @@
-"""All that the engine knows of one host: its state, politeness and robots.txt, and what it costs and teaches."""
+"""What the engine knows of one host: its state and politeness, and what it costs and teaches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from webcrawl.frontier.ledger import BudgetEntry, Ledger, owners
 from webcrawl.frontier.operations import Operations
 from webcrawl.frontier.records import HostStatus
 from webcrawl.hosts.costs import ALL, Cost, Load
-from webcrawl.hosts.robots import RobotsPolicy
 from webcrawl.policies.budgets import COST
 from webcrawl.policies.dust import SiteDust
 from webcrawl.policies.pattern_records import HostPatterns
@@ -27,14 +26,6 @@ class Share:
     name: str
     cost: Cost
     load: Load
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRobots:
-    """The robots.txt of a host as the engine has it, for `seconds` more."""
-
-    policy: RobotsPolicy
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +102,6 @@ async def switch_rules(crawl: Crawl, host: str, *, off: list[str], on: list[str]
             raise StoreError(f"{rule!r} is no DUST rule of {host}; known are: {known}")
     if off or on:
         await rules.switch_off(host, (switched_off | set(off)) - set(on))
-
-
-async def stored_robots(operations: Operations, host: str) -> StoredRobots | None:
-    """Returns the robots.txt of a host; None if it was not read, or its copy has expired.
-
-    Raises StoreError for a damaged copy.
-    """
-    client, key = operations.engine.client, operations.keys.robots(host)
-    known = await client.get(key)
-    if known is None:
-        return None
-    return StoredRobots(RobotsPolicy.from_bytes(known), max(0, await client.pttl(key)) / 1000)
 
 
 async def _budgets(crawl: Crawl, host: str) -> dict[str, dict[str, object]]:

@@ -23,8 +23,8 @@ from webcrawl.crawler.fetch import TRUNCATE
 from webcrawl.crawler.pages.outlinks import MOST_HOPS, LinkSource, Outlinks
 from webcrawl.crawler.responses import TIMED_OUT, length_of, refusal_of
 from webcrawl.crawler.session import Session
-from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import InvalidURL, StoreError
+from webcrawl.frontier.robots import store_robots, stored_robots
 from webcrawl.hosts.duty_cycle import DutyCycle
 from webcrawl.hosts.robots import LARGE, RobotsCache, RobotsPolicy, robots_url
 from webcrawl.urls.canonical import normalize, split, without_fragment
@@ -137,22 +137,19 @@ class RobotsMiddleware(ResourceRules):
 
     async def _ask(self, host: str) -> RobotsPolicy:
         connection = self._session.connection
-        engine, key = connection.engine, connection.keys.robots(host)
-        if known := await connection.retry_until_available(lambda: engine.client.get(key)):
-            try:
-                policy = await self._prepared(host, RobotsPolicy.from_bytes(known))
-                ttl = await connection.retry_until_available(lambda: engine.client.ttl(key))
-                self._cache.put(host, policy, ttl)
-                return self._note_sitemaps(host, policy)
-            except StoreError as error:
-                logger.warning(
-                    "The stored robots.txt of %s cannot be read and is fetched again: %s", host, error
-                )
-        policy = await self._fetch(host)
-        seconds = max(1, int(policy.ttl))
-        with suppress(*UNAVAILABLE):  # then other workers ask the host themselves
-            await engine.change(key, "SET", policy.to_bytes(), "EX", seconds)
-        self._cache.put(host, policy)
+        engine, keys = connection.engine, connection.keys
+        try:
+            known = await connection.retry_until_available(lambda: stored_robots(engine, keys, host))
+        except StoreError as error:
+            logger.warning("The stored robots.txt of %s cannot be read and is fetched again: %s", host, error)
+            known = None
+        if known is not None:
+            policy = await self._prepared(host, known.policy)
+            self._cache.put(host, policy, known.seconds)
+        else:
+            policy = await self._fetch(host)
+            await store_robots(engine, keys, host, policy)
+            self._cache.put(host, policy)
         return self._note_sitemaps(host, policy)
 
     def _note_sitemaps(self, host: str, policy: RobotsPolicy) -> RobotsPolicy:

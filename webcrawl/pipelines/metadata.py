@@ -16,7 +16,6 @@ from webcrawl.crawler.importance import update_importance
 from webcrawl.crawler.session import Session
 from webcrawl.documents.exchange import digest_bytes
 from webcrawl.documents.page import Page
-from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import ConfigurationError, EngineUnavailable, StoreError, StoreUnavailable
 from webcrawl.stores.group_commit import PAUSE, Batches
 
@@ -80,10 +79,10 @@ class MetadataPipeline:
         if reason not in _ENDS or not connection.is_open:
             return
         try:
-            if not await connection.crawl.workers.is_last():
+            if not await connection.retry_until_available(connection.crawl.workers.is_last):
                 return
             await update_importance(connection, self._session.stores.metadata, connection.link_memory)
-        except (*UNAVAILABLE, StoreError) as error:
+        except (EngineUnavailable, StoreError) as error:
             logger.warning("The importance of pages could not be updated in the metadata database: %s", error)
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:

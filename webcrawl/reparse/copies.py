@@ -8,12 +8,12 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 
 from webcrawl.config import read
-from webcrawl.crawler.responses import content_type, header_values, received_headers, says_nosniff
+from webcrawl.crawler.pages.response_links import directives_of
+from webcrawl.crawler.responses import content_type, received_headers, says_nosniff
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.sniff import SNIFF_BYTES, mime_type_of
 from webcrawl.documents.page import Page
-from webcrawl.hosts.robots_directives import directives
 from webcrawl.reparse.archived import First
 from webcrawl.reparse.scheduler import scheduler_of
 
@@ -57,7 +57,6 @@ class CopiesPipeline:
         mime_type = mime_type_of(content_type(headers), start, first.url, nosniff=nosniff)
         if mime_type == "text/html":
             return ""
-        tags = [value.decode("latin-1") for value in header_values(headers, b"X-Robots-Tag")]
         agent = self._session.robots_agents.of(first.url)
-        nofollow = self._obeys and bool(tags) and directives(tags, (), agent).nofollow
+        nofollow = self._obeys and directives_of(headers, (), agent).nofollow
         return f"{'-' if nofollow else ''}{mime_type}"

@@ -18,8 +18,6 @@ from webcrawl.crawler.pages.from_response import answer_of, document_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.page import Page
-from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.errors import EngineUnavailable
 from webcrawl.results.references import references
 from webcrawl.results.rewriting import loaded
 from webcrawl.spiders.base import BroadSpider
@@ -69,12 +67,13 @@ class LinkCheck(BroadSpider):
                     self.crawler.stats.set_value("exit_status", 3)
 
     async def _lost(self) -> dict[str, str]:
-        """The dead letters: URLs and reasons."""
-        letters = Session.of(self.crawler).connection.frontier.dead_letters()
-        try:
-            return {letter.url: letter.reason async for letter in letters}
-        except UNAVAILABLE as error:
-            raise EngineUnavailable(f"the dead letters cannot be read: {error}") from error
+        """The dead letters: URLs and reasons; raises EngineUnavailable."""
+        connection = Session.of(self.crawler).connection
+
+        async def read() -> dict[str, str]:
+            return {letter.url: letter.reason async for letter in connection.frontier.dead_letters()}
+
+        return await connection.retry_until_available(read)
 
     def _report(self, lost: Mapping[str, str]) -> bool:
         """Write and print the report; returns whether a link is broken."""

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from webcrawl.config.private_files import readable_outside
 from webcrawl.crawler.session import Session
-from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.errors import ConfigurationError
+from webcrawl.errors import ConfigurationError, EngineUnavailable
 from webcrawl.spiders.base import BroadSpider
 
 _DECIDING = (
@@ -82,14 +81,19 @@ class Monitor(BroadSpider):
 
         The former are None when they are unknown, or when URLs of blocked or limited hosts are still queued.
         """
-        session = Session.of(self.crawler)
+        connection = Session.of(self.crawler).connection
+
+        async def read() -> tuple[list[str] | None, bool]:
+            counts = await connection.frontier.counts()
+            lost = [letter.url async for letter in connection.frontier.dead_letters()]
+            totals = await connection.crawl.totals()
+            are_all = not counts.queued and counts.dead <= len(lost)
+            return lost if are_all else None, totals.get("too_deep", 0) > 0
+
         try:
-            counts = await session.connection.frontier.counts()
-            lost = [letter.url async for letter in session.connection.frontier.dead_letters()]
-            totals = await session.connection.crawl.totals()
-        except UNAVAILABLE:
+            return await connection.retry_until_available(read)
+        except EngineUnavailable:
             return None, False
-        return None if counts.queued or counts.dead > len(lost) else lost, totals.get("too_deep", 0) > 0
 
     def _report(self, lost: list[str] | None, cut: bool) -> None:
         # slow to import, and every command imports the spiders

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from scrapy.http import Response
+from scrapy.http import Headers, Response
 from w3lib.url import safe_url_string
 
 from webcrawl.crawler.pages.from_response import answer_of, document_of, outline_of
@@ -26,8 +27,12 @@ _IN_DOCUMENT_ONLY = replace(NO_LINKS, with_document_links=True)
 
 def page_directives(response: Response, user_agent: str) -> Directives:
     """Returns the directives of X-Robots-Tag headers and <meta name="robots"> for `user_agent`."""
-    tags = [value.decode("latin-1") for value in header_values(response.headers, b"X-Robots-Tag")]
-    metas = robots_metas(_metas(response))
+    return directives_of(response.headers, robots_metas(_metas(response)), user_agent)
+
+
+def directives_of(headers: Headers, metas: Sequence[tuple[str, str]], user_agent: str) -> Directives:
+    """Returns the directives of headers and of the (name, content) pairs of <meta> for `user_agent`."""
+    tags = [value.decode("latin-1") for value in header_values(headers, b"X-Robots-Tag")]
     return directives(tags, metas, user_agent) if tags or metas else Directives()
 
 

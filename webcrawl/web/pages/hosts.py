@@ -13,8 +13,9 @@ from starlette.responses import Response
 
 from webcrawl.errors import CrawlError, StoreError
 from webcrawl.frontier.dead_letters import CrawlDeadLetters, Reasons
-from webcrawl.frontier.host_report import StoredRobots, host_report, stored_robots, switch_rules
+from webcrawl.frontier.host_report import host_report, switch_rules
 from webcrawl.frontier.host_table import LISTS, HostRow, HostTable
+from webcrawl.frontier.robots import StoredRobots, stored_robots
 from webcrawl.frontier.vitals import AllVitals
 from webcrawl.opened import host_named
 from webcrawl.stores.metadata import Metadata
@@ -175,7 +176,7 @@ async def rule(view: View) -> Response:
 async def _robots(view: View, host: str) -> tuple[StoredRobots | None, str]:
     """The robots.txt of a host, and why it cannot be read if it is damaged."""
     try:
-        return await stored_robots(view.connection.frontier, host), ""
+        return await stored_robots(view.connection.engine, view.connection.keys, host), ""
     except StoreError as error:
         return None, str(error)
 

@@ -2,7 +2,7 @@
 
 The gap from the end of a request to the next request is max(delay, capped Crawl-delay, latency_factor x latency). After
 429 or 503 the host is left alone for Retry-After, or for a back-off that doubles. Connection failures back off in the
-same way, which acts as a circuit breaker. With POLITENESS_ADAPT, webcrawl.policies.adaptation sets the delay.
+same way, which acts as a circuit breaker. With POLITENESS_ADAPT, webcrawl.hosts.adaptation sets the delay.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from webcrawl.config import PolitenessConfig
+from webcrawl.hosts.adaptation import Adaptation
 from webcrawl.hosts.pace import Pace
-from webcrawl.policies.adaptation import Adaptation
 
 _TEN_YEARS = 10 * 365 * 86400.0
 

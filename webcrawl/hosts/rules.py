@@ -15,8 +15,9 @@ from typing import Any, Self
 from xxhash import xxh3_64_hexdigest
 
 from webcrawl.config import PolitenessConfig, PolitenessRule, politeness_rule
+from webcrawl.config.file_version import FileVersion, file_version
 from webcrawl.errors import ConfigurationError
-from webcrawl.hosts.rules_file import Version, read_rules, version
+from webcrawl.hosts.rules_file import read_rules
 from webcrawl.urls.canonical import hostname, is_address
 from webcrawl.urls.domains import domain
 
@@ -41,7 +42,7 @@ class HostRules:
         Raises ConfigurationError if two rules match the same names, or a rule matches none.
         """
         self._config, self._slots = config, slots
-        self._version: Version | None = None
+        self._version: FileVersion | None = None
         self.use(_table(rules))
 
     @classmethod
@@ -56,7 +57,7 @@ class HostRules:
             entries = ((f"entry {number}", entry) for number, entry in enumerate(value, 1))
             return cls(((where, politeness_rule(where, entry)) for where, entry in entries), config, slots)
         path = value[1:]
-        seen = version(path)
+        seen = file_version(path)
         rules = cls(read_rules(path), config, slots)
         rules.path, rules._version = path, seen
         return rules
@@ -66,7 +67,7 @@ class HostRules:
 
         Returns None without a change. Raises ConfigurationError, once for each version of a wrong file.
         """
-        if self.path is None or (now := version(self.path)) == self._version:
+        if self.path is None or (now := file_version(self.path)) == self._version:
             return None
         self._version = now
         return _table(read_rules(self.path))

@@ -12,17 +12,6 @@ from webcrawl.errors import ConfigurationError, WrongEntry
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 
-Version = tuple[int, int, int]
-
-
-def version(path: str) -> Version | None:
-    """Returns a value that changes when a file is written or replaced; None if the file cannot be read."""
-    try:
-        stat = Path(path).stat()
-    except (OSError, ValueError):
-        return None
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino
-
 
 def read_rules(path: str) -> Iterator[tuple[str, PolitenessRule]]:
     """Yields the origin ("entry 2 (line 7)") and the rule of each entry of a file.

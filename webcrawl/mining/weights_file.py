@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from webcrawl.config import StoreConfig
+from webcrawl.config.file_version import FileVersion, file_version
 from webcrawl.errors import NoSuchObject, StoreError
-from webcrawl.hosts.rules_file import Version, version
 from webcrawl.policies.mined import Mined
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.objects.store import ObjectStore
@@ -16,7 +16,7 @@ _HEAD = 64
 """Bytes that differ between two files: they contain the checksum."""
 _MOST_BYTES = 1 << 28
 
-_Seen: TypeAlias = Version | bytes | None
+_Seen: TypeAlias = FileVersion | bytes | None
 
 
 class WeightsFile:
@@ -55,7 +55,7 @@ class WeightsFile:
     def _version(self) -> _Seen:
         """Returns a value that changes with the file; None if there is no file."""
         if self.store.folder is not None:
-            return version(str(self.store.folder / NAME))
+            return file_version(self.store.folder / NAME)
         try:
             return self.store.read(NAME, 0, _HEAD)
         except NoSuchObject:

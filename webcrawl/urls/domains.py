@@ -7,12 +7,12 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Self
 
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.config import read
+from webcrawl.config.file_version import FileVersion, file_version
 from webcrawl.errors import ConfigurationError, InvalidURL
 from webcrawl.urls.canonical import hostname, is_address, normalize
 from webcrawl.urls.filters import URLFilter
@@ -104,7 +104,7 @@ def read_domains(config: Mapping[str, object], setting: str) -> Domains | None:
     """
     entries = tuple(read(config, setting))
     # a crawl makes several chains of filters, and should read a long file once
-    versions = tuple(_version(setting, entry) for entry in entries if entry.startswith("@"))
+    versions = tuple(file_version(entry[1:]) for entry in entries if entry.startswith("@"))
     return _domains(setting, entries, versions) if entries else None
 
 
@@ -139,16 +139,8 @@ def _starts(hashes: array[int], shift: int) -> Iterator[int]:
     yield len(hashes)
 
 
-def _version(setting: str, entry: str) -> tuple[int, int]:
-    try:
-        stat = Path(entry[1:]).stat()
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{setting}: {entry!r} cannot be read: {error}") from None
-    return stat.st_mtime_ns, stat.st_size
-
-
 @lru_cache(maxsize=8)
-def _domains(setting: str, entries: tuple[str, ...], versions: tuple[tuple[int, int], ...]) -> Domains:
+def _domains(setting: str, entries: tuple[str, ...], versions: tuple[FileVersion | None, ...]) -> Domains:
     return Domains(_names(setting, entries))
 
 
@@ -167,7 +159,7 @@ def _names_in_file(setting: str, entry: str) -> Iterator[str]:
             for number, line in enumerate(lines, 1):
                 if text := line.partition("#")[0].strip():
                     yield _valid(f"{setting}, line {number} of {entry[1:]}", text)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigurationError(f"{setting}: {entry!r} cannot be read: {error}") from None
 
 

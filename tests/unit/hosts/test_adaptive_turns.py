@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.config import PolitenessConfig, politeness, politeness_overrides
+from webcrawl.hosts.adaptation import MOST_FACTOR
 from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled
 from webcrawl.hosts.rules import HostRules
-from webcrawl.policies.adaptation import MOST_FACTOR
 
 ADAPTIVE = PolitenessConfig(delay=1.0, adapt=True, min_delay=0.2, jitter=0.0)
 OUTCOMES = st.lists(

@@ -8,7 +8,7 @@ import random
 import pytest
 from hypothesis import given, strategies as st
 
-from webcrawl.policies.adaptation import MOST_FACTOR, RATE_STEP, RECENT, WINDOW, Adaptation
+from webcrawl.hosts.adaptation import MOST_FACTOR, RATE_STEP, RECENT, WINDOW, Adaptation
 
 SECONDS = st.floats(0, 100)
 LATENCIES = st.lists(st.one_of(st.floats(0, 10), st.none()), max_size=60)

@@ -47,6 +47,20 @@ def test_only_urls_in_sitemaps_are_fetched(local_web: StartWeb, run_crawl: RunCr
     assert {row["status"] for row in result.rows()} == {200}
 
 
+def test_a_damaged_sitemap_loses_no_page_and_is_counted(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    good = str(sitemap(*(web.url(SITE, f"/{name}") for name in ("a", "p?x=1&y=2", "b"))).body)
+    web.put(SITE, "/sitemap.xml", Reply("\n" + good, headers={"Content-Type": "application/xml"}))
+    for path in ("/a", "/p?x=1&y=2", "/b"):
+        web.put(SITE, path, "page")
+    result = run_crawl("sitemap", [web.host(SITE)])
+    assert paths(web) == ["/a", "/b", "/p?x=1&y=2", "/sitemap.xml"]
+    details = {row["url"]: json.loads(row["details"] or "{}") for row in result.rows()}
+    assert details[web.url(SITE, "/sitemap.xml")]["broken"] is True
+    assert result.summary["repaired"] == 1
+    assert "repaired    1 damaged document" in result.stderr
+
+
 def test_a_sitemap_of_any_type_and_name_is_read(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE)
     parts = {"/1.html": "text/html", "/2.txt": "text/plain", "/products_3.gz": "application/x-gzip"}

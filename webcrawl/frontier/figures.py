@@ -22,6 +22,8 @@ class CrawlFigures:
     `lost_requests`: callback -> requests that could not be stored and ended with their process.
     `types`: MIME type -> pages, bytes, and `errors` (documents that could not be read), most pages first.
     `soft_404`: error pages that answered with 200, and redirects of unknown paths.
+    `repaired`: damaged documents that were read all the same, such as a sitemap with a bare "&".
+    `noindex`, `noarchive`, `nofollow`: pages whose text, archived body or links were left out because they say so.
     `rewritten`: times that a DUST rule made a found or queued URL simpler.
     `parked`: queued URLs of hosts that are blocked or have spent their budgets.
     `unreachable`: hosts that never answered, although they were asked (exact within 1%).
@@ -56,6 +58,10 @@ class CrawlFigures:
     exact_duplicates: int
     near_duplicates: int
     soft_404: int
+    repaired: int
+    noindex: int
+    noarchive: int
+    nofollow: int
     rewritten: int
     truncated: int
     fetched_again: int
@@ -93,6 +99,10 @@ _COUNTERS = (
     "exact_duplicates",
     "near_duplicates",
     "soft_404",
+    "repaired",
+    "noindex",
+    "noarchive",
+    "nofollow",
     "rewritten",
     "truncated",
     "fetched_again",

@@ -61,7 +61,8 @@ def _addressed_to(token: str, text: str, audience: str, now: datetime | None) ->
         if audience not in ("robots", token):
             continue
         if match["date"] is None:
-            yield match["word"].strip().lower()
+            # a missing comma forbids no less
+            yield from match["word"].lower().split()
         elif _is_past(match["date"], now):
             yield "noindex"
 

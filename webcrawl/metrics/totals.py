@@ -119,6 +119,13 @@ COUNTED = (
         "kind",
     ),
     _total("soft_404_pages", "error pages that answered with 200", "soft_404"),
+    _total("repaired_documents", "damaged documents that were read all the same", "repaired"),
+    Counted(
+        "withheld_pages",
+        "pages of which a part was left out because a robots directive says so",
+        {"noindex": "noindex", "noarchive": "noarchive", "nofollow": "nofollow"},
+        "directive",
+    ),
     _total("unchanged_pages", "pages that had not changed since an earlier fetch (`REVISIT`)", "unchanged"),
     _total("truncated_bodies", "bodies that were cut off at the limit of their type", "truncated"),
     _total("robots_denied", "URLs that robots.txt disallows"),

@@ -1,4 +1,4 @@
-"""Counts pages, bytes and unreadable documents by MIME type, for the summary."""
+"""Counts pages, bytes and unreadable documents by MIME type, and what pages forbid, for the summary."""
 
 from __future__ import annotations
 
@@ -33,4 +33,12 @@ class CountsPipeline:
             count(f"type_bytes.{mime_type}", item.length or 0)
             if item.processing_error:
                 count(f"type_errors.{mime_type}")
+            elif item.details and item.details.get("broken"):
+                count("repaired")
+            if item.reading.noindex:
+                count("noindex")
+            if item.archived.noarchive:
+                count("noarchive")
+            if item.links.nofollow:
+                count("nofollow")
         return item

@@ -40,7 +40,7 @@ GROUP = SettingGroup(
             Flag(),
             'Obeys `nofollow`, `noindex` and `noarchive` in `<meta name="robots">` and `X-Robots-Tag`: links '
             "are not followed, the page is not archived, and with `noindex` its text is not stored either. A "
-            "row about the page is stored in any case.",
+            "row about the page is stored in any case, and the summary counts such pages.",
             example=False,
         ),
         Setting(

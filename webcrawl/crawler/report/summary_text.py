@@ -86,12 +86,21 @@ def summary_text(
             else []
         ),
         f"  left out    {now.robots_denied:,} by robots.txt, {now.addresses_refused:,} by the address guard",
+        *_withheld(now),
+        *([f"  repaired    {counted(now.repaired, 'damaged document')}"] if now.repaired else []),
         _errors(now),
         f"  results in  {locations}",
     ]
     lines += _losses(lost)
     lines += _how_to_continue(now, max(0, left - sum(lost.values())), reason, job)
     return "\n".join(lines)
+
+
+def _withheld(now: CrawlFigures) -> list[str]:
+    """A line with the pages of which a part was left out because a robots directive says so; none without any."""
+    numbers = {"noindex": now.noindex, "noarchive": now.noarchive, "nofollow": now.nofollow}
+    named = ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
+    return [f"  directives  {named}: see ROBOTS_META_OBEY"] if named else []
 
 
 def _errors(now: CrawlFigures) -> str:

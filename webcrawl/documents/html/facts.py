@@ -34,6 +34,7 @@ _MAX_TYPES = 20
 
 _LANGUAGE = re.compile(r"\s*([a-zA-Z]{2,3})(?=[-_,;\s]|$)")
 _RESTRICTIONS = frozenset({"noindex", "nofollow", "noarchive", "none"})
+_DIRECTIVES = _RESTRICTIONS | {"index", "follow", "archive", "all"}
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -133,11 +134,17 @@ def robots_metas(metas: Iterable[Attributes]) -> list[tuple[str, str]]:
     for attributes in metas:
         name = (attributes.get("name") or "").strip().lower()
         content = attributes.get("content") or ""
-        if name == "robots" or (
-            name and {word.strip() for word in content.lower().split(",")} & _RESTRICTIONS
-        ):
+        if name == "robots" or (name and _restricts(content.lower())):
             directives.append((name, content))
     return directives
+
+
+def _restricts(content: str) -> bool:
+    """Whether a list of directives, with or without commas, has a restriction; a sentence is no such list."""
+    words = content.replace(",", " ").split()
+    return not _RESTRICTIONS.isdisjoint(words) and (
+        _DIRECTIVES.issuperset(words) or not _RESTRICTIONS.isdisjoint(map(str.strip, content.split(",")))
+    )
 
 
 def _details(
@@ -312,5 +319,12 @@ def _take_microdata(node: LexborNode, attributes: Attributes, elements: PageElem
         elements.types.append(kind)
     for name in (attributes.get("itemprop") or "").split()[:5]:
         if name in _MICRODATA and name not in elements.microdata:
-            values = map(attributes.get, ("content", "datetime", "href", "src"))
-            elements.microdata[name] = next(filter(None, values), None) or cleaned(node.text())
+            named = ("content",) if name == "author" else ("content", "datetime", "href", "src")
+            value = next(filter(None, map(attributes.get, named)), None)
+            elements.microdata[name] = value or cleaned(_name_in(node) if name == "author" else node.text())
+
+
+def _name_in(author: LexborNode) -> str:
+    """The name in the microdata, hCard or h-card of a person or organization; all text without them."""
+    name = author.css_first("[itemprop~=name],.fn,.p-name")
+    return (name.attributes.get("content") or name.text() if name is not None else "") or author.text()

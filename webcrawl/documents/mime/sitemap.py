@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import BinaryIO
 
@@ -12,7 +13,7 @@ from lxml import etree
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import MAX_LINKS, Facts, Link, join
-from webcrawl.documents.mime.xml import SAFE_OPTIONS, local
+from webcrawl.documents.mime.xml import SAFE_OPTIONS, local, repaired
 from webcrawl.errors import UnreadableDocument
 
 MAX_BYTES = 50 * 1024 * 1024
@@ -20,6 +21,8 @@ MAX_BYTES = 50 * 1024 * 1024
 
 _ROOTS = ("urlset", "sitemapindex")
 _ENTRIES = ("url", "sitemap")
+_FIELDS = ("loc", "lastmod", "changefreq", "priority")
+_EVENTS = ("start", "end")
 _DAY = 86_400.0
 _PERIODS = {
     "always": 0.0,
@@ -35,11 +38,10 @@ _PERIODS = {
 
 def read(document: Document) -> Facts:
     """Returns links with what the sitemap says about them; no facts for other XML. Raises UnreadableDocument."""
-    with document.open() as stream:
-        unpacked = _Unpacked(stream) if document.start(2) == b"\x1f\x8b" else _Bounded(stream)
-        if document.mime_type == "text/plain":
-            return _read_lines(unpacked, document.url)
-        return _read_xml(unpacked, document.url)
+    if document.mime_type != "text/plain":
+        return _read_xml(document)
+    with _unpacked(document) as stream:
+        return _read_lines(stream, document.url)
 
 
 def _read_lines(stream: _Bounded, base: str) -> Facts:
@@ -59,52 +61,98 @@ def _add(links: dict[str, Link], link: Link) -> bool:
     return True
 
 
-def _read_xml(stream: _Bounded, base: str) -> Facts:
-    links: dict[str, Link] = {}
-    kind: str | None = None
-    try:
-        for event, element in _events(stream):
+def _read_xml(document: Document) -> Facts:
+    """Reads entries one by one; XML that is not well-formed is repaired, and read again from its start."""
+    entries = _Entries(document.url)
+    with _unpacked(document) as stream:
+        try:
+            entries.read(etree.iterparse(stream, events=_EVENTS, **SAFE_OPTIONS))
+        except etree.XMLSyntaxError as error:
+            damage = error
+        else:
+            return entries.facts(cut=stream.cut)
+    again = _Entries(document.url)
+    with _unpacked(document) as stream:
+        # a parser may give up even then; the entries before that place are valid
+        with suppress(etree.XMLSyntaxError):
+            parser = etree.XMLPullParser(events=_EVENTS, recover=True, **SAFE_OPTIONS)
+            for piece in repaired(io.BufferedReader(stream)):
+                parser.feed(piece)
+                again.read(parser.read_events())
+                if again.is_complete:
+                    break
+        best = again if len(again.links) >= len(entries.links) else entries
+        if not best.links:
+            raise UnreadableDocument(f"is broken: {damage}") from damage
+        return best.facts(cut=stream.cut, broken=True)
+
+
+def _unpacked(document: Document) -> _Bounded:
+    """Opens the document; the stream closes it."""
+    stream = document.open()
+    return _Unpacked(stream) if document.start(2) == b"\x1f\x8b" else _Bounded(stream)
+
+
+class _Entries:
+    """The entries of a sitemap, read from the events of a parser.
+
+    An entry that is not closed ends where the next entry begins.
+    """
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        self._kind: str | None = None
+        self.is_complete = False
+        """Whether what follows is not read: the limit is reached, or the XML is not a sitemap."""
+        self._values: dict[str, str] = {}
+        self.links: dict[str, Link] = {}
+
+    def read(self, events: Iterable[tuple[str, etree._Element]]) -> None:
+        """Reads up to the end of the events, the limit, or a root of other XML. Raises XMLSyntaxError."""
+        for event, element in events:
             name = local(element).lower()
             if event == "start":
-                if kind is None and name not in _ROOTS:
-                    return Facts()
-                kind = kind or name
+                if self._kind is None and name not in _ROOTS:
+                    self.is_complete = True
+                    return
+                self._kind = self._kind or name
+                if name in _ENTRIES:
+                    self._add_entry()
             elif name in _ENTRIES:
-                link = _entry(element, base)
-                if link and not _add(links, link):
-                    return _facts(kind, links, cut=True)
-                element.clear()
-                while element.getprevious() is not None:
-                    del element.getparent()[0]
-    except etree.XMLSyntaxError as error:
-        if not links:
-            raise UnreadableDocument(f"is broken: {error}") from error
-        # entries are independent, so entries before the damage are valid
-        return _facts(kind, links, cut=stream.cut, broken=True)
-    return _facts(kind, links, cut=stream.cut)
+                self._add_entry()
+                _forget(element)
+            elif name in _FIELDS and _is_in_an_entry(element):
+                self._values.setdefault(name, (element.text or "").strip())
+            if self.is_complete:
+                return
+
+    def _add_entry(self) -> None:
+        values, self._values = self._values, {}
+        address = values.get("loc")
+        if address and (url := join(self._base, address)):
+            period = _PERIODS.get(values.get("changefreq", "").lower())
+            link = Link(url, w3c_time(values.get("lastmod", "")), period, _rank(values.get("priority", "")))
+            self.is_complete = not _add(self.links, link)
+
+    def facts(self, *, cut: bool, broken: bool = False) -> Facts:
+        """The facts; none for XML that is not a sitemap."""
+        if self._kind is None:
+            return Facts()
+        self._add_entry()
+        return _facts(self._kind, self.links, cut=cut or self.is_complete, broken=broken)
 
 
-def _events(stream: _Bounded) -> Iterator[tuple[str, etree._Element]]:
-    """Yields starts and ends of elements; fetches nothing and expands no entities."""
-    events: Iterator[tuple[str, etree._Element]] = etree.iterparse(
-        stream, events=("start", "end"), **SAFE_OPTIONS
-    )
-    return events
+def _is_in_an_entry(element: etree._Element) -> bool:
+    """Whether an element is a field of an entry itself, not of an image or a video in it."""
+    parent = element.getparent()
+    return parent is not None and local(parent).lower() in _ENTRIES
 
 
-def _entry(element: etree._Element, base: str) -> Link | None:
-    url, changed, period, rank = None, None, None, None
-    for child in element:
-        name, text = local(child).lower(), (child.text or "").strip()
-        if name == "loc":
-            url = join(base, text)
-        elif name == "lastmod":
-            changed = w3c_time(text)
-        elif name == "changefreq":
-            period = _PERIODS.get(text.lower())
-        elif name == "priority":
-            rank = _rank(text)
-    return Link(url, changed, period, rank) if url else None
+def _forget(element: etree._Element) -> None:
+    """Frees the memory of an element that was read, and of those before it."""
+    element.clear()
+    while element.getprevious() is not None:
+        del element.getparent()[0]
 
 
 def _rank(text: str) -> float | None:
@@ -152,6 +200,10 @@ class _Bounded(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    def close(self) -> None:
+        self._source.close()
+        super().close()
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         if not self._left:

@@ -119,6 +119,15 @@ def test_robots_metas_are_collected() -> None:
             "Ada",
         ),
         ("<p>by Ada", None),
+        ("<a itemprop=author href=/ada>Ada</a>", "Ada"),
+        (
+            "<div itemprop=author class=vcard><img class=photo src=a.png> <a class='url fn' href=/ada>Ada Lovelace</a>"
+            "<span class=title>Editor</span> <span class=tel>+44 20 7946 0000</span></div>",
+            "Ada Lovelace",
+        ),
+        ("<div itemprop=author itemscope>By <b itemprop=name>Ada</b>, London</div>", "Ada"),
+        ("<div itemprop='author creator' itemscope><meta itemprop=name content=Ada>London</div>", "Ada"),
+        ("<p itemprop=author class=h-card><span class=p-name></span>Ada</p>", "Ada"),
     ],
 )
 def test_author_is_extracted(markup: str, author: str | None) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import io
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given, strategies as st
 
 from tests.documents import WEB, entity_bomb, gzip_bomb, sitemap_index, urlset
 from webcrawl.documents.mime.facts import MAX_LINKS, Facts, Link
 from webcrawl.documents.mime.sitemap import MAX_BYTES
+from webcrawl.documents.mime.xml import repaired
 from webcrawl.errors import UnreadableDocument
 
 Read = Callable[..., Facts]
@@ -81,6 +84,86 @@ def test_truncated_sitemap_is_read_up_to_its_end(read: Read) -> None:
         facts = read(READER, cut, mime_type)
         assert 10 < len(facts.links) < 100
         assert facts.details["broken"] is True
+
+
+EARLIER, LATER = [f"{WEB}/{name}" for name in "abc"], [f"{WEB}/{name}" for name in "xyz"]
+
+
+def damaged(entry: str, *, declared: str = "UTF-8") -> str:
+    """A sitemap with an entry as it is written here, between six good entries."""
+    before, after = ("".join(f"<url><loc>{url}</loc></url>" for url in urls) for urls in (EARLIER, LATER))
+    return f'<?xml version="1.0" encoding="{declared}"?>\n<urlset>{before}{entry}{after}</urlset>'
+
+
+@pytest.mark.parametrize(
+    ("body", "url"),
+    [
+        (damaged(f"<url><loc>{WEB}/?m=1&n=2&copy=3&;</loc></url>").encode(), f"{WEB}/?m=1&n=2&copy=3&;"),
+        (damaged(f"<url><loc>{WEB}/m&eacute;&amp;&#110;</loc></url>").encode(), f"{WEB}/m%C3%A9&n"),
+        (damaged(f"<url><loc>{WEB}/m&unknown;</loc></url>").encode(), f"{WEB}/m&unknown;"),
+        (damaged(f"<url><loc>{WEB}/m\x0b\0n</loc></url>").encode(), f"{WEB}/mn"),
+        (damaged(f"<url><loc>{WEB}/m\xe9</loc></url>").encode("latin-1"), f"{WEB}/m%C3%A9"),
+        (
+            damaged(f"<url><loc>{WEB}/m&\u0431</loc></url>", declared="windows-1251").encode("cp1251"),
+            f"{WEB}/m&%D0%B1",
+        ),
+        (b"\r\n\t " + damaged(f"<url><loc>{WEB}/m</loc></url>").encode(), f"{WEB}/m"),
+        (b"<!-- cached -->" + damaged(f"<url><loc>{WEB}/m</loc></url>").encode(), f"{WEB}/m"),
+        (damaged(f"<url><loc>{WEB}/m</loc></url>", declared="UTF-16").encode(), f"{WEB}/m"),
+        (damaged(f"<url><loc>{WEB}/m&n</loc></url>", declared="UTF-16").encode("utf-16"), f"{WEB}/m&n"),
+        (damaged(f"<url><loc>{WEB}/m</loc></url>", declared="none-such").encode(), f"{WEB}/m"),
+        (damaged(f"<url><loc>{WEB}/m</loc>").encode(), f"{WEB}/m"),
+        (damaged(f"<url><loc>{WEB}/m</url>").encode(), f"{WEB}/m"),
+        (damaged(f"<url><loc><![CDATA[{WEB}/?m=1&n=2]]></loc><x>&</x></url>").encode(), f"{WEB}/?m=1&n=2"),
+        (
+            damaged(f"<url><loc>{WEB}/m</loc><image:image><image:loc>{WEB}/i</image:loc></url>").encode(),
+            f"{WEB}/m",
+        ),
+        (damaged(f"<url><loc>{WEB}/m</loc></url>").encode() + b"<script>1 < 2</script>", f"{WEB}/m"),
+    ],
+    ids=[
+        "ampersand",
+        "entity",
+        "unknown entity",
+        "control character",
+        "Latin-1 in UTF-8",
+        "ampersand in windows-1251",
+        "white space first",
+        "comment first",
+        "UTF-8 declared as UTF-16",
+        "ampersand in UTF-16",
+        "unknown encoding",
+        "entry not closed",
+        "address not closed",
+        "CDATA",
+        "prefix not declared",
+        "script after the end",
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_damage_costs_no_other_entry(body: bytes, url: str, packed: bool, read: Read) -> None:
+    facts = read(READER, gzip.compress(body) if packed else body, GZIP if packed else XML)
+    assert [link.url for link in facts.links] == [*EARLIER, url, *LATER]
+    assert facts.details == {"sitemap": "urlset", "entries": 7, "broken": True}
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["<loc>", "</loc>", "<![CDATA[", "]]>", "&", "&amp;", "&eacute;", "x" * 9, "é", "\x0b"]
+        )
+    ),
+    st.integers(1, 12),
+)
+def test_pieces_of_any_size_are_repaired_alike(parts: list[str], size: int) -> None:
+    body = "".join(parts).encode()
+
+    def repair(piece: int) -> str:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("webcrawl.documents.mime.xml._PIECE", piece)
+            return "".join(repaired(io.BytesIO(body)))
+
+    assert repair(size) == repair(1 << 16)
 
 
 def test_gzip_of_several_members_is_read_completely(read: Read) -> None:

@@ -1,4 +1,4 @@
-"""For scrapyd-deploy, whose egg also holds the project's own folders. pyproject.toml describes the wheel."""
+"""Builds the egg for scrapyd-deploy, with the project's own folders. pyproject.toml describes the wheel."""
 
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ OWN = ("settings", "spiders", "middlewares", "pipelines")
 
 
 class Egg(bdist_egg):
-    """Adds the project's folders, and the name by which scrapyd finds its settings.
+    """Adds the project's folders, and the entry point by which scrapyd finds its settings.
 
-    Puts the compiled modules where they are found in a zipped egg. Each job would compile them again, for 0.8 s.
+    Puts compiled modules where Python looks for them in a zipped egg. Otherwise each job would compile them, for 0.8 s.
     """
 
     def initialize_options(self) -> None:

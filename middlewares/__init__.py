@@ -1,1 +1,1 @@
-"""Downloader and spider middlewares of this project, one a file; those of webcrawl keep their short names here."""
+"""The downloader and spider middlewares of this project, one per file, and short names for those of webcrawl."""

@@ -1,1 +1,1 @@
-"""Item pipelines of this project, one a file; those of webcrawl keep their short names here."""
+"""The item pipelines of this project, one per file, and short names for those of webcrawl."""

@@ -1,6 +1,6 @@
-"""The project's settings: its name, and what it changes or adds. docs/settings.md explains every setting.
+"""The project's settings: its name, and the settings that it changes or adds. docs/settings.md explains each setting.
 
-The add-on brings the rest. It adds its components to those that are named here; None leaves one of them out.
+The add-on sets all others. It adds its components to the components named here; None leaves a component out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ SPIDER_MODULES = ["spiders"]
 NEWSPIDER_MODULE = "spiders"
 ADDONS = {"webcrawl.addon.WebcrawlAddon": 100}
 
-# The name of your crawler and a way to reach you, before you crawl other people's sites.
+# Set the name of your crawler and a way to reach you before you crawl other people's sites.
 # USER_AGENT = "examplebot/1.0 (+https://example.com/bot.html)"
 
 DOWNLOADER_MIDDLEWARES: dict[str, int | None] = {}

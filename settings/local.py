@@ -1,3 +1,3 @@
-"""This machine: the embedded engine and files in DATA_DIR. The default of scrapy.cfg."""
+"""Settings for one machine: the embedded engine and files in DATA_DIR. scrapy.cfg selects them by default."""
 
 from settings.base import *

@@ -1,4 +1,4 @@
-"""Shared servers, named by the environment: the settings that scrapyd uses."""
+"""Settings for shared servers, which environment variables name. scrapyd uses these settings."""
 
 import os
 

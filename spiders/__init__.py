@@ -1,1 +1,1 @@
-"""The spiders of this project, one a file; those of webcrawl keep their short names here."""
+"""The spiders of this project, one per file, and short names for those of webcrawl."""

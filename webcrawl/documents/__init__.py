@@ -1,1 +1,1 @@
-"""What a fetched body is: its bytes, type, tree, text and digests; and the page, the item that has them."""
+"""The item of a crawl, the page, and its fetched body: bytes, MIME type, tree, text and digests."""

@@ -19,7 +19,7 @@ from webcrawl.documents.disk import failure
 from webcrawl.errors import StoreError
 
 CHUNK = 256 * 1024
-"""Bytes written to a file, or read from it, at a time."""
+"""The most bytes that are read from a file, or written to it, at a time."""
 
 _DESCRIPTORS = Path("/proc/self/fd")
 
@@ -68,7 +68,7 @@ class Body:
 
     @classmethod
     def at(cls, path: str) -> Self:
-        """Opens the body that another process has at `path` (see `Body.path`); raises OSError."""
+        """Opens the body of another process by the `Body.path` that it sent; raises OSError."""
         body = cls()
         body._data, body._file = None, _File(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         body._size = os.fstat(body._file.descriptor).st_size
@@ -141,8 +141,8 @@ class BodyWriter:
     """Collects the chunks of a body: `add` never blocks, `spill` and `finish` may write to the disk.
 
     When `is_full` is true after an `add`, call `spill`, in any thread, so that little more than `CHUNK` is in memory.
-    `digests`: compute the SHA-1 on the way. `spill` and `finish` raise StoreUnavailable if the disk is full, and
-    StoreError if it cannot be written.
+    `digests`: whether to compute the SHA-1 while the body is collected. `spill` and `finish` raise StoreUnavailable if
+    the disk is full, and StoreError if writing fails for another reason.
     """
 
     def __init__(self, spool: Spool, *, digests: bool = False) -> None:
@@ -229,8 +229,8 @@ class _Reader(io.RawIOBase):
 def base32(sha1: bytes) -> str:
     """Returns a SHA-1 as it is written in WARC files: "sha1:" and 32 Base32 characters.
 
-    Each group of five bits gets a byte of its own: five times, every number is divided into its two halves. That takes
-    a third of the time of `base64.b32encode`.
+    Splits every number into two halves, five times, until each group of five bits has its own byte. It takes a third of
+    the time of `base64.b32encode`.
     """
     number = int.from_bytes(sha1, "big")
     for low, high, shift in _HALVES:
@@ -239,7 +239,7 @@ def base32(sha1: bytes) -> str:
 
 
 def _halves(bits: int) -> tuple[int, int, int]:
-    """Returns masks of the lower and upper halves of numbers of 2 * `bits` bits, and how far the upper halves move."""
+    """Returns masks of the lower and upper halves of numbers of 2 * `bits` bits, and the shift of the upper halves."""
     room = bits * 8 // 5
     low = sum(((1 << bits) - 1) << bit for bit in range(0, 256, 2 * room))
     return low, low << bits, room - bits

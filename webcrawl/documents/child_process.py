@@ -2,11 +2,11 @@
 
 `webcrawl.documents.sandbox` is the other side, and `webcrawl.documents.child_messages` describes the messages.
 
-Two classes use it. `html.outline_process.Outlines` has one child and streams
-pages to it without waiting for answers, so that neither process waits for the other; after a crash it finds out which
-page to blame, and without a child HTML is parsed in the worker. `mime.reader_processes.Readers` has several children
-and gives each one document at a time, because a document may take seconds and is killed at a time limit; without a
-child the document has an error.
+Two classes use it. `html.outline_process.Outlines` has one child. It streams pages to the child without waiting for
+answers, so that neither process waits for the other. After a crash it determines which page caused it. Without a
+child, the worker parses HTML itself. `mime.reader_processes.Readers` has several children and gives each of them a
+single document at a time. Reading may take seconds, and the child is killed at a time limit. Without a child, the
+document has an error.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class ChildProcess(asyncio.Protocol):
 
     receive   is called with each answer and returns whether it is valid; an invalid answer ends the process
     ended     is done when the process has closed its end of the socket
-    answers   counts valid answers
-    seconds   of processor that the last answer took
+    answers   the number of valid answers
+    seconds   the processor seconds that the last answer took
     """
 
     def __init__(self, receive: Callable[[bytes | bytearray], bool]) -> None:
@@ -99,7 +99,7 @@ class ChildProcess(asyncio.Protocol):
             )
 
     def cpu_seconds(self) -> float:
-        """Returns the processor time of the process so far on Linux, and the time of a clock on other systems."""
+        """Returns the processor seconds of the process so far on Linux, and a monotonic clock on other systems."""
         if sys.platform == "linux" and self._process is not None:
             with suppress(OSError):  # it has ended
                 return time.clock_gettime(~self._process.pid << 3 | 2)  # as clock_getcpuclockid(3) makes it
@@ -128,7 +128,7 @@ class ChildProcess(asyncio.Protocol):
         await self._may_write.wait()
 
     def kill(self, fault: str) -> None:
-        """Ends the process because of a fault of its own, which `end` then returns."""
+        """Kills the process; `end` then returns `fault` as the reason."""
         self._fault = self._fault or fault
         if self._transport is not None:
             self._transport.abort()
@@ -139,7 +139,7 @@ class ChildProcess(asyncio.Protocol):
             self._transport.abort()
         if self._process is None:
             return "has no reader process"
-        # it has closed the socket while exiting: its own exit code follows in a moment
+        # a process that exits closes its socket first: its own exit code follows in a moment
         with suppress(TimeoutError):
             if self._fault is None and self.ended.done():
                 async with asyncio.timeout(1):
@@ -182,7 +182,7 @@ class ChildProcess(asyncio.Protocol):
             self.seconds = seconds if 0 <= seconds <= _MOST_SECONDS else 0.0
             answer: bytes | bytearray
             if length >= _LARGE_ANSWER and position == len(buffer):
-                # up to 32 MB, which need not be there twice
+                # an answer may have 32 MB: do not copy it
                 answer, self._buffer = buffer, bytearray()
                 del answer[:start]
                 buffer, position = self._buffer, 0
@@ -207,7 +207,7 @@ class ChildProcess(asyncio.Protocol):
 
 
 def question(packed: bytes, body_length: int) -> bytes:
-    """Returns the bytes of a question that go before its body."""
+    """Returns the bytes of a question up to its body: both lengths and `packed`, the question in MessagePack."""
     return QUESTION_HEAD.pack(len(packed), body_length) + packed
 
 
@@ -220,7 +220,7 @@ def _reason(code: int) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Returns our environment, with our import path and without threads or arenas for every core."""
+    """Returns this process's environment and import path, with one thread and two malloc arenas instead of many."""
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),

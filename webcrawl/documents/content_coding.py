@@ -24,7 +24,7 @@ MAX_CODINGS = 5
 """As in curl. A longer chain of codings is an attack."""
 
 MAX_BETWEEN = 16 * 1024 * 1024
-"""Bytes that a coding in a chain may pass on to the next coding."""
+"""The most bytes that a coding in a chain may pass on to the next coding."""
 
 
 def codings(content_encoding: str | None) -> list[str]:
@@ -44,8 +44,8 @@ def pieces(
 ) -> Pieces:
     """Yields a payload without these codings, at most `CHUNK` bytes at a time.
 
-    If the payload is truncated or damaged in the middle, yields the part before, and calls `breaks_off`. Raises
-    BadCoding if nothing can be decoded, or for more than `MAX_CODINGS` codings.
+    If the payload is truncated or damaged, yields the part before the damage and calls `breaks_off`. Raises BadCoding
+    if nothing can be decoded, or for more than `MAX_CODINGS` codings.
     """
     names = list(names)
     if len(names) > MAX_CODINGS:
@@ -62,7 +62,7 @@ def pieces(
 def _bounded(pieces: Pieces) -> Pieces:
     """Yields the pieces that a coding passes on to the next coding; raises TruncatedCoding after `MAX_BETWEEN` bytes.
 
-    The next coding may yield nothing for them, as gzip does for empty members, so its own output bounds nothing.
+    A limit on the output of the last coding is not enough: gzip yields nothing for any number of empty members.
     """
     size = 0
     for piece in pieces:
@@ -100,7 +100,7 @@ def _gzip(payload: Pieces) -> Pieces:
 
 
 def _following(rest: bytes, payload: Pieces) -> bytes:
-    """Returns the data after a member: enough to recognize another member, or all that is left."""
+    """Returns the data after a member: enough bytes to recognize another member, or all the rest."""
     while len(rest) < _SIGNATURE_BYTES and (more := next(payload, b"")):
         rest += more
     return rest

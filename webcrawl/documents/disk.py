@@ -30,7 +30,7 @@ def failure(verb: str, path: Path, error: OSError) -> StoreError:
 
 
 def prepare(folder: Path, what: str) -> None:
-    """Makes a folder, unless it exists. Raises StoreError; `what` cannot be stored then."""
+    """Creates a folder unless it exists. Raises StoreError, whose message names `what` cannot be stored."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -46,7 +46,7 @@ def occupied(folder: Path) -> int:
         for entry in entries:
             try:
                 total += entry.stat().st_size if entry.is_file() else 0
-            except FileNotFoundError:  # another process has just sent and removed it
+            except FileNotFoundError:  # another process has just sent and removed the file
                 continue
     return total
 

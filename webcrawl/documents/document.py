@@ -15,7 +15,7 @@ from webcrawl.documents.markup import expanded, may_have_long_tag, shortened
 Parsed: TypeAlias = tuple[LexborHTMLParser, bool]
 """A tree, and whether markup was removed before parsing."""
 
-# Pages and tags of up to so many bytes are cheap to parse whatever they contain; see webcrawl.documents.markup_bounds.
+# Pages of at most this many bytes are cheap to parse whatever they contain; see webcrawl.documents.markup_bounds.
 _TRUSTED_PAGE = 6_000
 _TRUSTED_TAG = 32_768
 
@@ -25,7 +25,7 @@ class Document:
 
     `charset` is the name of a Python codec. None means UTF-8 if the bytes are valid UTF-8, otherwise windows-1252.
     Processors share `text` and `html`, and must not change the tree. `refused` is the reason not to parse the body as
-    HTML, or None. Set it before the tree is used: the tree is empty then.
+    HTML, or None. A reason must be set before the tree is first used; the tree is then empty.
     """
 
     __slots__ = (
@@ -117,7 +117,7 @@ class Document:
         self._taken = True
 
     def forget(self, *, only_elements: bool = False) -> None:
-        """Frees the text and the tree, which takes 15 times the memory of the bytes. Both are made again when used.
+        """Frees the text and the tree, whose memory is 15 times that of the bytes. Both are made again when used.
 
         A tree that was made in another thread is kept, because making it here would take too long. `only_elements`:
         frees `elements`, which may take 15 MB, and keeps `metas`.
@@ -142,7 +142,7 @@ class Document:
         return expanded(markup) if self.mime_type == "application/xhtml+xml" else markup
 
     def _is_utf8(self, markup: bytes) -> bool:
-        """Returns whether the body is valid UTF-8. Lexbor replaces invalid bytes differently from Python."""
+        """Returns whether the body is valid UTF-8. Lexbor and Python replace invalid bytes differently."""
         if self.charset != "utf-8" or read_bom(markup)[0] is not None:
             return False
         if markup.isascii():  # a tenth of the time
@@ -167,7 +167,7 @@ class Document:
         return nodes
 
     def take_elements(self) -> Iterator[Element]:
-        """Yields the `elements`, and frees them on the way; keeps `metas`."""
+        """Yields the `elements` and frees each of them; keeps `metas`."""
         page_elements = self.elements
         self.forget(only_elements=True)
         return page_elements.taken() if isinstance(page_elements, ManyElements) else iter(page_elements)

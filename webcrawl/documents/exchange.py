@@ -1,4 +1,4 @@
-"""The request and the response of one URL as they were transferred: the input of an archive."""
+"""The request and the response of a URL as they were transferred: the input of an archive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webcrawl.documents.body import Body, base32
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and its response, as bytes.
+    """A request and its response, as bytes.
 
     request_head, response_head   the request or status line, the header lines and the blank line, ended by CRLF
     payload      the body as received, with its content codings and without transfer codings, as in a WARC
@@ -22,7 +22,7 @@ class Exchange:
     truncated    why the payload is incomplete: "length" (a size limit), "time" or "disconnect"
     mime_type    for protocols other than HTTP, which have no heads
     problem      why the response of such a protocol could not be used
-    protocol     "h2" for HTTP/2, whose heads are given in the form of HTTP/1.1
+    protocol     "h2" for HTTP/2, whose heads are converted to the form of HTTP/1.1
     """
 
     url: str
@@ -51,7 +51,7 @@ class Exchange:
         truncated: str | None = None,
         problem: str | None = None,
     ) -> Self:
-        """Returns what was just fetched from a server of another protocol than HTTP, or rendered by a browser."""
+        """Returns the exchange of a body just fetched over another protocol than HTTP, or rendered by a browser."""
         return cls(
             url,
             "GET",

@@ -1,4 +1,4 @@
-"""Codes of languages in ISO 639-3, which archives use, by the codes of ISO 639-1, which the Web uses.
+"""Maps the language codes of ISO 639-1, which the Web uses, to those of ISO 639-3, which archives use.
 
 Source: https://iso639-3.sil.org/code_tables/download_tables. The last line has codes that were withdrawn.
 """
@@ -25,7 +25,7 @@ _CODES = dict(zip(_WORDS[::2], _WORDS[1::2], strict=True))
 
 
 def iso_639_3(language: str | None) -> str | None:
-    """Returns the code of three letters of a language ("eng" of "en"), or None if there is none."""
+    """Returns the three-letter code of a language ("eng" for "en"), or None if it has none."""
     if language is None or len(language) == 3:
         return language
     return _CODES.get(language)

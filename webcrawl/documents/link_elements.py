@@ -1,4 +1,4 @@
-"""The elements of a page that have a link, and its <meta content>: one search through the tree serves all readers."""
+"""The elements of a page with a link, and its <meta content>. A single search of the tree serves all readers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Attributes: TypeAlias = dict[str, str | None]
 Element: TypeAlias = tuple[str, Attributes]
 """Name and attributes."""
 
-# Selecting by three attributes takes Lexbor half the time of seven element names.
+# Lexbor selects by three attributes in half the time that it needs for seven element names.
 _SELECTOR = ":is([href],[src],[content])"
 _LINK_ATTRIBUTES = {
     "a": "href",
@@ -26,26 +26,26 @@ _LINK_ATTRIBUTES = {
 
 
 def _by_number(attributes: dict[str, str]) -> dict[int, tuple[str, str]]:
-    """Returns names of elements and attributes by Lexbor's numbers for the elements, which cost less than names."""
+    """Returns names by Lexbor's numbers of elements: reading the number of an element is cheaper than its name."""
     tree = LexborHTMLParser("")
     return {tree.create_node(name).tag_id: (name, attribute) for name, attribute in attributes.items()}
 
 
 _OLD_LINK = "xlink:href"
-"""What an `a` of SVG may have instead of `href`."""
+"""The attribute that an `a` of SVG may have instead of `href`."""
 
 _LINK_ELEMENTS = _by_number(_LINK_ATTRIBUTES)
 
 MANY_ELEMENTS = 5_000
-"""The attributes of more elements are not kept in memory."""
+"""The most elements whose attributes are kept in memory."""
 MAX_METAS = 1_000
-"""The <meta content> of a page that are read: their readers run for each page, and a page of 8 MB may have 190,000."""
+"""The most <meta content> elements that are read: a page of 8 MB may have 190,000, and each page is read."""
 
 
 class ManyElements(Sequence[Element]):
-    """The elements of a page with a great many elements.
+    """The elements of a page that has more than `MANY_ELEMENTS`.
 
-    Their attributes are read from the tree each time. Those of 200,000 links would take 75 MB.
+    Reads the attributes from the tree each time, because the attributes of 200,000 links would take 75 MB.
     """
 
     __slots__ = ("_nodes",)
@@ -98,7 +98,7 @@ def elements(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> S
         if known is not None:
             attributes = node.attributes
             if known[1] not in attributes:
-                # Lexbor selects by it, too, in SVG and MathML only
+                # in SVG and MathML, Lexbor selects by this attribute too
                 if known[0] != "a" or _OLD_LINK not in attributes:
                     continue
                 attributes[known[1]] = attributes[_OLD_LINK]

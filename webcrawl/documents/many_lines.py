@@ -1,4 +1,4 @@
-"""The lines of many texts at once, as they are stored: half the time of one text after another in Python."""
+"""Splits many texts into lines at once with NumPy, which takes half the time of Python for one text after another."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _THREE = np.array(
     ],
     np.uint32,
 )
-"""White space that has three bytes."""
+"""White space that has three bytes in UTF-8."""
 
 
 def lines_of_many(texts: Sequence[str]) -> list[bytes]:
@@ -37,14 +37,14 @@ def lines_of_many(texts: Sequence[str]) -> list[bytes]:
         octets = octets.copy()
         _make_blank(octets)
     ends = octets == _LINE_END
-    # of each run of white space the first character and the line ends are kept
+    # keeps the first character and the line ends of each run of white space
     kept = octets != _BLANK
     kept &= ~ends
     kept[1:] |= kept[:-1]
     kept |= ends
     octets = octets[kept]
     ends = octets == _LINE_END
-    # of a run with line ends, the first line end is kept
+    # keeps the first line end of a run with line ends
     kept = np.full(len(octets), True)
     kept[:-1] = (octets[:-1] != _BLANK) | ~ends[1:]
     kept[1:] &= ~(ends[1:] & ends[:-1])
@@ -52,7 +52,7 @@ def lines_of_many(texts: Sequence[str]) -> list[bytes]:
 
 
 def _make_blank(octets: npt.NDArray[np.uint8]) -> None:
-    """Puts blanks in the place of white space outside ASCII."""
+    """Replaces white space outside ASCII by blanks."""
     first = (octets == 0xC2).nonzero()[0]
     starts = first[np.isin(octets[first + 1], _TWO)]
     octets[starts] = octets[starts + 1] = _BLANK

@@ -1,7 +1,7 @@
 """Prepares markup for Lexbor.
 
-Very long tags are shortened: Lexbor compares each attribute with all before it, and 100,000 take 20 s. Empty elements
-of XHTML get end tags: a parser of HTML reads <script/>, <title/> or <a/> as a start tag without an end.
+Very long tags are shortened: Lexbor compares each attribute of a tag with all before it, so 100,000 attributes take
+20 s. Empty elements of XHTML get end tags: a parser of HTML reads <script/>, <title/> or <a/> as a start tag only.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 MAX_ATTRIBUTES = 256
-"""The attributes of a very long tag that are kept."""
+"""The number of attributes that are kept of a very long tag."""
 _WINDOW = 1 << 14
 _BLANK = rb"[\t\n\f\r /]"
 # As the tokenizer of the HTML standard reads it; possessive, so that each byte is matched once.
@@ -37,7 +37,7 @@ _EMPTY = re.compile(
 
 
 def may_have_long_tag(markup: bytes) -> bool:
-    """Returns whether there may be a tag of over 32 KiB: such a tag fills at least a window of half that size."""
+    """Returns whether there may be a tag of over 32 KiB, which would fill at least one window of half that size."""
     for begin in range(0, len(markup) - _WINDOW, _WINDOW):
         if markup.find(b"<", begin, begin + _WINDOW) >= 0:
             continue

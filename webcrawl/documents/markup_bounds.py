@@ -1,9 +1,9 @@
-"""Estimates from its tags what a page costs the parser, and removes tags that would cost too much.
+"""Estimates the cost of parsing a page from its tags, and removes tags that would cost too much.
 
 Lexbor searches its stack of open elements at nearly every tag: 100,000 nested divs take 12 s. In each paragraph it
 reopens all bold and italic elements that are still open, as the HTML standard requires (13.2.4.3, the list of active
-formatting elements; three alike at most): 84 KB take 3 GB. At each option it searches all options before: 20,000 take
-10 s. An element takes about 300 bytes, so 8 MiB of tags would take more than a GB.
+formatting elements; at most three equal elements): 84 KB take 3 GB. At each option it searches all earlier options:
+20,000 take 10 s. An element takes about 300 bytes, so 8 MiB of tags would take more than 1 GB.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Flags = npt.NDArray[np.bool_]
 # The nesting limit of browsers (Blink and WebKit).
 MAX_DEPTH = 512
 MAX_REPEATED = 1_000_000
-"""How many bold, italic... elements paragraphs may reopen. In pages that could exceed this, they become spans."""
+"""How many bold, italic... elements paragraphs may reopen. In pages that could exceed it, these become spans."""
 MAX_PER_NAME = {"option": 1_000, "optgroup": 1_000, "html": 16, "body": 16}
-"""Start tags of a page, by name. Further html and body tags add their attributes to the first element."""
+"""The most start tags of a page, by name. Further html and body tags add their attributes to the first element."""
 MAX_ELEMENTS = 200_000
-"""Elements and comments of a page; all further markup becomes text."""
+"""The most elements and comments of a page; all further markup becomes text."""
 MAX_TAGS = 500_000
-"""Tags of a page, with end tags; all further markup becomes text."""
+"""The most tags of a page, including end tags; all further markup becomes text."""
 
 _TAG = re.compile(r"<(?:(/?)([a-zA-Z][a-zA-Z0-9:-]*)|[!?/])")
 _ANY_TAG = re.compile(r"<[a-zA-Z/!?][^<>]*>?")
@@ -56,8 +56,8 @@ _SHALLOW = frozenset(_SHALLOW_NAMES.split())
 _WHOLE_NAME = 8
 _MAX_NAMES = 500
 TRUSTED_TAGS = 2_000
-"""Pages with so many tags are cheap to parse, whatever the tags are."""
-# So many tags may nest without limit: with as many end tags, parsing takes at most 0.2 s.
+"""Pages with at most this many tags are cheap to parse, whatever the tags are."""
+# This many tags may nest without limit: with as many end tags, parsing takes at most 0.2 s.
 _UNNESTED_TAGS = 8_000
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 _ONES, _TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
@@ -86,7 +86,7 @@ def _table(names: Iterable[str]) -> Numbers:
 
 _SHALLOW_TABLE = _table(name for name in _SHALLOW if len(name) < _WHOLE_NAME)
 _STYLES_TABLE = _table(_STYLES)
-# Whether two bytes may begin a name that is limited by number: this skips most tags.
+# Whether two bytes may begin a name whose number is limited: most tags are skipped by this test.
 _MAY_MATTER = np.isin(
     _LETTERS[np.arange(1 << 16, dtype="<u2").view(np.uint8)].view("<u2"),
     [_number(name[:2]) for name in (*_STYLES, *MAX_PER_NAME)],
@@ -203,7 +203,7 @@ def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> Offsets | None:
 
 
 def _names(octets: Octets, offsets: Offsets) -> Numbers:
-    """Returns the first 8 letters of the names at these offsets as little-endian numbers; 0 for no name."""
+    """Returns the first 8 letters of the names at these offsets as little-endian numbers; 0 where there is no name."""
     words = _at(octets, offsets, "<u8")
     letters = _LETTERS[words.view(np.uint8)].view(np.uint64)
     zeros = (letters - _ONES) & ~letters & _TOPS
@@ -221,8 +221,8 @@ def _at(octets: Octets, offsets: Offsets, number: str) -> npt.NDArray[Any]:
 def flattened(markup: str, depth: int) -> str:
     """Returns markup without the start tags beyond the limits; their contents stay, as siblings.
 
-    It estimates the open elements from the tags alone, which suffices to limit the work of the parser: an end tag
-    closes one element of its name, or nothing if none is open. Removes all tags after `MAX_ELEMENTS` or `MAX_TAGS`.
+    Estimates the open elements from the tags alone, which is enough to limit the work of the parser: an end tag closes
+    one element of its name, or nothing if none is open. Removes all tags after `MAX_ELEMENTS` or `MAX_TAGS`.
     """
     kept: list[str] = []
     open_elements = _Open(depth)

@@ -39,9 +39,9 @@ _FORBIDDEN_EVENTS = (
 )
 _PR_SET_PDEATHSIG = 1
 _LONG_SECONDS = 0.1
-"""After a document that takes so much processor time, memory is given back: such a document was large."""
+"""After a document that takes this much processor time, free memory is returned to the system."""
 _STATM = Path("/proc/self/statm")
-"""Its first number is the size of the address space in pages. Systems without it, as macOS, know no such limit."""
+"""The first number is the size of the address space in pages. Systems without this file (macOS) set no limit."""
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 
 
@@ -51,7 +51,7 @@ class Sandbox:
     def __init__(self) -> None:
         self._source = sys.stdin.buffer
         self._sink: BinaryIO = os.fdopen(os.dup(1), "wb")
-        os.dup2(2, 1)  # output of libraries must not be taken for answers
+        os.dup2(2, 1)  # the output of libraries must not mix with answers
         _confine(int(sys.argv[1]))
 
     def serve(self, answer: Callable[[Any, bytes], bytes]) -> None:
@@ -83,9 +83,9 @@ class Sandbox:
 
 
 def bound_cpu_seconds(seconds: float) -> None:
-    """Ends this process (SIGXCPU) after so much more processor time and two seconds.
+    """Ends this process (SIGXCPU) after `seconds` more of processor time, and two seconds of grace.
 
-    The parent has a time limit too, but it may be held up and exceed it.
+    The parent has a time limit too, but a busy parent may notice it late.
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
     limit = int(used.ru_utime + used.ru_stime + seconds) + 2
@@ -94,7 +94,7 @@ def bound_cpu_seconds(seconds: float) -> None:
 
 
 def bound_memory(more: int | None) -> None:
-    """Limits the address space of this process to `more` bytes than now, at most MEMORY in all; None: to MEMORY."""
+    """Limits the address space to `more` bytes than now, and at most MEMORY; None sets the limit MEMORY."""
     with suppress(OSError, ValueError):
         most = resource.getrlimit(resource.RLIMIT_AS)[1]
         limit = most
@@ -104,14 +104,14 @@ def bound_memory(more: int | None) -> None:
 
 
 def give_back_memory() -> None:
-    """Returns free memory to the system, where the C library can. By itself the library keeps what a document took."""
+    """Returns free memory to the system. Without this call, the C library keeps the memory that a document used."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 def _confine(memory: int) -> None:
-    """Applies every restriction that this system has."""
+    """Applies every restriction that this system offers."""
     # a terminal or a service manager signals all processes; only the crawl reacts, and ends its children
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -137,7 +137,7 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _opens_files_of_parent() -> bool:
-    """Returns whether files of the parent can be opened: not from a user namespace of our own."""
+    """Returns whether this process can open files of its parent. It cannot from its own user namespace."""
     try:
         os.stat(f"/proc/{os.getppid()}/fd/0")
     except OSError:

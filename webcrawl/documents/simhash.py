@@ -1,4 +1,4 @@
-"""SimHash: fingerprints of texts that differ in few bits if the texts are nearly the same.
+"""SimHash: fingerprints of texts. Fingerprints of nearly equal texts differ in few bits.
 
 Source: Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002. Its use for web
 pages (64 bits, distance 3, search by blocks): Manku, Jain, Sarma, "Detecting near-duplicates for web
@@ -23,7 +23,7 @@ BITS = 64
 MIN_WORDS = 20
 # Only the start of a text counts.
 MAX_CHARS = 2**18
-# More repetitions of a shingle are boilerplate.
+# The most repetitions of a shingle that count: more are boilerplate.
 MAX_WEIGHT = 50
 
 Numbers = npt.NDArray[np.uint64]
@@ -40,10 +40,10 @@ _NO_CAPITAL = bytes(
 _SEPARATED = bytes(
     byte if byte > 127 or chr(byte).isalnum() or byte == 95 else 0 for byte in range(256)
 ).lower()
-# Every eighth bit, the lowest of each byte; and the shift that moves each bit of a byte there.
+# The lowest bit of each byte; then the shifts that move each bit of a byte to it.
 _LOWEST_BITS = np.uint64(0x0101010101010101)
 _SHIFTS = np.arange(7, -1, -1, dtype=np.uint64)[:, None]
-# So many bits can be counted in a byte.
+# The highest number that a byte can count to.
 _MOST_BITS = 255
 _SLOT = np.uint64(1023)
 # Odd, so that it has an inverse modulo 2**64.
@@ -53,8 +53,8 @@ _BASE = 0x9E3779B97F4A7C15
 def simhash64(text: str) -> int | None:
     """Returns the unsigned 64-bit SimHash of a text, or None if it has fewer than `MIN_WORDS` words.
 
-    Its features are lower-cased shingles of two words. Three words found fewer changed pages and confused as many;
-    single words matched unrelated texts (docs/duplicates.md).
+    The features are lower-cased shingles of two words. Shingles of three words found fewer changed pages and as many
+    false matches; single words matched unrelated texts (docs/duplicates.md).
     """
     words = _word_hashes(text)
     if len(words) < MIN_WORDS:
@@ -110,7 +110,7 @@ def _word_hashes(text: str) -> Numbers:
     are_letters = octets.astype(np.bool_)
     before = (are_letters[1:] > are_letters[:-1]).nonzero()[0]
     powers, inverses = _powers(2 * MAX_CHARS + 2)
-    # separators are zeros, so a sum grows from one word to the next by the terms of that word alone
+    # separators are zeros: from the end of a word to the end of the next, a sum grows by the terms of the next word
     sums = (octets * powers[: len(octets)]).cumsum()
     words: Numbers = np.empty(len(before), np.uint64)
     sums_before = sums[before]
@@ -123,7 +123,7 @@ def _word_hashes(text: str) -> Numbers:
 
 @cache
 def _powers(count: int) -> tuple[Numbers, Numbers]:
-    """Returns the powers of _BASE modulo 2**64, from 0, and the powers of its inverse, from 1."""
+    """Returns the powers of _BASE modulo 2**64 from exponent 0, and the powers of its inverse from exponent 1."""
     powers = []
     for base in (_BASE, pow(_BASE, -1, 2**64)):
         factors = np.full(count, base, np.uint64)
@@ -154,7 +154,7 @@ def distance(a: int, b: int) -> int:
 def blocks(simhash: int, distance: int = 3) -> tuple[int, ...]:
     """Returns `distance` + 1 keys under which to store and to look up a fingerprint.
 
-    The 64 bits are cut into that many blocks. Two fingerprints within `distance` bits agree in at least one whole block
+    The 64 bits are cut into `distance` + 1 blocks. Two fingerprints within `distance` bits agree in at least one block
     (pigeonhole), so they share a key. A key has the number of its block above the bits of the block, so that different
     blocks never share a key. At the default distance a block has 16 bits.
     """

@@ -1,4 +1,4 @@
-"""Text for CSV files, which spreadsheets open."""
+"""Makes text safe for CSV files, which spreadsheets open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def harmless(value: Any) -> Any:
-    """Returns a value of a cell; text that a spreadsheet would run as a formula gets an apostrophe in front.
+    """Returns the value of a cell. Text that a spreadsheet would run as a formula gets a leading apostrophe.
 
     Source: OWASP, CSV Injection. Numbers stay as they are.
     """

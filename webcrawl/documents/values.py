@@ -10,35 +10,35 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 DEEPEST = 32
-"""The nesting of lists and dicts; what is nested deeper becomes None."""
+"""The most nested lists and dicts; values at a deeper level become None."""
 
-# C0 except the tab, DEL, C1, line ends, and marks of text direction.
+# C0 controls except the tab, DEL, C1 controls, line ends, and marks of text direction.
 _MOVES = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _LARGE = frozenset({str, dict, list})
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 
 
 def clean(text: str) -> str:
-    """Replaces what databases refuse: NUL by U+FFFD, a lone surrogate by "?"."""
+    """Replaces characters that databases refuse: NUL by U+FFFD, a lone surrogate by "?"."""
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
 def printable(line: str) -> str:
-    """Escapes control characters of a line for a terminal, as in JSON; JSON keeps its meaning."""
+    """Escapes the control characters of a line for a terminal, as JSON does, so that JSON stays equivalent."""
     return _MOVES.sub(lambda sign: f"\\u{ord(sign[0]):04x}", line)
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """A number and its noun: "1 page", "2,000 pages"; `plural` is by default the noun with an "s"."""
+    """Returns a number with its noun: "1 page", "2,000 pages". `plural` is by default the noun with an "s"."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def plain(value: Any, depth: int = DEEPEST) -> Any:
     """Returns a value of JSON types: dicts with text keys, lists, texts, numbers, booleans, None.
 
-    Times become ISO 8601, infinities and NaN None, integers over 64 bits hexadecimal text, all other values text.
+    Times become ISO 8601, infinities and NaN become None, integers over 64 bits hexadecimal text, other values text.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -62,7 +62,7 @@ def plain(value: Any, depth: int = DEEPEST) -> Any:
 
 
 def memory_bytes(value: Any) -> int:
-    """Returns about how many bytes a JSON value takes in memory: its dicts, lists and texts."""
+    """Returns the approximate bytes of a JSON value in memory: its dicts, lists and texts."""
     kind = type(value)
     if kind is str:
         return sys.getsizeof(value)
@@ -75,7 +75,7 @@ def memory_bytes(value: Any) -> int:
 
 
 def size(number_of_bytes: float) -> str:
-    """A number of bytes with its unit."""
+    """Returns a number of bytes with its unit, such as "1.5 MB"."""
     for unit in ("B", "kB", "MB", "GB"):
         if number_of_bytes < 1000:
             return f"{number_of_bytes:.0f} {unit}" if unit == "B" else f"{number_of_bytes:.1f} {unit}"

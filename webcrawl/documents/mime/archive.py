@@ -1,6 +1,6 @@
-"""Lists the members of archives from their tables of contents. A tar archive has none: it is read header by header.
+"""Lists the members of archives from their tables of contents. Tar archives have none: their headers are read.
 
-The table of a 7z archive is compressed in many ways, and is not read: its format is all that is said of it.
+The table of a 7z archive may be compressed in many ways. It is not read: the facts of a 7z archive are its format.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from webcrawl.errors import ArchiveLimitReached, UnreadableDocument
 MAX_MEMBERS = 20_000
 SHOWN_MEMBERS = 100
 MAX_BYTES = 1024 * 1024 * 1024
-"""The maximum of unpacked bytes that are read from a compressed tar archive to find its members."""
+"""The most unpacked bytes that are read from a compressed tar archive to list its members."""
 
 _SEVEN_ZIP = b"7z\xbc\xaf\x27\x1c"
 _TAR_AT = 257

@@ -1,7 +1,7 @@
 """Finds the charset of a text: from its byte order mark, its header, its own declaration, or its bytes.
 
-Follows the WHATWG Encoding and HTML standards. chardet detects undeclared charsets: it is right for 97 of 100 short
-pages in 22 languages that are not UTF-8 (558 pages), while windows-1252 for all is right for 20.
+Follows the WHATWG Encoding and HTML standards. chardet detects undeclared charsets. Measured with 558 short pages in
+22 languages, none in UTF-8: chardet is right for 97 of 100, and windows-1252 for every page is right for 20 of 100.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CHARSET_BYTES = 1 << 20
 """How many bytes of a body are checked for UTF-8."""
 
 _DETECTED_BYTES = 8192
-# Fewer bytes beyond ASCII are not enough; most such pages have quotes and accents in windows-1252.
+# Detection needs this many bytes beyond ASCII; most pages with fewer have quotes and accents in windows-1252.
 _LEAST = 8
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
 _ISO_2022_JP = re.compile(rb"\x1b\$[@B]")

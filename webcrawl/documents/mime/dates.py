@@ -1,4 +1,4 @@
-"""Parses dates as pages write them, for people and for machines."""
+"""Parses the dates in pages, written for people or for machines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_date(text: str | None) -> datetime | None:
         except (ValueError, OverflowError):
             continue
         if moment is not None:
-            # one day more: it may be tomorrow where the author is
+            # one day more: the author may live where tomorrow has begun
             return moment if _EARLIEST <= moment <= datetime.now(UTC) + timedelta(days=1) else None
     return None
 

@@ -24,9 +24,9 @@ MAX_URL = 8_192
 MAX_DETAILS = 16 * 1024
 MAX_ERROR = 1_000
 
-# The schemes of the download handlers; the URL filters know which are enabled.
+# The schemes of the download handlers; the URL filters know which schemes are enabled.
 _FETCHED = ("http://", "https://", "ftp://")
-# Limits of `details`, which is a column of a table.
+# The limits of `details`, which is a column of a table.
 _MAX_STRING = 1_000
 _MAX_VALUES = 500
 _DEEPEST = 6
@@ -56,7 +56,7 @@ class SitemapLink(Link):
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """The facts of a document; None for what it does not have.
+    """The facts of a document; None for a fact that the document lacks.
 
     language              the primary subtag of a BCP 47 tag in lower case
     published, modified   with a time zone
@@ -87,7 +87,7 @@ _NAMES = tuple(column.name for column in fields(Facts))
 
 
 def absolute(addresses: Iterable[str], base: str) -> list[str]:
-    """Returns addresses joined to `base`, each once, in order, if they are http, https or ftp URLs."""
+    """Returns the http, https and ftp URLs among the addresses, joined to `base`, in order and without duplicates."""
     urls: dict[str, None] = {}
     for address in addresses:
         if (url := join(base, address)) is not None:
@@ -98,7 +98,7 @@ def absolute(addresses: Iterable[str], base: str) -> list[str]:
 
 
 def join(base: str, address: str) -> str | None:
-    """Returns an address joined to `base`, or None if that is not an http, https or ftp URL."""
+    """Returns an address joined to `base`, or None if the result is not an http, https or ftp URL."""
     try:
         url: str = ada_url.join_url(base, address.strip())
     except ValueError:
@@ -107,7 +107,7 @@ def join(base: str, address: str) -> str | None:
 
 
 def collapsed(text: object, limit: int) -> str | None:
-    """Returns a text on one line of at most `limit` characters that databases accept; None if it is empty."""
+    """Returns a text as one line that databases accept, of at most `limit` characters; None for an empty text."""
     if not isinstance(text, str):
         return None
     if len(text) > 4 * limit:
@@ -122,7 +122,7 @@ def storable(text: str) -> str:
 
 
 def language(tag: object) -> str | None:
-    """Returns the primary subtag of a language tag: "en" of "en-GB"."""
+    """Returns the primary subtag of a language tag: "en" for "en-GB"."""
     primary = tag.strip().replace("_", "-").partition("-")[0].lower() if isinstance(tag, str) else ""
     return primary if 2 <= len(primary) <= 3 and primary.isascii() and primary.isalpha() else None
 
@@ -137,7 +137,7 @@ def pack(facts: Facts) -> bytes:
 
 
 def pack_error(why: str, *, exhausted: bool = False) -> bytes:
-    """Returns as MessagePack why a document has no facts; `exhausted` makes `unpack` raise ResourcesExhausted."""
+    """Returns why a document has no facts, in MessagePack; if `exhausted`, `unpack` raises ResourcesExhausted."""
     why = why[:MAX_ERROR]
     return bytes(msgpack.packb([why] if exhausted else why, unicode_errors="replace"))
 
@@ -145,7 +145,7 @@ def pack_error(why: str, *, exhausted: bool = False) -> bytes:
 def unpack(data: bytes | bytearray) -> Facts:
     """Reverses `pack`; raises UnreadableDocument with the message of `pack_error`.
 
-    Raises ValueError for anything else, because the process that sent it may have been taken over.
+    Raises ValueError for any other bytes, because a document may have taken over the process that sent them.
     """
     try:
         plain = msgpack.unpackb(data, timestamp=3)
@@ -207,7 +207,7 @@ def trimmed(details: Mapping[Any, Any]) -> dict[str, Json]:
 
 
 class _Budget:
-    """The values and bytes that are left for the details of one document."""
+    """The numbers of values and bytes that the details of a document may still have."""
 
     def __init__(self) -> None:
         self._values = _MAX_VALUES
@@ -216,7 +216,7 @@ class _Budget:
     def trim(self, value: Any, depth: int) -> Json:
         """Returns the value as JSON; None if it is empty or exceeds the budget."""
         self._values -= 1
-        # most are texts, which an abstract class would take ten times as long to tell
+        # most values are texts, and a check against an abstract class takes ten times as long
         if not isinstance(value, str) and isinstance(value, Mapping | list | tuple):
             if depth == _DEEPEST or not self._take(4):
                 return None

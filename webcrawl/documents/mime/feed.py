@@ -67,7 +67,7 @@ def read(document: Document) -> Facts:
 
 
 def _shortened(body: bytes) -> tuple[bytes, int]:
-    """Returns a feed without the entries that are not used, and how many these are."""
+    """Returns a feed without its unused entries, and the number of entries removed."""
     ends = [match.end() for match in _ENTRY_END.finditer(body)]
     if len(ends) <= MAX_ENTRIES:
         return body, 0

@@ -1,4 +1,4 @@
-"""Reads images with Pillow: size, format, EXIF and a perceptual hash. Of SVG it reads title, description and text."""
+"""Reads size, format, EXIF and a perceptual hash of images with Pillow, and title, description and text of SVG."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webcrawl.documents.mime.xml import first_texts, local, parse
 from webcrawl.errors import LibraryMissing, UnreadableDocument
 
 MAX_PIXELS = 50_000_000
-"""Larger images are not decoded and have no hash."""
+"""The most pixels; larger images are not decoded and have no hash."""
 
 _HEIF = frozenset({"image/heic", "image/heif", "image/heic-sequence", "image/heif-sequence"})
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "ICO", "AVIF", "JPEG2000")
@@ -33,11 +33,11 @@ _LENGTH = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:px\s*)?$")
 
 
 def read(document: Document) -> Facts:
-    """Returns the facts of an image; raises UnreadableDocument, also for a size that exceeds any memory."""
+    """Returns the facts of an image; raises UnreadableDocument if it is broken or declares an absurd size."""
     if document.mime_type == "image/svg+xml":
         return _read_svg(document)
     formats = (*_FORMATS, _heif()) if document.mime_type in _HEIF else _FORMATS
-    # headers are always read; `_hash` limits what is decoded
+    # headers are always read; `_hash` limits the pixels that are decoded
     Image.MAX_IMAGE_PIXELS = None
     try:
         image = Image.open(document.open(), formats=formats)
@@ -93,7 +93,7 @@ def _hash(image: Image.Image) -> dict[str, Any]:
     if image.width * image.height > MAX_PIXELS:
         return {"cut": True}
     try:
-        image.draft("L", (64, 64))  # JPEG: decodes an eighth of the size
+        image.draft("L", (64, 64))  # decodes a JPEG at an eighth of its size
         return {"dhash": difference_hash(image)}
     except (OSError, SyntaxError, ValueError, EOFError, IndexError):
         return {"broken": True}

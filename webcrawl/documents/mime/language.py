@@ -2,8 +2,8 @@
 
 Only confident answers are used. Measured with program messages of 800 characters in 91 languages:
 
-    pycld2     0.06 ms a text; 94% of all answers are right, 97% of the confident answers; in the 39 largest 99% and 99%
-    py3langid  0.5 ms, 0.6 s and 80 MB once; 96% and 98%; in the 39 largest 98% and 99%
+                pycld2     0.06 ms a text; 94% of all answers and 97% of the confident are right (39 largest: 99% and 99%)
+                py3langid  0.5 ms a text, 0.6 s and 80 MB to load; 96% and 98% are right (39 largest: 98% and 99%)
 
 py3langid is pure Python with NumPy. It is installed where pycld2 has no wheel; see pyproject.toml.
 """
@@ -24,13 +24,13 @@ except ImportError:
     pycld2 = None
 
 _SAMPLE = 800
-"""Characters from the middle of the text: starts and ends of documents often have other languages."""
+"""How many characters are read, from the middle of the text: its start and end are often in other languages."""
 _LEAST = 60
-"""The fewest bytes of letters in UTF-8: two short Latin words are not enough, twenty Chinese characters are."""
+"""The fewest bytes of letters in UTF-8: twenty Chinese characters are enough, two short Latin words are not."""
 _SURE = 70
-"""The least share of the text that must be in the language, in percent: an answer of CLD2."""
+"""The least share of the text in the detected language, in percent, as CLD2 reports it."""
 _LIKELY = 0.6
-"""The least probability of an answer of py3langid. Sentences have over 0.8; menus, code and numbers have below 0.3."""
+"""The least probability that py3langid reports. Sentences have over 0.8; menus, code and numbers have below 0.3."""
 _NO_ASCII_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
 # Tags for an unknown language, and for scripts of many languages.
 _NONE = ("un", "xx-")

@@ -1,7 +1,7 @@
-"""The links of large documents in memory: further large documents wait while there are many.
+"""Limits the links of large documents in memory: further large documents wait while there are many.
 
-Each link takes about a hundred bytes until it is added to the frontier, and documents add their links in turn. Many
-hosts with a page of 200,000 links, or with a sitemap of 50,000, would fill the memory.
+Each link takes about 100 bytes until it is added to the frontier, and documents add their links one after another.
+Pages of 200,000 links, or sitemaps of 50,000, from many hosts would fill the memory.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from webcrawl.documents.sandbox import give_back_memory
 BYTES = 512 * 1024
 """Smaller documents have too few links to wait."""
 _PACKED = 128
-"""A gzip file may unpack to so many times its bytes; it counts as a sitemap with as many links as are allowed."""
+"""How many times its size a gzip file may unpack to. A large gzip file counts as a sitemap with the most links."""
 MOST_LINKS = 250_000
-"""A large document is read while fewer links of large documents are in memory, or none."""
+"""The most links of large documents in memory. If there are none, any document may be read."""
 _BYTES_A_LINK = 40
-"""An HTML page that is being read counts as if it had a link in so many bytes, or two tags."""
+"""While an HTML page is being read, one link is expected for each of these many bytes."""
 _LINK = 2
-"""A link of a sitemap or a feed, with its times, takes the memory of so many links,"""
+"""A link of a sitemap or a feed, with its times, counts as this many links of a page."""
 _LONG = 100
-"""and of one more for each so many characters."""
+"""A link of a sitemap or a feed counts as one link more for each of these many characters of its URL."""
 _MOST_SECONDS = 30.0
-"""A document waits no longer, unless another document that waited as long was let in since."""
+"""How long a document waits. If another document waited as long, the time starts again when that one is let in."""
 _LOOK_SECONDS = 0.1
 
 _MANY = 5_000
-"""The memory of documents with fewer links is used again for others."""
+"""The C library reuses the memory of documents with fewer links for other documents."""
 _GIVE_BACK_SECONDS = 1.0
-"""The body of the document is freed by then, too."""
+"""The delay until memory is given back: by then, the body of the document is freed too."""
 
 T = TypeVar("T")
 
@@ -47,20 +47,20 @@ class HeldLinks(list[Link]):
 
 
 class LargeLinks:
-    """The large documents of one worker. `number`: how many of their links are in memory, or expected."""
+    """Counts the links of the large documents of a worker. `number`: the links in memory, and those expected."""
 
     def __init__(self) -> None:
         self.number = 0
         self._late_at = float("-inf")
         self._freed = 0
-        """Links of freed documents whose memory the C library still has."""
+        """The number of links of freed documents whose memory the C library still has."""
 
     def page(self, size: int, tags: int = 0) -> int:
-        """Returns how many links to expect of an HTML page of so many bytes and elements."""
+        """Returns the number of links to expect of an HTML page of `size` bytes, at least `tags`."""
         return max(size // _BYTES_A_LINK, tags)
 
     def document(self, size: int, mime_type: str) -> int:
-        """Returns how many links to expect of another document of so many bytes; 0 if it need not wait."""
+        """Returns the number of links to expect of another document of `size` bytes; 0 if it need not wait."""
         if mime_type.endswith("gzip") and size > BYTES // _PACKED:
             return _LINK * MAX_LINKS
         if size > BYTES and (mime_type.startswith("text/") or mime_type.endswith(("xml", "json"))):
@@ -69,7 +69,7 @@ class LargeLinks:
 
     @asynccontextmanager
     async def room(self, expected: int) -> AsyncIterator[None]:
-        """Waits for room for a document, and counts the links that it may have while it is read."""
+        """Waits for room for a document; counts its expected links while the block reads it."""
         began = time.monotonic()
         while self.number and self.number + expected > MOST_LINKS:
             if (now := time.monotonic()) - max(began, self._late_at) >= _MOST_SECONDS:
@@ -83,7 +83,7 @@ class LargeLinks:
             self.number -= expected
 
     def hold(self, holder: T, number: int) -> T:
-        """Counts so many links until `holder`, which has them, is freed; returns `holder`."""
+        """Counts `number` links until `holder`, the object that has them, is freed; returns `holder`."""
         self.number += number
         weakref.finalize(holder, self._free, number).atexit = False
         return holder
@@ -94,7 +94,7 @@ class LargeLinks:
         return self.hold(held, sum(_LINK + len(link.url) // _LONG for link in held))
 
     def _free(self, number: int) -> None:
-        """Stops counting links. Many links count until their memory was given back to the system."""
+        """Stops counting links. Many links count until their memory has been given back to the system."""
         if number > _MANY:
             with suppress(RuntimeError):  # the crawl has ended, or another thread frees it
                 loop = asyncio.get_running_loop()
@@ -105,7 +105,7 @@ class LargeLinks:
         self.number -= number
 
     def _give_back(self) -> None:
-        """Gives the memory of large documents back, in a thread: the C library keeps it, and it may take 20 ms."""
+        """Returns the memory of large documents from the C library to the system, in a thread: this may take 20 ms."""
         freed, self._freed = self._freed, 0
         given = asyncio.get_running_loop().run_in_executor(None, give_back_memory)
         given.add_done_callback(lambda _: self._subtract(freed))

@@ -15,7 +15,7 @@ from webcrawl.errors import UnreadableDocument
 MAX_STREAMS = 20
 _TAGS = ("album", "track_name_position", "genre", "publisher", "copyright", "encoded_application")
 _STREAM_KEYS = {
-    # ours: MediaInfo's
+    # our name: MediaInfo's name
     "codec": "format",
     "profile": "format_profile",
     "width": "width",
@@ -73,7 +73,7 @@ def _number(text: object) -> float | None:
 
 
 def _time(text: object) -> datetime | None:
-    """Parses times of MediaInfo: "2026", "2026-11-21", "2026-11-21 10:00:00 UTC"."""
+    """Parses a time of MediaInfo: "2026", "2026-11-21" or "2026-11-21 10:00:00 UTC"."""
     if not isinstance(text, str):
         return None
     time = w3c_time(text.removesuffix(" UTC").removeprefix("UTC ").strip())

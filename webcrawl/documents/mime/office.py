@@ -19,12 +19,12 @@ from webcrawl.documents.mime.zipped import Zipped
 from webcrawl.errors import UnreadableDocument
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-# The main part of an OOXML document without a relation that names it; then the text of Excel and PowerPoint.
+# The main parts of OOXML documents whose relations name none; then the parts with the text of Excel and PowerPoint.
 _MAIN_PARTS = ("word/document.xml", "xl/workbook.xml", "ppt/presentation.xml")
 _TEXTS = re.compile(r"xl/sharedStrings\.xml|ppt/slides/slide(\d+)\.xml")
 _SHEETS = re.compile(r"xl/worksheets/sheet(\d+)\.xml")
-# Elements by their local names: elements that end a line, that mean a character, and that have invisible text
-# (tracked deletions, field codes, formats, phonetic guides).
+# The local names of elements that end a line, of elements that stand for a character, and of elements with invisible
+# text (tracked deletions, field codes, formats, phonetic guides).
 _PARAGRAPHS = frozenset({"p", "si", "is", "h", "table-cell"})
 _CHARACTERS = {**dict.fromkeys(("br", "cr", "tab", "ptab", "line-break", "s"), " "), "noBreakHyphen": "-"}
 _INVISIBLE = frozenset(
@@ -81,7 +81,7 @@ def _read_ooxml(office: Zipped, base: str) -> Facts:
 
 
 def _main_part(office: Zipped, relations: etree._Element | None) -> str | None:
-    """Returns the name of the main part; for Word that may be another name than word/document.xml."""
+    """Returns the name of the main part, which is not always word/document.xml for Word."""
     for relation in relations if relations is not None else ():
         if str(relation.get("Type")).endswith("/officeDocument"):
             name = posixpath.normpath(str(relation.get("Target") or "")).lstrip("/")
@@ -91,7 +91,7 @@ def _main_part(office: Zipped, relations: etree._Element | None) -> str | None:
 
 
 def _parts(office: Zipped) -> Iterator[etree._Element]:
-    """Yields the elements with the text of slides or sheets; without a table of strings, sheets have it in cells."""
+    """Yields the elements with the text of slides or sheets. Without a table of strings, cells have the text."""
     if texts := _numbered(office, _TEXTS):
         yield from map(office.xml, texts)
         return
@@ -185,7 +185,7 @@ def _pieces(root: etree._Element) -> Iterator[str]:
 
 
 def _is_other_version(name: str, element: etree._Element) -> bool:
-    """Returns whether the element repeats the previous element for other programs: the first version is enough."""
+    """Returns whether an element repeats the previous element for other programs. Only the first version is read."""
     return name in ("Choice", "Fallback") and element.getprevious() is not None
 
 
@@ -200,7 +200,7 @@ def _relations(roots: Iterable[etree._Element]) -> list[str]:
 
 
 def _fields(root: etree._Element) -> list[str]:
-    """Returns the addresses of hyperlinks that are fields, whose code may be split over elements."""
+    """Returns the addresses of hyperlinks that are fields. The code of a field may be split over several elements."""
     codes = []
     for element in root.iter("{*}instrText", "{*}fldChar", "{*}fldSimple"):
         if local(element) == "instrText":

@@ -57,7 +57,7 @@ def read(document: Document) -> Facts:
 
 
 def pdf_date(value: str) -> datetime | None:
-    """Parses a PDF date, or a date in another form; in UTC if it names no zone. Returns None for other texts."""
+    """Parses a PDF date, or a date in another form; a date without a zone is in UTC. Returns None for other texts."""
     match = _DATE.fullmatch(value.strip())
     if match is None:
         return read_date(value)
@@ -103,7 +103,7 @@ def _page_addresses(pdf: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> Iter
 
 
 def _outline_addresses(pdf: pypdfium2.PdfDocument) -> list[str]:
-    """Returns the addresses of bookmarks; PDFium stops at 15 levels, so circles end."""
+    """Returns the addresses of bookmarks. PDFium stops at 15 levels, so a circle of bookmarks ends."""
     addresses = []
     for number, bookmark in enumerate(pdf.get_toc()):
         if number == MAX_BOOKMARKS:

@@ -9,7 +9,7 @@ import rarfile
 
 from webcrawl.errors import ArchiveLimitReached, UnreadableDocument
 
-# Packed comments would be passed to another program.
+# rarfile would pass packed comments to another program.
 rarfile.RAR_MAX_COMMENT = -1
 _BROKEN = (rarfile.Error, ValueError, OSError, LookupError, TypeError, OverflowError)
 
@@ -37,9 +37,9 @@ class _Members:
 
 
 def contents(file: BinaryIO, shown: int, most: int) -> dict[str, Any]:
-    """Returns facts about up to `most` members, from the headers of an archive or of a part of it.
+    """Returns facts about up to `most` members, read from the headers of an archive or of the start of an archive.
 
-    `shown` limits the names. Raises UnreadableDocument if the headers are encrypted or missing.
+    `shown` is the most names. Raises UnreadableDocument if the headers are encrypted or missing.
     """
     try:
         return _contents(file, shown, most)

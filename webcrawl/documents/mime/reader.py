@@ -14,7 +14,7 @@ Reader: TypeAlias = Callable[[Document], Facts]
 
 
 def named(reader: str) -> Reader:
-    """Imports the function "package.module:function"; raises ImportError, AttributeError."""
+    """Imports the function "package.module:function"; raises ImportError or AttributeError."""
     module, _, name = reader.partition(":")
     return cast("Reader", getattr(importlib.import_module(module), name))
 
@@ -37,6 +37,6 @@ def call(reader: str, document: Document) -> Facts:
 
 
 def answer(reader: str, document: Document) -> bytes:
-    """Returns the packed facts of a document, or the bytes that the reader returns; raises only UnreadableDocument."""
+    """Returns the facts of a document, packed unless the reader returns bytes; raises only UnreadableDocument."""
     facts = cast("Facts | bytes", call(reader, document))
     return facts if isinstance(facts, bytes) else pack(facts)

@@ -1,8 +1,8 @@
 """The process that reads documents other than HTML: `python -m webcrawl.documents.mime.reader_child MEMORY`.
 
 A question is [reader, seconds, memory, mime_type, charset, url, path]. `memory`: how many bytes of address space the
-document may take, or None for all. The body follows the question, or is in the file `path`. The answer is what
-`webcrawl.documents.mime.reader.answer` returns.
+document may take, or None for no further limit. The body follows the question, or is in the file `path`.
+`webcrawl.documents.mime.reader.answer` makes the answer.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def _answer(question: Any, body: bytes) -> bytes:
     reader, seconds, memory, mime_type, charset, url, path = question
     bound_cpu_seconds(seconds)
     try:
-        with suppress(Exception):  # `answer` tells why
-            named(reader)  # its libraries are not what the document takes
+        with suppress(Exception):  # `answer` reports the error
+            named(reader)  # the limit comes later: the memory of libraries does not count as the document's
         bound_memory(memory)
         document = Document(body if path is None else Body.at(path), mime_type, charset, url)
         return answer(reader, document)

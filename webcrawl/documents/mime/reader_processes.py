@@ -1,8 +1,8 @@
 """Reads documents other than HTML in processes of their own, so that a document that hangs or crashes fails alone.
 
-A process starts when it is needed, reads one document at a time, and is replaced when it takes too long, ends, or has
-read many. A document with which a used process ends is read once more in a new one, because earlier documents may have
-damaged the old one. Documents wait for a process by site; see `webcrawl.documents.mime.reader_queue`.
+A process starts when it is needed and reads one document at a time. It is replaced when it takes too long, ends, or
+has read many documents. If a used process ends with a document, a new process reads that document once more: earlier
+documents may have damaged the old process. Sites take turns; see `webcrawl.documents.mime.reader_queue`.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from webcrawl.errors import ReaderEnded, ResourcesExhausted, UnreadableDocument
 CHILD = "webcrawl.documents.mime.reader_child"
 T = TypeVar("T")
 Charge: TypeAlias = Callable[[str, float], None]
-"""Is called with the URL of each document and the seconds of processor that reading it took."""
+"""Is called with the URL of each document and the processor seconds of reading it."""
 
 MAX_DOCUMENTS = 1_000
-"""A process is replaced after so many: libraries leak memory."""
+"""The documents after which a process is replaced: libraries leak memory."""
 LEAST_MEMORY = 128 * 1024 * 1024
-"""The bytes that any document may take; or an eighth of MIME_MEMORY, if that is more."""
+"""The bytes of memory that any document may take, or an eighth of MIME_MEMORY if that is more."""
 MEMORY_RATIO = 48
-"""More bytes that a document may take for each byte of its body: a PDF of 1 MB can unpack to many GB."""
+"""The further bytes that a document may take for each byte of its body: a PDF of 1 MB can unpack to many GB."""
 
 
 def allowance(size: int, memory: int) -> int:
-    """Returns the address space that a document of so many bytes may take in a process that has `memory`, in bytes."""
+    """Returns the bytes of address space that a document of `size` bytes may take in a process limited to `memory`."""
     return min(memory, max(LEAST_MEMORY, memory // 8) + MEMORY_RATIO * size)
 
 
 class _Reader:
-    """A process, and the document that it is reading."""
+    """A process and the document that it is reading."""
 
     def __init__(self) -> None:
         self._answer: asyncio.Future[bytes | bytearray] | None = None
         self.documents = 0
         self.is_idle = False
-        """Whether it has answered and can read another document."""
+        """Whether the process has answered and can read another document."""
 
     process: ChildProcess
 
     @classmethod
     async def start(cls, memory: int) -> Self:
-        """Raises OSError, TimeoutError, ReaderEnded."""
+        """Starts a process; raises OSError, TimeoutError or ReaderEnded."""
         reader = cls()
         reader.process = await ChildProcess.start(CHILD, memory, reader._receive)
         return reader
@@ -70,7 +70,7 @@ class _Reader:
         unpacked: Callable[[bytes | bytearray], T],
         memory: int | None,
     ) -> T:
-        """Raises UnreadableDocument, TimeoutError. `memory`: see `reader_child`."""
+        """Returns the unpacked answer; raises UnreadableDocument or TimeoutError. `memory`: see `reader_child`."""
         self.documents += 1
         self.is_idle = False
         self._answer = given = asyncio.get_running_loop().create_future()
@@ -97,7 +97,7 @@ class _Reader:
         self, function: str, document: Document, limits: ReaderConfig, memory: int | None
     ) -> None:
         path = document.path if self.process.opens_files else None
-        # more would not fit into its memory; many readers need no more than the header
+        # a longer body would not fit into the child's memory; many readers need only the header
         size = 0 if path else min(len(document), limits.memory // 4)
         about = document.mime_type, document.charset, document.url, path
         asked = function, limits.seconds, memory, *about
@@ -125,9 +125,9 @@ class Readers:
         self.charge = charge
         self.queue = ReaderQueue(limits.processes)
         self.documents: Counter[Document] = Counter()
-        """The documents that are read or wait, and for how many reasons."""
+        """The documents that are read or wait, with the number of holders that count each."""
         self.on_aside: Callable[[], None] = lambda: None
-        """Is called when a document joins `documents`."""
+        """Is called when a document is added to `documents`."""
         self.large_links = LargeLinks()
         self._idle: list[_Reader] = []
 
@@ -153,9 +153,9 @@ class Readers:
         unpacked: Callable[[bytes | bytearray], T],
         memory: int | None = None,
     ) -> T:
-        """Returns what `unpacked` makes of a function's answer. `unpacked` raises ValueError for an invalid answer.
+        """Returns the answer of a function, unpacked by `unpacked`, which raises ValueError for an invalid answer.
 
-        `memory`: the bytes that the document may take; None for all that its process has. Raises UnreadableDocument.
+        `memory`: the bytes that the document may take; None for the limit of its process. Raises UnreadableDocument.
         """
         asked = function, document, unpacked, memory
         self._put_aside(document)
@@ -204,14 +204,14 @@ class Readers:
         unpacked: Callable[[bytes | bytearray], T],
         memory: int | None,
     ) -> T:
-        """Raises UnreadableDocument."""
+        """Returns the answer of this process; raises UnreadableDocument."""
         began = time.monotonic()
         try:
             return await reader.read(function, document, self.limits, unpacked, memory)
         except TimeoutError:
             raise UnreadableDocument(f"takes longer than {self.limits.seconds:g} s") from None
         finally:
-            # a process that was killed cannot tell what it used
+            # a killed process cannot report its processor time
             took = reader.process.seconds if reader.is_idle else time.monotonic() - began
             self.charge(document.url, took)
             if reader.is_idle and reader.documents < MAX_DOCUMENTS:
@@ -220,7 +220,7 @@ class Readers:
                 await reader.process.end()
 
     async def close(self) -> None:
-        """Ends the processes that are idle; the others end with the calls of `read` that wait for them."""
+        """Ends the idle processes; the others end with the calls of `read` that wait for them."""
         while self._idle:
             await self._idle.pop().process.end()
 

@@ -1,4 +1,4 @@
-"""The queue for the reader processes, which go to the site that has used them least."""
+"""The queue for the reader processes: the site that has used them least comes first."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _SITES_REMEMBERED = 10_000
 
 
 class ReaderQueue:
-    """Lets `number` documents be read at a time.
+    """Admits `number` documents at a time to reading.
 
-    The next document is of the site that was read for the fewest seconds, and of that site the first that came. A site
-    is a registered domain.
+    The next document belongs to the site whose documents were read for the fewest seconds. The documents of a site are
+    read in the order of arrival. A site is a registered domain.
     """
 
     def __init__(self, number: int) -> None:
         self.most_of_a_site = 2 * number
-        """A site may have so many documents that are read or wait."""
+        """The most documents of a site that are read or wait."""
         self._free = number
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._held: Counter[str] = Counter()
@@ -33,7 +33,7 @@ class ReaderQueue:
         self._left = asyncio.Event()
 
     def has_room(self, url: str) -> bool:
-        """Returns whether another document of the site of `url` may come; always true while nothing is read."""
+        """Returns whether the site of `url` may add another document; always true while nothing is read."""
         return not self._held or self._held[site_of(url)] < self.most_of_a_site
 
     async def left(self) -> None:
@@ -84,7 +84,7 @@ class ReaderQueue:
             raise
 
     def _grant(self) -> None:
-        """Lets waiting documents be read while processes are free."""
+        """Admits waiting documents while processes are free."""
         while self._free and (sites := [site for site, queue in self._waiting.items() if queue]):
             site = min(sites, key=lambda site: self._seconds.get(site, 0.0))
             queue = self._waiting[site]

@@ -1,7 +1,7 @@
 """Recognizes MIME types by the first bytes, after section 6 of the WHATWG MIME Sniffing standard.
 
 See https://mimesniff.spec.whatwg.org/. Differences: more types are recognized (AVIF, HEIC, QuickTime, Matroska,
-archives, zipped documents), and a bitmap needs more than the letters "BM", with which a text may begin.
+archives, zipped documents), and the letters "BM" are not enough for a bitmap, because a text may begin with them.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def add_signature(pattern: bytes, mime_type: str) -> None:
 
 
 def signature(start: bytes) -> str | None:
-    """Returns the MIME type of a file by its first bytes, or None if they do not tell."""
+    """Returns the MIME type of a file by its first bytes, or None if no signature matches."""
     for pattern, added_type in _added.items():
         if pattern.match(start):
             return added_type
@@ -120,7 +120,7 @@ def is_binary(start: bytes) -> bool:
 
 
 def _zipped(start: bytes) -> str | None:
-    """Returns the type of a zipped document: OpenDocument and EPUB name it first, OOXML has typical member names."""
+    """Returns the type of a zipped document. OpenDocument and EPUB begin with it; OOXML has typical member names."""
     if match := _NAMED.match(start):
         return match[1].decode("ascii")
     if start[_FIRST_NAME:].startswith((b"[Content_Types].xml", b"_rels/", b"docProps/")):

@@ -191,7 +191,7 @@ def _facts(kind: str | None, links: dict[str, Link], *, cut: bool, broken: bool 
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that ends after `MAX_BYTES`; `cut` tells whether there was more."""
+    """A stream that ends after `MAX_BYTES`. `cut`: whether there were more bytes."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
@@ -219,7 +219,7 @@ class _Bounded(io.RawIOBase):
 
 
 class _Unpacked(_Bounded):
-    """An unpacked gzip stream with the same limit; it ends where the gzip is damaged."""
+    """An unpacked gzip stream with the same limit. It ends where the gzip file is damaged."""
 
     def __init__(self, source: BinaryIO) -> None:
         super().__init__(source)

@@ -10,15 +10,15 @@ from webcrawl.documents.mime.sniff import SNIFF_BYTES, mime_type_of
 
 
 class SizeLimits:
-    """The limits of types in bytes: the first of "text/html", "text/*" and "*/*" that has a limit applies.
+    """The limits of types in bytes, from the most specific pattern to the least: "text/html", "text/*", "*/*".
 
-    0 means no limit, as does no matching limit.
+    There is no limit if the matching limit is 0 or no pattern matches.
     """
 
     def __init__(self, limits: Mapping[str, int]) -> None:
         self._limits = {name: size or math.inf for name, size in limits.items()}
         self.least = min(self._limits.values(), default=math.inf)
-        """The lowest limit: the type of a shorter body does not matter."""
+        """The lowest limit. The type of a body of at most this size need not be known."""
 
     def of(self, mime_type: str) -> float:
         """Returns the most bytes of a body of this type; infinity for no limit."""
@@ -28,7 +28,7 @@ class SizeLimits:
         return math.inf
 
     def of_start(self, content_type: str | None, start: bytes, url: str, *, nosniff: bool = False) -> float:
-        """Returns the most bytes of a body by its start; see `sniff`."""
+        """Returns the most bytes of a body, whose type is sniffed from `start`; see `sniff`."""
         return self.of(mime_type_of(content_type, start[:SNIFF_BYTES], url, nosniff=nosniff))
 
     def fill(
@@ -41,7 +41,7 @@ class SizeLimits:
         nosniff: bool = False,
         most: float = math.inf,
     ) -> bool:
-        """Writes a decoded body up to the limit of its type and to `most` bytes; returns whether the whole was written.
+        """Writes a decoded body up to the limit of its type and to `most` bytes; returns whether the body is complete.
 
         May block for long. Raises StoreError.
         """

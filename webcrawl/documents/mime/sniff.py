@@ -22,7 +22,7 @@ from webcrawl.documents.mime.charset import CHARSET_BYTES, charset_of
 from webcrawl.documents.mime.signatures import STANDARD_TYPES, add_signature, is_binary, signature
 from webcrawl.errors import ConfigurationError
 
-# The length of the "resource header" of the standard.
+# The length of the standard's "resource header".
 SNIFF_BYTES = 1445
 
 _TYPE = re.compile(r"\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*(?:;|$)")
@@ -45,10 +45,10 @@ _ROOT_TYPES = {
     b"html": "application/xhtml+xml",
     b"svg": "image/svg+xml",
 }
-# Types without meaning: only content and extension count.
+# Types that say nothing: only the content and the extension count.
 _UNKNOWN = frozenset({"", "*/*", "unknown/unknown", "application/unknown"})
 _UNTYPED_BINARY = frozenset({"application/octet-stream", "binary/octet-stream", "application/force-download"})
-# Containers with contents that only the header or the extension tells (office documents, books, packages).
+# Containers whose kind only the header or the extension names (office documents, books, packages).
 _CONTAINERS = frozenset(
     {"application/zip", "application/x-ole-storage", "application/gzip", "application/ogg"}
 )
@@ -65,7 +65,7 @@ _SCRIPTABLE = frozenset(
 )
 _ZIP = frozenset({"application/zip", "application/x-zip-compressed"})
 _PLAIN_XML = frozenset({"text/xml", "application/xml"})
-# The table of Python, not of this machine: so types are the same everywhere.
+# Python's table instead of the machine's, so that types are the same on all machines.
 _EXTENSIONS = {
     **mimetypes.MimeTypes().types_map[1],
     ".apk": "application/vnd.android.package-archive",
@@ -87,9 +87,9 @@ _added_types: set[str] = set()
 def add_types(
     types: Iterable[str], extensions: Mapping[str, str] = {}, signatures: Mapping[bytes, str] = {}
 ) -> None:
-    """Makes types known, and recognized by file extensions (".djvu") and by patterns of first bytes.
+    """Adds types, and the file extensions (".djvu") and patterns of first bytes by which they are recognized.
 
-    Types that are already recognized need neither. Raises ConfigurationError for an extension that can never match.
+    A known type needs no extension or pattern. Raises ConfigurationError for an extension that can never match.
     """
     for extension in extensions:
         if not extension.startswith(".") or extension != extension.lower():
@@ -103,7 +103,7 @@ def add_types(
 
 
 def known_types() -> frozenset[str]:
-    """Returns the types that extensions, contents or pipelines stand for; a header may declare any other."""
+    """Returns the types that extensions, signatures or pipelines define. A header may declare any other type."""
     return STANDARD_TYPES | {
         *_added_types,
         *_EXTENSIONS.values(),
@@ -182,7 +182,7 @@ def _declared(content_type: str | None) -> str:
 
 
 def _guess(start: bytes, url: str, *, scriptable: bool) -> str:
-    """Section 7.1, completed by the extension; without `scriptable` never a type that can run scripts."""
+    """Follows section 7.1, then the extension. Returns no type that can run scripts unless `scriptable`."""
     by_signature = signature(start)
     if by_signature and (scriptable or by_signature != "application/pdf"):
         return _refined(by_signature, url)
@@ -199,7 +199,7 @@ def _guess(start: bytes, url: str, *, scriptable: bool) -> str:
 
 
 def _corrected(declared: str, by_signature: str, url: str) -> str:
-    """Returns the declared type, or the type of the signature if the two contradict each other."""
+    """Returns the declared type, or the type of the signature if they contradict each other."""
     if is_text(declared):
         is_drawing = declared == "image/svg+xml" and by_signature.startswith("image/")
         return declared if is_drawing else _refined(by_signature, url)
@@ -209,7 +209,7 @@ def _corrected(declared: str, by_signature: str, url: str) -> str:
     if kind in ("image", "font") and by_signature.startswith(kind):
         return by_signature
     if kind in ("audio", "video") and by_signature.startswith(("audio/", "video/", "application/ogg")):
-        # the header tells better what is in a container
+        # the header is more specific about the contents of a container
         return declared if any(word in name for word in _CONTAINED.get(by_signature, ())) else by_signature
     return declared
 
@@ -220,7 +220,7 @@ def _refined(by_signature: str, url: str) -> str:
 
 
 def _xml_type(start: bytes, declared: str) -> str:
-    """Returns the type of XML by its root element, and of a feed sent as HTML. Other HTML stays HTML, as does XHTML."""
+    """Returns the type of XML, or of a feed sent as HTML, by its root element. Other HTML and XHTML keep their type."""
     by_root = _ROOT_TYPES.get(_root(start))
     if declared == "text/html":
         return by_root if by_root in {"application/rss+xml", "application/atom+xml"} else declared

@@ -106,7 +106,7 @@ def local(element: etree._Element) -> str:
 
 
 def first_texts(root: etree._Element) -> dict[str, str]:
-    """Returns the text of each element below `root` by its local name in lower case; the first counts."""
+    """Returns the texts of elements below `root` by local name in lower case. The first element of a name counts."""
     texts: dict[str, str] = {}
     for element in root.iter():
         if element.text and (text := element.text.strip()):

@@ -13,7 +13,7 @@ from webcrawl.documents.mime.xml import parse
 from webcrawl.errors import UnreadableDocument
 
 MAX_BYTES = 64 * 1024 * 1024
-"""The total unpacked bytes of the members that are read."""
+"""The most unpacked bytes of all members that are read."""
 MAX_MEMBERS = 10_000
 _AT_ONCE = 65_536
 

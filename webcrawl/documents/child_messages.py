@@ -1,8 +1,8 @@
 """The messages between a worker and a child process that reads documents, over one socket.
 
-        parent -> child   two lengths of four bytes (big-endian), a question in MessagePack, the body of a document
-        child -> parent   a length of four bytes, the processor seconds that the answer took (a float of four bytes),
-                          the answer; the answers come in the order of the questions
+    parent -> child   two lengths of four bytes (big-endian), a question in MessagePack, the body of a document
+    child -> parent   a length of four bytes, the processor seconds that the answer took (a float of four bytes),
+                      the answer; the answers come in the order of the questions
 
 The first answer is `READY` or `READY_WITH_FILES`. It belongs to no question.
 """

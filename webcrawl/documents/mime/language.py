@@ -2,8 +2,8 @@
 
 Only confident answers are used. Measured with program messages of 800 characters in 91 languages:
 
-                pycld2     0.06 ms a text; 94% of all answers and 97% of the confident are right (39 largest: 99% and 99%)
-                py3langid  0.5 ms a text, 0.6 s and 80 MB to load; 96% and 98% are right (39 largest: 98% and 99%)
+    pycld2     0.06 ms a text; 94% of all answers and 97% of the confident are right (39 largest: 99% and 99%)
+    py3langid  0.5 ms a text, 0.6 s and 80 MB to load; 96% and 98% are right (39 largest: 98% and 99%)
 
 py3langid is pure Python with NumPy. It is installed where pycld2 has no wheel; see pyproject.toml.
 """

@@ -23,7 +23,7 @@ _PACKED = 128
 MOST_LINKS = 250_000
 """The most links of large documents in memory. If there are none, any document may be read."""
 _BYTES_A_LINK = 40
-"""While an HTML page is being read, one link is expected for each of these many bytes."""
+"""While an HTML page is being read, one link is expected for each 40 bytes, and for each element."""
 _LINK = 2
 """A link of a sitemap or a feed, with its times, counts as this many links of a page."""
 _LONG = 100
@@ -56,7 +56,7 @@ class LargeLinks:
         """The number of links of freed documents whose memory the C library still has."""
 
     def page(self, size: int, tags: int = 0) -> int:
-        """Returns the number of links to expect of an HTML page of `size` bytes, at least `tags`."""
+        """Returns the number of links to expect of an HTML page of `size` bytes with about `tags` elements."""
         return max(size // _BYTES_A_LINK, tags)
 
     def document(self, size: int, mime_type: str) -> int:

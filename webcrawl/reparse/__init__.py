@@ -1,1 +1,1 @@
-"""Reads archived pages again: what `scrapy reparse` runs on. No request is sent."""
+"""Reads archived pages again for `scrapy reparse`, without sending a request."""

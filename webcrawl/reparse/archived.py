@@ -1,4 +1,4 @@
-"""Archived pages: the exchange of a row, as it was when the page was fetched."""
+"""Reads archived pages: for a row of table `pages`, the exchange as it was when the page was fetched."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Fields: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """A page to read again: its row, and what is archived of its fetch.
+    """A page to read again: its row, and the archived parts of its fetch.
 
     fields    the fields of the response's header, as received
     record_id the WARC-Record-ID of the record with its body; None for a copy
-    first     for a copy of which only the header is archived: the page whose payload it has
+    first     for a copy whose header alone is archived: the page with the same payload
     """
 
     row: Row
@@ -60,7 +60,7 @@ class ArchivedPages:
         self._spool = spool
 
     def load(self, urls: Sequence[str]) -> dict[str, Archived | StoreError | None]:
-        """URL -> its page, the error if it cannot be read, or None if it has no archived response any more."""
+        """Returns for each URL its page, the error of reading it, or None if no response is archived any more."""
         rows = self._metadata.get_many(urls)
         copied = {row["duplicate_of"] for row in rows.values() if row["duplicate_kind"] == "exact"}
         firsts = rows | self._metadata.get_many([url for url in copied if url and url not in rows])
@@ -69,7 +69,7 @@ class ArchivedPages:
         return {url: self._page(rows.get(url), firsts.get) for url in urls}
 
     def close(self) -> None:
-        """Close the database."""
+        """Closes the database."""
         self._metadata.close()
 
     def _page(self, row: Row | None, get: Callable[[str], Row | None]) -> Archived | StoreError | None:
@@ -101,7 +101,7 @@ class ArchivedPages:
     def _first(
         self, row: Row, location: WarcLocation, get: Callable[[str], Row | None]
     ) -> tuple[StoredRecord, Iterator[bytes]]:
-        """The record that has the payload of a copy, and this payload."""
+        """Returns the record with the payload of a copy, and the payload."""
         body_location = None
         first = get(row["duplicate_of"]) if row["duplicate_of"] else None
         if first is not None and first["digest"] == row["digest"] and first["duplicate_kind"] != "exact":
@@ -142,7 +142,7 @@ def _exchange(row: Row, record: StoredRecord, payload: Body) -> Exchange:
         fetched_at=fetched_at,
         truncated=fields.get("WARC-Truncated"),
         mime_type=None if record.http_head else fields.get("Content-Type"),
-        # what another protocol could not make of the response is only in the row
+        # an exchange of another protocol has its problem only in the row
         problem=None if is_http or row["mime_type"] != "text/html" else row["processing_error"],
         protocol=fields.get("WARC-Protocol"),
     )
@@ -159,7 +159,7 @@ def _status(record: StoredRecord) -> int:
 
 
 def _fields(record: StoredRecord, url: str, row: Row | None) -> list[tuple[bytes, bytes]]:
-    """The header of a response as it was received; see `webcrawl.stores.warc.records` for what the archive changes."""
+    """Returns a header as it was received. `webcrawl.stores.warc.records` describes what the archive changes in it."""
     if not record.http_head:
         return _without_head(record, url, row)
     lines = record.http_head.split(b"\r\n")[1:]
@@ -172,10 +172,10 @@ def _fields(record: StoredRecord, url: str, row: Row | None) -> list[tuple[bytes
 
 
 def _without_head(record: StoredRecord, url: str, row: Row | None) -> list[tuple[bytes, bytes]]:
-    """The header that a download handler gives a response without one of its own."""
+    """Returns the header that a download handler gives to a response without a header."""
     scheme = url.partition(":")[0]
     if scheme in ("http", "https"):
-        # a rendered page is archived in UTF-8; of its header, the row has the language
+        # a rendered page is archived in UTF-8; its row keeps only the language of its header
         language = row["language"] if row and row["language_source"] == "declared" else None
         return [_HTML, *([(b"Content-Language", language.encode())] if language else [])]
     if scheme == "ftp":

@@ -1,6 +1,6 @@
-"""The pages whose text has changed since near-duplicates were marked.
+"""Keeps the pages whose text has changed since near-duplicates were marked.
 
-They are kept for a crawl, not for a plan: another command may finish what one that was stopped has begun.
+The file belongs to a crawl, not to a plan: if a command is stopped, any later command can mark near-duplicates.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class ChangedTexts(StateFile):
         self._crawl = crawl
 
     def add(self, urls: Iterable[str]) -> None:
-        """Note pages; before their rows change, so that none is forgotten."""
+        """Records pages. Call it before their rows change, so that a crash loses none."""
         with self.writing() as database:
             rows = ((self._crawl, url) for url in urls)
             database.executemany("INSERT OR IGNORE INTO changed VALUES (?, ?)", rows)
 
     def urls(self) -> set[str]:
-        """The URLs of these pages."""
+        """Returns the URLs of the recorded pages."""
         with self.reading():
             rows = self._database.execute("SELECT url FROM changed WHERE crawl = ?", (self._crawl,))
             return {url for (url,) in rows}
 
     def clear(self) -> None:
-        """Forget them, because near-duplicates are marked again."""
+        """Forgets all pages; call it when near-duplicates have been marked again."""
         with self.writing() as database:
             database.execute("DELETE FROM changed WHERE crawl = ?", (self._crawl,))

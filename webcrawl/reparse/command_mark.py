@@ -1,4 +1,4 @@
-"""Which reparses are the same one: a killed one goes on, and a finished one is not done again."""
+"""Recognizes repeated reparse commands, so that a killed reparse continues and a finished reparse is not repeated."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _READ = (
     *("MIME_TIMEOUT", "MIME_MEMORY", "DOCUMENT_MAXSIZE", "ROBOTS_META_OBEY", "TEXT_LINKS", "PAGE_RESOURCES"),
     *("SIMHASH_DISTANCE", "LINKS", "TEXT", "TEXT_MARKDOWN", "STORE_URI", "METADATA_URI", "CRAWL_ID"),
 )
-"""Declared settings on which it depends what is made of a page, and where it goes."""
+"""Declared settings that affect how a page is read and where it is stored."""
 _COMPONENTS = ("ITEM_PIPELINES", "SPIDER_MIDDLEWARES", "DOWNLOADER_MIDDLEWARES", "EXTENSIONS")
 
 
 def command_mark(spider: str, opts: argparse.Namespace, settings: BaseSettings) -> str:
-    """Returns a short name, the same for commands that make the same of the same pages.
+    """Returns 12 hexadecimal digits, equal for commands that read the same pages in the same way.
 
-    That is decided by the spider and its arguments, the options, the release of webcrawl, and settings: those of
-    _READ, the components, the feeds, and those of the project's own, which only its code knows. `settings` are
-    complete. Code of the project that has changed is not noticed.
+    They depend on the spider, its arguments, the options, the release of webcrawl, and the settings that count: those
+    in `_READ`, the components, the feeds, and the project's own settings. `settings` must be complete, with the
+    settings of the spider and the add-ons. Changes to the project's code are not noticed.
     """
     said = [
         VERSION,
@@ -71,7 +71,7 @@ def _plain(value: object) -> object:
         return {str(_named(name)): member for name, member in value.items()}
     if isinstance(value, set | frozenset | tuple):
         return sorted(map(_json, value))
-    # never repr, which may have an address in memory
+    # never repr, which may contain an address in memory
     return _named(value)
 
 

@@ -1,4 +1,4 @@
-"""Exact copies: the marks of the archive, because payloads do not change."""
+"""Marks exact copies as the crawl marked them, because payloads do not change."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from webcrawl.reparse.scheduler import scheduler_of
 
 
 class CopiesPipeline:
-    """Stands for `ChecksumPipeline`: a page that was archived as a copy is read only if the crawl had to read it.
+    """Replaces `ChecksumPipeline`: a page that was archived as a copy is read only if the crawl had to read it.
 
-    It also gives a page what its row keeps of the fetch (the location in the archive, importance, soft 404), the ID of
-    its record, and the time at which it is read again.
+    It also sets the fields of the page that its row keeps from the fetch (location in the archive, importance, soft
+    404), the ID of its record, and the time of the new reading.
     """
 
     def __init__(self, crawler: Crawler, session: Session, *, obeys: bool) -> None:
@@ -51,7 +51,7 @@ class CopiesPipeline:
         return item
 
     def _reading(self, first: First, document: Document) -> str:
-        """How the page was read whose payload a copy has; see `Page.read_as`."""
+        """Returns how the first page with the payload of a copy was read; see `Page.read_as`."""
         headers = received_headers(first.fields)
         start, nosniff = document.start(SNIFF_BYTES), says_nosniff(headers)
         mime_type = mime_type_of(content_type(headers), start, first.url, nosniff=nosniff)

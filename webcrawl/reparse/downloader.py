@@ -1,4 +1,4 @@
-"""The downloader of a reparse: it answers from the archive, and cannot send a request."""
+"""The downloader of a reparse, which answers from the archive and cannot send a request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ArchiveDownloader:
         self._chain = MiddlewareChain(self.middleware.middlewares, crawler)
 
     def fetch(self, request: Request, spider: Spider | None = None) -> Deferred[Response | Request]:
-        """The archived response of a request; fails with IgnoreRequest if it would have to be sent."""
+        """Returns the archived response of a request; fails with IgnoreRequest for any other request."""
         self.active.add(request)
         result: Deferred[Response | Request] = deferred_from_coro(self._chain.download(request, self._answer))
         return result.addBoth(self._leave, request)
@@ -49,7 +49,7 @@ class ArchiveDownloader:
         return len(self.active) >= _MOST_AT_ONCE
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: no connection is open."""
 
     async def _answer(self, request: Request) -> Response:
         scheduler = scheduler_of(self._crawler)

@@ -1,4 +1,4 @@
-"""Reads the pages of a plan ahead of their processing, and notes what becomes of them."""
+"""Reads the pages of a plan ahead of their processing, and records the results."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _GONE = "gone"
 
 
 class Feeding:
-    """Takes blocks of the plan, in a thread of its own, and has the next one ready while one is processed.
+    """Takes blocks of the plan in its own thread, and reads the next block while a block is processed.
 
-    `wake` is called when a page is ready, or none is left.
+    `wake` is called when a page is ready or no page is left.
     """
 
     def __init__(self, plan: Plan, pages: Callable[[], ArchivedPages], wake: Callable[[], None]) -> None:
@@ -36,18 +36,18 @@ class Feeding:
         self._done: dict[int, Reading | None] = {}
         self._failures: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
-        """Numbers that are added to the totals of the plan."""
+        """Counts to add to the totals of the plan."""
         self.is_over = False
-        """All pages were taken."""
+        """Whether all pages were taken."""
         self.error: StoreError | None = None
-        """Why no further page can be taken."""
+        """The error because of which no further page can be taken."""
         self._tasks: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
         self._tasks = [asyncio.create_task(work) for work in (self._feed(), self._settle())]
 
     def next(self) -> tuple[Work, Archived] | None:
-        """The next page that was read from the archive; None if none is ready."""
+        """Returns the next page that was read from the archive; None if no page is ready."""
         if len(self._ready) <= BLOCK:
             self._has_room.set()
         return self._ready.popleft() if self._ready else None
@@ -58,7 +58,7 @@ class Feeding:
         return self.is_over and not self._ready
 
     def finish(self, work: Work, reason: str = "", reading: Reading | None = None) -> None:
-        """All work on a page is done. `reason`: why it could not be read; `reading`: if it was stored anew."""
+        """Records a finished page, with the `reason` why it could not be read, or the `reading` that was stored."""
         self._done[work.position] = reading
         self.counts["done"] += 1
         if reason:
@@ -66,7 +66,7 @@ class Feeding:
             self._failures[work.url] = reason
 
     async def end(self) -> None:
-        """Note what is done, and close the files. Pages that were taken and not finished are left."""
+        """Records finished pages and closes the files. Pages that were taken but not finished stay in the plan."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
@@ -123,5 +123,5 @@ class Feeding:
             await self._run(lambda: self._plan.settle(done, failures, counts))
 
     async def _run(self, work: Callable[[], T]) -> T:
-        # shielded: what waits for the thread would be lost if its task is cancelled
+        # shielded: if its task is cancelled, the work for the thread would be lost
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))

@@ -1,4 +1,4 @@
-"""What spiders yield to be fetched: it is counted, and not followed."""
+"""Counts the links and requests that spiders yield, without following them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webcrawl.reparse.scheduler import scheduler_of
 
 
 class LinksMiddleware:
-    """Stands for `OutlinksMiddleware`: takes links and requests out of what a spider yields.
+    """Replaces `OutlinksMiddleware`: removes links and requests from the output of a spider.
 
     The spider's `start` does not run.
     """
@@ -31,7 +31,7 @@ class LinksMiddleware:
         return cls(crawler, Session.of(crawler).components)
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        # without a look at `start`, which then does not begin
+        # `start` is not iterated, so it never begins
         no_requests: tuple[Any, ...] = ()
         for request in no_requests:
             yield request

@@ -1,7 +1,7 @@
-"""Decides anew which pages are near-duplicates, when texts have changed.
+"""Marks near-duplicates again after texts have changed.
 
-In a crawl, a page is a near-duplicate of the nearest earlier page that is none itself. Here, earlier means fetched
-earlier. A page whose text is as before keeps its mark if the text of the other page is too.
+In a crawl, a page is a near-duplicate of the nearest earlier page that is no near-duplicate itself. Here, earlier
+means fetched earlier. A page keeps its mark if neither its text nor that of the marked original has changed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from webcrawl.stores.reread_rows import ComparedText
 
 
 class Rows(Protocol):
-    """What `RereadRows` does here."""
+    """The methods of `RereadRows` that this module uses."""
 
     def texts(self) -> Iterable[ComparedText]: ...
     def mark(self, firsts: dict[str, str | None]) -> None: ...
 
 
 class Originals:
-    """The texts of pages that are no near-duplicates, to look up by SimHash."""
+    """Finds pages that are no near-duplicates by the SimHash of their text."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -31,7 +31,7 @@ class Originals:
         self._by_block: defaultdict[int, list[int]] = defaultdict(list)
 
     def add(self, url: str, simhash: int) -> None:
-        """Add a page."""
+        """Adds a page."""
         number = len(self._urls)
         self._urls.append(url)
         self._simhashes.append(simhash)
@@ -39,7 +39,7 @@ class Originals:
             self._by_block[block].append(number)
 
     def nearest(self, simhash: int) -> str | None:
-        """The URL of the page with the nearest text, the earliest of several; None if none is near."""
+        """Returns the URL of the page with the nearest text, the earliest of several; None if no text is near."""
         near = {
             number
             for block in blocks(simhash, self._most)
@@ -52,10 +52,10 @@ class Originals:
 
 
 def mark_again(rows: Rows, changed: set[str], most: int) -> int:
-    """Mark the near-duplicates of a crawl again; returns how many marks changed.
+    """Marks the near-duplicates of a crawl again; returns how many marks changed.
 
-    `changed` are the pages whose text is not that of the crawl, `most` is the number of bits in which near-duplicates
-    differ at most.
+    `changed`: the URLs of the pages whose text differs from that of the crawl. `most`: the number of bits in which
+    near-duplicates may differ.
     """
     if not changed:
         return 0

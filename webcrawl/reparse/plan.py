@@ -1,6 +1,6 @@
-"""The plan of a reparse in a SQLite file: the chosen pages in the order of the archive, and what became of them.
+"""The plan of a reparse in a SQLite file: the chosen pages in the order of the archive, and their results.
 
-A page is marked when all work on it is done, so a reparse that was killed goes on with the others.
+A page is marked when all work on it is done, so a reparse that was killed continues with the unmarked pages.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from webcrawl.reparse.state_file import StateFile
 from webcrawl.stores.reread_rows import ResponseLocation
 
 BLOCK = 64
-"""Pages that a process takes at a time."""
+"""The number of pages that a process takes at a time."""
 
 _MOST_VALUES = 500
-"""Values of a query; SQLite may be built for 999."""
+"""The most values of a query: SQLite may be built with a limit of 999."""
 _MOST_REASONS = 1_000
-"""Pages of which the reason is kept why they could not be read; further ones are only counted and logged."""
+"""How many unreadable pages are stored with their reasons; further pages are only counted and logged."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS work (
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS work (
 CREATE TABLE IF NOT EXISTS failures (url TEXT PRIMARY KEY, reason TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS counts (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
 """
-# facts
+# the keys of the table of facts
 _CHOSEN, _CALLBACK, _NEXT, _RESUMED, _FINISHED = "chosen", "callback", "next", "resumed", "finished"
 
 
@@ -48,7 +48,7 @@ class Reading(NamedTuple):
 
 
 class Plan(StateFile):
-    """The plan in the file at `path`; it is made if it does not exist."""
+    """The plan in the file at `path`, which is created if it does not exist."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, _TABLES)
@@ -60,7 +60,7 @@ class Plan(StateFile):
 
     @property
     def chosen(self) -> dict[str, int]:
-        """What was chosen: the result of `RereadRows.count`."""
+        """The numbers of chosen pages: the result of `RereadRows.count`."""
         return dict(json.loads(self._fact(_CHOSEN) or "{}"))
 
     @property
@@ -81,7 +81,7 @@ class Plan(StateFile):
     def make(
         self, locations: Iterable[ResponseLocation], chosen: Mapping[str, int], callback: str | None
     ) -> None:
-        """Note the chosen pages, all or none."""
+        """Stores the chosen pages in one transaction."""
         with self.writing() as database:
             database.execute("DELETE FROM work")
             database.executemany(
@@ -92,7 +92,7 @@ class Plan(StateFile):
                 self._note(_CALLBACK, callback)
 
     def begin(self) -> None:
-        """Give out all pages again that are not done; no process may work on the plan."""
+        """Makes all unfinished pages available again. No process may be working on the plan."""
         with self.writing() as database:
             if self._fact(_NEXT) is not None:
                 self._note(_RESUMED, "yes")
@@ -100,12 +100,12 @@ class Plan(StateFile):
             self._note(_NEXT, str(first or 0))
 
     def finish(self, moment: str) -> None:
-        """Note that all is done."""
+        """Records the time at which the reparse was finished, in ISO 8601."""
         with self.writing():
             self._note(_FINISHED, moment)
 
     def take(self) -> list[Work]:
-        """The next pages, up to BLOCK, for one process; an empty list if none is left."""
+        """Returns up to BLOCK pages, which no other process gets; an empty list if no page is left."""
         with self.writing() as database:
             query = (
                 "SELECT position, url FROM work WHERE position >= ? AND done = 0 ORDER BY position LIMIT ?"
@@ -116,7 +116,7 @@ class Plan(StateFile):
             return block
 
     def left(self) -> int:
-        """The number of pages that are not done."""
+        """Returns the number of pages that are not done."""
         with self.reading():
             (number,) = self._database.execute("SELECT count(*) FROM work WHERE done = 0").fetchone()
             return int(number)
@@ -124,9 +124,9 @@ class Plan(StateFile):
     def settle(
         self, done: Mapping[int, Reading | None], failures: Mapping[str, str], counts: Counter[str]
     ) -> None:
-        """Note what is done, why some pages could not be read, and numbers to add to the totals.
+        """Records finished pages, the reasons why pages could not be read, and counts to add to the totals.
 
-        `done`: positions of pages, and their readings; None if nothing was stored anew.
+        `done`: the reading of each page by its position, or None if nothing was stored again.
         """
         with self.writing() as database:
             database.executemany(
@@ -142,7 +142,7 @@ class Plan(StateFile):
             )
 
     def readings(self, urls: Sequence[str]) -> dict[str, Reading]:
-        """URL -> its reading, of the pages of which something was stored anew."""
+        """Returns the readings by URL, of those pages of which something was stored again."""
         readings: dict[str, Reading] = {}
         with self.reading():
             self._database.execute("CREATE INDEX IF NOT EXISTS work_urls ON work (url)")
@@ -154,12 +154,12 @@ class Plan(StateFile):
         return readings
 
     def counts(self) -> dict[str, int]:
-        """The totals of all processes and runs."""
+        """Returns the totals of all processes and runs."""
         with self.reading():
             return dict(self._database.execute("SELECT name, number FROM counts ORDER BY name"))
 
     def failures(self) -> dict[str, str]:
-        """URL -> why a page could not be read; at most 1,000 of them."""
+        """Returns by URL why pages could not be read, for at most 1,000 pages."""
         with self.reading():
             return dict(self._database.execute("SELECT url, reason FROM failures ORDER BY url"))
 
@@ -173,13 +173,13 @@ class Plan(StateFile):
 
 
 def remove(path: Path) -> None:
-    """Delete a plan."""
+    """Deletes a plan."""
     for end in ("", "-wal", "-shm"):
         path.with_name(path.name + end).unlink(missing_ok=True)
 
 
 def facts_of(plan: Plan) -> dict[str, Any]:
-    """What `scrapy reparse` prints at the end."""
+    """Returns the facts that `scrapy reparse` prints at the end."""
     counts = plan.counts()
     return {
         **plan.chosen,

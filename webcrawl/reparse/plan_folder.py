@@ -1,4 +1,4 @@
-"""The folder of the plans of reparses, `DATA_DIR/reparse`, and the locks of the processes that work on them."""
+"""The folder of reparse plans, `DATA_DIR/reparse`, and the locks of the processes that work on a plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOCK, _WORKERS = "lock", "workers"
 
 
 def open_plan(data_dir: Path, mark: str, *, again: bool) -> Plan:
-    """The plan of the commands with this mark; with `again` a new one. Finished plans of others are deleted."""
+    """Returns the plan of a command by its mark; a new plan if `again`. Deletes finished plans of other commands."""
     folder = _folder(data_dir)
     path = folder / f"{mark}.db"
     for other in folder.glob("?" * len(mark) + ".db"):
@@ -34,9 +34,9 @@ def _is_finished(path: Path) -> bool:
 
 @contextmanager
 def locked(data_dir: Path) -> Iterator[None]:
-    """Context in which no other reparse works in this folder; raises StoreError if one does.
+    """Keeps other reparses out of this folder during the block; raises StoreError if a reparse is running.
 
-    Processes of a reparse that was killed count too, until they have ended.
+    A killed reparse counts as running until all its processes have ended.
     """
     folder = _folder(data_dir)
     with _file(folder / _LOCK) as own, _file(folder / _WORKERS) as workers:
@@ -51,7 +51,7 @@ def locked(data_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def working(plan: Path) -> Iterator[None]:
-    """Context of a process that works on a plan; see `locked`."""
+    """Marks this process as working on a plan during the block; see `locked`."""
     with _file(plan.parent / _WORKERS) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         yield

@@ -1,4 +1,4 @@
-"""Stores redirects as in a crawl: without the spider's callback."""
+"""Stores redirects as a crawl does: without the spider's callback."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from webcrawl.reparse.scheduler import scheduler_of
 
 
 class RedirectsMiddleware:
-    """Sends a redirect that the crawl followed through the pipelines; its target is a page of its own.
+    """Sends a redirect that the crawl followed through the pipelines; the target of the redirect is a separate page.
 
-    Others are given to the spider.
+    The spider gets the redirects that the crawl did not follow.
     """
 
     def __init__(self, crawler: Crawler) -> None:

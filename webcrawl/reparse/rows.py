@@ -1,4 +1,4 @@
-"""Writes what was read again into the rows of the pages."""
+"""Writes the fields that were read again into the rows of the pages."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from webcrawl.stores.reread_rows import READ_FIELDS, RereadRows
 
 
 class RowsPipeline:
-    """Stands for `MetadataPipeline`: changes the fields that reading gives, and frees the body of the page.
+    """Replaces `MetadataPipeline`: changes the fields that reading determines, and frees the body of the page.
 
-    A row that describes another fetch by now stays as it is.
+    A row that describes a later fetch by now stays unchanged.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -38,7 +38,7 @@ class RowsPipeline:
             return item
         scheduler = scheduler_of(self._crawler)
         if (archived := scheduler.page(item.url)) is None:
-            # the spider made a page of something else; only a crawl could archive it
+            # the spider made a page of another response, which only a crawl could archive
             scheduler.tasks.count("other_pages")
         else:
             row = _row(item, archived.row)
@@ -70,7 +70,7 @@ class RowsPipeline:
 
 def _row(page: Page, before: Row) -> dict[str, Any]:
     row = {name: getattr(page, name) for name in READ_FIELDS}
-    # after a later attempt that failed, the column tells why
+    # if a later attempt failed, its error stays in the column
     is_latest = before["tried_at"] in (None, before["fetched_at"])
     fetch = {name: before[name] for name in ("url", "fetched_at", "warc_file", "warc_offset")}
     error = page.error if is_latest else before["error"]

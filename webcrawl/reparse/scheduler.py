@@ -1,4 +1,4 @@
-"""The scheduler of a reparse: it hands out the archived pages of a plan, and takes no other request."""
+"""The scheduler of a reparse, which returns requests for the archived pages of a plan and accepts no other request."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ logger = logging.getLogger(__name__)
 
 
 class Figures:
-    """What components of a crawl find where the tasks of the frontier are: they may count, and there are no URLs."""
+    """Replaces the tasks of the frontier for the components of a crawl: they can count, but there are no URLs."""
 
     def __init__(self, counts: Counter[str]) -> None:
         self._counts = counts
 
     @property
     def worker(self) -> Any:
-        """Raises ConfigurationError: a reparse has no worker."""
+        """A reparse has no worker: raises ConfigurationError."""
         raise ConfigurationError("scrapy reparse has no frontier, and so no worker")
 
     def count(self, name: str, amount: int = 1) -> None:
-        """Add to one of the totals."""
+        """Adds `amount` to the total `name`."""
         self._counts[name] += amount
 
 
@@ -71,23 +71,23 @@ class ArchiveScheduler(BaseScheduler):
         self._reasons: dict[Request, str] = {}
         self._pages: dict[str, Archived] = {}
         self.readings: dict[str, Reading] = {}
-        """The readings of pages in progress, once they are stored anew."""
+        """The readings of pages in progress that have been stored again."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler, Session.of(crawler), Plan(Path(crawler.settings[PLAN])))
 
     def page(self, url: str) -> Archived | None:
-        """The archived page of a URL that is being processed, or None."""
+        """Returns the archived page of a URL that is being processed, or None."""
         return self._pages.get(url)
 
     def requested(self, request: Request) -> Archived | None:
-        """The archived page that a request asks for; None if it did not come from here."""
+        """Returns the archived page of a request; None if this scheduler did not make the request."""
         work = self._work.get(request)
         return None if work is None else self._pages.get(work.url)
 
     def fail(self, request: Request | None, reason: str) -> None:
-        """Note why the page of a request could not be read."""
+        """Records why the page of a request could not be read."""
         if request is not None and request in self._work:
             self._reasons.setdefault(request, brief(reason))
 
@@ -129,9 +129,9 @@ class ArchiveScheduler(BaseScheduler):
             crawler.signals.connect(_refuse, signals.spider_opened)
             return
         if is_fed(spider):
-            # it would read start URLs, and wait for more
+            # its handler of the signal would read start URLs and wait for more
             crawler.signals.disconnect(spider.spider_idle, signals.spider_idle)  # type: ignore[attr-defined]
-        # feeds go on, too
+        # a resumed reparse also appends to its feeds
         self._session.joined = JoinedCrawl(has_urls=self.plan.is_resumed)
         self._slot.inprogress = InProgress(self._done)
         crawler.signals.connect(self._replace_scraper_slot, signals.spider_opened)
@@ -151,7 +151,7 @@ class ArchiveScheduler(BaseScheduler):
         optional = {"referrer": row["referrer"], "redirect_urls": row["redirects"]}
         optional |= {"retry_times": row["attempts"] - 1, "is_start_request": not row["depth"]}
         optional[QUEUED_AT] = row["queued_at"] and row["queued_at"].timestamp()
-        # the row does not say who named a sitemap, but that it was read as one
+        # the row does not have the origin of a sitemap, but shows whether the page was read as a sitemap
         optional[SITEMAP] = "sitemap" in (row["details"] or {})
         meta |= {name: value for name, value in optional.items() if value}
         return Request(row["url"], callback=self._callback, meta=meta)
@@ -196,7 +196,7 @@ def _refuse() -> None:
 
 
 def scheduler_of(crawler: Crawler) -> ArchiveScheduler:
-    """The scheduler of a running reparse."""
+    """Returns the scheduler of a running reparse."""
     scheduler = crawler.engine.scheduler
     assert isinstance(scheduler, ArchiveScheduler)
     return scheduler

@@ -1,4 +1,4 @@
-"""Which pages are read again, from the options of the command line."""
+"""Selects the pages to read again by the options of the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNTYPED = ("application/octet-stream", "binary/octet-stream")
 
 
 def conditions(opts: argparse.Namespace, settings: BaseSettings) -> list[ColumnElement[bool]]:
-    """The conditions on table `pages` that the options give together; raises ConfigurationError."""
+    """Returns the conditions on table `pages` that the options set; all must hold. Raises ConfigurationError."""
     chosen = []
     if opts.mime_type:
         chosen.append(of_type(opts.mime_type))
@@ -35,10 +35,10 @@ def conditions(opts: argparse.Namespace, settings: BaseSettings) -> list[ColumnE
 
 
 def of_pipeline(pipeline: type[Any]) -> ColumnElement[bool]:
-    """Rows of the pages that a pipeline reads now.
+    """Returns the condition for rows of pages that a pipeline reads now.
 
-    A pipeline that is new may read types that were not recognized when the page was fetched: its rows are also those
-    with its file extensions, and if it has signatures, those without a type.
+    A new pipeline may read types that were not recognized when the page was fetched. Rows with its file extensions
+    match too, and if it has signatures, also rows without a type.
     """
     if issubclass(pipeline, HtmlPipeline):
         return of_type("text/html,application/xhtml+xml")

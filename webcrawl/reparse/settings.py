@@ -1,4 +1,4 @@
-"""The settings of the processes of a reparse: those of the crawl, without all that fetches and archives."""
+"""The settings of the processes of a reparse: those of the crawl, without components that fetch or archive."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from webcrawl.crawler.safeguards import SAFEGUARDS
 from webcrawl.errors import ConfigurationError
 
 PLAN = "REPARSE_PLAN"
-"""Key in the settings of a process: the path of the plan."""
+"""The setting of a process that has the path of the plan."""
 
 _PIPELINES: Mapping[str, str | None] = {
     "webcrawl.pipelines.checksum.ChecksumPipeline": "webcrawl.reparse.copies.CopiesPipeline",
     "webcrawl.pipelines.near_duplicates.NearDuplicatesPipeline": "webcrawl.reparse.simhashes.SimhashesPipeline",
     "webcrawl.pipelines.metadata.MetadataPipeline": "webcrawl.reparse.rows.RowsPipeline",
-    # they ask hosts or the engine, learn for the frontier, or archive
+    # components that ask hosts or the engine, learn for the frontier, or archive
     "webcrawl.pipelines.soft_404.Soft404Pipeline": None,
     "webcrawl.pipelines.pattern_records.PatternRecordsPipeline": None,
     "webcrawl.pipelines.dust.DustPipeline": None,
@@ -41,7 +41,7 @@ _READING = frozenset(
         "large_html.LargeHtmlMiddleware",
     )
 )
-"""The middlewares for responses; those of a project stay too."""
+"""The middlewares for responses, beside which a project's middlewares stay."""
 _EXTENSIONS = tuple(
     f"webcrawl.crawler.{name}"
     for name in (
@@ -55,7 +55,7 @@ _EXTENSIONS = tuple(
 _VALUES: Mapping[str, object] = {
     "SCHEDULER": "webcrawl.reparse.scheduler.ArchiveScheduler",
     "DOWNLOADER": "webcrawl.reparse.downloader.ArchiveDownloader",
-    # nothing is sent, so nothing has to be guarded
+    # no request is sent, so no safeguard is needed
     "CRAWL_WITHOUT": ",".join(SAFEGUARDS),
     "RENDER": "",
     "PROXIES": "",
@@ -63,9 +63,9 @@ _VALUES: Mapping[str, object] = {
 
 
 def reparse_settings(settings: BaseSettings) -> dict[str, object]:
-    """What to change in the settings of a crawl, as values of `-s`; raises ConfigurationError.
+    """Returns the settings of a crawl to change, as values of `-s`; raises ConfigurationError.
 
-    `settings` are complete: what a spider and the add-ons set is in them.
+    `settings` must be complete, with the settings of the spider and the add-ons.
     """
     if read(settings, "FRAMES_STITCHED"):
         raise ConfigurationError(
@@ -87,7 +87,7 @@ def reparse_settings(settings: BaseSettings) -> dict[str, object]:
 
 
 def pipeline_named(settings: BaseSettings, name: str) -> type[Any]:
-    """The enabled item pipeline with this import path or class name; raises ConfigurationError."""
+    """Returns the enabled item pipeline with this import path or class name; raises ConfigurationError."""
     pipelines: list[type[Any]] = list(
         map(load_object, settings.get_component_priority_dict_with_base("ITEM_PIPELINES"))
     )
@@ -101,9 +101,9 @@ def pipeline_named(settings: BaseSettings, name: str) -> type[Any]:
 def _replaced(
     settings: BaseSettings, name: str, replacements: Mapping[str, str | None]
 ) -> dict[str, int | None]:
-    """Returns a table of components in which others, or none, have the priorities of the components they replace.
+    """Returns a table of components with replacements, or None, at the priorities of the replaced components.
 
-    A class that is derived from one of them is replaced like it.
+    A class derived from a replaced component is replaced too.
     """
     table: dict[str, int | None] = {
         _path(component): priority for component, priority in settings[name].items()

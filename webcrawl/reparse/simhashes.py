@@ -1,4 +1,4 @@
-"""The SimHashes of texts. Which pages are near-duplicates is decided when all texts are known."""
+"""Computes the SimHashes of texts. Near-duplicates are marked later, when all texts are known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webcrawl.reparse.scheduler import scheduler_of
 
 
 class SimhashesPipeline:
-    """Stands for `NearDuplicatesPipeline`: computes the SimHash of the same pages, and keeps the marks of the row."""
+    """Replaces `NearDuplicatesPipeline`: computes the SimHashes of the same pages, and keeps the marks of the rows."""
 
     reads = Reads.SIMHASH
 

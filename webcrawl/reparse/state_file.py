@@ -15,9 +15,9 @@ _LOCK_SECONDS = 60.0
 
 
 class StateFile:
-    """The SQLite file at `path`, made with `tables` if it does not exist.
+    """The SQLite file at `path`, created with `tables` if it does not exist.
 
-    Methods raise StoreError with the path, and may be called from any thread.
+    The methods may be called in any thread. They raise StoreError, whose message has the path.
     """
 
     def __init__(self, path: Path, tables: str) -> None:
@@ -38,12 +38,12 @@ class StateFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
+        """Closes the file."""
         self._database.close()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Keeps other threads out, and adds the path to errors."""
+        """Locks out other threads during the block, and adds the path to errors."""
         try:
             with self._lock:
                 yield
@@ -52,7 +52,7 @@ class StateFile:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction, which keeps other processes from writing."""
+        """Runs the block in a transaction, during which no other process can write."""
         with self.reading():
             self._database.execute("BEGIN IMMEDIATE")
             try:

@@ -1,7 +1,7 @@
-"""Leaves out stored links and texts of pages that were read again, once all pages of a plan are.
+"""Removes the earlier links and texts of pages that were read again, once all pages of a plan have been read.
 
-Rows of a new reading are in files of their own, and say when it was. So readers can leave out the others before that,
-and if the process is killed here.
+The rows of a new reading are in separate files and have its time. So readers can ignore superseded rows before they
+are removed, and after a crash during the removal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Readings: TypeAlias = Callable[[Sequence[str]], Mapping[str, Reading]]
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of a table that say what a row is of, and the crawl as the table names it."""
+    """The columns that identify the page and the reading of a row, and the crawl as the table names it."""
 
     url: str
     time: str
@@ -69,9 +69,9 @@ def _rewrite(store: ObjectStore, name: str, size: int, columns: _Columns, readin
 
 
 def _superseded(file: Any, columns: _Columns, readings: Readings) -> Any:
-    """Returns for each row of a file whether its fetch has been read again since, as an Arrow array.
+    """Returns an Arrow array that has for each row whether its fetch has been read again since.
 
-    A 304 confirms a fetch, so rows of later times are of the same fetch too, until the page is read again.
+    A 304 confirms a fetch, so rows with later times also belong to this fetch, until the page is read again.
     """
     arrow = pyarrow()
     rows = file.read(columns=[columns.url, columns.time, "crawl", "read_at"]).combine_chunks()
@@ -92,7 +92,7 @@ def _superseded(file: Any, columns: _Columns, readings: Readings) -> Any:
 
 
 def _write_others(store: ObjectStore, name: str, file: Any, columns: _Columns, kept: Any) -> None:
-    """Replaces a file by one with the rows that are kept, in the same groups."""
+    """Replaces a file by a file with the kept rows, in the same row groups."""
     start, urls = 0, set[str]()
     with store.workspace() as folder:
         path = folder / name

@@ -1,1 +1,1 @@
-"""Item pipelines, one a file: they read, deduplicate and store the pages that spiders yield."""
+"""Item pipelines, one per file, which read, deduplicate and store the pages that spiders yield."""

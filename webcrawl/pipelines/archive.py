@@ -1,4 +1,4 @@
-"""Archives: their lists of members."""
+"""Reads archives: their lists of members."""
 
 from __future__ import annotations
 

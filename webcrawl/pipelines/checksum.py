@@ -1,4 +1,4 @@
-"""Exact duplicates: pages with the same payload as an earlier page."""
+"""Marks exact duplicates: pages with the same payload as an earlier page."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from webcrawl.documents.page import Page
 class ChecksumPipeline:
     """Marks a copy with the URL of the first page that had the same bytes.
 
-    Later pipelines skip it (`was_read`), unless the first page was read as another type, its links were not followed,
-    or it is not stored yet.
+    Later pipelines skip the copy (`was_read`), unless the first page was read as another type, its links were not
+    followed, or the first page is not stored yet.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -31,11 +31,11 @@ class ChecksumPipeline:
     def _is_comparable(page: Page) -> bool:
         """Returns whether a page may be a copy or have copies.
 
-        Pages without a body, non-200 answers, truncated bodies and pages that are not archived may not.
+        False for pages without a body, statuses other than 200, truncated bodies, and pages that are not archived.
         """
         if page.archived.noarchive or page.reading.noindex:
             return False
-        # a body cut off while decoding is the same for the same payload
+        # equal payloads are cut at the same byte during decoding
         exchange = page.archived.exchange
         cut = exchange.truncated if exchange and page.truncated == "length" else page.truncated
         return page.status == 200 and bool(page.length) and cut is None

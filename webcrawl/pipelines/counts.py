@@ -12,7 +12,7 @@ from webcrawl.documents.page import Page
 
 
 class CountsPipeline:
-    """Counts after all pipelines that read documents; unknown types count as "other"."""
+    """Runs after all pipelines that read documents; counts unknown types as "other"."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler

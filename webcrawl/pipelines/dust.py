@@ -1,4 +1,4 @@
-"""Compares pages whose URLs differ in one part, to learn which parts change nothing."""
+"""Compares pages whose URLs differ in one part, to learn which parts of URLs do not change the page."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _GONE = (404, 410)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _TELLING = frozenset((200, *_GONE, *_REDIRECTS))
 _MOST_LINKS, _LONGEST, _MOST_CHARS, _MOST_FIELDS = 2_000, 1_000, 200_000, 50
-"""Links of a page, characters of each and of all, and parameters of its URL that are looked at: 10 ms at most."""
+"""The most links, characters of each link and of all links, and URL parameters that are read: at most 10 ms a page."""
 _RANDOM = re.compile(r"&[^=&\n]*=(?=[A-Za-z]*[0-9])[0-9A-Za-z]{10,}(?=[&\n])")
 """A parameter whose value is new in each link, such as a session."""
 
 
 class DustPipeline:
-    """Tells the worker what pages with status 200 look like, and which URLs are error pages or redirected.
+    """Sends the worker sketches of pages with status 200, and the URLs of error pages and redirects.
 
-    Pages without text and incomplete ones say nothing.
+    Skips incomplete pages and pages without text.
     """
 
     reads = Reads.SIMHASH
@@ -67,7 +67,7 @@ class DustPipeline:
 
 
 def sketch_of(page: Page, host: str, path: str) -> Sketch | None:
-    """Returns what a page looks like at its canonical URL; None if it says nothing."""
+    """Returns the sketch of a page at its canonical URL; None if the page cannot be compared."""
     if page.status in _GONE or page.soft_404:
         return ERROR
     moved = without_fragment(page.final_url) != without_fragment(page.url)
@@ -76,7 +76,7 @@ def sketch_of(page: Page, host: str, path: str) -> Sketch | None:
     payload = xxhash.xxh32_intdigest(page.digest.encode()) or 1
     if not is_html(page.mime_type):
         return Sketch(payload, xxhash.xxh3_64_intdigest(page.digest.encode()))
-    if page.reading.was_read:  # a copy, which only its bytes can tell
+    if page.reading.was_read:  # a copy, of which only the bytes are known
         return Sketch(payload)
     if not (text := _text_print(page)):
         return None
@@ -84,7 +84,7 @@ def sketch_of(page: Page, host: str, path: str) -> Sketch | None:
 
 
 def _text_print(page: Page) -> int:
-    """Returns the SimHash of a text, or the hash of a short one; 0 without text."""
+    """Returns the SimHash of a text, or the hash of a short text; 0 without text."""
     known = page.simhash if page.simhash is not None else page.reading.text_hash
     if known is not None:
         return known
@@ -93,14 +93,14 @@ def _text_print(page: Page) -> int:
 
 
 def _facts_print(page: Page, host: str) -> int:
-    """Returns the hash of what tells a page apart whose text is like that of others, such as a picture in an album."""
+    """Returns the hash of facts that distinguish pages with similar texts, such as the pictures of an album."""
     canonical = (page.canonical_url or "").removeprefix(host)
     facts = "\n".join((page.title or "", canonical, page.image_url or ""))
     return xxhash.xxh32_intdigest(facts.encode(errors="replace"))
 
 
 def _links(page: Page, host: str, path: str) -> list[str]:
-    """Returns the first links of a page without its own host and parameters, and without those that are new in each."""
+    """Returns the first links of a page, without the page's host and parameters, and without random parameters."""
     links: Iterable[str] = ()
     if page.reading.outline is not None:
         links = page.reading.outline.links.links

@@ -1,4 +1,4 @@
-"""RSS, Atom and RDF feeds: metadata, entries and links."""
+"""Reads RSS, Atom and RDF feeds: metadata, entries and links."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from webcrawl.errors import UnreadableDocument
 
 
 class HtmlPipeline:
-    """Reads HTML pages, except exact copies of pages already read, and pages that say noindex."""
+    """Reads HTML pages, except pages with noindex and exact copies of pages that were read."""
 
     reads = Reads.FACTS
 
@@ -40,7 +40,7 @@ class HtmlPipeline:
         return item
 
     async def _read_elsewhere(self, page: Page, document: Document) -> Page:
-        """Reads a page that was skipped as a likely copy, in the HTML process, because it may crash the parser."""
+        """Reads a page that was skipped as a likely copy, in the HTML process, because a page may crash the parser."""
         outlines = self._session.outlines
         assert outlines is not None
         try:

@@ -1,4 +1,4 @@
-"""Images: size, format, EXIF, perceptual hash."""
+"""Reads images: size, format, EXIF and perceptual hash."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from webcrawl.errors import ConfigurationError
 
 
 class ItemSchemasPipeline:
-    """Drops items that are not as `item_schemas` of the spider says; their pages become stuck.
+    """Drops items that do not match the spider's `item_schemas`; their pages become stuck.
 
     `item_schemas` is a dict from the name of an item class to a dataclass or a JSON Schema. Items of other classes
-    pass. Off for a spider without it.
+    pass. The pipeline is off for a spider without `item_schemas`.
     """
 
     def __init__(self, checks: Mapping[str, ItemCheck]) -> None:

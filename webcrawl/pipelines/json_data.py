@@ -1,4 +1,4 @@
-"""JSON: keys, JSON-LD, JSON feeds."""
+"""Reads JSON: keys, JSON-LD and JSON feeds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 
 
 class JsonDataPipeline(MimePipeline):
-    """Reads JSON, up to `inline_bytes` in the worker."""
+    """Reads JSON; documents of at most `inline_bytes` are read in the worker."""
 
     types = frozenset({"application/json", "application/ld+json", "application/feed+json", "text/json"})
     reader = "webcrawl.documents.mime.json_data:read"

@@ -1,4 +1,4 @@
-"""The language of pages that do not declare one."""
+"""Sets the language of pages that do not declare a language."""
 
 from __future__ import annotations
 

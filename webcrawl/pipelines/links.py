@@ -1,4 +1,4 @@
-"""Stores the links of every page, for LINKS."""
+"""Stores the links of every page, if LINKS is set."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from webcrawl.stores.history import UNCHANGED
 
 
 class LinksPipeline:
-    """Writes the rows of a page's links, which the spider has set; off unless LINKS is set.
+    """Writes a row for each link that the spider has set on a page; off unless LINKS is set.
 
-    A page leaves this pipeline when they are written. While there is no room, it waits and the worker pauses.
+    A page leaves this pipeline when its rows are written. While there is no room, the page waits and the worker pauses.
     """
 
     def __init__(self, session: Session) -> None:
@@ -58,7 +58,7 @@ class LinksPipeline:
 
 
 def _has_document_links(page: Page) -> bool:
-    """Returns whether a page has links in a document that is not HTML, which count as those of HTML do."""
+    """Returns whether a page has links from a document that is not HTML; they count like links of HTML."""
     if page.links.in_document is None or page.reading.noindex:
         return False
     return page.status is not None and (200 <= page.status < 300 or page.status == UNCHANGED)

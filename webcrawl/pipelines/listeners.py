@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 class ListenersPipeline:
     """Publishes pages to the crawl's stream in the engine; off while LISTENERS_MAXLEN is 0.
 
-    Pages do not fail here: if the engine is full, they are counted and not published.
+    No page fails in this pipeline: while the engine is full, unpublished pages are only counted.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:

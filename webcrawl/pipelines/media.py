@@ -1,4 +1,4 @@
-"""Audio and video: duration, codecs, tags."""
+"""Reads audio and video: duration, codecs and tags."""
 
 from __future__ import annotations
 

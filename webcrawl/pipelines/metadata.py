@@ -1,4 +1,4 @@
-"""Stores one row for each URL in SQL; the last pipeline that stores a page."""
+"""Stores a row for each URL in the metadata database. This is the last pipeline that stores a page."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from webcrawl.stores.group_commit import PAUSE, Batches
 logger = logging.getLogger(__name__)
 
 _ENDS = ("finished", "max_pages", "max_bytes")
-"""Why a crawl ended, rather than only this worker."""
+"""The reasons with which a crawl ends, and not only this worker."""
 
 
 class MetadataPipeline:
     """Commits the row of a page and frees its body.
 
-    While the database is unavailable or refuses every row, pages wait here and the worker pauses. A single row that the
-    database refuses fails only its own page.
+    While the database is unavailable or refuses every row, pages wait here and the worker pauses. If the database
+    refuses a single row, only the page of that row fails.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
-        # Scrapy imports pipelines that are off too, and SQLAlchemy takes 0.15 s
+        # imported late: Scrapy also imports disabled pipelines, and SQLAlchemy takes 0.15 s
         from webcrawl.stores.metadata import Metadata
 
         session.stores.data_dir.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ class MetadataPipeline:
         self._crawler = crawler
         self._session = session
         if session.config.importance != "off":
-            # the last pages are reported after the pipelines are closed
+            # the frontier learns of the last pages only after the pipelines are closed
             crawler.signals.connect(self._update_importance, signals.spider_closed)
 
     @classmethod
@@ -65,16 +65,16 @@ class MetadataPipeline:
         await self._batches.close(self._metadata.close)
 
     async def _tell(self, page: Page) -> None:
-        """Lets copies refer to the page from now on."""
+        """Makes the page known as stored, so that copies can refer to it."""
         assert page.digest is not None
         digest, index = digest_bytes(page.digest), self._session.duplicates
-        with suppress(EngineUnavailable):  # then copies are read and archived in full
+        with suppress(EngineUnavailable):  # without this record, copies are read and archived in full
             await self._session.connection.retry_until_available(
                 lambda: index.kept(digest, page.url, page.fetched_at, page.read_as)
             )
 
     async def _update_importance(self, reason: str) -> None:
-        """Give rows the importance at the end of the crawl; one of its workers does so, the last one to leave."""
+        """Sets the final importance of pages in their rows; the last worker of a crawl does this."""
         connection = self._session.connection
         if reason not in _ENDS or not connection.is_open:
             return

@@ -1,4 +1,4 @@
-"""Near-duplicates: pages with nearly the text of an earlier page, by SimHash."""
+"""Marks near-duplicates by SimHash: pages with nearly the same text as an earlier page."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from webcrawl.documents.page import Page
 
 
 class NearDuplicatesPipeline:
-    """Marks a page whose SimHash differs in at most SIMHASH_DISTANCE bits from that of an earlier one.
+    """Marks a page whose SimHash differs in at most SIMHASH_DISTANCE bits from the SimHash of an earlier page.
 
-    The SimHash is computed from the main part of the text, or from the whole text without one. With NEAR_DUPLICATES
-    "drop", marked pages and their copies get a row but are not archived.
+    The SimHash is that of the main part of the text, or of the whole text if there is no main part. With
+    NEAR_DUPLICATES "drop", marked pages and their copies get a row but are not archived.
     """
 
     reads = Reads.SIMHASH
@@ -40,7 +40,7 @@ class NearDuplicatesPipeline:
         item.simhash = simhash = (
             item.reading.text_hash if item.reading.text_hash is not None else simhash_of(item)
         )
-        if simhash is None or item.soft_404:  # an error page is no original
+        if simhash is None or item.soft_404:  # an error page cannot be an original
             return item
         if first := await self._first(item, simhash):
             counted = tasks_of(self._crawler).count
@@ -59,7 +59,7 @@ class NearDuplicatesPipeline:
         )
 
     async def _first(self, page: Page, simhash: int) -> str | None:
-        """Returns the earlier page with nearly this text; for a copy, the one of the page with the same bytes."""
+        """Returns the earlier page with nearly this text; for a copy, the earlier page of its original."""
         index, distance = self._session.duplicates, self._config.distance
         copied = page.duplicate_of
         if copied is not None:
@@ -82,8 +82,8 @@ class NearDuplicatesPipeline:
 
 
 def simhash_of(page: Page) -> int | None:
-    """The SimHash of the main part of a text, or of all of it; None without a text."""
-    # imported late: Scrapy imports disabled pipelines too, and NumPy takes 0.1 s
+    """Returns the SimHash of the main part of a page's text, or of the whole text; None without a text."""
+    # imported late: Scrapy also imports disabled pipelines, and NumPy takes 0.1 s
     from webcrawl.documents.simhash import simhash64
 
     text = page.main_text or page.text

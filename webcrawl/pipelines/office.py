@@ -1,4 +1,4 @@
-"""Office documents: metadata, text and links."""
+"""Reads office documents: metadata, text and links."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ODF = "application/vnd.oasis.opendocument"
 
 
 class OfficePipeline(MimePipeline):
-    """Reads OOXML and OpenDocument, and the metadata of the older binary formats."""
+    """Reads OOXML, OpenDocument, and the metadata of the older binary formats."""
 
     types = frozenset(
         {

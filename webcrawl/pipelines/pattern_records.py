@@ -1,4 +1,4 @@
-"""Counts for each URL pattern of a host what its pages give."""
+"""Counts the outcomes of pages for each URL pattern of a host."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from webcrawl.policies.pattern_records import Outcome
 from webcrawl.urls.canonical import split
 
 _PASSING = frozenset((401, 403, 407, 408, 425, 429))
-"""Client errors that say nothing about the URL: the server wants a login, or fewer requests."""
+"""Client errors that say nothing about the URL: the server requires a login, or fewer requests."""
 
 
 class PatternRecordsPipeline:
-    """Tells the worker whether a page was new, a copy, an error or without text.
+    """Reports to the worker whether a page was new, a copy, an error, or without text.
 
-    Error pages with status 200 are errors too. Redirects count with their targets. Errors of servers and connections do
-    not count: they pass.
+    Error pages with status 200 count as errors. A redirect counts with its target. Errors of servers and connections
+    are temporary and do not count.
     """
 
     def __init__(self, crawler: Crawler, *, reads_text: bool) -> None:
@@ -32,7 +32,7 @@ class PatternRecordsPipeline:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        # without it, the text may not be known, or was not extracted yet
+        # without this check, the text may be unknown because no earlier pipeline extracts it
         enabled = crawler.settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
         loaded = [load_object(path) for path, order in enabled.items() if order is not None]
         return cls(crawler, reads_text=NearDuplicatesPipeline in loaded)
@@ -44,7 +44,7 @@ class PatternRecordsPipeline:
         return item
 
     def outcome(self, page: Page) -> Outcome | None:
-        """Returns what a page counts as; None if it says nothing about its URL."""
+        """Returns the outcome of a page; None if the page says nothing about its URL."""
         status = page.status
         if status is None:
             return None

@@ -1,4 +1,4 @@
-"""PDF: text, metadata, links of annotations and outline."""
+"""Reads PDF: text, metadata, and the links of annotations and outline."""
 
 from __future__ import annotations
 

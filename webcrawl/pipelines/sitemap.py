@@ -1,4 +1,4 @@
-"""Sitemaps as XML, gzipped XML, or lines: links and the times of their last changes."""
+"""Reads sitemaps as XML, gzipped XML, or lines: links and the times of their last changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LINES = re.compile(r"sitemap[^/]*\.txt$", re.IGNORECASE)
 class SitemapPipeline(MimePipeline):
     """Reads XML (only sitemaps yield facts), gzipped sitemaps, and sitemaps that are lists of lines.
 
-    Gzip is read if its URL or contents look like a sitemap, text if its URL does, and both if they are named as one.
+    Gzip is read if its URL or contents look like a sitemap, and text if its URL does. Named sitemaps are always read.
     """
 
     types = _XML | _GZIP | {"text/plain"}
@@ -39,7 +39,7 @@ class SitemapPipeline(MimePipeline):
         return _LINES.search(path) is not None
 
     def was_read(self, page: Page) -> bool:
-        # lines are a sitemap or not depending on the URL: a copy may differ
+        # whether lines are a sitemap depends on the URL, so a copy may differ
         return page.reading.was_read and page.mime_type != "text/plain"
 
     async def _facts(self, document: Document) -> Facts:
@@ -50,7 +50,7 @@ class SitemapPipeline(MimePipeline):
 
 
 def _packs_a_sitemap(document: Document | None) -> bool:
-    """Returns whether gzipped data begins as a sitemap; an index may use any name."""
+    """Returns whether gzipped data begins like a sitemap: a sitemap may have any URL."""
     with suppress(zlib.error):
         packed = document.start(SNIFF_BYTES) if document is not None else b""
         return is_sitemap(zlib.decompressobj(wbits=31).decompress(packed, SNIFF_BYTES))

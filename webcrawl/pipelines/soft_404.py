@@ -1,4 +1,4 @@
-"""Soft 404s: error pages that answer with 200, and redirects of unknown paths."""
+"""Marks soft 404s: error pages with status 200, and redirects of unknown paths."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from webcrawl.worker.soft_404s import payload_print
 logger = logging.getLogger(__name__)
 
 _LETTERS = 24
-"""Random letters of a path that cannot exist: 112 bits."""
+"""The number of random letters in a path that cannot exist: 112 bits."""
 _MOST_BYTES = 256 * 1024
-"""The length of a page that waits for the answer of its host, in memory; a longer one does not ask."""
+"""The longest page that may wait in memory for the answer of its host. For a longer page, the host is not asked."""
 
 
 class Soft404Pipeline:
-    """Marks error pages of hosts that were asked for a path that cannot exist; asks hosts, see `Soft404s`."""
+    """Requests a path that cannot exist from a host, and marks pages that look like the answer; see `Soft404s`."""
 
     reads = Reads.SIMHASH
 
@@ -66,11 +66,11 @@ class Soft404Pipeline:
         ask = self._ask if len(page.document) <= _MOST_BYTES else None
         look = _look(page)
         try:
-            # while it waits for an answer, it does not keep pages of other hosts from being fetched
+            # while the page waits for an answer, pages of other hosts can be fetched
             with self._session.readers.unused(page.document):
                 is_error = await self._session.soft_404s.judge(page, look, ask)
         except EngineUnavailable:
-            return page  # it cannot be acknowledged either, and is fetched again
+            return page  # the page cannot be acknowledged either, and is fetched again
         return self._mark(page, is_error=is_error)
 
     async def _judge_redirect(self, page: Page) -> Page:
@@ -83,7 +83,7 @@ class Soft404Pipeline:
         return page
 
     async def _ask(self, page: Page) -> UnknownPathAnswer | None:
-        """Asks the host of a page for a path that cannot exist; None if the crawl ends before."""
+        """Requests a path that cannot exist from the host of a page; returns None if the crawl ends first."""
         word = "".join(secrets.choice(string.ascii_lowercase) for _ in range(_LETTERS))
         url = impossible(page.final_url, word)
         try:
@@ -117,7 +117,7 @@ def _request(url: str) -> Request:
 
 
 def _target(response: Response) -> str:
-    """Where a response redirects; "" if nowhere."""
+    """Returns the target of a redirect; "" for other responses."""
     location = response.headers.get("Location")
     if not 300 <= response.status < 400 or location is None:
         return ""
@@ -128,12 +128,12 @@ def _target(response: Response) -> str:
 
 
 def _look(page: Page) -> Print:
-    """What a page looks like. A copy that was not read has only its payload."""
+    """Returns the fingerprint of a page. A copy that was not read has only the digest of its payload."""
     payload = payload_print(page.digest)
     if page.reading.text_hash is None:
         if not (text := page.main_text or page.text):
             return Print(payload)
-        # imported late, because few pages need it here: NumPy takes 0.1 s and 50 MB
+        # imported late, because few pages need it: NumPy takes 0.1 s and 50 MB
         from webcrawl.documents.simhash import simhash64
 
         page.reading.text_hash = simhash64(text)

@@ -30,7 +30,7 @@ class StuckPipeline:
     """Stores a row for each page with an item that its schema refuses, or with a document that no reader can read.
 
     The row is stored before the page is acknowledged. While the database is unavailable, pages wait here. For a page
-    that nothing is wrong with, this costs a look at one attribute.
+    without errors, the pipeline reads a single attribute.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -52,13 +52,13 @@ class StuckPipeline:
         if not isinstance(exception, SchemaRefused) or response is None:
             return
         if not fetch_of(response).is_page:
-            # the spider yields no pages: archive this one nevertheless
+            # the spider did not yield the page: archive it nevertheless
             await self._archive(page_of(response), response)
         queued = queued_at(response.request)
         await self._add(page_url(response), "SCHEMA", str(exception), queued)
 
     async def _archive(self, page: Page, response: Response) -> None:
-        """Sends a page through the pipelines, without Scrapy's signal of a scraped item: feeds would have it too."""
+        """Sends a page through the pipelines without Scrapy's signal `item_scraped`, which would add it to feeds."""
         pipelines: Any = self._crawler.engine.scraper.itemproc
         try:
             await pipelines.process_item_async(page)
@@ -66,7 +66,7 @@ class StuckPipeline:
             pass
         except Exception:
             logger.exception("%s has an item that was refused, and could not be archived", page.url)
-            # its URL is tried again
+            # the URL is retried
             await self._crawler.signals.send_catch_log_async(
                 signals.item_error,
                 item=page,
@@ -91,7 +91,7 @@ class StuckPipeline:
                 lambda: self._batches.put(page), self._session.turns.ending
             )
         except StoreUnavailable as error:
-            logger.error("%s is stuck (%s), and that could not be stored: %s", url, page.reason, error)
+            logger.error("%s is stuck (%s), and its row was not stored: %s", url, page.reason, error)
 
     @cached_property
     def _pages(self) -> StuckPages:
@@ -103,6 +103,6 @@ class StuckPipeline:
 
     def _write(self, pages: list[StuckPage]) -> list[None | Exception]:
         for page, error in self._pages.add_accepted(pages):
-            # it is stored as a page, and must not fail for this
-            logger.error("%s is stuck (%s), and that could not be stored: %s", page.url, page.reason, error)
+            # the row of the page is stored, so the page must not fail
+            logger.error("%s is stuck (%s), and its row was not stored: %s", page.url, page.reason, error)
         return [None] * len(pages)

@@ -1,4 +1,4 @@
-"""Plain text: the text, and the URLs in it."""
+"""Reads plain text, and the URLs in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 
 
 class TextPipeline(MimePipeline):
-    """Reads plain text, up to `inline_bytes` in the worker. With TEXT_LINKS, URLs in it are links."""
+    """Reads plain text, in the worker up to `inline_bytes`. With TEXT_LINKS, the URLs in a text are links."""
 
     types = frozenset({"text/plain", "text/markdown", "text/x-markdown", "text/csv", "text/x-rst"})
     reader = "webcrawl.documents.mime.text:read"

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 class TextsPipeline:
     """Writes the text of each page whose body was archived, and its Markdown; off while TEXT is empty.
 
-    A page leaves this pipeline when its text is written. While the disk is full, it waits.
+    A page leaves this pipeline when its text is written. While the disk is full, the page waits.
     """
 
     def __init__(self, session: Session) -> None:
@@ -59,7 +59,7 @@ class TextsPipeline:
 
 
 class _Store:
-    """Texts of one kind, and the thread that writes them; the lines of texts are made there, off the loop."""
+    """A store of texts with its writing thread. The thread also splits the texts into lines."""
 
     def __init__(self, close: Callable[[], None]) -> None:
         self._close = close
@@ -72,14 +72,14 @@ class _Store:
         await self.batches.close(self._close)
 
     async def tend(self) -> None:
-        """Does what must be done also while nothing is written."""
+        """Does the regular work of the store, also while no text is written."""
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
         raise NotImplementedError
 
 
 class _Table(_Store):
-    """The table of texts, which has a thread of its own for what must be done while nothing is written."""
+    """The table of texts, which does its regular work in its own thread."""
 
     def __init__(self, session: Session) -> None:
         self._table = open_text_table(session.stores, session.connection.keys.crawl)
@@ -91,7 +91,7 @@ class _Table(_Store):
         except StoreError:
             raise
         except Exception:
-            # a value that a spider has set does not fit, and the other pages are as they should be
+            # a value that a spider has set does not fit: only its page fails
             return [self._written_alone(page) for page in pages]
         return [None] * len(pages)
 
@@ -112,7 +112,7 @@ class _Wet(_Store):
         super().__init__(self._files.close)
 
     async def tend(self) -> None:
-        """Closes old files, also while nothing is written."""
+        """Closes old files, also while no text is written."""
         failure = ""
         while True:
             try:

@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 
 
 class WarcPipeline:
-    """Writes response and request, or a revisit record for a copy; skips pages with noarchive or noindex.
+    """Writes response and request records, or a revisit record for a copy; skips pages with noarchive or noindex.
 
-    A page leaves this pipeline when its records are written. While the disk is full, it waits and the worker pauses.
+    A page leaves this pipeline when its records are written. While the disk is full, pages wait and the worker pauses.
     """
 
     def __init__(self, crawler: Crawler, session: Session, user_agent: str, *, obeys: bool) -> None:
@@ -46,7 +46,7 @@ class WarcPipeline:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         session = Session.of(crawler)
-        # what the crawl does, not what ROBOTSTXT_OBEY says; middlewares are made before pipelines
+        # the actual behaviour instead of ROBOTSTXT_OBEY: middlewares are created before pipelines
         obeys = session.components.get(ResourceRules) is not None
         return cls(crawler, session, read(crawler.settings, "USER_AGENT"), obeys=obeys)
 
@@ -57,7 +57,7 @@ class WarcPipeline:
         if not isinstance(item, Page):
             return item
         if item.document is not None:
-            item.document.forget()  # pages wait from here on
+            item.document.forget()  # frees memory, because the page waits for the writer from here on
         if item.archived.exchange is not None and not (item.archived.noarchive or item.reading.noindex):
             location = await self._session.stored("archive", item.url, lambda: self._batches.put(item))
             item.warc_file, item.warc_offset, item.warc_length = location
@@ -71,7 +71,7 @@ class WarcPipeline:
         await self._batches.close(self._archive.close)
 
     async def _tend(self) -> None:
-        """Closes old files and checks the disk, also while nothing is written."""
+        """Closes old files and checks the disk, also while no page is written."""
         failure = ""
         while True:
             try:
@@ -88,7 +88,7 @@ class WarcPipeline:
         return self._archive.tend() or shortage(stores.data_dir, stores.min_free)
 
     def _write(self, pages: list[Page]) -> list[WarcLocation | Exception]:
-        """Writes pages one by one, so that no page is written again when the disk is full for a later one."""
+        """Writes pages one by one: if the disk is full for a later page, the earlier pages are not written again."""
         locations: list[WarcLocation | Exception] = []
         for page in pages:
             try:

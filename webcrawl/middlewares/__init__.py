@@ -1,1 +1,1 @@
-"""Downloader and spider middlewares, one a file."""
+"""Downloader and spider middlewares, one per file."""

@@ -1,4 +1,4 @@
-"""Keeps cookies and sends them, as Scrapy's middleware does, in jars that the workers of a crawl share."""
+"""Stores and sends cookies as Scrapy's middleware does, in jars that the workers of a crawl share."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 class CookiesMiddleware:
     """Supports `Request.cookies` and the keys `cookiejar` and `dont_merge_cookies` of Request.meta.
 
-    `enabled` is COOKIES_ENABLED. With None, a spider with `keeps_cookies = False` uses a jar only for requests that
-    have cookies or name a jar.
+    `enabled` is COOKIES_ENABLED. If it is None and the spider has `keeps_cookies = False`, only requests that have
+    cookies or name a jar use a jar.
     """
 
     def __init__(self, crawler: Crawler, jars: Jars, *, enabled: bool | None, debug: bool = False) -> None:
@@ -40,7 +40,7 @@ class CookiesMiddleware:
         return cls(crawler, Jars(Session.of(crawler).connection), enabled=enabled, debug=debug)
 
     def process_request(self, request: Request) -> Awaitable[None] | None:
-        # no coroutine for the pages of a broad crawl
+        # a broad crawl should not pay for a coroutine for each page
         return self._send(request) if self._applies(request) else None
 
     async def _send(self, request: Request) -> None:
@@ -66,7 +66,7 @@ class CookiesMiddleware:
         return response
 
     async def _keep(self, request: Request, response: Response) -> Response:
-        # read again if it was dropped from memory meanwhile, so that the engine's cookies are not lost
+        # a jar that was dropped from memory meanwhile is read again, so that the engine's cookies are not lost
         part = await self._part(request)
         before = part.changes
         part.accept(response, request, MOST_RECEIVED)
@@ -77,7 +77,7 @@ class CookiesMiddleware:
         return response
 
     def _applies(self, request: Request) -> bool:
-        """Whether a request uses a jar."""
+        """Returns whether a request uses a jar."""
         if not self._keeps_all and not request.cookies and "cookiejar" not in request.meta:
             return False
         if self._off:
@@ -99,7 +99,7 @@ class CookiesMiddleware:
 
 
 def _cookie_lines(request: Request) -> Iterator[str]:
-    """The cookies of a request in the form of Set-Cookie; a cookie without name or value is logged and left out."""
+    """Yields the cookies of a request in the form of Set-Cookie; logs and skips a cookie without name or value."""
     cookies: Any = request.cookies
     if isinstance(cookies, Mapping):
         cookies = [{"name": name, "value": value} for name, value in cookies.items()]
@@ -115,7 +115,7 @@ def _cookie_lines(request: Request) -> Iterator[str]:
 
 
 def _text(value: Any) -> str | None:
-    """A part of a cookie as text; None if it is missing or has another type than Scrapy accepts."""
+    """Returns a part of a cookie as text; None if it is missing or has a type that Scrapy does not accept."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return str(value) if isinstance(value, str | bool | int | float) else None

@@ -31,15 +31,15 @@ from webcrawl.documents.content_coding import codings, pieces
 from webcrawl.errors import BadCoding
 
 _QUICK_BYTES = 256 * 1024
-"""Bodies that are no longer when they are decoded are decoded at once: a thread would cost 0.1 ms."""
+"""Bodies of at most this decoded length are decoded without a thread, which would cost 0.1 ms."""
 
 
 class DecodingMiddleware:
-    """Replaces Scrapy's HttpCompressionMiddleware; it decodes in pieces, large bodies in a thread and into a file.
+    """Replaces Scrapy's HttpCompressionMiddleware. It decodes piece by piece, large bodies in a thread into a file.
 
-    A body that exceeds the limit of its type in DOCUMENT_MAXSIZE is truncated, one that exceeds DOWNLOAD_MAXSIZE is
-    refused, as in Scrapy. A body that cannot be decoded stays as it was sent. If a body ends early, its decoded part
-    is kept. A flag of the response names the reason.
+    A body that exceeds the limit of its type in DOCUMENT_MAXSIZE is truncated. A body that exceeds DOWNLOAD_MAXSIZE is
+    refused, as in Scrapy. A body that cannot be decoded stays encoded. If a body ends early, its decoded part is kept,
+    and a flag of the response names the reason.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -105,9 +105,9 @@ class DecodingMiddleware:
     def _decode(
         self, request: Request, response: Response, names: list[str], most: float
     ) -> tuple[Body, str | None] | None:
-        """The decoded body, and the flag that says why it is incomplete, or None; None if it has `most` bytes or more.
+        """Returns the body, and the flag for an incomplete body or None; returns None for `most` or more decoded bytes.
 
-        Raises BadCoding, IgnoreRequest, StoreError.
+        Raises BadCoding, IgnoreRequest or StoreError.
         """
         broken: list[str] = []
         writer = BodyWriter(self._spool, digests=True)

@@ -28,8 +28,8 @@ _PROXY_HINT = (
 class DnsMiddleware:
     """Uses the session's resolver cache and address guard. The guard checks the address again on connection.
 
-    A proxy resolves names by itself, so names are checked before they are passed on, unless the operator says that the
-    proxy refuses inner addresses (PROXY_GUARDS_ADDRESSES).
+    A proxy resolves names itself, so a name is checked before the request is passed to the proxy, unless
+    PROXY_GUARDS_ADDRESSES states that the proxy refuses inner addresses.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -67,20 +67,20 @@ class DnsMiddleware:
 
     @contextmanager
     def _timed(self, url: str) -> Iterator[None]:
-        """Waits like `Turns.aside`, and observes how long."""
+        """Waits like `Turns.aside`, and records the time of the wait."""
         assert self._observed is not None
         with self._turns.aside(), self._observed.timed("dns", url):
             yield
 
     async def _check(self, answer: ResolvedName, name: str, number: int) -> None:
-        """Raises AddressRefused unless a host may have all these addresses."""
+        """Raises AddressRefused unless all addresses of the host are allowed."""
         scope, guard = self._session.scope, self._session.guard
         if scope.is_unsettled_seed(name, number):
             await scope.settle_seed(name, number, answer.addresses)
         try:
             guard.check_all(answer.addresses, hostname=name, port=number)
         except AddressRefused:
-            # another worker may have named the host
+            # another worker may have admitted the host
             if not await scope.settle_seed(name, number, answer.addresses):
                 raise
             guard.check_all(answer.addresses, hostname=name, port=number)

@@ -1,4 +1,4 @@
-"""Adds the text of frames to the frameset, which has none of its own."""
+"""Adds the text of frames to their frameset, which has no text itself."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ logger = logging.getLogger(__name__)
 
 MOST_FRAMES = 20
 MOST_BYTES = 256 * 1024
-"""The length of a frameset or frame that is stitched: this process parses them, and waits for 20 frames."""
+"""The most bytes of a frameset or frame that is stitched: this process parses them, and waits for up to 20 frames."""
 
 
 class FramesMiddleware:
     """With FRAMES_STITCHED, fetches the frames of a frameset together with the page instead of following them later.
 
-    Each frame has its own row and archive record, and its links are followed; its text becomes the frameset's. Only
-    frames that would be followed are fetched: those within scope and filters, unless the page says nofollow. They must
-    be on the page's own host, whose lease this worker holds. The frames of a frameset of more than MOST_BYTES are
-    followed like other links, and a frame of more keeps its text for itself.
+    Each frame has its own row and archive record, and its links are followed. Its text is added to the frameset. Only
+    frames that would be followed are fetched: frames within scope and filters, unless the page says nofollow. They must
+    be on the page's host, whose lease this worker holds. If a frameset has more than MOST_BYTES, its frames are
+    followed like other links. The text of a frame of more than MOST_BYTES is not added.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -78,7 +78,7 @@ class FramesMiddleware:
             yield _without(spider.links(frame), frames)
 
     async def _fetch(self, response: Response, urls: list[str]) -> dict[str, Response]:
-        """The frames that were fetched and are HTML, by URL."""
+        """Returns the responses of the frames that could be fetched and are HTML, by URL."""
         host = split(normalize(response.url))[0]
         own = (url for url in urls if split(url)[0] == host)
         allowed = (url for url in own if self._session.scope.filters.apply(url) is not None)

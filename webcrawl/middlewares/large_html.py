@@ -18,9 +18,9 @@ from webcrawl.documents.html.timed_parse import BYTES, TimedParser, is_large
 
 
 class LargeHtmlMiddleware:
-    """A document that cannot be parsed in time is `refused`; see `webcrawl.documents.html.timed_parse`.
+    """Sets `refused` on a document that cannot be parsed in time; see `webcrawl.documents.html.timed_parse`.
 
-    So is the large body of a redirect: nobody sees it, and hosts that redirect to each other could send very many.
+    The large body of a redirect is refused too: no user sees it, and hosts that redirect to each other could send many.
     """
 
     def __init__(self, session: Session) -> None:

@@ -1,4 +1,4 @@
-"""Adds the links of pages to the frontier without making requests of them."""
+"""Adds the links of pages to the frontier without a Scrapy request for each link."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from webcrawl.errors import InvalidURL
 class OutlinksMiddleware:
     """Handles the `PageLinks` that a spider yields; see `webcrawl.crawler.pages.outlinks`.
 
-    They wait until the page that was yielded before them has passed the pipelines, if it may be a soft 404, whose links
-    are not followed, and with NEAR_DUPLICATES_FOLLOW off.
-    The hosts of start requests are admitted by the address guard, because the operator named them.
+    Links of soft 404s are not followed, nor those of near-duplicates if NEAR_DUPLICATES_FOLLOW is off. So the links of
+    a page that may be marked wait until the page, which the spider yields first, has passed the pipelines.
+    The address guard admits the hosts of start requests, because the operator named them.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -69,13 +69,13 @@ class OutlinksMiddleware:
 
     @cached_property
     def _completion(self) -> ItemCompletion:
-        # its signals cost time for each page, and most crawls meet no page that may be left out
+        # created late: its signals cost time for each page, and most crawls have no page whose links must wait
         return ItemCompletion(self._crawler)
 
     def _may_be_left_out(self, page: Page) -> bool:
         return not self._follows_near or (self._knows_errors and self._session.soft_404s.is_awaited(page))
 
     async def _is_left_out(self, page: Page, response: Response) -> bool:
-        """Whether the links of a page are not followed; waits until it has passed the pipelines."""
+        """Returns whether the links of a page are not followed; waits until the page has passed the pipelines."""
         is_near = await self._completion.is_near_duplicate(page, response)
         return page.soft_404 or (is_near and not self._follows_near)

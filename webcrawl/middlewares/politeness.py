@@ -38,8 +38,8 @@ from webcrawl.urls.canonical import hostname, normalize
 
 _THROTTLING = (429, 503)
 _LOOK_AGAIN_SECONDS = 0.05
-# These errors do not count as failures of the host: the request was refused or cancelled on this side, a kept
-# connection ended, or the host sent an invalid answer.
+# These errors do not count as failures of the host: the crawler refused or cancelled the request, a kept connection
+# ended, or the host sent an invalid answer.
 _NOT_THE_HOST = (
     IgnoreRequest,
     DownloadCancelledError,
@@ -53,7 +53,7 @@ _NOT_THE_HOST = (
 
 
 class PolitenessMiddleware(Pacer):
-    """The last middleware before the download, so that a turn is held exactly while a request is under way."""
+    """The last middleware before the download, so that a turn is held exactly during a request."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
@@ -112,29 +112,29 @@ class PolitenessMiddleware(Pacer):
     async def _take(
         self, request: Request, host: str, address: AddressGate | None, *, during_shutdown: bool
     ) -> tuple[HostTurn, BorrowedTurn | None]:
-        """Takes the turn of a host, and says whether it is borrowed."""
+        """Takes the turn of a host; returns the turn, and the borrowed turn to give back or None."""
         while True:
             borrowed = self._borrow(request, host)
             gates = [gate for gate in (borrowed, address) if gate]
             try:
                 turn = await self._turns.take(host, during_shutdown=during_shutdown, gates=gates)
             except LeaseLost:
-                # a robots.txt waited for the turn of this worker's lease, which ended without it
+                # a request for robots.txt waited for the turn of this worker's lease, which ended meanwhile
                 if not is_robots(request) or self._turns.ending.is_set():
                     raise
-                # until a heartbeat has extended the lease, or found that it is lost and closed the host
+                # waits until a heartbeat has extended the lease, or has closed the host because the lease is lost
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
             else:
                 return turn, borrowed
 
     def _borrow(self, request: Request, host: str) -> BorrowedTurn | None:
-        """The turn of a host that this worker has not leased, for its robots.txt; None if there is no need."""
+        """Borrows the turn of a host that this worker has not leased, for its robots.txt; None for other requests."""
         if not is_robots(request) or self._turns.host_slots.is_open(host):
             return None
         return BorrowedTurn(self._turns, self._session.connection, host, self._session.config.lease_seconds)
 
     async def _gate(self, request: Request, may_be_put_off: bool) -> AddressGate | None:
-        """The gate of the address that a request is for; None if its turns are not limited."""
+        """Returns the gate of the address of a request; None if the turns of addresses are not limited."""
         addresses = self._turns.addresses
         if addresses is None or is_proxied(self._session, request):
             return None
@@ -145,7 +145,7 @@ class PolitenessMiddleware(Pacer):
         return AddressGate(self._turns, addresses, request, limited, may_be_put_off) if limited else None
 
     async def _room(self, host: str) -> None:
-        """Waits while the reader processes have enough documents of the host's site, or until the crawl ends."""
+        """Waits until the reader processes have room for a document of the host's site, or until the crawl ends."""
         ending = asyncio.ensure_future(self._turns.ending.wait())
         try:
             with self._turns.aside():
@@ -206,7 +206,7 @@ class PolitenessMiddleware(Pacer):
         return Ok() if isinstance(exception, _NOT_THE_HOST) else Failed()
 
     def outcome(self, request: Request, response: Response) -> Outcome:
-        """What an answer says about its host. Override it to change a rule."""
+        """Returns the outcome that a response means for its host. Override this method to change a rule."""
         if response.status in _THROTTLING:
             return Throttled(parse_retry_after(response.headers.get("Retry-After"), datetime.now(UTC)))
         if is_robots(request) and response.status >= 500:

@@ -1,4 +1,4 @@
-"""Sends redirects through the frontier like links, so that turns, robots.txt and scope of the target apply."""
+"""Sends redirects through the frontier like links, so that the turns, robots.txt and scope apply to the target."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from webcrawl.errors import EngineUnavailable
 from webcrawl.urls.canonical import normalize, without_fragment
 
 _VARIANT = "redirected_to_variant"
-"""Request.meta key of a request that skips the seen test because its URL is a variant of the redirected one."""
+"""The Request.meta key of a request that skips the seen test, because its URL is a variant of the redirected URL."""
 
 
 class RedirectMiddleware:
-    """Scrapy's redirects, with a stored page for each hop and URL filters applied to the target.
+    """Follows redirects as Scrapy does, stores a page for each hop, and applies URL filters to the target.
 
     The target of a redirected seed is added to the scope.
     """
@@ -42,7 +42,7 @@ class RedirectMiddleware:
                 return result
             target = normalize(result.url)
             if request.method != result.method:
-                # the answer to a form, such as the first page after a login, is wanted also if its URL was seen
+                # the answer to a form, such as the first page after a login, is fetched even if its URL was seen
                 result = result.replace(dont_filter=True)
         except ValueError:  # the Location is not a URL: the response is a page like any other
             return response
@@ -51,7 +51,7 @@ class RedirectMiddleware:
                 await self._session.scope.widen(target)
             await self._session.scope.update_for(target)
         except EngineUnavailable:
-            # an exception raised here would end the page
+            # an exception raised here would drop the page
             tasks_of(self._crawler).postpone(request)
             return request
         scope = self._session.scope
@@ -61,7 +61,7 @@ class RedirectMiddleware:
             allowed = self._allowed(request, target, result)
             if allowed is None:
                 return response
-            # a site that insists on its session id would never give the page otherwise
+            # otherwise a site that requires its session ID would never send the page
             if allowed not in (target, normalize(request.url)):
                 result, target = result.replace(url=allowed), allowed
         result = self._pass_seen_test(request, result)
@@ -71,7 +71,7 @@ class RedirectMiddleware:
         return result
 
     def _allowed(self, request: Request, target: str, result: Request) -> str | None:
-        """The URL to crawl for the target of a redirect, or None; a target outside the scope is marked as such."""
+        """Returns the URL to crawl for the target of a redirect, or None; marks a target outside the scope."""
         scope = self._session.scope
         if RESOURCE in request.meta:
             return scope.resource_filters.apply(target)
@@ -82,16 +82,16 @@ class RedirectMiddleware:
         return allowed
 
     def _link(self, request: Request, target: str) -> None:
-        """Let the target get the credit of the redirected URL."""
+        """Passes the credit of the redirected URL to the target."""
         tasks = tasks_of(self._crawler)
         if (credit := tasks.worker.intake.credit) and (url := tasks.leased(request)):
             credit.link(url.url, [target], url.depth)
 
     def _pass_seen_test(self, request: Request, result: Request) -> Request:
-        """Let a target through that differs from the redirected URL only in what the canonical form leaves out.
+        """Skips the seen test for a target whose canonical form is that of the redirected URL.
 
-        Its fingerprint counts as seen, for example that of `/page;jsessionid=1`, to which `/page` redirects. The next
-        hop is tested again.
+        The fingerprint of such a target counts as seen: for example, if `/page` redirects to `/page;jsessionid=1`. The
+        next hop is tested again.
         """
         is_variant = normalize(result.url) != normalize(request.url) and self._fingerprint(
             result
@@ -108,7 +108,7 @@ class RedirectMiddleware:
         return self._session.canonicalizer.request_fingerprint(request.method, url, request.body)
 
     async def _is_error(self, request: Request, response: Response, target: str) -> bool:
-        """Send the hop through the pipelines, if the spider stores pages; returns whether it is an error."""
+        """Sends the hop through the pipelines if the spider stores pages; returns whether the hop is an error page."""
         make_page = getattr(self._crawler.spider, "page", None)
         if make_page is None:
             return False
@@ -121,5 +121,5 @@ class RedirectMiddleware:
 
 class _Redirects(ScrapyRedirectMiddleware):
     def handle_referer(self, request: Request, response: Response) -> None:
-        """Send no Referer; links are followed without one too."""
+        """Sends no Referer, as for links."""
         request.headers.pop("Referer", None)

@@ -1,4 +1,4 @@
-"""Decides about URLs whose fetch failed: a later retry through the frontier, or a dead letter."""
+"""Decides whether a URL whose fetch failed is retried later through the frontier or becomes a dead letter."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ _CAUSES: tuple[tuple[type[Exception], str], ...] = (
 
 
 class RetryMiddleware(FailureJudge):
-    """The outermost middleware: it sees the final response or exception of each request.
+    """The outermost middleware, which gets the final response or exception of each request.
 
-    As the judge of failures it also sees exceptions of `process_response`, which Scrapy offers to no middleware. A URL
-    is tried FRONTIER_MAX_ATTEMPTS times, each time after twice the delay; then the response goes to the spider, or the
-    exception to the errback. `dont_retry`, `max_retry_times` and `give_up_log_level` in Request.meta mean what they
-    mean in Scrapy. Requests that did not come from the frontier are not retried.
+    As the judge of failures it also gets exceptions of `process_response`, which Scrapy passes to no middleware. A URL
+    is tried FRONTIER_MAX_ATTEMPTS times, and the delay doubles each time. Then the response goes to the spider, or the
+    exception to the errback. `dont_retry`, `max_retry_times` and `give_up_log_level` in Request.meta have the same
+    meaning as in Scrapy. Requests that did not come from the frontier are not retried.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -129,7 +129,7 @@ class RetryMiddleware(FailureJudge):
     def _again(
         self, request: Request, reason: str, *, soon: bool = False, sent: bool = True
     ) -> Request | None:
-        """The request, to be retried later, or None after the last attempt.
+        """Returns the request to be retried later, or None after the last attempt.
 
         `soon`: retry as soon as the host may be asked again. `sent`: the server may have seen the request.
         """
@@ -144,7 +144,7 @@ class RetryMiddleware(FailureJudge):
             return None
         delay = 0.0 if soon else self._session.config.retry_delay * 2.0**url.attempts
         if turn.failures:
-            # the host backs off: the URL needs no delay of its own
+            # the host is delayed already: the URL needs no further delay
             delay = turn.wait(time.monotonic())
         tasks.count("retried")
         tasks.retry(request, delay, reason)
@@ -152,7 +152,7 @@ class RetryMiddleware(FailureJudge):
 
 
 def _failure_of(response: Response) -> str:
-    """Why the response to a start URL is no page; "" for 304, which confirms a stored page."""
+    """Returns why the response to a start URL is not a page; "" for 304, which confirms a stored page."""
     if response.status == 304:
         return ""
     location = response.headers.get("Location")
@@ -172,12 +172,12 @@ def _log_last_attempt(request: Request, reason: str) -> None:
 
 
 def _cause_of(exception: Exception) -> str:
-    """The word of `webcrawl.metrics.totals.CAUSES` for an exception."""
+    """Returns the cause of an exception, a member of `webcrawl.metrics.totals.CAUSES`."""
     return next((cause for kind, cause in _CAUSES if isinstance(exception, kind)), "other")
 
 
 def _is_hopeless(exception: Exception) -> bool:
-    """Whether a retry cannot succeed: the name does not exist, or the request is not supported."""
+    """Returns whether a retry cannot succeed: the name does not exist, or the request is not supported."""
     cause = exception.__cause__
     return isinstance(exception, NotSupported) or (
         isinstance(exception, CannotResolveHostError)

@@ -30,11 +30,11 @@ logger = logging.getLogger(__name__)
 
 
 class RevisitMiddleware:
-    """Sends the stored validators of URLs that have a recrawl date, and with REVISIT of all URLs.
+    """Sends the stored validators of URLs that have a recrawl date, and of all URLs with REVISIT.
 
     A crawl that fetched a page before knows its links. A new crawl with REVISIT does not: spider and pipelines read
-    the page from the archive, and the request is conditional only if it is there. Without REVISIT a first fetch needs
-    no database.
+    the page from the archive, so the request is conditional only if the archive has the page. Without REVISIT, a first
+    fetch needs no database.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -42,7 +42,7 @@ class RevisitMiddleware:
         self._session = session
         self._always = read(crawler.settings, "REVISIT")
         self._unconditional: set[str] = set()
-        """URLs whose stored response could not be read."""
+        """The URLs whose stored responses could not be read."""
         self._metadata: Metadata | None = None
         self._archive: Archive | None = None
         self._rows: Batches[str, Known | None] = Batches(self._look)
@@ -66,7 +66,7 @@ class RevisitMiddleware:
         try:
             known = await self._rows.put(without_fragment(request.url))
         except StoreError as error:
-            # an unconditional request works too; the metadata pipeline reports that the database is unavailable
+            # an unconditional request works too; the metadata pipeline reports the unavailable database
             logger.info("%s is fetched unconditionally: %s", request.url, error)
             return
         if known is not None and (dated or known.keeps_links):
@@ -118,7 +118,7 @@ class RevisitMiddleware:
         bodies = Bodies(self._archive, self._session.fetch)
         record, body = bodies.read(known.body_location)
         if known.head not in (None, known.body_location):
-            # a copy has the body of another page, but a header of its own
+            # a copy has the body of another page, but its own header
             head = bodies.chunks(known.head)[0]
             record = head if head.http_head else record
         return record, body

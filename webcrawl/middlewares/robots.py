@@ -1,4 +1,4 @@
-"""robots.txt (RFC 9309): forbidden URLs are not fetched, and Crawl-delay is obeyed."""
+"""Obeys robots.txt (RFC 9309): disallowed URLs are not fetched, and Crawl-delay is kept."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _MOST_REDIRECTS = 5
 _MOST_SITEMAPS = 1_000
 _RESOURCE_SECONDS = 10.0
 _LARGE_SHARE = 0.2
-"""The share of the time in which large robots.txt are read; hosts with such a file wait for each other."""
+"""The most share of time for reading large robots.txt files; hosts with large files wait for each other."""
 
 
 class RobotsMiddleware(ResourceRules):
-    """Looks for a policy in the cache of this process, then in the shared one in the engine, then asks the host."""
+    """Looks up a policy in the cache of this process, then in the engine's shared cache, and then asks the host."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
@@ -98,7 +98,7 @@ class RobotsMiddleware(ResourceRules):
         return host in self._asking
 
     async def allows(self, url: str) -> bool:
-        """Whether a rendered page may load a URL; raises Postponed, EngineUnavailable when the crawl ends."""
+        """Returns whether a rendered page may load a URL; raises Postponed or EngineUnavailable when the crawl ends."""
         try:
             url = normalize(url)
         except InvalidURL:
@@ -111,7 +111,7 @@ class RobotsMiddleware(ResourceRules):
         return allowed
 
     async def _policy_in_time(self, host: str) -> RobotsPolicy:
-        """The policy of a host of resources. If it is not available within ten seconds, all its URLs are forbidden."""
+        """Returns the policy of a host of resources; after ten seconds, a policy that disallows all URLs."""
         try:
             async with asyncio.timeout(_RESOURCE_SECONDS):
                 return await self._policy(host)
@@ -123,7 +123,7 @@ class RobotsMiddleware(ResourceRules):
             return policy
 
     async def _policy(self, host: str) -> RobotsPolicy:
-        """The policy of a host, looked up once for all waiting requests; raises RobotsUnreachable."""
+        """Returns the policy of a host, looked up once for all waiting requests; raises RobotsUnreachable."""
         asking = self._asking.get(host)
         if asking is None:
             asking = self._asking[host] = asyncio.ensure_future(self._ask(host))
@@ -158,14 +158,14 @@ class RobotsMiddleware(ResourceRules):
         return policy
 
     def _follow_sitemaps(self, host: str, policy: RobotsPolicy) -> None:
-        """Add the sitemaps that a robots.txt names to the frontier, once the host has a page to fetch."""
+        """Adds the sitemaps that a robots.txt names to the frontier, once the host has a page to fetch."""
         self._unfollowed.discard(host)
         urls = []
         for sitemap in policy.sitemaps[:_MOST_SITEMAPS]:
             with suppress(InvalidURL):
                 urls.append(normalize(sitemap))
         url, scope = robots_url(host), self._session.scope.current
-        # how far a host outside the scope is from it is not known, so its sitemaps are not followed
+        # the number of hops to a host outside the scope is unknown, so its sitemaps are not followed
         hops = MOST_HOPS if scope is not None and not scope.allows(url) else 0
         self._outlinks.add(urls, LinkSource(url, 1, hops), sitemaps=True)
 
@@ -188,7 +188,7 @@ class RobotsMiddleware(ResourceRules):
                     raise _unreachable(url, refusal_of(response))
                 return policy
             url = target
-        # RFC 9309, 2.3.1.2: after five redirects it may count as unavailable
+        # RFC 9309, 2.3.1.2: after five redirects, robots.txt may count as unavailable
         return RobotsPolicy.from_response(404, b"", url=url)
 
     async def _read(self, host: str, response: Response, url: str) -> RobotsPolicy:
@@ -207,7 +207,7 @@ class RobotsMiddleware(ResourceRules):
         return policy
 
     async def _in_thread(self, host: str, work: Callable[[], RobotsPolicy]) -> RobotsPolicy:
-        """Does the work on a large robots.txt, when it is its host's turn."""
+        """Runs the work on a large robots.txt in a thread; large files take turns."""
         if self._large.is_taken:
             self._costs.of(host).waits += 1
         async with self._large.turn():
@@ -230,7 +230,7 @@ class RobotsMiddleware(ResourceRules):
 
 
 def _timed(work: Callable[[], RobotsPolicy]) -> tuple[RobotsPolicy, float]:
-    """Returns the result of `work`, and the seconds of processor that it took this thread."""
+    """Returns the result of `work`, and its processor seconds in this thread."""
     began = time.thread_time()
     return work(), time.thread_time() - began
 

@@ -1,4 +1,4 @@
-"""Statistics of the downloader."""
+"""Counts requests, responses and their bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webcrawl.crawler.responses import length_of
 
 
 class StatsMiddleware(DownloaderStats):
-    """Scrapy's DownloaderStats, without reading a body from its file to learn its length."""
+    """Scrapy's DownloaderStats, without loading a body from its file to determine its length."""
 
     def process_response(
         self, request: Request, response: Response, spider: Spider | None = None

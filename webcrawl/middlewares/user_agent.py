@@ -1,4 +1,4 @@
-"""The User-Agent header of hosts whose rule in POLITENESS_RULES has one."""
+"""Sets the User-Agent header for hosts whose rule in POLITENESS_RULES has a user agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webcrawl.urls.canonical import hostname
 class UserAgentMiddleware:
     """Sets the header of requests that have none, before Scrapy sets USER_AGENT.
 
-    A request that impersonates a browser keeps the browser's, which its other headers and its handshake belong to.
+    A request that impersonates a browser keeps the browser's user agent, which matches its other headers and handshake.
     """
 
     def __init__(self, rules: HostRules) -> None:

@@ -1,1 +1,1 @@
-"""The spiders that `scrapy list` shows, one in each file."""
+"""The spiders that `scrapy list` shows, one per file."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MOST_HOPS = 3
-"""Longest chain of resources that load each other, such as style sheets."""
+"""The longest chain of resources that load each other, such as style sheets."""
 _ARGUMENTS = ("seeds", "scope")
 
 
@@ -50,19 +50,19 @@ class BroadSpider(Spider):
 
     A subclass sets `name`, and may override `parse` to yield any of these:
 
-    `self.page(response)`   the page to store; yield it once for each response
-    `self.links(response)`  its links, which are followed within the scope
-    `self.resources(response)`  what it loads, if PAGE_RESOURCES is set
-    items                   your own, for your pipelines and feeds
-    requests                Scrapy's, with your own callbacks
+    `self.page(response)`       the page to store; yield it once for each response
+    `self.links(response)`      the links of the page, which are followed within the scope
+    `self.resources(response)`  the resources that the page loads, if PAGE_RESOURCES is set
+    items                       your own items, for your pipelines and feeds
+    requests                    Scrapy requests, with your own callbacks
 
     Arguments: `seeds` (URLs separated by commas or white space, or @file), `scope` (path, host, domain or web).
     """
 
     reads = Reads.NOTHING
-    """The parts of HTML pages that `parse` reads beside links: `Reads.TREE` for `document_of(response).html`."""
+    """The parts of HTML pages that `parse` reads besides links: `Reads.TREE` for `document_of(response).html`."""
     keeps_cookies = False
-    """Whether COOKIES_ENABLED None means all requests, or only those with cookies or a cookiejar."""
+    """Whether COOKIES_ENABLED None means all requests, or only requests with cookies or a cookiejar."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
@@ -73,7 +73,7 @@ class BroadSpider(Spider):
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
-        """Let responses of every status reach `parse`, unless a spider's own settings prevent it."""
+        """Lets responses of every status reach `parse`, unless a spider's own settings prevent it."""
         super().update_settings(settings)
         if not settings.getpriority("HTTPERROR_ALLOW_ALL"):
             settings.set("HTTPERROR_ALLOW_ALL", True, priority="spider")
@@ -100,7 +100,7 @@ class BroadSpider(Spider):
         for url in urls:
             self.scope.add(url)
         await session.scope.set(self.scope)
-        # all at once: pages of the first seeds may link to the hosts of the last
+        # all seeds first: pages of the first seeds may link to the hosts of the last seeds
         await session.scope.admit_seeds(urls)
         # Scrapy fetches start URLs outside the allowed domains too
         meta = {"allow_offsite": True} if getattr(self, "allowed_domains", None) else None
@@ -114,7 +114,7 @@ class BroadSpider(Spider):
             yield self.resources(response)
 
     def parse_resource(self, response: Response, **kwargs: Any) -> Iterator[Any]:
-        """Stores what a page loads. An HTML page within the scope is followed like any other."""
+        """Yields a resource of a page, to be stored. Links of an HTML page within the scope are followed."""
         if self.scope.allows(response.url) and is_html(document_of(answer_of(response)).mime_type):
             yield from self.parse(response)
         else:
@@ -123,7 +123,7 @@ class BroadSpider(Spider):
 
     @contextmanager
     def making(self, what: str) -> Iterator[None]:
-        """Context for making a report or the like when the crawl ends; if that fails, `scrapy crawl` exits with 1.
+        """Context for making `what`, such as a report, when the crawl ends; if it fails, `scrapy crawl` exits with 1.
 
         Run slow work in a thread, because other components share the event loop.
         """
@@ -134,7 +134,7 @@ class BroadSpider(Spider):
             self.crawler.stats.set_value("exit_status", 1)
 
     def stored_links(self) -> Sequence[Opener] | None:
-        """The files of the link store when the crawl has ended; None unless LINKS is set. Raises StoreError."""
+        """Returns the files of the link store after the crawl; None unless LINKS is set. Raises StoreError."""
         if not self._keeps_links:
             return None
         from webcrawl.links.sources import link_files_if_any  # it imports pyarrow
@@ -147,7 +147,7 @@ class BroadSpider(Spider):
         yield failed_page(failed_request(failure), failure.value)
 
     def page(self, response: Response) -> Page:
-        """The page of a response, for the pipelines and stores."""
+        """Returns the page of a response, for the pipelines and stores."""
         page = page_of(response)
         if agent := self._robots_agent(response):
             robots = page_directives(response, agent)
@@ -161,18 +161,18 @@ class BroadSpider(Spider):
         return page
 
     def links(self, response: Response) -> PageLinks:
-        """The links of a response to follow; none if the page says nofollow.
+        """Returns the links of a response to follow; no links if the page says nofollow.
 
-        Links in other documents than HTML are followed when a pipeline has found them.
+        Links in documents other than HTML are followed after a pipeline has extracted them.
         """
         texts = Session.of(self.crawler).components.read_link_texts
         obeyed, text_links = self._robots_agent(response), self._follows_text
         return followed_links(response, obey=obeyed, texts=texts, text_links=text_links)
 
     def resources(self, response: Response) -> PageResources:
-        """What a page, frame or style sheet loads, if PAGE_RESOURCES is set.
+        """Returns the resources that a page, frame or style sheet loads, if PAGE_RESOURCES is set.
 
-        What a frame or style sheet loads is loaded too, up to three resources away from the page.
+        Resources of frames and style sheets are loaded too, up to three steps from the page.
         """
         hops = response.meta.get(RESOURCE, 0)
         answer = answer_of(response)
@@ -199,7 +199,7 @@ class BroadSpider(Spider):
         return bool(read(self.settings, "ROBOTS_META_OBEY"))
 
     def _robots_agent(self, response: Response) -> str | None:
-        """The user agent for the robots directives of a page, or None when they are not obeyed."""
+        """Returns the user agent for the robots directives of a page; None if they are not obeyed."""
         return Session.of(self.crawler).robots_agents.of(response.url) if self._obeys_directives else None
 
     def _good_seeds(self) -> Iterator[str]:
@@ -214,7 +214,7 @@ class BroadSpider(Spider):
                 Session.of(self.crawler).scope.starts.refused(seed, str(error))
 
     def _refuse_typos(self, arguments: Iterable[str]) -> None:
-        """Raise ConfigurationError for an unknown argument that resembles one of this class.
+        """Raises ConfigurationError for an unknown argument that resembles an argument of this class.
 
         Other unknown arguments may belong to a subclass.
         """

@@ -4,6 +4,6 @@ from webcrawl.spiders.base import BroadSpider
 
 
 class Broad(BroadSpider):
-    """BroadSpider under a name."""
+    """BroadSpider with the name `broad`."""
 
     name = "broad"

@@ -28,10 +28,10 @@ _MOST_HOPS = 10
 
 
 class LinkCheck(BroadSpider):
-    """Crawls within its scope, and requests every URL that its pages link to or load once, on any host.
+    """Crawls within its scope. Requests every URL that the pages link to or load once, on any host.
 
-    At the end it prints the broken links with the pages that contain them, and writes all findings to `report`, by
-    default DATA_DIR/linkcheck.jsonl. `scrapy crawl` exits with status 3 when a link is broken. Arguments: those of
+    At the end it prints the broken links with the pages that contain them, and writes all problems to `report`, by
+    default DATA_DIR/linkcheck.jsonl. `scrapy crawl` exits with status 3 if a link is broken. Arguments: those of
     BroadSpider, `report`, `external` (no: check only URLs in the scope).
     """
 
@@ -53,7 +53,7 @@ class LinkCheck(BroadSpider):
         page = self._with_target(response, self.page(response))
         yield page
         if page.final_url != page.url:
-            # redirects within the scope were followed before: this one leads out of it
+            # redirects within the scope have been followed already: this redirect leaves the scope
             if hops < _MOST_HOPS and self.external:
                 yield self._check(page.final_url, response, hops + 1)
         elif self.scope.allows(response.url):
@@ -76,7 +76,7 @@ class LinkCheck(BroadSpider):
         return await connection.retry_until_available(read)
 
     def _report(self, lost: Mapping[str, str]) -> bool:
-        """Write and print the report; returns whether a link is broken."""
+        """Writes and prints the report; returns whether a link is broken."""
         # slow to import, and every command imports the spiders
         from webcrawl.results.linkcheck import BROKEN, problems, table, write
         from webcrawl.stores.stored_pages import StoredPages
@@ -95,7 +95,7 @@ class LinkCheck(BroadSpider):
         return any(problem.problem in BROKEN for problem in link_problems)
 
     def _other_links(self, response: Response) -> Iterator[Request]:
-        """Requests for links to other sites, and for the resources of the page."""
+        """Yields requests for links to other sites and for the resources of the page."""
         answer = answer_of(response)
         document = document_of(answer)
         if answer.status != 200:
@@ -121,7 +121,7 @@ class LinkCheck(BroadSpider):
 
     @staticmethod
     def _with_target(response: Response, page: Page) -> Page:
-        """The page with the target of its redirect, which may be out of scope, as `final_url`."""
+        """Sets `final_url` of a page to the target of its redirect, which may be out of scope; returns the page."""
         location = response.headers.get("Location")
         if 300 <= response.status < 400 and location:
             try:

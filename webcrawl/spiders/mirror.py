@@ -19,17 +19,17 @@ from webcrawl.results.rewriting import loaded
 from webcrawl.spiders.base import BroadSpider
 
 _MOST_HOPS = 3
-"""Longest chain of style sheets that load each other."""
+"""The longest chain of style sheets that load each other."""
 
 
 class Mirror(BroadSpider):
-    """Crawls within its scope, fetches the resources of its pages, also from other sites, and writes all as files.
+    """Crawls within its scope, fetches the resources of the pages from any site, and writes all of them as files.
 
     Arguments: those of BroadSpider, `to` (the folder, by default DATA_DIR/mirror).
     """
 
     name = "mirror"
-    # links in the copy lead to the files of the URLs that are written in the pages
+    # links in the copy lead to the files of URLs as the pages write them
     custom_settings = {"DUST": False}
     reads = Reads.TREE
 
@@ -45,7 +45,7 @@ class Mirror(BroadSpider):
         answer = answer_of(response)
         if answer.status == 200 and (inside or hops <= _MOST_HOPS):
             document = document_of(answer)
-            # out of scope only style sheets load further resources, not the pages of frames
+            # out of scope, style sheets load further resources, and pages in frames do not
             if inside or document.mime_type == "text/css":
                 for url in loaded(document, templates=True):
                     yield self._load(url, response, 0 if inside else hops)

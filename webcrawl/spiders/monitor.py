@@ -39,7 +39,7 @@ _moment = datetime.fromisoformat
 
 
 class _Past(NamedTuple):
-    """What earlier runs leave for the next: their times, and digests of the settings that chose the pages."""
+    """The state that a run leaves for the next: the times of runs, and digests of the settings that chose the pages."""
 
     finished: list[tuple[datetime, datetime]]
     watched: datetime | None
@@ -77,9 +77,9 @@ class Monitor(BroadSpider):
             await asyncio.to_thread(self._report, lost, cut)
 
     async def _lost(self) -> tuple[list[str] | None, bool]:
-        """The dead letters of this run, and whether it found links beyond DEPTH_LIMIT.
+        """Returns the dead letters of this run, and whether it found links beyond DEPTH_LIMIT.
 
-        The former are None when they are unknown, or when URLs of blocked or limited hosts are still queued.
+        The dead letters are None if they are unknown, or if URLs of blocked or limited hosts are still queued.
         """
         connection = Session.of(self.crawler).connection
 
@@ -124,7 +124,7 @@ class Monitor(BroadSpider):
         print(f"Pages, {since}: {counts.total}.", flush=True)
 
     def _past(self) -> _Past:
-        """What earlier runs left; raises ConfigurationError for another program's file."""
+        """Returns the state of earlier runs; raises ConfigurationError for another program's file."""
         path = self._folder / "monitor.json"
         try:
             stored = json.loads(path.read_text())
@@ -136,13 +136,13 @@ class Monitor(BroadSpider):
             raise ConfigurationError(f"{path} was not written by `monitor`: {error}") from error
 
     def _digests(self) -> dict[str, str]:
-        """Digests of the settings and arguments that decide which pages a run visits, by name."""
+        """Returns by name the digests of the settings and arguments that decide which pages a run visits."""
         values = {name: _plain(self.settings.get(name)) for name in _DECIDING}
         values |= {"seeds": sorted(self._good_seeds()), "scope": self.scope.kind}
         return {name: hashlib.sha256(repr(value).encode()).hexdigest()[:16] for name, value in values.items()}
 
     def _differing(self, others: Mapping[str, str]) -> list[str]:
-        """Names whose digests differ from those of another run; missing ones count as equal."""
+        """Returns the names whose digests differ from those of another run; a missing digest counts as equal."""
         return [name for name, value in self._digests().items() if others.get(name, value) != value]
 
     def _remember(self, past: _Past) -> None:
@@ -154,5 +154,5 @@ class Monitor(BroadSpider):
 
 
 def _plain(value: Any) -> Any:
-    """A setting's value, sorted so that equal values have equal texts."""
+    """Returns the value of a setting in sorted order, so that equal values have equal texts."""
     return sorted((str(key), part) for key, part in value.items()) if isinstance(value, Mapping) else value

@@ -45,6 +45,6 @@ class Sitemap(BroadSpider):
 
 
 def _may_be_a_sitemap(mime_type: str) -> bool:
-    """Whether the type is one of sitemaps: XML, feeds, gzip or plain text."""
+    """Returns whether sitemaps may have the type: XML, feeds, gzip or plain text."""
     kinds = ("xml", "gzip", "text/plain")
     return not is_html(mime_type) and any(kind in mime_type for kind in kinds)

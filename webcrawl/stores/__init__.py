@@ -1,1 +1,1 @@
-"""Where pages go: WARC files, rows in SQL, the index of duplicates, the stream of finished pages, object stores."""
+"""The stores of pages: WARC files, database rows, the index of duplicates, the stream of pages, object stores."""

@@ -1,7 +1,7 @@
-"""A connection to a PostgreSQL server that times out.
+"""A connection to a PostgreSQL server with a timeout.
 
 A server that is stopped or swapping, or whose network drops packets, still accepts data, so only a timeout detects it.
-Imported only for PostgreSQL, because SQLite does not need its driver.
+This module is imported only for PostgreSQL, because SQLite does not need its driver.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from psycopg import Connection, OperationalError
 from psycopg.abc import RV, PQGen
 
 ANSWER_SECONDS = 20.0
-"""Timeout of one statement or batch of rows. A slower server cannot keep up with a crawl."""
+"""The timeout of a statement or a batch of rows. A slower server cannot keep up with a crawl."""
 
 
 class AnsweringConnection(Connection[Any]):
@@ -25,7 +25,7 @@ class AnsweringConnection(Connection[Any]):
     """
 
     at_leisure = False
-    """The next statements may take any time."""
+    """Whether the next statements have no timeout."""
 
     def wait(self, gen: PQGen[RV], interval: float = 1.0, timeout: float | None = None) -> RV:
         limit = timeout or (None if self.at_leisure else ANSWER_SECONDS)

@@ -32,8 +32,8 @@ class Archive(Records, Protocol):
     """Stores exchanges in WARC files; one thread at a time.
 
     A page survives a crash of the process once `write` has returned. `write` raises StoreUnavailable when there is no
-    room. Call `tend` about every second, also when nothing is written: it returns why nothing more should be written
-    now, or "".
+    room. Call `tend` about every second, also when no page is written: it returns the reason why writing should pause,
+    or "".
     """
 
     def write(self, page: Page) -> WarcLocation: ...
@@ -44,12 +44,12 @@ class Archive(Records, Protocol):
 def open_archive(
     config: StoreConfig, *, prefix: str = "", software: str = "", info: Mapping[str, str] | None = None
 ) -> Archive:
-    """The archive at STORE_URI; raises StoreError when it cannot be used."""
+    """Returns the archive at STORE_URI; raises StoreError when it cannot be used."""
     return _opened(config.pages, config, prefix=prefix, software=software, info=info)
 
 
 def open_wet(config: StoreConfig, *, prefix: str = "", software: str = "") -> Archive:
-    """The WET files beside the archive, for pages whose exchange is archived; raises StoreError."""
+    """Returns the WET files beside the archive, for pages whose exchange is archived; raises StoreError."""
     about = {"prefix": prefix, "software": software, "info": None}
     return _opened(config.wet, config, suffix=WET, append=append_texts, **about)
 
@@ -68,9 +68,9 @@ def _opened(uri: str, config: StoreConfig, **about: Any) -> Archive:
 
 
 def archive_to_read(config: StoreConfig) -> Records:
-    """The archive at STORE_URI for reading alone, also where this process may not write.
+    """Returns the archive at STORE_URI for reading only, also where this process may not write.
 
-    Where it may, files that dead processes left open are finished first. Raises StoreError when it cannot be used.
+    If it may write, files that dead processes left open are finished first. Raises StoreError for an unusable archive.
     """
     store = open_store(config.pages, "STORE_URI", config.object_stores, check=False)
     written = spool_of(config, config.pages) if store.folder is None else store.folder
@@ -80,13 +80,13 @@ def archive_to_read(config: StoreConfig) -> Records:
 
 
 def _may_write(folder: Path) -> bool:
-    """Whether files can be made in a folder, or in the nearest one above it that exists."""
+    """Returns whether files can be created in a folder, or in the nearest existing folder above it."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     return os.access(existing, os.W_OK | os.X_OK)
 
 
 def spool_of(config: StoreConfig, uri: str) -> Path:
-    """The folder for files that wait for the object store at a URI; another store has another folder."""
+    """Returns the folder for files that wait for the object store at a URI; another store has another folder."""
     parts = urlsplit(uri)
     server = parts.netloc.rpartition("@")[2]
     # no bucket has a colon in its name

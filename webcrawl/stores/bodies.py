@@ -1,4 +1,4 @@
-"""Reads bodies from the archive as a fetch has them: decoded, cut off by type, in a file if they are large."""
+"""Reads bodies from the archive as a fetch returns them: decoded, truncated by type, and in a file if large."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Bodies:
         self._most = fetch.maxsize or math.inf
 
     def read(self, location: WarcLocation) -> tuple[StoredRecord, Body]:
-        """A record without its payload, and its body. A body that cannot be decoded stays as it was sent.
+        """Returns a record without its payload, and its body. A body that cannot be decoded stays encoded.
 
         May take long. Raises StoreError when the record is missing or damaged.
         """
@@ -40,10 +40,10 @@ class Bodies:
             return record, writer.finish()
 
     def chunks(self, location: WarcLocation) -> tuple[StoredRecord, Iterator[bytes], float]:
-        """A record without its payload, its body in chunks, and the number of bytes that a fetch would keep.
+        """Returns a record without its payload, its body in chunks, and the number of bytes that a fetch would keep.
 
-        That number is infinity for a body without content coding, which is archived as it was cut. Raises StoreError,
-        also while the chunks are read.
+        The number is infinity for a body without content coding, which was truncated before it was archived. Raises
+        StoreError, also while the chunks are read.
         """
         with _named(location):
             record, content, is_coded = self._begun(location)
@@ -54,11 +54,11 @@ class Bodies:
         return record, _named_pieces(location, chain((start,), content)), most
 
     def head(self, location: WarcLocation) -> StoredRecord:
-        """A record without its payload, which is not read to its end; raises StoreError."""
+        """Returns a record without its payload, and does not read to the end of the payload; raises StoreError."""
         return self.chunks(location)[0]
 
     def _begun(self, location: WarcLocation) -> tuple[StoredRecord, Iterator[bytes], bool]:
-        """A record, its decoded body, and whether it had a content coding."""
+        """Returns a record, its decoded body, and whether it had a content coding."""
         record, payload = begun(self._archive.chunks(location))
         names = codings(",".join(http_fields(record.http_head, "content-encoding")))
         try:
@@ -87,7 +87,7 @@ def _named_pieces(location: WarcLocation, chunks: Iterable[bytes]) -> Iterator[b
 
 
 def about(record: StoredRecord) -> dict[str, Any]:
-    """The arguments of `sniff` that a record determines."""
+    """Returns the arguments of `sniff` that a record determines."""
     fields = record.headers
     nosniff = (_last(record, "x-content-type-options") or "").split(",")[0].strip().lower() == "nosniff"
     return {
@@ -98,5 +98,5 @@ def about(record: StoredRecord) -> dict[str, Any]:
 
 
 def _last(record: StoredRecord, name: str) -> str | None:
-    """The last header line of a name, which a fetch uses."""
+    """Returns the last header line of a name, which a fetch uses."""
     return ([None, *http_fields(record.http_head, name)])[-1]

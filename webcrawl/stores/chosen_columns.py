@@ -1,4 +1,4 @@
-"""Single columns of table `pages`, also columns that an operator has added."""
+"""Reads single columns of table `pages`, also columns that an operator has added."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from webcrawl.stores.selection import begins_with
 
 _ROWS = 5_000
 IMPORTANCE_ROWS = 1_000
-"""Rows that `ImportanceColumn.read` returns at most."""
+"""The most rows that `ImportanceColumn.read` returns."""
 _NUMBERS = (Integer, Float, Numeric, Boolean)
 
 
 class ChosenColumns(DatabaseTables):
-    """Reads columns in the database at a URI. Methods raise StoreError with its name."""
+    """Reads columns of the database at a URI. Methods raise StoreError with the name of the database."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri, read_only=is_read_only(uri))
 
     def check_number(self, name: str) -> None:
-        """Raises ConfigurationError, which lists the numeric columns, unless a column of this name has numbers."""
+        """Raises ConfigurationError, which lists the numeric columns, unless the column `name` is numeric."""
         with self.database.reading() as connection:
             try:
                 known = {
@@ -60,7 +60,7 @@ class ChosenColumns(DatabaseTables):
     def window(self, names: Sequence[str], after: str, prefix: str, most: int) -> list[dict[str, Any]]:
         """Returns the first `most` rows of all crawls after a URL: `url` and declared columns, sorted by URL.
 
-        `prefix`: only URLs that begin with it. Reads no other rows.
+        Reads only rows whose URLs begin with `prefix`.
         """
         wanted = [pages.c.url > after, *begins_with(pages.c.url, prefix)]
         query = select(pages.c.url, *(pages.c[name] for name in names)).where(*wanted)

@@ -14,7 +14,7 @@ _MOST_COPIES = 100
 
 @dataclass(slots=True)
 class DuplicateCluster:
-    """The copies of the page `first` in the rows that were read: how many, and the rows of the first hundred."""
+    """The copies of the page `first` in the rows that were read: their number, and the rows of the first hundred."""
 
     first: str
     exact: int = 0
@@ -42,7 +42,7 @@ def clusters(
     first: str | None = None,
     most: int = _MOST_READ,
 ) -> ClusterWindow:
-    """Returns the clusters among the next `most` rows after a URL, of one host or all; or only the copies of `first`.
+    """Returns the clusters in the next `most` rows after a URL, of one host or all hosts, or only the copies of `first`.
 
     The rows are sorted by URL, so a cluster within a host is in one window or in adjacent windows. Raises StoreError.
     """

@@ -30,28 +30,28 @@ from sqlalchemy.types import TypeEngine
 from webcrawl.documents.values import clean, plain
 
 LONGEST_KEY = 2_600
-"""The longest URL, in bytes, that fits into a primary key of PostgreSQL together with a time, or a crawl and a kind.
+"""The most bytes of a URL in a primary key of PostgreSQL, together with a time, or with a crawl and a kind.
 
 An entry of an index takes at most a third of a page: 2,704 bytes.
 """
 
 
 def in_utc(moment: datetime) -> datetime:
-    """Returns the time in UTC; a naive time is taken as UTC."""
+    """Returns the time in UTC; a naive time is read as UTC."""
     if moment.tzinfo is UTC:
         return moment
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _postgresql() -> Any:
-    """SQLAlchemy's types of PostgreSQL, whose import takes 0.04 s."""
+    """Returns SQLAlchemy's types of PostgreSQL. Importing them takes 0.04 s."""
     from sqlalchemy.dialects import postgresql
 
     return postgresql
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """An aware datetime in UTC; a naive one is taken as UTC."""
+    """An aware datetime in UTC; a naive datetime is read as UTC."""
 
     impl = Text
     cache_ok = True
@@ -63,7 +63,7 @@ class UtcTime(TypeDecorator[datetime]):
         return self.bind_processor(dialect)(value)
 
     def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], Any]:
-        # overridden because SQLAlchemy's own adds two calls for each value
+        # overridden because SQLAlchemy's method adds two calls for each value
         if dialect.name == "sqlite":
             return lambda value: None if value is None else in_utc(value).isoformat()
         return lambda value: None if value is None else in_utc(value)
@@ -180,7 +180,7 @@ pages = Table(
     Column("soft_404", Boolean),
     Column("queued_at", UtcTime),
 )
-"""One row for each URL: its latest response, and the outcome of the latest attempt."""
+"""A row for each URL: its latest response, and the outcome of the latest attempt."""
 
 fetches = Table(
     "fetches",

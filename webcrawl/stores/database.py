@@ -1,4 +1,4 @@
-"""A SQLite file or a PostgreSQL server: transactions that retry on conflicts, and errors that name the database."""
+"""Connects to SQLite or PostgreSQL: retries transactions on conflicts, and names the database in errors."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlch
 from webcrawl.config.passwords import without_password, without_secret_options
 from webcrawl.errors import ConfigurationError, LibraryMissing, StoreError, StoreUnavailable
 
-# SQLite lets one process write at a time; how long to wait for the lock, in seconds.
+# Seconds to wait for the lock of SQLite, which lets a single process write at a time.
 LOCK_TIMEOUT = 60.0
 CONNECT_SECONDS = 10
-"""Timeout for connecting to a PostgreSQL server; statements have answering.ANSWER_SECONDS."""
+"""The timeout for connecting to a PostgreSQL server; the timeout of statements is answering.ANSWER_SECONDS."""
 
 T = TypeVar("T")
 
 # PostgreSQL's serialization failure and deadlock: the same transaction may succeed when retried.
 _CONFLICTS = frozenset({"40001", "40P01"})
-# Connection failures, exhausted resources (also the disk), shutdown and startup, a read-only standby; and a missing
-# privilege, table or column, which an operator can repair.
+# Connection failures, exhausted resources (also a full disk), shutdown and startup, a read-only standby, and a
+# missing privilege, table or column, which an operator can add.
 _TEMPORARY = ("08", "53", "57P", "25006", "42501", "42P01", "42703")
 _SQLITE_CONFLICTS = ("SQLITE_BUSY", "SQLITE_LOCKED")
 _SQLITE_TEMPORARY = (
@@ -91,7 +91,7 @@ class Database:
 
     @contextmanager
     def reading(self, *, at_leisure: bool = True) -> Iterator[Connection]:
-        """A connection for reading; see `write`."""
+        """Opens a connection for reading; see `write` for `at_leisure`."""
         try:
             with self._engine.connect() as connection, self._pace(connection, at_leisure):
                 yield connection
@@ -99,9 +99,9 @@ class Database:
             raise self._failure(error) from error
 
     def first(self, statement: str, parameters: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        """The first row of a query, or None; run by the driver on a connection that is kept open.
+        """Returns the first row of a query, or None. The driver runs the query on a connection that stays open.
 
-        SQLAlchemy takes five times as long for a row.
+        SQLAlchemy would take five times as long for a row.
         """
         with self._reader_lock:
             try:
@@ -134,12 +134,12 @@ class Database:
             # reused, because making a cursor takes as long as the query
             self._cursor = self._reader.connection.cursor()
         self._cursor.execute(statement, parameters)
-        # all rows: an unfinished statement pins SQLite to its snapshot
+        # all rows, because an unfinished statement pins SQLite to its snapshot
         rows = self._cursor.fetchall()
         return tuple(rows[0]) if rows else None
 
     def _as_sqlalchemys(self, statement: str, error: Exception) -> SQLAlchemyError:
-        """An exception of the driver as one of SQLAlchemy."""
+        """Returns an exception of the driver as an exception of SQLAlchemy."""
         drivers: Any = getattr(self.dialect.dbapi, "Error", ())
         if isinstance(error, drivers):
             known = DBAPIError.instance(statement, None, error, drivers, dialect=self.dialect)
@@ -208,7 +208,7 @@ def _engine(url: URL) -> Engine:
 
 
 def insert_into(dialect: Dialect, table: Table) -> Any:
-    """An INSERT with `on_conflict_do_nothing` and `on_conflict_do_update`."""
+    """Returns an INSERT with `on_conflict_do_nothing` and `on_conflict_do_update`."""
     if dialect.name == "sqlite":
         return sqlite.insert(table)
     from sqlalchemy.dialects import postgresql  # takes 0.04 s
@@ -217,7 +217,7 @@ def insert_into(dialect: Dialect, table: Table) -> Any:
 
 
 def is_read_only(uri: str) -> bool:
-    """Whether this process cannot write to a SQLite file: another user's, or one on a read-only disk."""
+    """Returns whether this process cannot write to a SQLite file: another user's, or a file on a read-only disk."""
     url = make_url(uri)
     if url.get_backend_name() != "sqlite" or not url.database or not (file := Path(url.database)).exists():
         return False
@@ -226,24 +226,24 @@ def is_read_only(uri: str) -> bool:
 
 
 def _reading_engine(url: URL) -> Engine:
-    """The engine of a SQLite file that is read as it is; the folder of the file may be read-only."""
+    """Returns the engine of a SQLite file for reading only; the folder of the file may be read-only."""
     assert url.database
     log, index = (Path(f"{url.database}-{end}") for end in ("wal", "shm"))
     query = {"mode": "ro", "uri": "true"}
     if not (log.exists() and index.exists()):
         if log.exists() and log.stat().st_size:
             raise StoreError(
-                f"{url.database} cannot be read without the rows in {log}, and that takes a folder that can be written "
-                "to: copy both files into one, and set METADATA_URI to the copy"
+                f"{url.database} cannot be read without the rows in {log}, and reading both needs a writable folder: "
+                "copy both files into such a folder, and set METADATA_URI to the copy"
             )
-        # no process writes, and all is in the file: without this SQLite would make a log beside it
+        # no process writes, and the file is complete: otherwise SQLite would create a log beside the file
         query["immutable"] = "1"
     file = Path(url.database).absolute().as_uri()
     return create_engine(url.set(database=file, query=query), connect_args={"timeout": LOCK_TIMEOUT})
 
 
 def _server(url: URL) -> Engine:
-    # the system's own timeout for a server that is cut off is too long
+    # the system's timeout for an unreachable server is too long
     bounded = url.get_driver_name() in ("psycopg", "psycopg2")
     engine = create_engine(
         url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_SECONDS} if bounded else {}
@@ -259,7 +259,7 @@ def _server(url: URL) -> Engine:
 
 
 def _is_conflict(error: SQLAlchemyError) -> bool:
-    """Whether another transaction caused the error."""
+    """Returns whether another transaction caused the error."""
     if not isinstance(error, DBAPIError):
         return False
     name = getattr(error.orig, "sqlite_errorname", "") or ""
@@ -267,7 +267,7 @@ def _is_conflict(error: SQLAlchemyError) -> bool:
 
 
 def _is_temporary(error: SQLAlchemyError) -> bool:
-    """Whether retrying may succeed."""
+    """Returns whether retrying may succeed."""
     if not isinstance(error, DBAPIError):
         return False
     if name := getattr(error.orig, "sqlite_errorname", None):

@@ -21,12 +21,12 @@ from webcrawl.stores.group_commit import GroupCommit
 _ID = 6
 _SIMHASH = 8
 ENTRY = _SIMHASH + _ID
-"""Bytes of an entry in a block: the SimHash of a text, and the ID of its URL."""
+"""The bytes of an entry in a block: the SimHash of a text, and the ID of its URL."""
 MOST_TEXTS = 4_096
-"""Texts in one block. When it is full, more texts are found only by their other blocks."""
+"""The most texts of a block. Further texts are found only by their other blocks."""
 _CANDIDATES = 16
 _STORED_WITHIN = 300
-"""Seconds after which another page replaces a first page that was not stored, because its worker may have died."""
+"""The seconds until another page replaces a first page that was not stored, because its worker may have died."""
 
 
 class FirstPage(NamedTuple):
@@ -43,7 +43,7 @@ class FirstPage(NamedTuple):
 class DuplicateIndex:
     """The first URL of every payload and every text of one crawl.
 
-    An engine without memory for new entries is not an error: the page is not remembered, and its copies are not
+    An engine without memory for new entries is not an error: the page is not recorded, and its copies are not
     recognized. Repeating a call changes nothing. Calls that arrive while a call is in flight are sent as a batch.
     """
 
@@ -55,7 +55,7 @@ class DuplicateIndex:
     async def same_payload(
         self, digest: bytes, url: str, fetched_at: datetime, reading: str = ""
     ) -> FirstPage | None:
-        """The earlier page with this digest; None if `url` is the first."""
+        """Returns the earlier page with this digest; None if `url` is the first."""
         key, mine = self._keys.checksum(digest), _first_entry(url, fetched_at, reading)
         try:
             call = script_call("claim_payload", [key], checksum=digest, page=mine, seconds=_STORED_WITHIN)
@@ -69,7 +69,7 @@ class DuplicateIndex:
         return FirstPage(other, time, "".join(readings))
 
     async def kept(self, digest: bytes, url: str, fetched_at: datetime, reading: str = "") -> None:
-        """Notes that this page is stored: if it is the first, its copies may refer to it."""
+        """Records that this page is stored: if it is the first, its copies may refer to it."""
         mine = _first_entry(url, fetched_at, reading)
         call = script_call("confirm_payload", [self._keys.checksum(digest)], checksum=digest, page=mine)
         await self._calls.put([call])
@@ -82,10 +82,10 @@ class DuplicateIndex:
             await self._engine.change(key, "HDEL", digest)
 
     async def near_text(self, simhash: int, url: str, distance: int) -> str | None:
-        """The nearest earlier URL whose SimHash differs in at most `distance` bits; None if there is none.
+        """Returns the nearest earlier URL whose SimHash differs in at most `distance` bits; None if there is none.
 
-        Only a `url` without a predecessor is remembered, so that all copies point to the same first page. A new
-        text of a URL replaces its old one.
+        Only a `url` without a predecessor is recorded, so that all copies point to the same first page. A new text of a
+        URL replaces its old text.
         """
         entry = simhash.to_bytes(_SIMHASH, "big") + url_id(url)
         note = entry[:_SIMHASH] + url.encode()
@@ -126,14 +126,14 @@ class DuplicateIndex:
         return first
 
     async def near_copy(self, simhash: int, first: str, distance: int) -> str | None:
-        """The result of `near_text` for `first`, whose text a copy has. Remembers nothing."""
+        """Returns the result of `near_text` for `first`, whose text a copy has, without recording the text."""
         entry = simhash.to_bytes(_SIMHASH, "big") + url_id(first)
         held = await self._held(entry, distance)
         earlier = earlier_texts([block for reply in held for block in reply], entry, distance)
         return await self._first(earlier) if earlier else None
 
     def _blocks_together(self, entry: bytes, distance: int) -> list[list[str]]:
-        """Returns the keys of the blocks of a text that a script may use together: all, but on a cluster each alone."""
+        """Returns the keys of a text's blocks in groups that a script may use together: on a cluster, single keys."""
         keys = self._block_keys(entry, distance)
         return [[key] for key in keys] if self._engine.is_cluster else [keys]
 
@@ -142,12 +142,12 @@ class DuplicateIndex:
         return [self._keys.like(block) for block in blocks(simhash, distance)]
 
     async def _held(self, entry: bytes, distance: int) -> list[list[bytes]]:
-        """The entries of the blocks of a text, without adding to them."""
+        """Returns the entries of the blocks of a text, without adding to them."""
         commands = [Command(key, ("GET", key)) for key in self._block_keys(entry, distance)]
         return [[reply or b"" for reply in await self._engine.change_all(commands)]]
 
     async def _first(self, texts: Sequence[bytes]) -> str | None:
-        """The URL of the first of these texts that still belongs to a URL."""
+        """Returns the URL of the first of these texts that still belongs to a URL."""
         keys = [self._keys.text(text[_SIMHASH:]) for text in texts]
         commands = [
             Command(key, ("HGET", key, text[_SIMHASH:])) for key, text in zip(keys, texts, strict=True)
@@ -173,7 +173,7 @@ def _first_entry(url: str, fetched_at: datetime, reading: str) -> str:
 
 
 def earlier_texts(held: Sequence[bytes], entry: bytes, distance: int) -> list[bytes]:
-    """The entries of other URLs before `entry` that differ in at most `distance` bits, the nearest first.
+    """Returns the entries of other URLs before `entry` that differ in at most `distance` bits, the nearest first.
 
     `held` has the contents of its blocks in order. On a cluster, two simultaneous texts may each precede the other in
     some block: the first block that they share decides which was earlier.
@@ -199,7 +199,7 @@ def earlier_texts(held: Sequence[bytes], entry: bytes, distance: int) -> list[by
 
 
 def _entry_offset(texts: bytes, entry: bytes) -> int:
-    """The offset of `entry`; the length of `texts` if it is missing."""
+    """Returns the offset of `entry`; the length of `texts` if it is missing."""
     offset = texts.find(entry)
     while offset > 0 and offset % ENTRY:
         offset = texts.find(entry, offset + 1)
@@ -207,5 +207,5 @@ def _entry_offset(texts: bytes, entry: bytes) -> int:
 
 
 def url_id(url: str) -> bytes:
-    """48 bits of the hash of a URL. Among 10 million URLs, two collide with a probability of 1/6: one is forgotten."""
+    """Returns 48 bits of the hash of a URL. Among 10 million URLs, two collide with probability 1/6: one is lost."""
     return xxhash.xxh3_64_digest(url.encode("utf-8", "surrogatepass"))[:_ID]

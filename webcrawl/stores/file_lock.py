@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def locked(path: Path) -> Iterator[int | None]:
-    """The descriptor of an existing file, locked; None if another process has locked, deleted or renamed it."""
+    """Locks an existing file; yields its descriptor, or None if another process has locked, deleted or renamed it."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

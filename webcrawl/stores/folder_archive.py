@@ -26,7 +26,7 @@ from webcrawl.stores.warc.writer import WarcWriter
 _REPAIR_SECONDS = 60.0
 
 TEXT, MARKDOWN = "text/plain", "text/markdown"
-"""The types of the conversion records with the text of a page; both are UTF-8."""
+"""The types of the conversion records with the text and the Markdown of a page, both in UTF-8."""
 
 
 class FolderReader:
@@ -36,15 +36,15 @@ class FolderReader:
         self.folder = folder
 
     def read(self, location: WarcLocation) -> StoredRecord:
-        """A record; raises StoreError when it is missing or damaged."""
+        """Returns a record; raises StoreError when it is missing or damaged."""
         return read_record(self.folder / location.file, location.offset, location.length)
 
     def chunks(self, location: WarcLocation) -> Iterator[bytes]:
-        """The gzip member of a record in chunks; raises StoreError when it is missing."""
+        """Yields the gzip member of a record in chunks; raises StoreError when it is missing."""
         return read_member(self.folder / location.file, location.offset, location.length)
 
     def files(self) -> Iterator[StoredFile]:
-        """The finished WARC files and their indexes."""
+        """Yields the finished WARC files and their indexes."""
         return stored_files(self.folder) if self.folder.is_dir() else iter(())
 
 
@@ -95,7 +95,7 @@ class FolderArchive(FolderReader):
             raise
 
     def tend(self) -> str:
-        """Finishes old files and repairs abandoned files. Returns why nothing more should be written now, or ""."""
+        """Finishes old files and repairs abandoned files. Returns the reason why writing should pause, or ""."""
         short = shortage(self.folder, self._min_free)
         try:
             self._writer.close_old()
@@ -110,11 +110,11 @@ class FolderArchive(FolderReader):
 
     @property
     def closed(self) -> int:
-        """Number of finished files, including files of dead workers."""
+        """The number of finished files, including files of dead workers."""
         return self._writer.closed + self._repaired
 
     def roll(self) -> None:
-        """Finishes the current file, if the disk has room for that; the next write begins another."""
+        """Finishes the current file, if the disk has room for this; the next write begins a new file."""
         try:
             self._writer.close()
         except StoreUnavailable:
@@ -127,7 +127,7 @@ class FolderArchive(FolderReader):
 
 
 def _append_exchange(writer: WarcWriter, page: Page) -> WarcLocation:
-    """Appends the exchange of a page; a revisit record for a copy. Sets `record_id` if the body is in the record."""
+    """Appends the exchange of a page, or a revisit record for a copy. Sets `record_id` if the record has the body."""
     exchange, facts = page.archived.exchange, _facts(page)
     assert exchange is not None
     if fetched_at := page.archived.duplicate_fetched_at:
@@ -141,10 +141,10 @@ def _append_exchange(writer: WarcWriter, page: Page) -> WarcLocation:
 
 
 def _facts(page: Page) -> dict[str, str]:
-    """The fields of a page's metadata record, mostly with the names of Heritrix.
+    """Returns the fields of a page's metadata record, mostly with the names of Heritrix.
 
-    The record takes 400 bytes, compared with 12 kB for a compressed HTML page of 86 kB. Outlinks would take seven times
-    as much, and can be found in the response.
+    The record takes 400 bytes, compared with 12 kB for a compressed HTML page of 86 kB. Outlinks are left out: they
+    would take seven times as much, and are in the response.
     """
     facts = {"via": page.referrer} if page.referrer else {}
     # Heritrix writes a letter for each hop: L is a link
@@ -156,7 +156,7 @@ def _facts(page: Page) -> dict[str, str]:
 
 
 def append_texts(writer: WarcWriter, page: Page) -> WarcLocation:
-    """Appends the text of an archived page, and its Markdown if it has it."""
+    """Appends the text of an archived page, and its Markdown if there is any."""
     assert page.archived.exchange is not None and page.archived.record_id is not None
     texts = {TEXT: page.reading.readable_text, MARKDOWN: page.reading.markdown}
     encoded = {kind: text.encode("utf-8", "replace") for kind, text in texts.items() if text}

@@ -13,15 +13,15 @@ S = TypeVar("S")
 
 
 PAUSE = 0.02
-"""Seconds in which a busy worker collects pages to store: with it a page takes 2 % less of the processor."""
+"""The seconds in which a busy worker collects pages to store: this saves 2 % of the processor time of a page."""
 
 
 class GroupCommit(Generic[T, R]):
     """Calls `work` with a list of items, one call at a time; `work` returns one result per item, in order.
 
-    Items that arrive during a call form the next batch, of `most` items at most. After a batch of several items it
-    waits `pause` seconds for more; a single item is never kept waiting. When `work` raises, all `put` calls of the
-    batch raise. The `put` of an item raises its result if the result is an exception.
+    Items that arrive during a call form the next batch, of at most `most` items. After a batch of several items, the
+    next batch waits `pause` seconds for more items; a single item never waits. When `work` raises, all `put` calls of
+    the batch raise. If the result of an item is an exception, its `put` raises it.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class GroupCommit(Generic[T, R]):
         self._task: asyncio.Task[None] | None = None
 
     async def put(self, item: T) -> R:
-        """The result of one item."""
+        """Returns the result of one item."""
         result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, result))
         if self._task is None:
@@ -76,7 +76,7 @@ class GroupCommit(Generic[T, R]):
 
 
 class Batches(GroupCommit[T, R]):
-    """Batches for a `write` that blocks, which is called in a thread of its own."""
+    """Batches for a `write` that blocks, which is called in its own thread."""
 
     def __init__(
         self, write: Callable[[list[T]], Sequence[R | Exception]], most: int = 500, pause: float = 0.0
@@ -87,7 +87,7 @@ class Batches(GroupCommit[T, R]):
         )
 
     async def run(self, work: Callable[[], S]) -> S:
-        """The result of other work in the same thread, between two batches."""
+        """Returns the result of other work in the same thread, between two batches."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def close(self, last: Callable[[], None] | None = None) -> None:

@@ -14,14 +14,14 @@ _OF_A_FETCH = tuple(column.name for column in fetches.columns if column.name not
 _KNOWN = ("fetches", "tried_at", "changed_at", "crawl", "queued_at")
 
 PAST_COLUMNS = tuple(pages.c[name] for name in (*_OF_A_FETCH, *_KNOWN))
-"""The columns of a row that `follow` needs."""
+"""The columns of a stored row that `follow` reads."""
 
 
 class Next(NamedTuple):
     """How an attempt changes the row of a URL.
 
     `kept` has the columns that the store computes. `past` is the fetch that moves to table `fetches` (with columns that
-    the table ignores), or None. With `brought_nothing`, the row keeps the contents of an earlier response.
+    the table ignores), or None. If `brought_nothing`, the row keeps the contents of an earlier response.
     """
 
     kept: dict[str, Any]
@@ -30,7 +30,7 @@ class Next(NamedTuple):
 
 
 def state(status: int | None) -> str:
-    """The outcome of an attempt: fetched, unchanged, redirected, missing, refused (4xx), broken (5xx) or failed."""
+    """Returns an outcome: fetched, unchanged, redirected, missing, refused (4xx), broken (5xx) or failed."""
     if status is None:
         return "failed"
     if status == UNCHANGED:
@@ -41,10 +41,10 @@ def state(status: int | None) -> str:
 
 
 def follow(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> Next:
-    """How the new row of a page changes the stored row of its URL, `before` (`PAST_COLUMNS`), or None.
+    """Returns how the new row of a page changes the stored row of its URL, `before` (`PAST_COLUMNS`), or None.
 
-    The history gets the replaced fetch, or the new attempt if it brought no contents. The history gets neither for the
-    first fetch of a URL, nor for a fetch that is stored again.
+    The history gets the replaced fetch, or the new attempt if it brought no contents. The first fetch of a URL, and a
+    fetch that is stored again, add nothing to the history.
     """
     tried_at, status = in_utc(row["fetched_at"]), row.get("status")
     kept = {"tried_at": tried_at, "state": state(status), "queued_at": row.get("queued_at")}
@@ -66,7 +66,7 @@ def follow(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> Next:
 
 
 def described(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The fetch that a row (`PAST_COLUMNS`) describes, as a row of the history."""
+    """Returns the fetch that a row (`PAST_COLUMNS`) describes, as a row of the history."""
     # the error belongs to the latest attempt
     later = row["tried_at"] not in (None, row["fetched_at"])
     return {

@@ -1,8 +1,8 @@
 """The stream of finished pages in the engine: workers append, listeners read.
 
 The stream keeps the latest pages, read or not, so neither side waits for the other. A group of readers shares the
-pages: each is delivered to one reader, and again to others until it is acknowledged. A page costs its worker 25
-to 50 us, and the engine about 950 bytes.
+pages: a page is delivered to one reader, and then to other readers until it is acknowledged. A page costs its
+worker 25 to 50 us, and the engine about 950 bytes.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _BATCH = 100
 _WAIT_MS = 1_000
 _LONGEST_PAUSE = 5.0
 MOST_BYTES = 32 * 1024
-"""Largest page in the stream; JSON in ASCII."""
+"""The most bytes of a page in the stream, as JSON in ASCII."""
 
 
 def encoded(row: Mapping[str, Any]) -> str:
-    """A row of a page as JSON, without columns that are null; times in ISO 8601.
+    """Returns a row of a page as JSON, without columns that are null; times in ISO 8601.
 
     Drops the longest fields of rows over MOST_BYTES, because the stream is bounded by the number of pages only.
     """
@@ -89,8 +89,8 @@ class Heard(NamedTuple):
 class Listener:
     """Reads the stream of a crawl, alone or in a group.
 
-    A single listener reads new pages, or with `from_start` all pages of the stream. A group has a position in the
-    stream that outlasts its readers. Each page is delivered to one reader, and to another one if the first has not
+    A single listener reads new pages, or all pages of the stream if `from_start`. A group has a position in the
+    stream that outlasts its readers. Each page is delivered to one reader, and to another reader if the first has not
     called `done` after `idle_seconds`: delivery is at least once.
     """
 
@@ -111,10 +111,10 @@ class Listener:
         self._after = "0" if from_start else "$"
         self._idle_ms = int(1000 * idle_seconds)
         self._done: list[str] = []
-        """Pages that are still to be acknowledged."""
+        """The pages that are not acknowledged yet."""
         self._missed = 0
         self._resume = "0"
-        """The position in the unacknowledged pages of this reader; ">" after the last one."""
+        """The position in the unacknowledged pages of this reader; ">" after the last page."""
 
     async def pages(self, *, forever: bool = True, most: int | None = None) -> AsyncIterator[list[Heard]]:
         """Batches of pages, `most` pages in all. Without `forever`, ends when there are no more.
@@ -145,18 +145,18 @@ class Listener:
                 return
 
     async def done(self, pages: Sequence[Heard]) -> None:
-        """Acknowledges pages. If the engine is unavailable, does so later, and the group may deliver them again."""
+        """Acknowledges pages, or later if the engine is unavailable: the group may then deliver them again."""
         self._done += [page.number for page in pages if self._group]
         with suppress(*UNAVAILABLE):
             await self._acknowledge()
 
     def missed(self) -> int:
-        """The approximate number of pages that the stream dropped unacknowledged since the last call."""
+        """Returns the approximate number of pages that the stream dropped unacknowledged since the last call."""
         missed, self._missed = self._missed, 0
         return missed
 
     async def _count_dropped(self) -> int:
-        """The number of pages that the stream dropped before the group read them."""
+        """Returns the number of pages that the stream dropped before the group read them."""
         stream = await self._engine.client.xinfo_stream(self._key)
         groups = await self._engine.client.xinfo_groups(self._key)
         mine = next((group for group in groups if group["name"] == str(self._group).encode()), None)
@@ -191,7 +191,7 @@ class Listener:
                 raise
 
     async def _count_before(self) -> int:
-        """The number of pages before the position of a new group, which do not count as missed."""
+        """Returns the number of pages before the position of a new group, which do not count as missed."""
         client = self._engine.client
         if not await client.exists(self._key):
             return 0
@@ -221,7 +221,7 @@ class Listener:
             raise
 
     async def _read_pending(self, most: int) -> list[Heard]:
-        """Pages that this reader has read and not acknowledged."""
+        """Returns pages that this reader has read but not acknowledged."""
         while self._resume != ">":
             entries = await self._read(self._resume, most)
             self._resume = entries[-1][0].decode() if entries else ">"
@@ -239,7 +239,7 @@ class Listener:
                 self._key, self._group, self._reader, self._idle_ms, "0", count=most
             )
             self._missed += len(forgotten)
-            # the group has removed the dropped pages; others may follow them
+            # the group has removed the dropped pages; other pages may follow them
             if entries or not forgotten:
                 return _heard(entries)
 
@@ -255,7 +255,7 @@ class Listener:
 
 
 def _entries(reply: Any) -> list[Any]:
-    """The entries of one stream in a reply of redis-py: a list of pairs, or a dict."""
+    """Returns the entries of one stream in a reply of redis-py: a list of pairs, or a dict."""
     if not reply:
         return []
     streams = list(reply.values()) if isinstance(reply, dict) else [entries for _, entries in reply]
@@ -264,7 +264,7 @@ def _entries(reply: Any) -> list[Any]:
 
 
 def _heard(entries: Sequence[Any]) -> list[Heard]:
-    """Pages. An entry without fields was dropped by the stream before it was acknowledged."""
+    """Returns pages. The stream dropped an entry without fields before it was acknowledged."""
     return [Heard(number.decode(), json.loads(fields[b"page"])) for number, fields in entries if fields]
 
 

@@ -18,7 +18,7 @@ _MOST_REFERENCES = 3
 
 
 def location_of(row: Row, get: Callable[[str], Row | None]) -> WarcLocation | None:
-    """The location of the body of a page in the archive; for a copy, the location of the first page's body.
+    """Returns the location of the body of a page in the archive; for a copy, the location of the first page's body.
 
     `get` returns the row of a URL. If the first page has changed its body, returns the copy's own record, which
     usually has no body: see `location_with_body`.
@@ -31,7 +31,7 @@ def location_of(row: Row, get: Callable[[str], Row | None]) -> WarcLocation | No
 
 
 def own_location(row: Row) -> WarcLocation | None:
-    """The location of the response of a page, which has no body for a copy; None if it is not archived."""
+    """Returns the location of a page's response; None if it is not archived. The response of a copy has no body."""
     if row["warc_file"] is None:
         return None
     return WarcLocation(row["warc_file"], row["warc_offset"], row["warc_length"])
@@ -42,7 +42,7 @@ def location_with_body(
     head: Callable[[WarcLocation], StoredRecord],
     history: Callable[[str], Iterable[StoredFetch]],
 ) -> WarcLocation | None:
-    """The location of the body of a record: the record itself, for a revisit the record that it refers to, or None.
+    """Returns the location of a record's body: the record itself, for a revisit the record it refers to, or None.
 
     `head` returns a record without its payload, `history` the fetches of a URL.
     """

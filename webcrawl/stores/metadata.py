@@ -1,8 +1,8 @@
 """The metadata of pages in SQLite or PostgreSQL: table `pages`, one row for each URL, and table `fetches`.
 
 The row of a URL describes its latest response, and the outcome (`state`, `error`, `tried_at`) of the latest attempt.
-When a later fetch replaces it, its facts move to `fetches`: the history of a URL is there and in its row, and costs
-nothing in a crawl that fetches each URL once. Table `pages` keeps SQLite's row IDs, which make upserts 60% faster.
+When a later fetch replaces a response, its facts move to `fetches`. The history of a URL is in `fetches` and in its
+row, and costs nothing if a crawl fetches each URL once. Table `pages` keeps SQLite's row IDs: upserts are 60% faster.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROWS_AT_ONCE = 20
 
 
 class StoredFetch(NamedTuple):
-    """One fetch of a URL. `changed`: its contents differ from the response before. `latency` is in seconds."""
+    """A fetch of a URL. `changed`: its contents differ from the previous response. `latency` is in seconds."""
 
     fetched_at: datetime
     status: int | None
@@ -44,7 +44,7 @@ class StoredFetch(NamedTuple):
     warc_length: int | None
 
     def row(self, url: str) -> dict[str, Any]:
-        """The fetch as a row of its URL."""
+        """Returns the fetch as a row of its URL."""
         return {**self._asdict(), "url": url}
 
 
@@ -62,26 +62,26 @@ class Metadata(SchemaTables):
 
     @classmethod
     def to_read(cls, uri: str, *, history: int = 30) -> Self:
-        """The tables for reading alone, also in a SQLite file that this process may not write."""
+        """Returns the tables for reading only, also in a SQLite file that this process may not write."""
         return cls(uri, history=history, read_only=is_read_only(uri))
 
     def upsert(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Stores rows of pages (`Page.row()`) in one transaction. Replaces the row of a known URL; counts the fetch.
 
-        A 304, or no response, keeps the contents of the earlier response; a 304 for the same contents updates the
+        A 304 or a failed fetch keeps the contents of the earlier response; a 304 for these contents updates the
         validators. A fetch that is stored again counts once.
         """
         if rows:
             self.database.write(lambda connection: self._store(connection, rows))
 
     def get(self, url: str) -> dict[str, Any] | None:
-        """The row of a URL, or None."""
+        """Returns the row of a URL, or None."""
         statement = self._statements.get
         row = self.database.first(statement.text, {"key": url})
         return None if row is None else statement.row(row)
 
     def get_many(self, urls: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """URL -> row, for at most some thousand URLs; URLs without a row are left out."""
+        """Returns rows by URL, for at most some thousand URLs; URLs without a row are left out."""
         with self.database.reading(at_leisure=False) as connection:
             rows = connection.execute(select(pages).where(pages.c.url.in_(urls))).mappings().all()
         return {row["url"]: dict(row) for row in rows}
@@ -106,7 +106,7 @@ class Metadata(SchemaTables):
         return self.database.write(work)
 
     def history(self, url: str) -> list[StoredFetch]:
-        """The known fetches of a URL, the oldest first."""
+        """Returns the known fetches of a URL, the oldest first."""
         with self.database.reading() as connection:
             earlier = select(fetches).where(fetches.c.url == url)
             rows = [dict(row) for row in connection.execute(earlier).mappings()]
@@ -117,19 +117,19 @@ class Metadata(SchemaTables):
         return [StoredFetch(**{name: row[name] for name in StoredFetch._fields}) for row in rows]
 
     def count(self) -> int:
-        """The number of URLs stored."""
+        """Returns the number of URLs stored."""
         with self.database.reading() as connection:
             return int(connection.execute(select(func.count()).select_from(pages)).scalar_one())
 
     def crawls(self) -> list[str]:
-        """The names of the crawls that fetched a page last."""
+        """Returns the names of the crawls that fetched a page last."""
         with self.database.reading() as connection:
             return list(connection.execute(CRAWLS).scalars())
 
     def scan(
         self, host: str | None = None, *, after: str = "", where: Sequence[ColumnElement[bool]] = ()
     ) -> Iterator[dict[str, Any]]:
-        """All rows, or the rows of a host (scheme, name and port), sorted by URL, after the URL `after`.
+        """Yields all rows, or the rows of a host (scheme, name and port), sorted by URL, after the URL `after`.
 
         Reads batches by the primary key, bounded in rows and bytes, so that writers are not blocked. `where` has more
         conditions.
@@ -144,7 +144,7 @@ class Metadata(SchemaTables):
             after = rows[-1]["url"]
 
     def _batch(self, query: Select[Any]) -> tuple[list[dict[str, Any]], bool]:
-        """The first rows of a query, and whether there may be more."""
+        """Returns the first rows of a query, and whether there may be more."""
         rows, size = [], 0
         with self.database.reading() as connection:
             # stream from a server: large rows end the batch early
@@ -157,7 +157,7 @@ class Metadata(SchemaTables):
 
     def _store(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         while rows:
-            # rows of the same URL are stored one after the other
+            # rows of the same URL are stored one after another
             first = {clean(row["url"]): row for row in reversed(rows)}
             self._store_apart(connection, dict(sorted(first.items())))
             rows = [row for row in rows if first[clean(row["url"])] is not row]
@@ -184,7 +184,7 @@ class Metadata(SchemaTables):
     def _statement(
         self, row: Mapping[str, Any], before: Mapping[str, Any] | None, brought_nothing: bool
     ) -> WriteStatement:
-        """The statement that stores a row."""
+        """Returns the statement that stores a row."""
         if before is None:
             return self._statements.add
         if not brought_nothing:
@@ -193,7 +193,7 @@ class Metadata(SchemaTables):
         return self._statements.confirm if holds else self._statements.attempt
 
     def _known(self, connection: Connection, urls: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        """The rows of known URLs, locked until the transaction ends."""
+        """Returns the rows of known URLs, locked until the transaction ends."""
         parameters = {"urls": json.dumps(urls) if connection.dialect.name == "sqlite" else urls}
         look = self._statements.look
         rows = connection.exec_driver_sql(look.text, parameters).all()

@@ -1,10 +1,10 @@
-"""Statements on the tables of pages, each compiled when it is first used, and run by the driver.
+"""Statements on the tables of pages, which are compiled at their first use and run by the driver.
 
-SQLAlchemy's overhead for a row exceeds the cost of the row. Values are converted by the same functions of column types
-that SQLAlchemy would call.
+SQLAlchemy's overhead for a row exceeds the cost of the row. The functions of column types that SQLAlchemy would call
+convert the values.
 
-Compiling a statement takes 1 to 4 ms; most crawls use two or three, most commands none. All databases of a process
-with the same dialect share the statements.
+Compiling a statement takes 1 to 4 ms; most crawls use two or three statements, most commands none. All databases of
+a process with the same dialect share the statements.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.database import insert_into
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED
 
-# columns that the store computes; all others come from the page
+# columns that the store computes; all other columns come from the page
 _KEPT = frozenset({"first_fetched_at", "fetches", "state", "tried_at", "changed_at", "queued_at"})
 _OF_THE_TRY = frozenset({"error", "attempts", "state", "tried_at", "crawl", "queued_at"})
 _OF_THE_ANSWER = tuple(
@@ -44,12 +44,12 @@ _OF_THE_ANSWER = tuple(
 _shared: dict[type[Dialect], PageStatements] = {}
 
 Process: TypeAlias = Callable[[Any], Any]
-# PostgreSQL's type number of float8, the only type whose processor depends on the driver's
+# PostgreSQL's type number of float8, the only type whose processor depends on the type that the driver reports
 _FLOAT8 = 701
 
 
 def page_statements(dialect: Dialect) -> PageStatements:
-    """The statements of this process for a dialect."""
+    """Returns the statements of this process for a dialect."""
     return _shared.setdefault(type(dialect), PageStatements(dialect))
 
 
@@ -150,7 +150,7 @@ class ReadStatement:
         ]
 
     def row(self, values: Sequence[Any]) -> dict[str, Any]:
-        """A row by column name, from the values of the driver."""
+        """Returns a row by column name, from the values of the driver."""
         row = dict(zip(self._names, values, strict=True))
         for name, process in self._process:
             if row[name] is not None:
@@ -171,8 +171,8 @@ class WriteStatement:
         ]
 
     def parameters(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-        """The parameters of the driver for these rows. A column that a row lacks is null."""
-        # by column, because a call for each value would cost as much as the database
+        """Returns the parameters of the driver for these rows. A column that a row lacks is null."""
+        # column by column, because a call for each value would take as long as the database
         columns = []
         for name, process in self._taken:
             if process is None:

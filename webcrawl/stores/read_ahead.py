@@ -1,4 +1,4 @@
-"""Reads the records of a WARC file that lie near each other together."""
+"""Reads neighbouring records of a WARC file in a single read."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from webcrawl.stores.archive import Records
 from webcrawl.stores.warc.files import WarcLocation
 
 MOST_BYTES = 4_194_304
-"""Bytes that are read at a time. A larger record is read alone, in chunks."""
+"""The most bytes of a read. A larger record is read alone, in chunks."""
 MOST_GAP = 65_536
-"""Bytes between two records that are read and not used. A request to S3 takes as long as reading a megabyte."""
+"""The most unused bytes to read between two records. A request to S3 takes as long as reading a megabyte."""
 
 
 class ReadAhead:
-    """Gives out records of the archive `records` that were expected, with one read for many.
+    """Returns expected records of the archive `records`, with a single read for many records.
 
-    One thread at a time. Methods raise StoreError.
+    For one thread at a time. Methods raise StoreError.
     """
 
     def __init__(self, records: Records) -> None:
@@ -31,7 +31,7 @@ class ReadAhead:
         self._spans = spans(locations)
 
     def chunks(self, location: WarcLocation) -> Iterator[bytes]:
-        """The gzip member of a record in chunks."""
+        """Yields the gzip member of a record in chunks."""
         if (span := self._span_of(location)) is None:
             return self._records.chunks(location)
         if self._held is None or self._held[0] != span:
@@ -41,7 +41,7 @@ class ReadAhead:
             except StoreUnavailable:
                 raise
             except StoreError:
-                return self._records.chunks(location)  # whose error names this record
+                return self._records.chunks(location)  # its error names this record
         start = location.offset - span.offset
         return iter((self._held[1][start : start + location.length],))
 
@@ -57,7 +57,7 @@ class ReadAhead:
 
 
 def spans(locations: Iterable[WarcLocation]) -> list[WarcLocation]:
-    """Joins neighbouring locations into spans of a file, sorted; a location too large, or alone, is in no span."""
+    """Returns sorted spans of files that join neighbouring locations, without large and without single locations."""
     joined: list[WarcLocation] = []
     counts: list[int] = []
     for location in sorted(set(locations)):

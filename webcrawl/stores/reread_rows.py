@@ -1,6 +1,6 @@
 """Rows of table `pages` whose archived response is read again.
 
-A row describes a fetch (time, status, location in the archive ...) and what was read in its body (`READ_FIELDS`).
+A row describes a fetch (time, status, location in the archive ...) and the facts read from its body (`READ_FIELDS`).
 Reading the body again changes only `READ_FIELDS`, and only while the row still describes the same fetch.
 """
 
@@ -24,7 +24,7 @@ READ_FIELDS = (
     *("title", "description", "author", "published_at", "image_url", "canonical_url"),
     *("language", "language_source", "details", "processing_error"),
 )
-"""The columns that reading a body gives."""
+"""The columns that reading a body determines."""
 
 _FETCH = ("fetched_at", "warc_file", "warc_offset")
 _AT_ONCE = 1_000
@@ -34,7 +34,7 @@ _IS_ANSWER = and_(pages.c.status.is_not(None), pages.c.status != UNCHANGED)
 
 
 class ResponseLocation(NamedTuple):
-    """A URL, and where the record of its response begins."""
+    """A URL, and the location of its response record."""
 
     url: str
     file: str
@@ -50,7 +50,7 @@ class ComparedText(NamedTuple):
 
 
 def sql_condition(sql: str) -> ColumnElement[bool]:
-    """A condition on table `pages` that the operator wrote in SQL."""
+    """Returns a condition on table `pages` that the operator wrote in SQL."""
     # the line break ends a comment
     return literal_column(f"({sql}\n)", Boolean())
 
@@ -70,15 +70,15 @@ class RereadRows(DatabaseTables):
         self._mark = WriteStatement(statement, columns | marks, dialect)
 
     def crawls(self) -> list[str]:
-        """The crawls that fetched pages of the table last."""
+        """Returns the names of the crawls that fetched the pages of the table last."""
         with self.database.reading() as connection:
             return list(connection.execute(CRAWLS).scalars())
 
     def count(self, where: Sequence[ColumnElement[bool]]) -> dict[str, int]:
         """Counts the rows that conditions choose.
 
-        `pages`: the response is archived; `not_archived`: it is not; `no_response`: URLs that did not answer, or only
-        with 304. Raises ConfigurationError for a condition that the database refuses.
+        `pages`: archived responses; `not_archived`: responses that are not archived; `no_response`: URLs that did not
+        answer, or answered only with 304. Raises ConfigurationError for a condition that the database refuses.
         """
         answered = case((_IS_ANSWER, 1), else_=0)
         archived = case((_IS_ARCHIVED, 1), else_=0)
@@ -99,7 +99,7 @@ class RereadRows(DatabaseTables):
         return {"pages": readable, "not_archived": answers - readable, "no_response": rows - answers}
 
     def locations(self, where: Sequence[ColumnElement[bool]]) -> Iterator[ResponseLocation]:
-        """The locations of all archived responses that conditions choose, in the order of the archive."""
+        """Yields the locations of all archived responses that conditions choose, in the order of the archive."""
         columns = (pages.c.url, pages.c.warc_file, pages.c.warc_offset)
         query = select(*columns).where(self._of_crawl, _IS_ARCHIVED, _IS_ANSWER, *where)
         yield from map(ResponseLocation._make, self._stream(query.order_by(*columns[1:])))
@@ -107,7 +107,7 @@ class RereadRows(DatabaseTables):
     def rewrite(self, rows: Sequence[Mapping[str, Any]]) -> list[bool]:
         """Sets `READ_FIELDS` and `error` in one transaction.
 
-        Returns for each row whether it was set: False if it is gone, or describes another fetch by now.
+        Returns for each row whether it was set: False if it was deleted, or describes another fetch by now.
         """
 
         def work(connection: Any) -> list[bool]:
@@ -125,7 +125,7 @@ class RereadRows(DatabaseTables):
         return self.database.write(work) if rows else []
 
     def texts(self) -> Iterator[ComparedText]:
-        """The texts of all pages of the crawl that may be near-duplicates or have them, in the order of fetching."""
+        """Yields the texts of all pages of the crawl that may be near-duplicates or originals, in fetch order."""
         of = case((pages.c.duplicate_kind == "near", pages.c.duplicate_of))
         kind = func.coalesce(pages.c.duplicate_kind, "")
         compared = or_(kind == "near", and_(pages.c.simhash.is_not(None), kind != "exact"))
@@ -135,7 +135,7 @@ class RereadRows(DatabaseTables):
         yield from map(ComparedText._make, self._stream(query.order_by(pages.c.fetched_at, pages.c.url)))
 
     def mark(self, firsts: Mapping[str, str | None]) -> None:
-        """Marks pages as near-duplicates of others, or of none; exact copies stay exact copies."""
+        """Sets the originals of near-duplicates, None for no near-duplicate; exact copies stay exact copies."""
         marks = [
             {"url": url, "duplicate_of": first, "duplicate_kind": first and "near"}
             for url, first in sorted(firsts.items())

@@ -1,7 +1,7 @@
-"""Opens the metadata database: creates the tables of a room, and refuses tables of another version.
+"""Opens the metadata database: creates the tables of a package, and refuses tables of another version.
 
-Each room keeps tables of its own in the database, with a `Schema`: `PAGES` is here, the schemas of jobs and alarms are
-in their rooms. A change of tables raises the version of their schema.
+Each package has a `Schema` for its tables: `PAGES` is here, and the schemas of jobs and alarms are in their packages.
+A change of tables raises the version of their schema.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from webcrawl.errors import StoreError
 from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.database import DatabaseTables
 
-# an arbitrary number that other programs on the same server are unlikely to lock
+# a random number that other programs on the same server are unlikely to lock
 _SCHEMA_LOCK = 0x77656263
 
 
@@ -31,8 +31,8 @@ PAGES = Schema("schema_version", 7, pages, fetches)
 class SchemaTables(DatabaseTables):
     """The tables of a schema in the database at a URI.
 
-    The first process that opens them creates them; with `read_only` they are read as they are. Raises StoreError for
-    tables of another version.
+    The first process that opens the tables creates them, unless `read_only`. Raises StoreError for tables of another
+    version.
     """
 
     def __init__(self, uri: str, schema: Schema, *, read_only: bool = False) -> None:
@@ -42,7 +42,7 @@ class SchemaTables(DatabaseTables):
             return
         with self.database.reading() as connection:
             if _stored_version(connection, self.name, schema) is None:
-                raise StoreError(f"{self.name} has no tables of webcrawl, and may only be read")
+                raise StoreError(f"{self.name} has no tables of webcrawl, and is opened for reading only")
 
 
 def prepare(connection: Connection, name: str, schema: Schema) -> None:
@@ -61,7 +61,7 @@ def prepare(connection: Connection, name: str, schema: Schema) -> None:
 
 
 def _stored_version(connection: Connection, name: str, schema: Schema) -> int | None:
-    """The version of the tables, None without tables; raises StoreError if it is not the version of `schema`."""
+    """Returns the version of the tables, None without tables; raises StoreError unless it is `schema.version`."""
     stored = connection.execute(select(func.max(schema.versions.c.version))).scalar()
     if stored is None or stored == schema.version:
         return stored

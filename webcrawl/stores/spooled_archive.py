@@ -1,4 +1,4 @@
-"""WARC files in an object store: written into a local spool folder, uploaded when finished."""
+"""WARC files in an object store, which are written into a local spool folder and uploaded when finished."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from webcrawl.stores.warc.files import (
 from webcrawl.stores.warc.reading import StoredRecord, inflated, parse
 
 CLOSE_SECONDS = 60.0
-"""How long `SpooledArchive.close` keeps uploading. The next run uploads the rest."""
+"""The most seconds that `SpooledArchive.close` uploads. The next run uploads the rest."""
 
 _CHUNK = 8 * 1024 * 1024
 
 
 class SpooledReader:
-    """Reads WARC files in an object store, and files that still wait in the folder `spool` of this machine."""
+    """Reads WARC files in an object store, and files that wait for their upload in the folder `spool`."""
 
     def __init__(self, store: ObjectStore, spool: Path) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class SpooledReader:
         self._spooled = FolderReader(spool)
 
     def read(self, location: WarcLocation) -> StoredRecord:
-        """A record from the spool or the store; StoreError when neither has it, or when it is damaged."""
+        """Returns a record from the spool or the store; StoreError when neither has it, or when it is damaged."""
         try:
             return read_record(self.folder / location.file, location.offset, location.length)
         except StoreError:
@@ -55,7 +55,7 @@ class SpooledReader:
             ) from error
 
     def chunks(self, location: WarcLocation) -> Iterator[bytes]:
-        """The gzip member of a record in chunks, from the spool or the store."""
+        """Yields the gzip member of a record in chunks, from the spool or the store."""
         try:
             yield from read_member(self.folder / location.file, location.offset, location.length)
             return
@@ -68,7 +68,7 @@ class SpooledReader:
             )
 
     def files(self) -> Iterator[StoredFile]:
-        """The finished WARC files and their indexes, in the store or still in the spool of this machine."""
+        """Yields the finished WARC files and their indexes, in the store or still in the spool of this machine."""
         local = {file.name: file for file in self._spooled.files()}
         for name, size in self._store.objects():
             if name.endswith(FINISHED) and "/" not in name:
@@ -90,7 +90,7 @@ class SpooledReader:
             raise StoreError(str(error)) from error
 
     def _read_part(self, file: StoredFile, offset: int, length: int) -> bytes:
-        """Reads a file of the spool, or the object that it has become meanwhile."""
+        """Reads a file of the spool, or the object if the file has been uploaded meanwhile."""
         try:
             return file.read(offset, length)
         except StoreError:
@@ -98,13 +98,13 @@ class SpooledReader:
 
 
 class SpooledArchive(SpooledReader):
-    """WARC files in an object store, by way of the folder `spool`, which belongs to this store alone.
+    """WARC files in an object store. They are written into the folder `spool`, which belongs to this store alone.
 
     A page is on the local disk when `write` returns. A thread uploads each finished file and its index, retries while
-    the store is unreachable, and deletes them from the spool once the store has verified them: nothing is lost when a
-    process or the store dies. The first `write`, or `close`, also uploads what earlier runs left; a process that only
-    reads uploads nothing. When `spool_max` bytes wait in the spool, files of other processes included, the current file
-    is finished and `write` raises StoreUnavailable until the spool has room.
+    the store is unreachable, and deletes them from the spool once the store has verified them: no page is lost when a
+    process or the store dies. The first `write`, or `close`, also uploads files that earlier runs left; a process that
+    only reads uploads nothing. When `spool_max` bytes wait in the spool, including files of other processes, the
+    current file is finished and `write` raises StoreUnavailable until the spool has room.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class SpooledArchive(SpooledReader):
         return location
 
     def tend(self) -> str:
-        """Does the regular work, see `Archive`. Returns why nothing more should be written now, or ""."""
+        """Does the regular work, see `Archive`. Returns the reason why writing should pause, or ""."""
         lacking = self._local.tend() or (self._excess() if self._spool_max else "")
         if lacking:
             self._local.roll()
@@ -150,7 +150,7 @@ class SpooledArchive(SpooledReader):
             self._uploads.wake()
 
     def _excess(self) -> str:
-        """Why the spool is full, or ""; notes how much may be written before this has to be checked again."""
+        """Returns why the spool is full, or ""; sets how many bytes may be written before the next check."""
         waiting = occupied(self.folder)
         self._left = self._spool_max - waiting
         if self._left > 0:

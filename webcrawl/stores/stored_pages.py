@@ -37,19 +37,19 @@ class StoredPages:
         self.metadata.close()
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """All rows, sorted by URL, so that the rows of a host are adjacent."""
+        """Yields all rows, sorted by URL, so that the rows of a host are adjacent."""
         return self.metadata.scan()
 
     def get(self, url: str) -> dict[str, Any] | None:
         return self.metadata.get(url)
 
     def body(self, row: Row) -> Body | None:
-        """The decoded body of a page; None when it is not in the archive."""
+        """Returns the decoded body of a page; None when it is not in the archive."""
         location = location_of(row, self.metadata.get)
         return None if location is None else self.body_at(location)
 
     def body_at(self, location: WarcLocation) -> Body | None:
-        """The decoded body of a record, or of the record that a revisit refers to; None if there is none."""
+        """Returns the decoded body of a record, or of the record that a revisit refers to; None if there is no body."""
         record, body = self._bodies.read(location)
         if has_body(record):
             return body
@@ -57,15 +57,15 @@ class StoredPages:
         return None if referred is None else self._bodies.read(referred)[1]
 
     def location(self, row: Row) -> str | None:
-        """The `Location` header of a page; None when it has none, or is not in the archive."""
+        """Returns the `Location` header of a page; None when it has none, or is not in the archive."""
         location = own_location(row)
         head = b"" if location is None else self._bodies.read(location)[0].http_head
         return next(http_fields(head, "location"), None)
 
     def document(self, row: Row) -> Document | None:
-        """The document of a page; None when it is not in the archive.
+        """Returns the document of a page; None when it is not in the archive.
 
-        It is `refused` if parsing takes too long.
+        The document is `refused` if parsing takes too long.
         """
         body = self.body(row)
         return None if body is None else self._read(body, row["mime_type"] or "", row["charset"], row["url"])

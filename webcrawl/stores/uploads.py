@@ -25,14 +25,14 @@ _MOST_FAILURES = 3
 
 
 class Uploads:
-    """Uploads the finished files of a folder, in a thread of its own.
+    """Uploads the finished files of a folder in its own thread.
 
-    Several processes may share the folder: each locks a file (flock) while it uploads it. After failures, retries with
-    exponential back-off and up to 10% of jitter.
+    Several processes may share the folder: a process locks each file (flock) during its upload. Failed uploads are
+    retried with exponential back-off and up to 10% of jitter.
     """
 
     def __init__(self, store: ObjectStore, folder: Path, suffix: str = WARC) -> None:
-        """`suffix`: of the finished files; a WARC file has its index beside it."""
+        """`suffix` is the suffix of finished files; a WARC file has its index beside it."""
         self._store = store
         self._folder = folder
         self._suffix = suffix
@@ -42,7 +42,7 @@ class Uploads:
         self._thread: threading.Thread | None = None
 
     def wake(self) -> None:
-        """Looks for finished files now."""
+        """Makes the thread look for finished files now."""
         self._news.set()
         if self._thread is None or not self._thread.is_alive():
             # a daemon thread, because an upload that hangs must not block the end of the process
@@ -85,7 +85,7 @@ class Uploads:
     def _send_all(self, failures: int) -> bool:
         """Uploads all finished files that no other process is uploading. Returns whether this succeeded.
 
-        Goes on after a file that fails, but not after three.
+        Gives up after three failed files.
         """
         failed = 0
         for path in self._waiting():
@@ -108,7 +108,7 @@ class Uploads:
         return not failed
 
     def _send(self, path: Path) -> None:
-        """Uploads the index last and deletes it first: while the WARC file is here, neither is done."""
+        """Uploads the index last and deletes it first, so that a WARC file in the folder is still to be uploaded."""
         index = path.with_name(index_name(path.name))
         for file in (path, index):
             if file.exists():

@@ -22,10 +22,10 @@ _WORKSPACE = ".unfinished-"
 
 
 class FolderStore(ObjectStore):
-    """Files below file:///folder, which is made with the first object.
+    """Files below file:///folder, which is created with the first object.
 
-    Each file is written under another name, flushed to the disk (fsync) and renamed; so are the names of new files and
-    folders, which would otherwise be lost when the power fails.
+    Each file is written under another name, flushed to the disk (fsync) and renamed. The names of new files and folders
+    are flushed too, because a power failure would lose them otherwise.
     """
 
     folder: Path
@@ -34,7 +34,7 @@ class FolderStore(ObjectStore):
         self.folder = Path(unquote(urlsplit(uri).path))
         super().__init__(str(self.folder))
         self._changing_folders = threading.Lock()
-        """Held so that `delete` does not remove a folder that was made for a new file."""
+        """Prevents `delete` from removing a folder that was created for a new file."""
 
     def check(self) -> None:
         existing = next(path for path in (self.folder, *self.folder.parents) if path.exists())
@@ -91,7 +91,7 @@ class FolderStore(ObjectStore):
         except OSError as error:
             raise failure("delete", path, error) from error
         if path.parent != self.folder:
-            with self._changing_folders, suppress(OSError):  # it has other files
+            with self._changing_folders, suppress(OSError):  # the folder has other files
                 path.parent.rmdir()
 
     def delete_folder(self, name: str) -> None:
@@ -104,7 +104,7 @@ class FolderStore(ObjectStore):
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
-        """A hidden folder beside the objects, so that `move_file` only has to rename."""
+        """Creates a hidden folder beside the objects, so that `move_file` only renames."""
         folder = self.folder / f"{_WORKSPACE}{uuid.uuid4().hex}"
         try:
             folder.mkdir(parents=True)
@@ -128,7 +128,7 @@ class FolderStore(ObjectStore):
             raise failure("write", target, error) from error
 
     def fetch(self, name: str, folder: Path) -> Path:
-        """The file itself."""
+        """Returns the path of the object's file: nothing is copied."""
         path = self.folder / name
         if not path.exists():
             raise NoSuchObject(f"{path} does not exist")
@@ -157,7 +157,7 @@ class FolderStore(ObjectStore):
 
 
 def _unfinished(path: Path) -> Path:
-    """The file that becomes `path` when it is complete; a killed process leaves it behind."""
+    """Returns the path of a file that is renamed to `path` when it is complete; a killed process leaves it behind."""
     return path.with_name(path.name + _UNFINISHED)
 
 

@@ -18,10 +18,10 @@ logger = logging.getLogger(__name__)
 def open_store(
     uri: str, name: str, classes: Mapping[str, str] = OBJECT_STORES, *, check: bool = True
 ) -> ObjectStore:
-    """The store at a URI that the setting or argument `name` gives; `classes` is OBJECT_STORES.
+    """Returns the store at a URI from the setting or argument `name`; `classes` is OBJECT_STORES.
 
-    Raises ConfigurationError for an unknown scheme, StoreError when the store cannot be used. A store that cannot be
-    reached just now is only a warning: it may be back before it is needed. `check=False` is for reading.
+    Raises ConfigurationError for an unknown scheme, StoreError if the store cannot be used. For a store that cannot be
+    reached just now, logs a warning: it may be back before it is needed. `check=False` is for reading.
     """
     check_store_uri(name, uri, classes)
     try:
@@ -37,12 +37,12 @@ def open_store(
 
 
 def location(text: str) -> str:
-    """The URI of an argument that is a URI, or the path of a folder or file."""
+    """Returns the URI of an argument that is a URI, or the path of a folder or file."""
     return text if not text or urlsplit(text).scheme else Path(text).absolute().as_uri()
 
 
 def object_location(text: str) -> tuple[str, str]:
-    """The URI of the store and the name of the object that an argument means, by its URI or path."""
+    """Returns the URI of the store and the name of the object for an argument, which is a URI or path."""
     parts = urlsplit(text)
     if parts.scheme and parts.scheme != "file":
         store, _, name = text.rpartition("/")

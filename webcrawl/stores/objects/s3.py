@@ -54,7 +54,7 @@ class S3Store(ObjectStore):
         folders = prefix.split("/") if prefix else []
         if not _NAME.fullmatch(self._bucket) or {"", ".", ".."}.intersection(folders):
             raise StoreError("use s3://bucket or s3://bucket/prefix")
-        # retries a failed part once; callers retry whole files, with their own pauses
+        # a failed part is retried once; callers retry whole files after their own pauses
         config = Config(
             connect_timeout=5, read_timeout=30, retries={"mode": "legacy", "total_max_attempts": 2}
         )
@@ -218,7 +218,7 @@ def _checksum(path: Path, part: int) -> str:
 
 
 def _etag(path: Path, part: int) -> str:
-    """Returns the ETag that S3 reports for the same object if it computes it with MD5."""
+    """Returns the ETag that S3 reports for the same object if the ETag is computed with MD5."""
     md5 = partial(hashlib.md5, usedforsecurity=False)
     digests = _digests(path, part, md5)
     return digests[0].hex() if len(digests) == 1 else f"{md5(b''.join(digests)).hexdigest()}-{len(digests)}"

@@ -15,7 +15,7 @@ _CHUNK = 16 * 1024 * 1024
 
 
 def never() -> bool:
-    """Returns False: the `interrupted` of an upload that may take any time."""
+    """Returns False, as the argument `interrupted` of an upload without a time limit."""
     return False
 
 
@@ -40,11 +40,11 @@ class ObjectStore(ABC):
     """The local folder that has the objects as files, or None. WARC files are written there in place."""
 
     def __init__(self, uri: str) -> None:
-        """Takes the URI that the user gave; raises StoreError for an unusable URI. Connects to nothing."""
+        """Sets the URI that the user gave, without connecting; raises StoreError for an unusable URI."""
         self._uri = uri.rstrip("/")
 
     def uri(self, name: str = "") -> str:
-        """The URI of an object, or of the store."""
+        """Returns the URI of an object, or of the store."""
         return f"{self._uri}/{name}" if name else self._uri
 
     def check(self) -> None:
@@ -59,20 +59,20 @@ class ObjectStore(ABC):
     def put_file(self, name: str, path: Path, interrupted: Callable[[], bool] = never) -> None:
         """Stores a copy of a local file, and verifies that it arrived.
 
-        Calls `interrupted` between chunks, and raises StoreError once that returns True.
+        Calls `interrupted` between chunks, and raises StoreError once it returns True.
         """
 
     @abstractmethod
     def read(self, name: str, offset: int, length: int) -> bytes:
-        """Some bytes of an object; fewer only at its end."""
+        """Returns `length` bytes of an object from `offset`; fewer only at its end."""
 
     @abstractmethod
     def size(self, name: str) -> int | None:
-        """The size of an object in bytes; None if it does not exist."""
+        """Returns the size of an object in bytes; None if it does not exist."""
 
     @abstractmethod
     def objects(self, prefix: str = "") -> Iterator[StoredObject]:
-        """The objects whose names begin with `prefix`, in any order."""
+        """Yields the objects whose names begin with `prefix`, in any order."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
@@ -85,7 +85,7 @@ class ObjectStore(ABC):
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
-        """A local folder for files that `move_file` will store; it is deleted at the end."""
+        """Creates a local folder for files that `move_file` will store, and deletes it at the end."""
         with tempfile.TemporaryDirectory(prefix="webcrawl-") as folder:
             yield Path(folder)
 
@@ -95,7 +95,7 @@ class ObjectStore(ABC):
         path.unlink()
 
     def fetch(self, name: str, folder: Path) -> Path:
-        """The object as a local file: a copy in `folder`, which is made once."""
+        """Returns the path of a local copy of the object in `folder`, which is made once."""
         path = folder / name
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ class ObjectStore(ABC):
         return path
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """All bytes of an object, in chunks."""
+        """Yields all bytes of an object, in chunks."""
         offset = 0
         while chunk := self.read(name, offset, _CHUNK):
             yield chunk

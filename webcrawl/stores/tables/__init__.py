@@ -1,1 +1,1 @@
-"""Tables that grow while a crawl runs: rows are in a journal first, and become Parquet files."""
+"""Tables that grow during a crawl: rows are written to a journal first, and journals become Parquet files."""

@@ -1,12 +1,12 @@
-"""The files of a table in a folder: Parquet files, and journals of rows that are not Parquet yet.
+"""The files of a table in a folder: Parquet files, and journals of rows that are not in Parquet files yet.
 
     broad-20260203040506789-00001-4711-worker.parquet     finished: crawl, time, serial, process, machine
     _broad-20260203050506790-00002-4711-worker.journal    being written, or left by a killed process
 
 Programs that read a folder as one table leave out names that begin with "_".
 
-A Parquet file can be read only when its end is written, so rows that must survive a kill are appended here first. An
-entry is its length, the xxh3 of its bytes, and the bytes.
+A Parquet file can be read only when its end is written, so rows that must survive a kill are appended to a journal
+first. An entry of a journal is its length, the xxh3 of its bytes, and the bytes.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from webcrawl.stores.file_lock import locked, try_lock
 
 _HEAD = struct.Struct("<IQ")
 _MOST_BYTES = 1 << 28
-"""The most bytes of an entry. A longer entry is damaged: no page has so many rows or so much text."""
+"""The most bytes of an entry. A longer entry is damaged, because the rows and the text of a page are limited."""
 
 SUFFIX = ".parquet"
 Make: TypeAlias = Callable[[Path, Path], bool]
-"""Makes a Parquet file (the second path) from a journal; returns False, and makes no file, if there are no rows."""
+"""Makes a Parquet file (the second path) from a journal; returns False and makes no file if there are no rows."""
 _HIDDEN, _JOURNAL, _OPEN = "_", ".journal", ".open"
 
 
 class Journal:
     """A new journal, locked (flock) while it is open.
 
-    Methods raise StoreError with its path, StoreUnavailable when the disk is full. `is_broken`: no more can be written.
+    Methods raise StoreError with its path, StoreUnavailable when the disk is full. `is_broken`: no entry can be added.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,7 +49,7 @@ class Journal:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise failure("create", path, error) from error
-        # meanwhile another process may take it for an abandoned journal, and delete it because it is empty
+        # before the lock, another process may delete the journal, which is empty and looks abandoned
         self.is_ours = try_lock(self._fd, path)
 
     def write(self, entries: Sequence[bytes]) -> None:
@@ -63,7 +63,7 @@ class Journal:
             try:
                 os.ftruncate(self._fd, self.size)
             except OSError:
-                # what follows an incomplete entry could not be read
+                # entries after an incomplete entry could not be read
                 self.is_broken = True
             raise failure("write", self.path, error) from error
         self.size += len(data)
@@ -81,7 +81,7 @@ class Journal:
 class JournalReader:
     """Reads the entries of a journal. After the last entry, `damaged` is the number of entries that were skipped.
 
-    The last entry may be incomplete, because its writer was killed; that is no damage.
+    An incomplete last entry does not count as damaged: its writer was killed.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -132,7 +132,7 @@ def finish_journals(folder: Path, make: Make) -> None:
 
 
 def _finish(path: Path, make: Make) -> None:
-    """Makes the Parquet file of a journal, under the same name whenever it is made.
+    """Makes the Parquet file of a journal, always under the same name.
 
     The journal is deleted last, so after a crash at any point the file is made again or is complete.
     """

@@ -1,4 +1,4 @@
-"""Stores rows as they come, in a folder or by way of one in an object store, as Parquet."""
+"""Stores rows as Parquet files in a folder, or in an object store by way of a spool folder."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _FINISH_SECONDS = 60.0
 
 
 class TableFormat(NamedTuple):
-    """What the rows of a table are called in messages, and how its Parquet files are made from journals."""
+    """The name of a table's rows in messages, and the function that makes its Parquet files from journals."""
 
     what: str
     make: Make
 
 
 class TableStore:
-    """Writes entries into a journal, and makes Parquet files of journals in a thread of its own.
+    """Writes entries into a journal, and makes Parquet files of journals in its own thread.
 
     An entry survives a crash of the process once `write` has returned. A journal is finished when it has `roll_bytes`
     or is `roll_seconds` old (0: no limit of age). Journals that dead processes left are finished at the start, once a
-    minute, and at the end. `uploads` send the finished files, if given. When `spool_max` bytes wait for that, `write`
-    raises StoreUnavailable.
+    minute, and at the end. `uploads`, if given, sends the finished files. When `spool_max` bytes wait for their upload,
+    `write` raises StoreUnavailable.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class TableStore:
         self._thread.start()
 
     def write(self, entries: Sequence[bytes]) -> None:
-        """Appends entries, all or none; raises StoreError, StoreUnavailable when there is no room."""
+        """Appends all entries or none; raises StoreError, or StoreUnavailable when there is no room."""
         with self._lock:
             if self._uploads is not None and self._spool_max:
                 self._check_room()
@@ -129,7 +129,7 @@ class TableStore:
                 )
 
     def _finish(self) -> None:
-        """Finishes journals, and has all finished files uploaded, also the files that earlier runs left."""
+        """Finishes journals, and starts the upload of all finished files, also of those that earlier runs left."""
         try:
             finish_journals(self._folder, self._table.make)
         finally:
@@ -140,11 +140,11 @@ class TableStore:
         return 0 < self._roll_seconds <= time.monotonic() - journal.begun_at
 
     def _check_room(self) -> None:
-        """Raises StoreUnavailable when the spool is full; notes how much may be written before it is checked again."""
+        """Raises StoreUnavailable when the spool is full; sets how many bytes may be written before the next check."""
         assert self._uploads is not None
         if self._room > 0:
             return
-        # the spool of the archive is around it, and the limit is for both
+        # the folder is in the spool of the archive, and the limit applies to both
         waiting = occupied(self._folder) + occupied(self._folder.parent)
         self._room = self._spool_max - waiting
         if self._room <= 0:

@@ -1,4 +1,4 @@
-"""The text of pages as a table; docs/texts.md has its columns.
+"""Stores the text of pages as a table; docs/texts.md lists the columns.
 
 Each entry of its journal is an Arrow record batch of a few pages. The Parquet file consists of these batches.
 """
@@ -24,17 +24,17 @@ from webcrawl.stores.warc.files import prefix_of
 logger = logging.getLogger(__name__)
 
 ROLL_BYTES = 40_000_000
-"""Size at which a journal becomes a Parquet file."""
+"""The size in bytes at which a journal becomes a Parquet file."""
 GROUP_BYTES = 8_000_000
-"""Bytes in memory while the file is made: a row group."""
+"""The bytes of a row group, which is in memory while the file is made."""
 _BATCH_CHARACTERS = 500_000
-"""Characters of text from which on an entry of the journal takes no further page."""
+"""The characters of text after which an entry of the journal takes no further page."""
 
 _TEXTS = ("url", "host", "title", "author", "language", "mime_type", "digest", "warc_file")
 _NUMBERS = ("status", "warc_offset", "warc_length")
 _TIMES = ("fetched_at", "published_at", "read_at")
 _REPEATED = ("host", "author", "language", "mime_type", "warc_file", "crawl", "status", *_TIMES[1:])
-"""The columns that have few values, which are written once."""
+"""The columns with few different values, each of which is written once."""
 
 
 def pyarrow() -> ModuleType:
@@ -53,9 +53,9 @@ class TextTable:
         )
 
     def write(self, pages: Sequence[Page]) -> None:
-        """Appends the text of the pages that have text, all or none.
+        """Appends the texts of all pages that have text, or no text.
 
-        Raises StoreError, StoreUnavailable when there is no room.
+        Raises StoreError, or StoreUnavailable when there is no room.
         """
         packed = [_packed(batch, self._crawl) for batch in _batches(pages)]
         self._table.write([batch for batch in packed if batch is not None])
@@ -75,7 +75,7 @@ def open_text_table(config: StoreConfig, crawl: str) -> TextTable:
 def make_table(journal: Path, path: Path) -> bool:
     """Makes a Parquet file from a journal; returns False if the journal has no rows. Raises OSError."""
     arrow, has_rows = pyarrow(), False
-    # the other columns have a value of its own for each page
+    # the other columns have a different value for each page
     options = {"compression": "zstd", "use_dictionary": list(_REPEATED)}
     with arrow.parquet.ParquetWriter(path, _schema(), **options) as writer:
         for group in _groups(journal):
@@ -100,7 +100,7 @@ def _schema() -> Any:
 
 
 def _batches(pages: Sequence[Page]) -> Iterator[list[Page]]:
-    """Yields pages in lists that have about _BATCH_CHARACTERS of text at most."""
+    """Yields pages in lists with at most about _BATCH_CHARACTERS of text."""
     batch: list[Page] = []
     characters = 0
     for page in pages:

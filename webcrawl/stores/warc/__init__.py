@@ -1,1 +1,1 @@
-"""WARC files: records, files, their index (CDXJ), and WACZ packages of them."""
+"""WARC: records, files, their index (CDXJ), and WACZ packages."""

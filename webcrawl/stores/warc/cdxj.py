@@ -1,4 +1,4 @@
-"""CDXJ, the index of WARC files: one sorted line for each response, by which replay tools such as pywb find a URL.
+"""CDXJ, the index of WARC files: a sorted line for each response, by which replay tools such as pywb look up a URL.
 
 A line is "SURT timestamp {JSON}". See https://specs.webrecorder.net/cdxj/0.1.0/
 """
@@ -19,7 +19,7 @@ REVISIT = "warc/revisit"
 _WWW = re.compile(r"^www\d*\.")
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ftp": 21}
 _TO_ESCAPE = re.compile("[ #%]")
-# the last match of each is removed once, as the library surt does
+# the last match of each expression is removed, as in the library surt
 _SESSIONS = [
     re.compile(rf"(.*){session}(?:&(.*))?", re.IGNORECASE)
     for session in (
@@ -35,14 +35,14 @@ _PATH_SESSIONS = [
 
 
 def line(record: StoredRecord, filename: str, offset: int, length: int) -> bytes | None:
-    """The line of a record at `offset` with `length` bytes; None for a record that is not a response."""
+    """Returns the line of a record at `offset` with `length` bytes; None for a record that is not a response."""
     headers = record.headers
     url = headers.get("WARC-Target-URI")
     if headers.get("WARC-Type") not in {"response", "revisit", "resource"} or not url:
         return None
     timestamp = re.sub(r"\D", "", headers.get("WARC-Date", ""))[:14]
     resource = headers["WARC-Type"] == "resource"
-    not_http = resource or "Content-Type" not in headers  # a copy of one
+    not_http = resource or "Content-Type" not in headers  # a copy of a resource record
     mime_type = headers.get("Content-Type", "unk") if resource else _mime_type(record.http_head)
     facts = {
         "url": url,
@@ -57,7 +57,7 @@ def line(record: StoredRecord, filename: str, offset: int, length: int) -> bytes
 
 
 def surt(url: str) -> str:
-    """The sort-friendly form of a URL: "https://www.Example.org:443/A//B?b&a" gives "org,example)/a/b?a&b".
+    """Returns the sort-friendly form of a URL: "https://www.Example.org:443/A//B?b&a" gives "org,example)/a/b?a&b".
 
     The same form as in cdxj-indexer and pywb: reverses the labels of the host, also of an IPv4 address; removes
     scheme, leading www, default port, user, fragment, session IDs, needless escapes, and empty, "." and ".." path
@@ -98,7 +98,7 @@ def _without(sessions: Iterable[re.Pattern[str]], text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """The text with only the necessary escapes, once."""
+    """Returns the text with only the necessary escapes."""
     if text.isascii() and text.isprintable() and not _TO_ESCAPE.search(text):
         return text
     data = text.encode("utf-8", "replace")

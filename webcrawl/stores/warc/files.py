@@ -1,7 +1,7 @@
 """WARC files in a folder: their names, and reading them.
 
-A file has the suffix `.open` and a lock (flock) while it is written, and loses both when it is finished. WET files have
-the text of pages, and no index.
+A file has the suffix `.open` and a lock (flock) while it is written, and loses both when it is finished. WET files
+contain the text of pages and have no index.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class StoredFile(NamedTuple):
     read: Callable[[int, int], bytes]
 
     def chunks(self, length: int) -> Iterator[bytes]:
-        """The whole file in chunks of `length` bytes."""
+        """Yields the whole file in chunks of `length` bytes."""
         for offset in range(0, self.size, length):
             yield self.read(offset, min(length, self.size - offset))
 
 
 def stored_files(folder: Path) -> Iterator[StoredFile]:
-    """The finished WARC files and indexes in a folder, by name. Keeps none of them open."""
+    """Yields the finished WARC files and indexes in a folder, by name. Keeps none of them open."""
 
     def reader(path: Path) -> Callable[[int, int], bytes]:
         def read(offset: int, length: int) -> bytes:
@@ -72,7 +72,7 @@ def stored_files(folder: Path) -> Iterator[StoredFile]:
 
 
 def read_record(path: Path, offset: int, length: int) -> StoredRecord:
-    """The record whose gzip member is `length` bytes at `offset`. The file may still be open for writing."""
+    """Returns the record whose gzip member is `length` bytes at `offset`. The file may still be open for writing."""
     data = b"".join(read_member(path, offset, length))
     try:
         return parse(inflated(data))
@@ -81,7 +81,7 @@ def read_record(path: Path, offset: int, length: int) -> StoredRecord:
 
 
 def read_member(path: Path, offset: int, length: int) -> Iterator[bytes]:
-    """The gzip member of a record, in chunks of at most a megabyte; see `read_record`."""
+    """Yields the gzip member of a record, in chunks of at most a megabyte; see `read_record`."""
     # the third attempt is for a file that is finished, and renamed, between the first two
     for candidate in (path, path.with_name(path.name + OPEN), path):
         try:
@@ -99,27 +99,27 @@ def read_member(path: Path, offset: int, length: int) -> Iterator[bytes]:
 
 
 def index_name(name: str) -> str:
-    """The name of the index of a WARC file."""
+    """Returns the name of the index of a WARC file."""
     return name.removesuffix(WARC) + INDEX
 
 
 def crawl_of(name: str) -> str | None:
-    """The prefix of the crawl that wrote a WARC file, from its name; None for files of other software."""
+    """Returns the prefix of the crawl that wrote a WARC file, from its name; None for files of other software."""
     match = _NAME.match(name)
     return match[1] if match else None
 
 
 def host_part(hostname: str) -> str:
-    """A host name as part of a file name."""
+    """Returns a host name as part of a file name."""
     return _UNSAFE.sub("_", hostname)
 
 
 def unique_name(crawl: str, serial: int) -> str:
-    """A new file name without suffix: crawl, time, serial number in this process, process, machine."""
+    """Returns a new file name without suffix: crawl, time, serial number in this process, process, machine."""
     stamp = datetime.now(UTC).strftime("%Y%m%d%H%M%S%f")[:17]
     return f"{prefix_of(crawl)}-{stamp}-{serial:05}-{os.getpid()}-{host_part(socket.gethostname())}"
 
 
 def prefix_of(crawl: str) -> str:
-    """The prefix of the names of a crawl's files, before the first dash."""
+    """Returns the prefix of the names of a crawl's files, before the first dash."""
     return _UNSAFE.sub("_", crawl)

@@ -19,7 +19,7 @@ from webcrawl.errors import StoreError
 
 _GZIP = zlib.MAX_WBITS | 16
 START_BYTES = _CHUNK = 1 << 16
-"""The most bytes that `members` yields of the contents of a member."""
+"""The most bytes of a member's contents that `members` yields."""
 _LONGEST_HEAD = 1 << 23
 _BROKEN: Any = zlib_ng.error
 
@@ -37,12 +37,12 @@ class StoredRecord:
 
 
 def has_body(record: StoredRecord) -> bool:
-    """Whether the record contains the payload. A revisit has only the header block."""
+    """Returns whether the record contains the payload. A revisit has only the header block."""
     return record.headers.get("WARC-Type") in ("response", "resource")
 
 
 def inflated(member: bytes) -> bytes:
-    """The contents of one gzip member; raises zlib.error unless it is complete."""
+    """Returns the contents of one gzip member; raises zlib.error unless it is complete."""
     stream = zlib.decompressobj(_GZIP)
     data = stream.decompress(member)
     if not stream.eof:
@@ -90,7 +90,7 @@ def parse(data: bytes) -> StoredRecord:
 
 
 def begun(member: Iterable[bytes]) -> tuple[StoredRecord, Iterator[bytes]]:
-    """A record without its payload, and the payload in chunks, while its gzip member is read; both raise StoreError."""
+    """Returns a record without its payload, and the payload in chunks. Both raise StoreError."""
     contents = _unzipped(member)
     head, rest = _head(b"", contents)
     headers, http_head = parse(head).headers, b""
@@ -102,12 +102,12 @@ def begun(member: Iterable[bytes]) -> tuple[StoredRecord, Iterator[bytes]]:
 
 
 def http_field(head: bytes, name: str) -> str | None:
-    """The value of the first header line of that name (in lower case), or None."""
+    """Returns the value of the first header line of that name (in lower case), or None."""
     return next(http_fields(head, name), None)
 
 
 def http_fields(head: bytes, name: str) -> Iterator[str]:
-    """The values of all header lines of that name (in lower case)."""
+    """Yields the values of all header lines of that name (in lower case)."""
     for line in head.split(b"\n")[1:]:
         field, colon, value = line.partition(b":")
         if colon and field.strip().lower() == name.encode("ascii"):
@@ -115,7 +115,7 @@ def http_fields(head: bytes, name: str) -> Iterator[str]:
 
 
 def _unzipped(member: Iterable[bytes]) -> Iterator[bytes]:
-    """The contents of one gzip member in chunks; raises StoreError when it is incomplete."""
+    """Yields the contents of one gzip member in chunks; raises StoreError when it is incomplete."""
     stream = zlib_ng.decompressobj(_GZIP)
     try:
         yield from inflate(stream, member)
@@ -126,7 +126,7 @@ def _unzipped(member: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _head(start: bytes, contents: Iterator[bytes]) -> tuple[bytes, bytes]:
-    """The lines up to a blank line, and the bytes after it that were read."""
+    """Returns the lines up to a blank line, and the bytes after it that were read."""
     while b"\r\n\r\n" not in start and (piece := next(contents, b"")):
         start += piece
         if len(start) > _LONGEST_HEAD:
@@ -136,7 +136,7 @@ def _head(start: bytes, contents: Iterator[bytes]) -> tuple[bytes, bytes]:
 
 
 def _first(size: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The first `size` bytes. Reads the rest as well, to detect damage."""
+    """Yields the first `size` bytes. Reads the rest as well, to detect damage."""
     for piece in pieces:
         if kept := piece[: max(size, 0)]:
             yield kept

@@ -3,8 +3,8 @@
 The standard: https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
 
 The payload is stored without its transfer-encoding, so the header block must not claim one: `Transfer-Encoding` is
-renamed to `X-Archive-Orig-Transfer-Encoding`, as other crawlers do. So is a `Content-Length` beside it, which clients
-ignore. The true `Content-Length` is put first. All other header lines stay as received.
+renamed to `X-Archive-Orig-Transfer-Encoding`, as other crawlers do. A `Content-Length` beside it, which clients
+ignore, is renamed too. The true `Content-Length` comes first. All other header lines stay as received.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERSION = b"WARC/1.1\r\n"
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 UNMODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 STATUS = "X-Status"
-"""The field of a resource record for its status, for example of an error page that a browser rendered."""
+"""The field of a resource record with the status, for example of an error page that a browser rendered."""
 
 _GZIP = zlib.MAX_WBITS | 16
 _DEFLATE = -zlib.MAX_WBITS
@@ -52,7 +52,7 @@ class Record(NamedTuple):
     block: tuple[bytes | Body, ...]
 
     def member(self, level: int, *, is_compressed: bool = False) -> Iterator[bytes]:
-        """The record as a gzip member, compressed at `level` (0 to 9), in chunks.
+        """Yields the record as a gzip member, compressed at `level` (0 to 9), in chunks.
 
         `is_compressed`: the payload is compressed already and stays as it is; see `is_compressed`.
         """
@@ -76,7 +76,7 @@ class Record(NamedTuple):
 
 
 def _with_stored(head: bytes, rest: bytes, level: int) -> bytes:
-    """A gzip member of `head`, compressed, and `rest`, stored: a tenth of the time, and smaller for compressed bytes.
+    """Returns a gzip member of `head`, compressed, and `rest`, stored: a tenth of the time, and smaller if compressed.
 
     A flush ends the compressed blocks at a whole byte, so that the stored blocks can follow them.
     """
@@ -90,9 +90,9 @@ def _with_stored(head: bytes, rest: bytes, level: int) -> bytes:
 
 
 def is_compressed(payload: Body) -> bool:
-    """Whether a payload is compressed already, by its first bytes, or by compressing the start of a large payload.
+    """Returns whether a payload is compressed, by its first bytes, or by compressing the start of a large payload.
 
-    To compress it again takes as long as for plain text, and other pages wait while a video is written.
+    Compressing it again would take as long as for plain text, and other pages wait while a video is written.
     """
     if len(payload) < _LARGE:
         return payload.start(4).startswith(_COMPRESSED)
@@ -101,14 +101,14 @@ def is_compressed(payload: Body) -> bool:
 
 
 def record_id() -> str:
-    """A new record ID: a random UUID (RFC 9562, version 4), in a quarter of the time of `uuid.uuid4`."""
+    """Returns a new record ID: a random UUID (RFC 9562, version 4). Takes a quarter of the time of `uuid.uuid4`."""
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) % 4]
     return f"<urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}>"
 
 
 def warcinfo_record(identity: str, filename: str, info: Mapping[str, str]) -> Record:
-    """The first record of a file: its software, operator and format, as lines of `info`."""
+    """Returns the first record of a file: its software, operator and format, as lines of `info`."""
     block = _warc_fields(info)
     fields = {
         "WARC-Type": "warcinfo",
@@ -122,7 +122,7 @@ def warcinfo_record(identity: str, filename: str, info: Mapping[str, str]) -> Re
 
 
 def response_record(exchange: Exchange, warcinfo_id: str) -> Record:
-    """The response: header block and payload."""
+    """Returns the response: header block and payload."""
     head = archived_head(exchange)
     fields = _fields(exchange, "response", warcinfo_id)
     fields["WARC-Payload-Digest"] = exchange.payload.digest
@@ -134,7 +134,7 @@ def response_record(exchange: Exchange, warcinfo_id: str) -> Record:
 def revisit_record(
     exchange: Exchange, warcinfo_id: str, refers_to_url: str, refers_to_date: datetime
 ) -> Record:
-    """A response whose payload is already archived: header block only, with a reference to the payload.
+    """Returns a response whose payload is already archived: header block only, with a reference to the payload.
 
     Without HTTP the block is empty and has no type.
     """
@@ -151,7 +151,7 @@ def revisit_record(
 
 
 def resource_record(exchange: Exchange, warcinfo_id: str) -> Record:
-    """A document fetched without HTTP: the payload, and X-Status for a status other than 200."""
+    """Returns a document fetched without HTTP: the payload, and X-Status for a status other than 200."""
     fields = _fields(exchange, "resource", warcinfo_id)
     if exchange.status != 200:
         fields[STATUS] = str(exchange.status)
@@ -163,14 +163,14 @@ def resource_record(exchange: Exchange, warcinfo_id: str) -> Record:
 def unmodified_record(
     exchange: Exchange, warcinfo_id: str, refers_to_url: str, refers_to_date: datetime, payload: str
 ) -> Record:
-    """A 304: header block only, with URL and date of the archived response that has the payload of this digest."""
+    """Returns a 304: the header block, with URL and date of the archived response that has the payload."""
     record = revisit_record(exchange, warcinfo_id, refers_to_url, refers_to_date)
     changes = {"WARC-Profile": UNMODIFIED_PROFILE, "WARC-Payload-Digest": payload}
     return record._replace(fields=record.fields | changes)
 
 
 def request_record(exchange: Exchange, warcinfo_id: str, concurrent_to: str) -> Record:
-    """The request that led to the record `concurrent_to`."""
+    """Returns the request that led to the record `concurrent_to`."""
     head = _ended(exchange.request_head)
     fields = _fields(exchange, "request", warcinfo_id)
     fields.pop("WARC-Truncated", None)
@@ -184,7 +184,7 @@ def request_record(exchange: Exchange, warcinfo_id: str, concurrent_to: str) -> 
 def conversion_record(
     exchange: Exchange, warcinfo_id: str, refers_to: str, mime_type: str, text: bytes, language: str | None
 ) -> Record:
-    """A text that was made of the response in the record `refers_to`, as in the WET files of Common Crawl."""
+    """Returns a text made from the response in the record `refers_to`, as in the WET files of Common Crawl."""
     fields = {
         "WARC-Type": "conversion",
         "WARC-Record-ID": record_id(),
@@ -219,7 +219,7 @@ def metadata_record(
 
 
 def archived_head(exchange: Exchange) -> bytes:
-    """The header block of the response, corrected for a payload without transfer-encoding; see the module."""
+    """Returns the header block of the response, corrected for a payload without transfer-encoding; see the module."""
     head = _ended(exchange.response_head)
     if not _TRANSFER_ENCODING.search(head):
         return head
@@ -231,7 +231,7 @@ def archived_head(exchange: Exchange) -> bytes:
 # all records of a fetch have the same date
 @lru_cache(maxsize=16)
 def warc_date(moment: datetime) -> str:
-    """A WARC-Date with microseconds; a time without time zone is UTC."""
+    """Returns a WARC-Date with microseconds; a time without time zone is UTC."""
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC)
     return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
@@ -255,7 +255,7 @@ def _fields(exchange: Exchange, warc_type: str, warcinfo_id: str) -> dict[str, s
 
 
 def _warc_fields(lines: Mapping[str, str]) -> bytes:
-    """A block of type application/warc-fields."""
+    """Returns a block of type application/warc-fields."""
     text = "".join([f"{name}: {value}\r\n" for name, value in lines.items()])
     if not text.count("\r") == text.count("\n") == len(lines):
         text = "".join([f"{name}: {_LINE_BREAKS.sub(' ', value)}\r\n" for name, value in lines.items()])
@@ -263,5 +263,5 @@ def _warc_fields(lines: Mapping[str, str]) -> bytes:
 
 
 def _ended(head: bytes) -> bytes:
-    """A header block with its final blank line, which the client may have removed."""
+    """Returns a header block with its final blank line, which the client may have removed."""
     return head if head.endswith(b"\r\n\r\n") else head.rstrip(b"\r\n") + b"\r\n\r\n"

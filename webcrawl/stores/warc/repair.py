@@ -31,7 +31,7 @@ def repair(folder: Path) -> list[Path]:
 
 
 def _mend(fd: int, path: Path) -> bool:
-    """Does what `WarcWriter.close` would have done. Returns False if the file had no complete record."""
+    """Finishes a file as `WarcWriter.close` would have done. Returns False if the file had no complete record."""
     lines: list[bytes] = []
     end = 0
     name = path.with_suffix("").name
@@ -40,7 +40,7 @@ def _mend(fd: int, path: Path) -> bool:
             end = offset + length
             try:
                 line = cdxj.line(parse(start), name, offset, length)
-            except StoreError:  # a complete gzip member of other software: keep it without index line
+            except StoreError:  # a complete gzip member of other software: keep it without an index line
                 line = None
             if line is not None:
                 lines.append(line)
@@ -54,7 +54,7 @@ def _mend(fd: int, path: Path) -> bool:
 
 
 def finish(path: Path, lines: list[bytes]) -> None:
-    """Writes the index, then renames the file: a crash in between leaves a file to repair, never one without index."""
+    """Writes the index, then renames the file: after a crash in between, the file can be repaired."""
     final = path.with_suffix("")
     if not final.name.endswith(WARC):
         path.rename(final)

@@ -1,9 +1,9 @@
-"""WACZ: WARC files, their index and a list of pages in one ZIP file, for ReplayWeb.page and others.
+"""WACZ: WARC files, their index and a list of pages in a ZIP file, for replay tools such as ReplayWeb.page.
 
 The standard: https://specs.webrecorder.net/wacz/1.1.1/
 
-Keeps in memory only a chunk of each index, and one line for every 300 of the merged index. WARC files and index are
-stored without compression, because readers fetch ranges of them.
+Only a chunk of each index, and every 300th line of the merged index, are in memory. WARC files and index are stored
+without compression, because readers fetch ranges of them.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Contents(NamedTuple):
     records: int
     pages: int
     without_body: int
-    """Number of 304 responses whose body is not in the file, for example because another crawl archived it."""
+    """The number of 304 responses whose body is not in the file, for example because another crawl archived it."""
 
 
 Describe = Callable[[Sequence[Capture]], Iterable[dict[str, Any] | None]]
-"""Returns the facts of each capture in the list of pages, such as {"title": ...}; None: not a page."""
+"""Returns the facts of a capture for the list of pages, such as {"title": ...}; None if it is not a page."""
 
 
 def write(
@@ -66,7 +66,7 @@ def write(
     title: str,
     software: str,
 ) -> Contents:
-    """Packs WARC files with their indexes into the new file `output`. Raises StoreError, OSError."""
+    """Packs WARC files with their indexes into the new file `output`. Raises StoreError or OSError."""
     with zipfile.ZipFile(output, "w") as file, tempfile.TemporaryFile(dir=output.parent) as pages:
         package = _Package(file)
         for warc, _ in warcs:

@@ -1,7 +1,7 @@
 """Writes WARC files page by page.
 
-When `write` returns, the page is in the kernel: a killed process loses none of it, and leaves a file that `repair`
-finishes.
+When `write` returns, the page is in the kernel, so killing the process does not lose it. `repair` finishes the file
+that a killed process leaves.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from webcrawl.stores.warc.repair import finish
 MAX_INDEX_LINES = 100_000
 _CHUNK = 1 << 20
 _LEVEL = 5
-"""Of compression by gzip."""
+"""The level of compression by gzip."""
 
 
 class WarcWriter:
@@ -49,9 +49,9 @@ class WarcWriter:
 
     The first record begins a file, after a `warcinfo` record with `software` and the lines of `info`. The file is
     finished when it has `roll_bytes` or is `roll_seconds` old (0: no limit of age). A finished file `name.warc.gz` has
-    an index `name.cdxj` beside it; files with another `suffix` have none. Methods raise StoreError with the path,
-    StoreUnavailable when the disk is full; the file is then truncated to its last complete record, and the next write
-    may succeed.
+    an index `name.cdxj` beside it; files with another `suffix` have no index. Methods raise StoreError with the path,
+    or StoreUnavailable when the disk is full. The file is then truncated to its last complete record, and the next
+    write may succeed.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class WarcWriter:
         self._size = 0
         self._begun_at = 0.0
         self.closed = 0
-        """Number of finished files."""
+        """The number of finished files."""
         self._index: list[bytes] = []
         self._warcinfo_id = ""
         # the warcinfo record, until it is written together with the first exchange
@@ -102,7 +102,7 @@ class WarcWriter:
         """Appends a response, its request, and `facts` as a metadata record. Returns the location of the response.
 
         A document fetched without HTTP becomes a resource record without a request. `identity` is the ID of its record,
-        by default a new one.
+        by default a new ID.
         """
         self._ensure_open()
         record = response_record if exchange.response_head else resource_record
@@ -139,7 +139,7 @@ class WarcWriter:
     def write_conversions(
         self, exchange: Exchange, refers_to: str, texts: Mapping[str, bytes], language: str | None
     ) -> WarcLocation:
-        """Appends the texts that were made of a response, by MIME type. Returns the location of the first.
+        """Appends the texts made from a response, by MIME type. Returns the location of the first text.
 
         `refers_to` is the ID of its record, `language` a code of ISO 639-3.
         """
@@ -152,12 +152,12 @@ class WarcWriter:
         return WarcLocation(self._name, start, lengths[0])
 
     def close_old(self) -> None:
-        """Finishes the current file if it is `roll_seconds` old, even when nothing more is written."""
+        """Finishes the current file if it is `roll_seconds` old, even when no page is written."""
         if self._fd is not None and 0 < self._roll_seconds <= time.monotonic() - self._begun_at:
             self.close()
 
     def close(self) -> None:
-        """Finishes the current file, if any: indexes and renames it. A later write begins another."""
+        """Finishes the current file, if any: indexes and renames it. A later write begins a new file."""
         if self._fd is None:
             return
         fd, self._fd = self._fd, None
@@ -179,7 +179,7 @@ class WarcWriter:
         return self._folder / (self._name + OPEN)
 
     def _ensure_open(self) -> None:
-        """Opens a file, unless the current one may still grow."""
+        """Opens a new file, unless the current file may still grow."""
         if self._size >= self._roll_bytes or len(self._index) >= MAX_INDEX_LINES:
             self.close()
         self.close_old()
@@ -253,14 +253,14 @@ class WarcWriter:
         if self._fd is not None:
             try:
                 os.ftruncate(self._fd, size)
-            except OSError:  # leave the file to `repair` and begin another one
+            except OSError:  # leave the file to `repair` and begin a new file
                 os.close(self._fd)
                 self._fd = None
                 self._index = []
 
 
 def _create_locked(path: Path) -> int | None:
-    """A new, locked file; None if `repair` in another process has just taken it for an abandoned file."""
+    """Creates a locked file; returns None if `repair` in another process has just treated it as abandoned."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
     if try_lock(fd, path):
         return fd

@@ -42,7 +42,7 @@ def clusters(
     first: str | None = None,
     most: int = _MOST_READ,
 ) -> ClusterWindow:
-    """Returns the clusters in the next `most` rows after a URL, of one host or all hosts, or only the copies of `first`.
+    """Returns the clusters in the next `most` rows after a URL, of a host or all hosts, or only the copies of `first`.
 
     The rows are sorted by URL, so a cluster within a host is in one window or in adjacent windows. Raises StoreError.
     """

@@ -1,1 +1,1 @@
-"""The graphs of pages, hosts and domains of a link store, their measures and their files."""
+"""The graphs of pages, hosts and domains in a link store, their measures, and their files."""

@@ -1,8 +1,8 @@
-"""Harmonic centrality: the sum of 1 / d over all other vertices; d is the number of steps from the other vertex.
+"""Harmonic centrality: the sum of 1 / d over all other vertices, where d is the distance from the other vertex.
 
 P. Boldi and S. Vigna, "Axioms for Centrality" (2014). The ball of a vertex at step t is the set of vertices that reach
-it in t steps. It is the union of the balls of its predecessors at step t - 1, and its own. Each vertex that is new in
-it at step t adds 1 / t. The computation needs only sets of vertices:
+the vertex in at most t steps. It is the union of the balls at step t - 1 of the vertex and of its predecessors. Each
+vertex that joins the ball at step t adds 1 / t. The computation needs only sets of vertices:
 
 - as bits, for as many sources at once as fit in a row: exact. M. Then et al., "The More the Merrier: Efficient
   Multi-Source Graph Traversal" (2014);
@@ -23,10 +23,10 @@ from webcrawl.graph import counters
 from webcrawl.graph.digraph import BLOCK_EDGES, Counts, Digraph, Values
 
 Rows: TypeAlias = npt.NDArray[np.uint8]
-"""A set for each vertex."""
+"""Sets of vertices: a row for each vertex."""
 
 EXACT_COST = 2_000_000_000
-"""The largest product of vertices and edges for which harmonic centrality is exact; it takes some seconds."""
+"""The largest product of vertices and edges for which harmonic centrality is exact, which takes some seconds."""
 MOST_REGISTERS, LEAST_REGISTERS = 256, 16
 _SOURCES = 2_048
 _CHUNK_BYTES = 1 << 19
@@ -35,7 +35,7 @@ _HUB = 64
 
 @dataclass(frozen=True)
 class Harmonic:
-    """The harmonic centrality of each vertex. `registers` of each counter, or 0 if it is exact."""
+    """The harmonic centrality of each vertex. `registers`: the registers of each counter, or 0 for exact values."""
 
     values: Values
     registers: int
@@ -48,7 +48,7 @@ class Harmonic:
 
 @dataclass(frozen=True)
 class Sets:
-    """How sets are written: the rows, how to unite two, and how many vertices are in each."""
+    """A representation of sets: the rows, the union of two rows, and the number of vertices in each row."""
 
     rows: Rows
     union: np.ufunc
@@ -58,8 +58,8 @@ class Sets:
 def harmonic(forward: Digraph, backward: Digraph, memory: int) -> Harmonic:
     """Returns the harmonic centrality of all vertices, exact if vertices times edges are at most EXACT_COST.
 
-    backward  the graph with its edges turned round
-    memory    the bytes that counters may take
+    backward  the graph with all edges reversed
+    memory    the bytes of memory for counters
     """
     number = forward.vertices
     values = np.zeros(number)
@@ -85,9 +85,9 @@ def _bits(rows: Rows) -> Values:
 
 
 class _Growth:
-    """Lets all balls grow step by step, and adds to `values` what each step is worth.
+    """Grows all balls step by step, and adds the contribution of each step to `values`.
 
-    Only vertices with a predecessor whose ball has grown are looked at.
+    A step visits only vertices with a predecessor whose ball has grown in the step before.
     """
 
     def __init__(self, forward: Digraph, backward: Digraph, sets: Sets, values: Values) -> None:
@@ -109,7 +109,7 @@ class _Growth:
         return (slice(start, start + self._height) for start in range(0, number, self._height))
 
     def run(self, grown: Counts) -> None:
-        """`grown`: the vertices whose balls are not empty before the first step."""
+        """Runs all steps. `grown`: the vertices whose balls are not empty before the first step."""
         step = 1
         while len(grown):
             touched = self._touched(grown)
@@ -120,7 +120,7 @@ class _Growth:
             step += 1
 
     def _touched(self, grown: Counts) -> Counts:
-        """Returns the vertices with a predecessor among some, in order."""
+        """Returns in order the vertices with a predecessor in `grown`."""
         lengths = np.cumsum(self._forward.first[grown + 1] - self._forward.first[grown])
         if lengths[-1] * 8 < self._forward.vertices:
             return np.unique(self._forward.edges_of(grown)).astype(np.int64)
@@ -131,11 +131,11 @@ class _Growth:
         return np.flatnonzero(marked)
 
     def _grow(self, chunk: Counts, step: int) -> Counts:
-        """Unites the balls of the predecessors of some vertices; returns the vertices whose ball has grown.
+        """Adds the balls of predecessors to those of the vertices `chunk`; returns the vertices whose balls have grown.
 
-        Neighbours in the order of vertices often have the same predecessors, which are then in the processor's cache.
+        Adjacent vertices often have the same predecessors, whose balls are then in the processor's cache.
         """
-        # the nth predecessors of all at once: vertices with the most predecessors come first
+        # unites with the nth predecessors of all vertices at once: vertices with the most predecessors come first
         chunk = chunk[np.argsort(-self._degrees[chunk], kind="stable")]
         before = self._now[chunk]
         rows = before.copy()
@@ -144,7 +144,7 @@ class _Growth:
         for row in range(hubs):
             self._unite_hub(rows[row], int(starts[row]), int(degrees[row]))
         for turn in range(int(degrees[hubs]) if hubs < len(degrees) else 0):
-            # degrees fall, so vertices with more than `turn` predecessors come first
+            # degrees decrease, so vertices with more than `turn` predecessors come first
             end = int(np.searchsorted(-degrees, -turn, side="left"))
             neighbours = self._backward.targets[starts[hubs:end] + turn]
             taken = np.take(self._now, neighbours, axis=0, out=self._taken[: end - hubs], mode="clip")

@@ -32,12 +32,12 @@ _TOP = 20
 
 @dataclass(frozen=True)
 class GraphOptions:
-    """Which links a graph has, and what is written about it.
+    """The links of a graph, and the files to write.
 
-    crawl       only the links that this crawl found, or the links of all crawls
-    only_hosts  the graphs of hosts and domains, without the graph of pages
-    nofollow    links with nofollow too
-    plots       two pictures of each graph
+    crawl       the crawl whose links are used; None for the links of all crawls
+    only_hosts  whether to leave out the graph of pages
+    nofollow    whether to include links with nofollow
+    plots       whether to draw two plots of each graph
     memory      the bytes of memory to use; by default half of the free memory
     """
 
@@ -51,10 +51,10 @@ class GraphOptions:
 def build(
     files: LinkFiles, output: Path, wanted: GraphOptions, report: Callable[[str, dict[str, Any]], None]
 ) -> dict[str, Any]:
-    """Writes a folder with the graphs of a link store; returns its summary.
+    """Writes a folder with the graphs of a link store; returns the summary.
 
     The folder appears when it is complete. `report` is called with the name and summary of each graph. Raises
-    StoreError for links that cannot be read or an output that cannot be written, and LibraryMissing.
+    StoreError if links cannot be read or the output cannot be written, and LibraryMissing.
     """
     check_libraries()
     memory = wanted.memory or usual_memory()
@@ -152,8 +152,8 @@ def _new_folder(output: Path) -> Iterator[Path]:
 class Level:
     """A graph and the names of its vertices.
 
-    columns   of the names; the first is the name, and a number may follow
-    vertices  returns Arrow record batches: id, then the columns, and others
+    columns   the columns of the names: the first is the name, and a number may follow
+    vertices  returns Arrow record batches with id, then these columns, then others
     """
 
     name: str
@@ -163,7 +163,7 @@ class Level:
 
 
 def levels(database: LinkDatabase, pages: int, scratch: Path, *, only_hosts: bool) -> Iterator[Level]:
-    """Yields the graphs of pages, of hosts and of domains. `pages`: how many the database has numbered."""
+    """Yields the graphs of pages, hosts and domains. `pages`: the number of pages that the database has numbered."""
     graph = database.graph(pages, scratch / "pages.int32")
     if not only_hosts:
         yield Level("pages", ["url"], graph, database.pages)
@@ -188,6 +188,6 @@ def _domains(hosts: list[str]) -> tuple[Any, Vertices]:
 
 
 def _domain(host: str) -> str:
-    """Returns "uk.co.example" for "uk.co.example.www:8080"; addresses are their own domain."""
+    """Returns "uk.co.example" for "uk.co.example.www:8080"; an IP address is its own domain."""
     name = hostname(f"http://{plain_host(host)}/")
     return reversed_host(f"http://[{name}]/" if ":" in name else f"http://{registered_domain(name)}/")

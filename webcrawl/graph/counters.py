@@ -1,8 +1,8 @@
-"""HyperLogLog counters as rows of registers: each register has one byte.
+"""HyperLogLog counters as rows of registers of one byte.
 
-P. Flajolet et al., "HyperLogLog: the analysis of a near-optimal cardinality estimation algorithm" (2007). The size is
-estimated as O. Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (2017), section 2, does it:
-without bias for small sets, too. The union of two sets has the maximum of each register.
+P. Flajolet et al., "HyperLogLog: the analysis of a near-optimal cardinality estimation algorithm" (2007). Sizes are
+estimated after O. Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (2017), section 2, which has
+no bias for small sets. The union of two sets has the maximum of each register.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def singletons(number: int, registers: int) -> npt.NDArray[np.uint8]:
     hashes = _hashed(np.arange(number, dtype=np.uint64))
     bits = registers.bit_length() - 1
     rest = hashes >> np.uint64(bits)
-    # one more than the number of zeros below the lowest bit that is set
+    # the number of zeros below the lowest set bit, plus one
     ranks = np.bitwise_count(rest ^ (rest - np.uint64(1)))
     rows[np.arange(number), (hashes & np.uint64(registers - 1)).astype(np.int64)] = np.minimum(
         ranks, 64 - bits
@@ -50,7 +50,7 @@ def sizes(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
 
 @cache
 def _pairs() -> npt.NDArray[np.float64]:
-    """Returns for each pair of registers, seen as one number, the sum of 2^-register, or of _ZERO for zero."""
+    """Returns by the number formed by two registers the sum of their 2^-register, with _ZERO for a zero register."""
     values = 2.0 ** -np.arange(256)
     values[0] = _ZERO
     sums: npt.NDArray[np.float64] = np.add.outer(values, values).ravel()

@@ -1,7 +1,7 @@
-"""The links of a store in DuckDB, which numbers pages and sorts edges, on disk where memory does not suffice.
+"""The links of a store in DuckDB, which numbers pages and sorts edges, on disk if memory is too small.
 
-Until pages have numbers, they are 64-bit hashes of their URLs. The probability that two of n URLs have the same
-hash, and so the edges of both, is n^2 / 2^65: 7e-5 for 50 million.
+Until pages have numbers, 64-bit hashes of their URLs identify them. The probability that two of n URLs have the same
+hash, so that their edges mix, is n^2 / 2^65: 7e-5 for 50 million.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TABLES = """
     CREATE TABLE link (source UBIGINT, target UBIGINT, version HUGEINT);
 """
 _VERSION = "epoch_us(time)::HUGEINT * 10000000000000000 + epoch_us(coalesce(read_at, time))"
-"""Puts the readings of a page in order: first by the time of the fetch, then by the time of the reading."""
+"""Orders the readings of a page by the time of the fetch, then by the time of the reading."""
 _ADD_PAGES = "INSERT INTO page SELECT DISTINCT hash(from_url), from_host, from_url, version FROM added"
 _ADD_TARGETS = "INSERT INTO target SELECT DISTINCT hash(to_url), to_host, to_url FROM added WHERE counts"
 _ADD_LINKS = "INSERT INTO link SELECT hash(from_url), hash(to_url), version FROM added WHERE counts"
@@ -54,15 +54,15 @@ _EDGES = """
 
 
 class LinkDatabase:
-    """A database in a folder of its own. Methods raise StoreError, StoreUnavailable when the disk is full."""
+    """A database in its own folder. Methods raise StoreError, or StoreUnavailable when the disk is full."""
 
     def __init__(self, folder: Path, memory: int, *, crawl: str | None, nofollow: bool) -> None:
-        """`memory`: bytes for DuckDB. Only links of `crawl` count, if given; `nofollow`: links with nofollow too."""
+        """Uses `memory` bytes for DuckDB, and the links of `crawl` or all crawls; `nofollow`: also nofollow links."""
         folder.mkdir()
         options = {
             "memory_limit": f"{memory}B",
             "temp_directory": str(folder / "spill"),
-            # nothing is downloaded
+            # DuckDB must not download anything
             "autoinstall_known_extensions": "false",
         }
         self._errors = duckdb().Error
@@ -77,18 +77,18 @@ class LinkDatabase:
         self._crawl = crawl
 
     def close(self) -> None:
-        """Closes it; its files stay."""
+        """Closes the database; its files stay."""
         self._connection.close()
 
     def execute(self, query: str, values: list[Any] | None = None) -> Any:
-        """Runs a statement; returns DuckDB's connection, which has the result."""
+        """Runs a statement; returns DuckDB's connection, from which the result can be fetched."""
         try:
             return self._connection.execute(query, values)
         except self._errors as error:
             raise failed(error) from error
 
     def add(self, tables: Iterator[Any]) -> None:
-        """Adds rows of the link store, Arrow tables with COLUMNS."""
+        """Adds rows of the link store: Arrow tables with COLUMNS."""
         waiting: list[Any] = []
         for table in tables:
             waiting.append(table)
@@ -109,9 +109,9 @@ class LinkDatabase:
             self.execute(statement)
 
     def number(self) -> tuple[int, int]:
-        """Gives all pages numbers, in the order of reversed hosts and URLs; returns how many pages and links there are.
+        """Numbers all pages in the order of reversed hosts and URLs; returns the numbers of pages and links.
 
-        Of a page that was fetched or read more than once, only the links of the last reading of its last fetch stay.
+        If a page was fetched or read several times, only the links of the last reading of the last fetch are used.
         """
         self.execute("DROP TABLE IF EXISTS added; COMMIT")
         ((again,),) = self.execute(_READ_AGAIN).fetchall()
@@ -130,7 +130,7 @@ class LinkDatabase:
         for batch in self.batches(_EDGES):
             writer.add(batch.column(0).to_numpy())
         graph = writer.finished()
-        # what follows here is small, and the measures need memory
+        # further queries are small, and the measures need memory
         self.execute(f"DROP TABLE link; SET memory_limit = '{self._memory // 4}B'")
         if graph.edges > _MOST:
             raise StoreError(f"{graph.edges:,} edges are more than the {_MOST:,} that a graph can have")

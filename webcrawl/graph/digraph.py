@@ -1,4 +1,4 @@
-"""A directed graph as a compressed sparse row matrix, which may be in a file."""
+"""A directed graph as a compressed sparse row matrix, which may be stored in a file."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Counts: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = npt.NDArray[np.float64]
 
 BLOCK_EDGES = 1 << 22
-"""Edges that are worked on at once."""
+"""The number of edges that are processed at a time."""
 
 
 @dataclass(frozen=True)
 class Digraph:
-    """Edges between vertices 0 to n - 1, each once, in the order of their ends.
+    """Distinct edges between vertices 0 to n - 1, sorted by source and target.
 
-    first    int64, n + 1: the edges of vertex v are first[v] to first[v + 1] - 1
-    targets  int32: where each edge leads
+    first    int64, length n + 1: the edges of vertex v are first[v] to first[v + 1] - 1
+    targets  int32: the target of each edge
     """
 
     first: Counts
@@ -48,7 +48,7 @@ class Digraph:
         return np.diff(self.first).astype(np.int32)
 
     def blocks(self) -> Iterator[tuple[int, int]]:
-        """Yields ranges of vertices that have about BLOCK_EDGES edges together, or are one vertex."""
+        """Yields ranges of vertices with about BLOCK_EDGES edges, or of a single vertex."""
         start = 0
         while start < self.vertices:
             end = int(np.searchsorted(self.first, self.first[start] + BLOCK_EDGES, side="right")) - 1
@@ -63,14 +63,14 @@ class Digraph:
         return sources, self.targets[self.first[start] : self.first[end]]
 
     def edges_of(self, vertices: Counts) -> Vertices:
-        """Returns the targets of all edges of some vertices, one after the other."""
+        """Returns the targets of all edges of the vertices, one vertex after another."""
         lengths = self.first[vertices + 1] - self.first[vertices]
         ends = np.cumsum(lengths)
         shifts = np.repeat(self.first[vertices] - (ends - lengths), lengths)
         return self.targets[shifts + np.arange(len(shifts))]
 
     def reversed(self, path: Path) -> Digraph:
-        """Returns the graph with all edges turned round, whose targets are in a new file."""
+        """Returns the graph with all edges reversed; stores its targets in the new file `path`."""
         shape = (self.vertices, self.vertices)
         # scipy requires values, which are not used
         values = np.ones(self.edges, dtype=np.int8)
@@ -80,27 +80,27 @@ class Digraph:
 
 
 def mapped(path: Path) -> Vertices:
-    """Returns the numbers in a file, which the kernel keeps in memory as far as it has room."""
+    """Returns the numbers in a file as a memory map."""
     if not path.stat().st_size:
         return np.empty(0, dtype=np.int32)
     return np.memmap(path, dtype=np.int32, mode="r")
 
 
 class EdgeWriter:
-    """Makes a graph of edges that come in the order of their keys: source << 32 | target.
+    """Makes a graph from edges in ascending order of their keys: source << 32 | target.
 
-    Edges that come more than once are written once.
+    Repeated edges are written once.
     """
 
     def __init__(self, vertices: int, path: Path) -> None:
-        """`path`: a new file for the targets. Methods raise OSError."""
+        """Stores the targets in the new file `path`. Methods raise OSError."""
         self._path = path
         self._file = path.open("wb")
         self._degrees = np.zeros(vertices, dtype=np.int64)
         self._last = -1
 
     def add(self, keys: npt.NDArray[np.int64]) -> None:
-        """Adds edges, whose keys must not be smaller than the keys before."""
+        """Adds edges, whose keys must not be smaller than those of earlier edges."""
         if not len(keys):
             return
         keys = keys[np.diff(keys, prepend=self._last) != 0]

@@ -33,7 +33,7 @@ def write_vertices(folder: Path, batches: Iterable[Any], columns: dict[str, npt.
     """Writes the Parquet file of the vertices; raises OSError.
 
     batches  Arrow record batches of ids, from 0, and names
-    columns  name -> a value for each vertex
+    columns  the values of all vertices by the name of the column
     """
     arrow, start, writer = pyarrow(), 0, None
     try:
@@ -52,9 +52,9 @@ def write_vertices(folder: Path, batches: Iterable[Any], columns: dict[str, npt.
 
 
 def write_texts(folder: Path, graph: Digraph, names: list[str], database: LinkDatabase) -> None:
-    """Writes the text files, the vertices being in the Parquet file; raises OSError and StoreError.
+    """Writes the text files from the Parquet file of the vertices; raises OSError and StoreError.
 
-    names  the columns that name a vertex: the first as in Common Crawl, and perhaps a number of hosts
+    names  the columns for a vertex: its name as in Common Crawl, and for domains the number of hosts
     """
     shown, path = ", ".join(names), [str(folder / VERTICES)]
     lines = database.batches(f"SELECT id, {shown} FROM read_parquet($1) ORDER BY id", path)
@@ -86,6 +86,6 @@ def _lines(batch: Any) -> memoryview:
     columns = [column.cast(arrow.string()) for column in batch.columns]
     ended = arrow.compute.binary_join_element_wise(columns.pop(), "", "\n")
     rows = arrow.compute.binary_join_element_wise(*columns, ended, "\t")
-    # the rows lie one after the other in a buffer, which may be longer
+    # the rows follow one another in a buffer, which may be longer
     _, ends, data = rows.buffers()
     return memoryview(data or b"")[: np.frombuffer(ends, dtype=np.int32)[len(batch)] if len(batch) else 0]

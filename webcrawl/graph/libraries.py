@@ -1,4 +1,4 @@
-"""DuckDB and SciPy, which only graphs need."""
+"""Imports DuckDB and SciPy, which only graphs need."""
 
 from __future__ import annotations
 

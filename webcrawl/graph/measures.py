@@ -16,13 +16,13 @@ from webcrawl.graph.libraries import sparse
 DAMPING = 0.85
 """The damping factor of Common Crawl's ranks, and of networkx."""
 TOLERANCE = 1e-8
-"""The iteration ends when the changes of all ranks sum to less. All ranks sum to 1, and their errors then sum to less
-than 6e-8."""
+"""The iteration ends when the changes of all ranks sum to less than this. All ranks sum to 1, and their errors then
+sum to less than 6e-8."""
 
 
 @dataclass(frozen=True)
 class Measures:
-    """Each array has a value for each vertex."""
+    """The measures of a graph: arrays with a value for each vertex."""
 
     in_degrees: Vertices
     out_degrees: Vertices
@@ -32,7 +32,7 @@ class Measures:
     strong: ConnectedComponents
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Returns name -> values, as docs/graph.md explains them. The largest value has the position 1."""
+        """Returns the values by the names in docs/graph.md. The largest value has position 1."""
         return {
             "in_degree": self.in_degrees,
             "out_degree": self.out_degrees,
@@ -72,10 +72,10 @@ class Measures:
 
 
 def measured(graph: Digraph, scratch: Path, memory: int) -> Measures:
-    """Returns the measures of a graph with a vertex or more.
+    """Returns the measures of a graph with at least one vertex.
 
-    scratch  a folder for the graph with its edges turned round
-    memory   the bytes that counters of harmonic centrality may take
+    scratch  a folder for the graph with reversed edges
+    memory   the bytes of memory for the counters of harmonic centrality
     """
     path = scratch / "backward.int32"
     backward = graph.reversed(path)
@@ -93,7 +93,7 @@ def measured(graph: Digraph, scratch: Path, memory: int) -> Measures:
 
 
 def _positions(values: Values) -> Vertices:
-    """Returns the rank of each value; the largest has rank 1, and of equal values the first vertex comes first."""
+    """Returns the rank of each value. The largest value has rank 1; equal values are in the order of vertices."""
     positions = np.empty(len(values), dtype=np.int32)
     positions[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1, dtype=np.int32)
     return positions
@@ -108,9 +108,9 @@ class ConnectedComponents:
 
 
 def components(graph: Digraph, *, strong: bool) -> ConnectedComponents:
-    """Returns the components of a graph: strong, where each vertex reaches each other, or weak, along edges either way.
+    """Returns the components of a graph: strong, along directed paths, or weak, without regard to directions.
 
-    SciPy finds them in linear time. Strong components: D. J. Pearce, "An Improved Algorithm for Finding the Strongly
+    SciPy computes them in linear time. Strong components: D. J. Pearce, "An Improved Algorithm for Finding the Strongly
     Connected Components of a Directed Graph" (2005).
     """
     entries = (np.ones(graph.edges), graph.targets, graph.first.astype(np.int32))
@@ -136,11 +136,11 @@ def pagerank(backward: Digraph, out_degrees: Vertices) -> PageRank:
     """Returns the PageRank of all vertices, by power iteration.
 
     The standard form of L. Page, S. Brin, R. Motwani and T. Winograd, "The PageRank Citation Ranking" (1998): a reader
-    follows a random link with the probability DAMPING, and goes to a random vertex otherwise, or where there is no
-    link.
+    follows a random link with probability DAMPING. Otherwise, and at a vertex without links, the reader goes to a
+    random vertex.
 
-    backward     the graph with its edges turned round
-    out_degrees  how many edges begin at each vertex before the edges are turned
+    backward     the graph with reversed edges
+    out_degrees  the number of edges that begin at each vertex of the original graph
     """
     number = backward.vertices
     dangling = out_degrees == 0
@@ -152,7 +152,7 @@ def pagerank(backward: Digraph, out_degrees: Vertices) -> PageRank:
         after = rows.times(ranks * shares)
         after *= DAMPING
         after += (DAMPING * lost + 1 - DAMPING) / number
-        # rounding would add up
+        # rounding errors would accumulate
         after /= after.sum()
         change = float(np.abs(after - ranks).sum())
         ranks, iterations = after, iterations + 1
@@ -160,7 +160,7 @@ def pagerank(backward: Digraph, out_degrees: Vertices) -> PageRank:
 
 
 class _Rows:
-    """The matrix of a graph, whose entries are all 1: blocks of its rows share them, and read their edges from disk."""
+    """The matrix of a graph. All entries are 1, so blocks of rows share them; blocks read their edges from disk."""
 
     def __init__(self, graph: Digraph) -> None:
         self._number = graph.vertices

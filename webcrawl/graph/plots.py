@@ -1,4 +1,4 @@
-"""Two pictures of a graph as SVG: how many vertices have how many links, and which have the highest PageRank."""
+"""Two plots of a graph as SVG: the distribution of degrees, and the vertices with the highest PageRank."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LONGEST_NAME = 48
 
 
 def degrees(title: str, series: dict[str, npt.NDArray[Any]]) -> str:
-    """Returns curves of degree distributions, both axes being logarithmic.
+    """Returns the curves of degree distributions with logarithmic axes.
 
-    A curve shows for each k how many vertices have k links or more. So it needs no bins, and a power law is a straight
-    line (A. Clauset, C. R. Shalizi and M. E. J. Newman, "Power-Law Distributions in Empirical Data", 2009).
+    A curve shows for each k the number of vertices with at least k links. It needs no bins, and a power law is a
+    straight line (A. Clauset, C. R. Shalizi and M. E. J. Newman, "Power-Law Distributions in Empirical Data", 2009).
     """
     left, top, right, bottom = 80, 62, _WIDTH - 120, 380
     curves = {name: _at_least(values) for name, values in series.items()}
@@ -59,7 +59,7 @@ def degrees(title: str, series: dict[str, npt.NDArray[Any]]) -> str:
 
 
 def top(title: str, values: Sequence[tuple[str, float]]) -> str:
-    """Returns a chart of horizontal bars, one for each name."""
+    """Returns a chart with a horizontal bar for each name."""
     left, right = 330, 70
     most = max(value for _, value in values)
     parts = []
@@ -74,7 +74,7 @@ def top(title: str, values: Sequence[tuple[str, float]]) -> str:
 
 
 def _at_least(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Returns at most _POINTS degrees from 1, and for each the number of vertices of that degree or more."""
+    """Returns at most _POINTS degrees from 1, and the numbers of vertices with at least these degrees."""
     counts = np.bincount(values[values > 0], minlength=1)
     numbers = np.flatnonzero(counts)
     vertices = np.cumsum(counts[numbers][::-1])[::-1]
@@ -84,7 +84,7 @@ def _at_least(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[A
 
 
 def _decades(value: float) -> int:
-    """Returns the exponent, at least 1, of the least power of ten that is at least a value."""
+    """Returns the exponent of the least power of ten that is at least `value`; at least 1."""
     return max(1, math.ceil(math.log10(value)))
 
 

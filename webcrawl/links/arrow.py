@@ -1,4 +1,4 @@
-"""pyarrow, which only the link store and exports need; schema, footer and options of the files of a link store."""
+"""Imports pyarrow, which only the link store and exports need, and defines the format of a link store's files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGES = b"pages_xxh3"
 """The key of the footer with the pages of a file; see `webcrawl.links.tables`."""
 
 GROUP_ROWS = 1 << 16
-"""Rows of a row group, the least that a question reads."""
+"""The rows of a row group, the smallest part that a query reads."""
 _LEVEL = 3
 
 
@@ -60,5 +60,5 @@ def writer(path: Path, schema: Any) -> Any:
 def footer_of(urls: Iterable[str]) -> Mapping[bytes, bytes]:
     """Returns the footer of a file: the hashes of its pages; see `webcrawl.links.tables`."""
     digests = sorted({xxh3_64_intdigest(url.encode()) for url in urls})
-    # text, because some readers take nothing else
+    # text, because some readers accept only text
     return {PAGES: base64.b64encode(np.array(digests, dtype="<u8").tobytes())}

@@ -14,12 +14,12 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 @dataclass(slots=True)
 class StoredLinks:
-    """The links of one fetch of one page.
+    """The links of one fetch of a page.
 
     url, crawl, depth   of the page
     time                of the fetch, in microseconds since 1970
-    nofollow            the page says so of all its links
-    rows                `LinkRows`, packed; in the order of the page
+    nofollow            whether the page says nofollow for all its links
+    rows                packed `LinkRows`, in the order of the page
     read_at             when the archived page was read again, like `time`; None for a fetch
     """
 
@@ -44,7 +44,7 @@ def pack_entry(entry: StoredLinks) -> bytes:
 
 
 def unpack_entry(data: bytes) -> StoredLinks:
-    """Reverses `pack_entry`; raises ValueError for anything else."""
+    """Reverses `pack_entry`; raises ValueError for any other bytes."""
     try:
         url, crawl, depth, fetched, nofollow, rows, again = msgpack.unpackb(data)
         read_at = None if again is None else int(again)

@@ -1,4 +1,4 @@
-"""Host names in reversed order, so that the names of a domain are neighbours when they are sorted."""
+"""Reverses the labels of host names, so that the hosts of a domain are adjacent when sorted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from webcrawl.urls.canonical import authority, is_address
 
 
 def reversed_host(url: str) -> str:
-    """Returns the host of a normalised URL: "org.example.www" of "https://www.example.org/a".
+    """Returns the reversed host of a normalised URL: "org.example.www" for "https://www.example.org/a".
 
     A port that is not the scheme's default is appended: "org.example:8080". Addresses keep their order: "192.0.2.1",
     "[2001:db8::1]:8080".
@@ -26,10 +26,10 @@ def _reversed(authority: str) -> str:
 
 
 def plain_host(reversed_host: str) -> str:
-    """Reverses `reversed_host`: "example.org:8080" from "org.example:8080"."""
+    """Reverses `reversed_host`: "example.org:8080" for "org.example:8080"."""
     name, colon, port = reversed_host.partition(":")
     labels = name.split(".")
-    # no name has four labels that are all numbers
+    # no host name consists of four numbers
     if name.startswith("[") or (len(labels) == 4 and all(map(str.isdigit, labels))):
         return reversed_host
     return ".".join(reversed(labels)) + colon + port

@@ -1,4 +1,4 @@
-"""Notes about files of a link store that are being merged, so that a killed process leaves no row twice.
+"""Notes about files of a link store that are being merged, so that killing the process duplicates no rows.
 
     _merged-20260203060506791-00001-4711-here.merge     {"into": "merged-...parquet", "from": ["broad-...parquet", ...]}
 
@@ -27,9 +27,9 @@ def note_about(into: str, names: Sequence[str]) -> bytes:
 
 
 def finish_merges(store: ObjectStore, *, abandoned: bool = False) -> None:
-    """Deletes the files whose rows are in a merged file too, because the process that merged them was killed.
+    """Deletes files whose rows are also in a merged file, because the merging process was killed.
 
-    `abandoned`: no process is merging, so notes of files that were never made are deleted too.
+    `abandoned`: no process is merging, so notes about files that were never written are deleted too.
     """
     for note, into, names in _notes(store):
         if store.size(into) is not None:
@@ -41,7 +41,7 @@ def finish_merges(store: ObjectStore, *, abandoned: bool = False) -> None:
 
 
 def merged_names(store: ObjectStore) -> set[str]:
-    """Returns the names of files whose rows are in a merged file too."""
+    """Returns the names of files whose rows are also in a merged file."""
     return {name for _, into, names in _notes(store) if store.size(into) is not None for name in names}
 
 

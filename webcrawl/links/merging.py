@@ -1,6 +1,6 @@
-"""Merges small files of a link store: short crawls and many workers leave many, and a query opens all of them.
+"""Merges small files of a link store. Short crawls and many workers leave many files, and a query opens all of them.
 
-A file with the rows of several files is stored, and then these are deleted; see `webcrawl.links.merge_notes` for kills.
+The merged file is stored, and then the small files are deleted. `webcrawl.links.merge_notes` handles killed processes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from webcrawl.stores.tables.journal import SUFFIX
 from webcrawl.stores.warc.files import unique_name
 
 FULL_ROWS = 500_000
-"""Rows of a file that is merged with no other: as many as a long crawl writes into one file."""
+"""The rows of a full file, which is not merged: a long crawl writes this many rows into a file."""
 _LOCK = "_merge.lock"
 
 
 class Merged(NamedTuple):
-    """The number of files that were merged, and of the files that replace them."""
+    """The number of merged files, and the number of files that replace them."""
 
     before: int
     after: int
@@ -46,8 +46,8 @@ def merge_files(config: StoreConfig) -> Merged:
 def merge(store: ObjectStore, spool: Path) -> Merged:
     """Merges the files of a store that have less than half of FULL_ROWS; raises StoreError.
 
-    `spool`: the folder of the store, or the folder of files that wait for their upload, which stay as they are. Another
-    merge on this machine is an error. No other machine may merge in the same store meanwhile.
+    `spool`: the folder of the store, or the folder of files that wait for their upload, which are not merged. Another
+    merge on this machine is an error. No other machine may merge files of the same store at the same time.
     """
     before = after = 0
     with _locked(spool):
@@ -62,7 +62,7 @@ def _groups(store: ObjectStore, spool: Path) -> list[list[str]]:
     """Returns the names of files to merge with each other."""
     groups, rows = [list[str]()], 0
     for name, size in sorted(store.objects()):
-        # a file that is in the spool too will be uploaded again
+        # a file that is also in the spool will be uploaded again
         if not name.endswith(SUFFIX) or "/" in name or (store.folder is None and (spool / name).exists()):
             continue
         number = len(LinkFile(store.uri(name), ObjectFile(store, name, size)))

@@ -1,4 +1,4 @@
-"""Answers questions about stored links, reading as little of the files as possible."""
+"""Queries stored links, reading as little of the files as possible."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Opener = Callable[[], LinkFile]
 
 
 def links_from(files: Iterable[Opener], urls: Sequence[str], crawl: str | None = None) -> Any:
-    """Returns the rows of the links on a page, in its order; `urls` are spellings of its URL.
+    """Returns the links on a page as an Arrow table, in the order of the page; `urls` are spellings of its URL.
 
-    The result is an Arrow table. Of several fetches of the page by one crawl, the table has the last.
+    If a crawl fetched the page several times, the table has the links of the last fetch.
     """
 
     def search(file: LinkFile) -> Any:
@@ -28,7 +28,7 @@ def links_from(files: Iterable[Opener], urls: Sequence[str], crawl: str | None =
 
 
 def links_to(files: Iterable[Opener], urls: Sequence[str], crawl: str | None = None) -> Any:
-    """Returns the rows of the links to a URL, by page; like `links_from`."""
+    """Returns the links to a URL as an Arrow table, sorted by page; see `links_from`."""
 
     def search(file: LinkFile) -> Any:
         groups = [group for group in file.groups if file.may_have(group, "to_url", urls)]
@@ -40,7 +40,7 @@ def links_to(files: Iterable[Opener], urls: Sequence[str], crawl: str | None = N
 def linked_hosts(
     files: Iterable[Opener], host: str, *, inbound: bool = False, crawl: str | None = None
 ) -> list[tuple[str, int]]:
-    """Returns the hosts to which the pages of a host link, or which link to it, each with its number of links.
+    """Returns the hosts to which a host links, with their numbers of links; if `inbound`, the hosts that link to it.
 
     All hosts are reversed. The host with the most links comes first. A page that was fetched twice counts twice.
     """
@@ -62,7 +62,7 @@ def linked_hosts(
 
 
 def pages_among(files: Iterable[Opener], urls: Sequence[str]) -> set[str]:
-    """Returns the pages among `urls` with stored links of any fetch; compares hashes, so a page may be wrong."""
+    """Returns the pages among `urls` with stored links of any fetch. Compares hashes, so it may return a wrong page."""
     stored_pages = (
         _searched(files, lambda file: {url for url in urls if file.may_have_page([url])}) if urls else []
     )
@@ -70,9 +70,9 @@ def pages_among(files: Iterable[Opener], urls: Sequence[str]) -> set[str]:
 
 
 def link_counts(files: Iterable[Opener], urls: Sequence[str]) -> Counter[str]:
-    """Returns how many links lead to each of some URLs; a page that was fetched twice counts twice.
+    """Returns the number of links to each of the URLs; a page that was fetched twice counts twice.
 
-    Reads one column of the files, or of their parts that may have the URLs.
+    Reads one column of the row groups that may have the URLs.
     """
     wanted, ends = pyarrow().array(urls, pyarrow().string()), [min(urls, default=""), max(urls, default="")]
 
@@ -91,7 +91,7 @@ def link_counts(files: Iterable[Opener], urls: Sequence[str]) -> Counter[str]:
 
 
 def _searched(files: Iterable[Opener], search: Callable[[LinkFile], Any]) -> list[Any]:
-    """Returns what `search` returns for each file; reading is most of the work, and needs no interpreter."""
+    """Returns the result of `search` for each file. Threads help, because reading needs no interpreter lock."""
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="links") as threads:
         return list(threads.map(lambda opener: search(opener()), files))
 
@@ -99,7 +99,7 @@ def _searched(files: Iterable[Opener], search: Callable[[LinkFile], Any]) -> lis
 def _matching(
     file: LinkFile, groups: Iterable[int], column: str, values: Sequence[str], columns: Sequence[str]
 ) -> Any:
-    """Returns columns of the rows whose `column` has one of `values`; reads the other columns only where a row has."""
+    """Returns columns of the rows whose `column` has one of `values`; reads other columns only after a match."""
     arrow = pyarrow()
     wanted, names = arrow.array(values, arrow.string()), list(columns)
     fields = [schema().field(name) for name in names]
@@ -119,7 +119,7 @@ def _latest(tables: list[Any], crawl: str | None) -> Any:
 
 
 def _last(table: Any, column: str) -> Any:
-    """Returns the rows whose value in a column is the largest of their page and crawl."""
+    """Returns the rows with the largest value of a column among the rows of the same page and crawl."""
     keys = ["crawl", "from_url"]
     last = table.group_by(keys).aggregate([(column, "max")])
     return table.join(last, [*keys, column], right_keys=[*keys, f"{column}_max"], join_type="left semi")

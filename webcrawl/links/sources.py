@@ -23,7 +23,7 @@ from webcrawl.stores.objects.store import ObjectFile, ObjectStore
 from webcrawl.stores.tables.journal import SUFFIX, finish_journals, journals
 
 _SEARCHED = ["from_host", "from_url", "to_host", "to_url"]
-"""Columns that are read with each distinct value once: only these are compared."""
+"""The columns whose distinct values are read once, so that only distinct values are compared."""
 
 
 class LinkFile:
@@ -47,29 +47,29 @@ class LinkFile:
 
     @property
     def groups(self) -> range:
-        """The numbers of its row groups."""
+        """The numbers of the file's row groups."""
         return range(self._metadata.num_row_groups)
 
     def __len__(self) -> int:
-        """The number of links in it."""
+        """The number of links in the file."""
         return int(self._metadata.num_rows)
 
     def may_have(self, group: int, column: str, values: Sequence[str]) -> bool:
-        """Returns whether a row group may have one of `values` in a column, by its least and largest value."""
+        """Returns whether a row group may have one of `values` in a column, by the column's least and largest value."""
         statistics = self._metadata.row_group(group).column(self._columns[column]).statistics
         if statistics is None or not statistics.has_min_max:
             return True
         return any(statistics.min <= value <= statistics.max for value in values)
 
     def may_overlap(self, group: int, column: str, least: str, largest: str) -> bool:
-        """Returns whether a row group may have a value between two in a column."""
+        """Returns whether a row group may have a value from `least` to `largest` in a column."""
         statistics = self._metadata.row_group(group).column(self._columns[column]).statistics
         if statistics is None or not statistics.has_min_max:
             return True
         return bool(statistics.min <= largest and least <= statistics.max)
 
     def counts(self, group: int, column: str, values: Any) -> Iterator[tuple[str, int]]:
-        """Yields the values (of an Arrow array) that a column of _SEARCHED has in a group, with their rows."""
+        """Yields the values of an Arrow array that a column of _SEARCHED has in a group, with their numbers of rows."""
         arrow = pyarrow()
         for chunk in self.read(group, [column])[column].chunks:
             rows = np.bincount(chunk.indices.to_numpy(), minlength=len(chunk.dictionary))
@@ -80,7 +80,7 @@ class LinkFile:
     def may_have_page(self, urls: Sequence[str]) -> bool:
         """Returns whether the file may have links of one of these pages."""
         packed = (self._metadata.metadata or {}).get(PAGES)
-        if packed is None:  # other software has written it anew
+        if packed is None:  # other software has rewritten the file
             return True
         try:
             digests = np.frombuffer(base64.b64decode(packed), dtype="<u8")
@@ -89,7 +89,7 @@ class LinkFile:
         return any(xxh3_64_intdigest(url.encode()) in digests for url in urls)
 
     def rows(self, group: int, column: str, values: Any) -> Any:
-        """Returns for each row of a group whether a column of _SEARCHED has one of `values`, as Arrow arrays."""
+        """Returns for each row of a group whether a column of _SEARCHED has one of `values`, as an Arrow array."""
         arrow = pyarrow()
         chunks = [
             arrow.compute.is_in(chunk.dictionary, value_set=values).take(chunk.indices)
@@ -113,8 +113,8 @@ class LinkFile:
 class LinkFiles:
     """The files of a link store.
 
-    openers    open one each
-    unfinished the number of journals that crawls are writing, whose links are in no file yet
+    openers    functions that open a file each
+    unfinished the number of journals that crawls are writing; their links are in no file yet
     """
 
     openers: list[Callable[[], LinkFile]]

@@ -1,4 +1,4 @@
-"""Stores the links of pages, in a folder or by way of one in an object store."""
+"""Stores the links of pages in a folder, or in an object store by way of a spool folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webcrawl.links.tables import make_table
 from webcrawl.stores.tables.store import TableFormat, TableStore, table_location
 
 ROLL_BYTES = 50_000_000
-"""Size at which a journal becomes a Parquet file: about 500,000 links, 5 MB in a Parquet file."""
+"""The size in bytes at which a journal becomes a Parquet file: about 500,000 links, 5 MB in a Parquet file."""
 
 _LINKS = TableFormat("links", make_table)
 
@@ -26,7 +26,7 @@ class LinkStore:
         self._table = TableStore(folder, crawl, _LINKS, roll_bytes=roll_bytes, **options)
 
     def write(self, entries: Sequence[StoredLinks]) -> None:
-        """Appends the links of pages, all or none; raises StoreError, StoreUnavailable when there is no room."""
+        """Appends all links of pages or none; raises StoreError, or StoreUnavailable when there is no room."""
         self._table.write([pack_entry(entry) for entry in entries])
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """Makes the Parquet files of a link store from its journals.
 
-Its rows are sorted by target: by reversed host, then URL, then time. So "who links here" reads one group of rows of a
-file. The links of a page are in one file, because one worker writes them at once, and the footer has the hashes of all
-pages, so "where does it link" reads one file.
+The rows are sorted by target: by reversed host, then URL, then time. So a query for the links to a URL reads one row
+group of a file. A worker writes all links of a page into the same file, and the footer of a file has the hashes of
+all its pages. So a query for the links on a page reads one file.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from webcrawl.stores.tables.journal import JournalReader
 
 _LINE_END = ord("\n")
 _PART_BYTES = 2_000_000
-"""Bytes of a column that become distinct texts at once: about 30,000 targets."""
+"""The bytes of a column that are reduced to distinct texts at a time: about 30,000 targets."""
 
 Codes: TypeAlias = NDArray[np.integer[Any]]
 """The number of each row's value among the distinct values."""
 Column: TypeAlias = Callable[[int, int], Any]
-"""Makes the Arrow array of some rows: from the first number to before the second."""
+"""Makes the Arrow array of the rows from the first number up to, and without, the second."""
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class JournalRows:
         return len(self._elements)
 
     def add(self, entry: StoredLinks) -> None:
-        """Adds the rows of a page, and takes them from the entry; raises ValueError if they are damaged."""
+        """Adds the rows of a page, and removes them from the entry; raises ValueError if they are damaged."""
         parts = entry.unpacked()
         entry.rows = ()
         self._entries.append(entry)
@@ -121,7 +121,7 @@ class _Words:
             self._encode()
 
     def encoded(self) -> tuple[Any, Codes]:
-        """Returns the distinct texts as an Arrow array, and for each row the number of its text. Forgets them."""
+        """Returns the distinct texts as an Arrow array, and for each row the number of its text; frees both."""
         self._encode()
         whole = pyarrow().chunked_array(self._parts).unify_dictionaries()
         self._parts = []
@@ -132,14 +132,14 @@ class _Words:
         lines, self._waiting, self._size = b"".join(self._waiting), [], 0
         ends = np.flatnonzero(np.frombuffer(lines, dtype=np.uint8) == _LINE_END)
         offsets = np.zeros(len(ends) + 1, dtype=np.int32)
-        # without the line ends before each offset
+        # the texts lose the line ends before each offset
         offsets[1:] = ends - np.arange(len(ends))
         buffers = pyarrow().py_buffer(offsets), pyarrow().py_buffer(lines.replace(b"\n", b""))
         self._parts.append(pyarrow().StringArray.from_buffers(len(ends), *buffers).dictionary_encode())
 
 
 def _sorted_targets(words: Any, codes: Codes) -> tuple[Any, Any, Codes]:
-    """Returns distinct targets in order, their hosts, encoded, and the rank of each row's target among them."""
+    """Returns the sorted distinct targets, their encoded hosts, and the rank of each row's target."""
     arrow = pyarrow()
     hosts = _texts(map(reversed_host, words.to_pylist()))
     table = arrow.table({"host": hosts, "url": words})
@@ -157,7 +157,7 @@ def _few(texts: Iterable[str], rows: Codes) -> Column:
 
 
 def _coded(values: Any, codes: Codes) -> Column:
-    """Returns a column of few distinct values; each group is written with all of these."""
+    """Returns a column of few distinct values, all of which are written in each row group."""
 
     def rows(start: int, end: int) -> Any:
         return pyarrow().DictionaryArray.from_arrays(codes[start:end], values)
@@ -166,7 +166,7 @@ def _coded(values: Any, codes: Codes) -> Column:
 
 
 def _ranked(values: Any, ranks: Codes) -> Column:
-    """Returns a sorted column; `ranks` are the positions of its values, and ascend."""
+    """Returns a sorted column; `ranks` are the positions of its values in ascending order."""
 
     def rows(start: int, end: int) -> Any:
         some = ranks[start:end]
@@ -195,7 +195,7 @@ def _times(microseconds: Iterable[int | None]) -> Any:
 
 
 def _without_empty(texts: Any) -> Any:
-    """Returns texts with null for each empty one."""
+    """Returns the texts with null for each empty text."""
     arrow = pyarrow()
     return arrow.compute.if_else(arrow.compute.equal(texts, ""), None, texts)
 

@@ -1,1 +1,1 @@
-"""Mining: what the links and pages of crawls tell about URLs that were not fetched yet (docs/mining.md)."""
+"""Mining: predicts the value of URLs from the links and pages of crawls (docs/mining.md)."""

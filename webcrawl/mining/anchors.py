@@ -1,7 +1,7 @@
-"""The words under which pages are linked.
+"""Collects the texts of the links to each page.
 
-    anchors   url; anchors: the distinct texts of links to it from other pages, a line each, the most frequent first;
-              pages and hosts: how many link to it
+anchors   url; anchors: the distinct texts of links to it from other pages, a line each, the most frequent first;
+          pages, hosts: the numbers of pages and hosts that link to it
 
 A menu has the same text on all pages of a pattern, so links in boilerplate count once for each pattern.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from webcrawl.mining.workspace import Workspace
 
 MOST_TEXTS = 50
-"""Distinct texts of a URL."""
+"""The most distinct texts of a URL."""
 
 _ANCHORS = f"""
 CREATE TABLE anchors AS
@@ -33,5 +33,5 @@ WHERE from_url <> to_url GROUP BY to_url, anchors
 
 
 def collect_anchors(workspace: Workspace) -> None:
-    """Adds the table; needs the tables of `webcrawl.mining.blocks`."""
+    """Adds the table `anchors`; needs the tables of `webcrawl.mining.blocks`."""
     workspace.run(_ANCHORS)

@@ -1,10 +1,10 @@
-"""Boilerplate: blocks of links, such as menus and footers, that are the same on the pages of one pattern.
+"""Finds boilerplate: blocks of links, such as menus and footers, that are the same on the pages of a pattern.
 
-    blocks    from_place, block; the pages that have it, its links and distinct targets; `same`, the part of its links
-              whose targets at least half of these pages have; `boilerplate`
-    content   the distinct links of pages that stand in no such block: from_place, to_place, from_url, to_url
+blocks    from_place, block; pages: those with the block; links and distinct targets of the block; same: the share
+          of its links whose targets at least half of these pages have; boilerplate
+content   the distinct links of pages outside of boilerplate: from_place, to_place, from_url, to_url
 
-A block is a position in a page, by the hash in the link store; `from_place` is the host and pattern of its pages.
+A block is a position in a page, by the hash in the link store. `from_place` is the host and pattern of its pages.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from webcrawl.mining.workspace import Workspace
 from webcrawl.policies.mined import mark
 
 LEAST_PAGES = 4
-"""Pages of a pattern that must have a block before it is judged."""
+"""The fewest pages of a pattern with a block for which the block is judged."""
 SHARED = 0.5
-"""A target is the same if this part of the pages with the block has it."""
+"""A target counts as the same if at least this share of the pages with the block has it."""
 SAME = 0.75
-"""A block is boilerplate if this part of its links has such targets."""
+"""A block is boilerplate if at least this share of its links has such targets."""
 MOST_MARKS = 500_000
-"""Links of boilerplate that workers get, the links on the most pages: 8 bytes each."""
+"""The most boilerplate links that workers get, 8 bytes each: the links on the most pages."""
 
 _BLOCKS = f"""
 CREATE TABLE placed AS
@@ -52,12 +52,12 @@ ORDER BY targets.pages DESC, from_place, to_url LIMIT ?
 
 
 def find_blocks(workspace: Workspace) -> None:
-    """Adds the tables; needs `urls` of `webcrawl.mining.patterns`."""
+    """Adds the tables `blocks` and `content`; needs `urls` of `webcrawl.mining.patterns`."""
     workspace.run(_BLOCKS)
 
 
 def marks(workspace: Workspace) -> Mapping[str, frozenset[bytes]]:
-    """Returns host and pattern of pages -> the hashes of the targets of their boilerplate."""
+    """Returns the hashes of the targets of boilerplate by the host and pattern of the pages."""
     marked: dict[str, set[bytes]] = {}
     for batch in workspace.rows(_MARKS, [MOST_MARKS]):
         for pattern, url in batch:

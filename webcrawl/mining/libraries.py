@@ -1,4 +1,4 @@
-"""The libraries of the extra `mine`, imported when they are needed."""
+"""Imports the libraries of the extra `mine` when they are needed."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Index and content pages, and hubs: pages that are worth another look because new, good pages are found there first.
+"""Tells index pages from content pages, and ranks hubs: pages on which new, good pages are found first.
 
-page_kinds   url; links: distinct targets outside of boilerplate; area: those in the block with most targets;
-             link_text: the characters of their texts; share: link_text in the text of the page; kind
-hubs         url; new: URLs to which no page linked before; unique_links: those to which no other page links at all;
-             better: the mean rank of their values, from 0 to 1; sooner: by how much they were found sooner than on
-             the next page, from 0 to 1; score, rank
+page_kinds   url; links: distinct targets outside of boilerplate; area: targets in the block with the most targets;
+             link_text: the characters of the link texts; share: link_text / text of the page; kind
+hubs         url; new: URLs to which no page linked before; unique_links: new URLs to which no other page links;
+             better: the mean rank of the values of new URLs, from 0 to 1; sooner: the lead over the next page that
+             links to them, from 0 to 1; score, rank
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from webcrawl.mining.workspace import Workspace
 
 LEAST_AREA = 5
 LEAST_SHARE = 0.5
-"""A page is an index if one block has this many links, and this part of the page's text is link text."""
+"""A page is an index if a block has at least this many links, and at least this share of the text is link text."""
 DAY = 86_400_000_000
-"""Microseconds. A URL that another page has a day later counts half as much as a URL that no other page has."""
+"""A day in microseconds. A URL that another page has a day later counts half as much as a URL on no other page."""
 UNKNOWN = 0.5
-"""The value of a URL that was not fetched, or whose value is not known."""
+"""The rank of a URL that was not fetched, or whose value is not known."""
 
 _KINDS = f"""
 CREATE TABLE page_kinds AS
@@ -57,6 +57,6 @@ SELECT *, row_number() OVER (ORDER BY score DESC, url) AS rank FROM sums
 
 
 def judge_pages(workspace: Workspace) -> None:
-    """Adds both tables; needs the tables of `webcrawl.mining.blocks`."""
+    """Adds the tables `page_kinds` and `hubs`; needs the tables of `webcrawl.mining.blocks`."""
     workspace.run(_KINDS)
     workspace.run(_HUBS)

@@ -1,10 +1,10 @@
-"""Patterns of URLs, and which patterns of pages lead to which: the measures of link-uniq.
+"""Patterns of URLs, and the links between patterns, with the measures of link-uniq.
 
-    urls       url, place: its host and its pattern as one text, such as "https://example.org/thread/#?page"
-    patterns   place, host, pattern, known (URLs), pages (fetched), value (the mean of their values)
-    pairs      from_place, to_place, and the measures; links in boilerplate blocks are left out
+urls       url, place: host and pattern as one text, such as "https://example.org/thread/#?page"
+patterns   place, host, pattern, known (URLs), pages (fetched), value (the mean of their values)
+pairs      from_place, to_place, and the measures; links in boilerplate blocks are left out
 
-With the pairs of a page of pattern A and a URL of pattern B that it links to, each pair once:
+The measures count distinct pairs of a page of pattern A and a URL of pattern B to which it links:
 
     uniqueness     distinct URLs of B / pairs
     coverage       distinct URLs of B / known URLs of B
@@ -23,14 +23,14 @@ from webcrawl.policies.url_patterns import url_pattern
 from webcrawl.urls.canonical import split
 
 MOST_WEIGHTS = 100_000
-"""Patterns with weights for workers: the patterns with the most URLs."""
+"""The most patterns with weights for workers: the patterns with the most URLs."""
 LEAST_PAGES = 16
 LEAST_VALIDITY = 0.125
-"""A pattern is judged by its links once it has this many pages, and this part of its known URLs is fetched."""
+"""A pattern is judged by its links once it has this many pages, and this share of its known URLs is fetched."""
 MOST_LEVELS = 2.0
 _USUAL_BITS = 2
 _BITS_A_LEVEL = 4
-"""A uniqueness of 2**-_USUAL_BITS or more costs nothing; each further factor of 2**-_BITS_A_LEVEL costs a level."""
+"""A uniqueness of at least 2**-_USUAL_BITS costs no level; each further factor of 2**-_BITS_A_LEVEL costs a level."""
 
 _URLS = """
 CREATE TABLE all_urls AS
@@ -80,7 +80,7 @@ def add_urls(workspace: Workspace) -> None:
         for (url,) in batch:
             try:
                 host, path = split(url)
-            except InvalidURL:  # a database may have anything
+            except InvalidURL:  # a database may have invalid URLs
                 continue
             pattern = url_pattern(path)
             rows.append((url, host, pattern, host + pattern))
@@ -97,6 +97,6 @@ def measure(workspace: Workspace) -> None:
 
 
 def weights(workspace: Workspace) -> Mapping[str, float]:
-    """Returns host and pattern -> the levels by which its URLs are worse, for patterns with worse URLs."""
+    """Returns by host and pattern the levels by which its URLs are worse, for patterns with worse URLs."""
     batches = workspace.rows(_WORSE, [MOST_WEIGHTS])
     return {pattern: weight for batch in batches for pattern, weight in batch}

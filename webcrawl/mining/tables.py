@@ -1,4 +1,4 @@
-"""The tables that `scrapy mine` writes: a Parquet file each, which replaces the file of the run before in one step."""
+"""The tables that `scrapy mine` writes as Parquet files. A new file replaces that of the previous run in one step."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TABLES = {
     "hubs": "SELECT rank, url, new, unique_links, better, sooner, score FROM hubs ORDER BY rank",
     "anchors": "FROM anchors ORDER BY url",
 }
-"""Name -> query; docs/mining.md explains the columns."""
+"""The queries by name of the table; docs/mining.md explains the columns."""
 
 
 def write_tables(workspace: Workspace, store: ObjectStore) -> dict[str, int]:
-    """Writes all tables; returns name -> number of rows."""
+    """Writes all tables; returns the numbers of rows by name."""
     rows: dict[str, int] = {}
     for name, query in TABLES.items():
         path, rows[name] = workspace.exported(query, f"{name}.parquet")

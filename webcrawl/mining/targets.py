@@ -17,10 +17,10 @@ _SOUND = ("status", "duplicate_of", "soft_404")
 class Target:
     """The value of pages.
 
-    name    as it was given: "text", "links", "importance", "details.KEY" or a column of table `pages`
+    name    "text", "links", "importance", "details.KEY" or a column of table `pages`, as given
     column  the column with the value; empty for "links", which are counted in the link store
-    key     of `column`, if it has JSON objects
-    judged  a page that failed or is a copy is worth nothing
+    key     the key in the JSON objects of `column`, if it has JSON objects
+    judged  whether a page that failed or is a copy has the value 0
     """
 
     name: str
@@ -41,18 +41,18 @@ class Target:
 
     @property
     def columns(self) -> Sequence[str]:
-        """The columns that `value` needs."""
+        """The columns that `value` reads."""
         return [*([self.column] if self.column else []), *_SOUND]
 
     @property
     def is_own_column(self) -> bool:
-        """Whether it is a column of table `pages` that has to be checked."""
+        """Whether the target is a column of table `pages` whose existence must be checked."""
         return bool(self.column) and not self.key
 
     def value(self, row: Mapping[str, Any]) -> float | None:
-        """Returns the value of a page, None if it is not known; 1 for links, where the page counts."""
+        """Returns the value of a page, None if it is not known; for links, 1 if the page counts."""
         if self.judged and not _is_sound(row):
-            # no answer says nothing about the URL
+            # a missing answer says nothing about the URL
             return None if row["status"] is None else 0.0
         if not self.column:
             return 1.0
@@ -63,7 +63,7 @@ class Target:
 
 
 def text_length(row: Mapping[str, Any]) -> int | None:
-    """Returns the characters of a page's main text; None if they are not known."""
+    """Returns the number of characters of a page's main text; None if it is not known."""
     length = (row["details"] or {}).get(_LENGTH)
     return length if isinstance(length, int) else None
 

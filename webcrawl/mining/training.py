@@ -21,12 +21,12 @@ from webcrawl.policies.learned_value import BITS, ValueModel, bucket, even, feat
 from webcrawl.urls.canonical import normalize, split
 
 MOST_PAGES = 1_000_000
-"""The most pages to learn from: of more pages, a sample. Each page takes about 150 bytes."""
+"""The most pages to learn from; more pages are sampled. Each page takes about 150 bytes."""
 LEAST_PAGES = 50
 _HELD_OUT = 10
-"""One page in this many is left out at first, to measure the predictions."""
+"""One page in this many is left out of the first training, to measure the predictions."""
 _PASSES, _STEPS = 8, 5_000
-"""Passes over all pages. Few pages get more passes, until the weights have moved this many times."""
+"""The passes over all pages. Few pages get more passes, until the weights have been updated this many times."""
 _BATCH = 2_000
 _EXAMPLES = """
 SELECT url, depth, coalesce(first_links.from_url, referrer, ''), coalesce(text, ''), value
@@ -36,11 +36,11 @@ FROM pages LEFT JOIN first_links ON to_url = url WHERE value IS NOT NULL ORDER B
 
 @dataclass(frozen=True)
 class Lesson:
-    """What was learned.
+    """The result of training.
 
-    value      the model, of all pages
-    pages      their number
-    explained  the part of the variance of the value (R2) that a model predicts for pages that it has not learned from
+    value      the model trained on all pages
+    pages      the number of pages
+    explained  the share of the variance (R2) that a model explains for pages on which it was not trained
     """
 
     value: ValueModel
@@ -49,7 +49,7 @@ class Lesson:
 
 
 def learn(workspace: Workspace, target: str) -> Lesson:
-    """Learns from the pages of the workspace; raises StoreError if they are too few or all worth the same."""
+    """Learns from the pages of the workspace; raises StoreError for too few pages or equal values."""
     examples = Examples()
     for batch in workspace.rows(_EXAMPLES, [MOST_PAGES]):
         for url, depth, source, text, value in batch:
@@ -102,9 +102,9 @@ class Examples:
 
 
 def _fitted(matrix: Any, scores: NDArray[np.float64]) -> Any:
-    """Returns a regressor that has seen each row several times."""
+    """Returns a regressor that was trained on each row several times."""
     passes = max(_PASSES, _STEPS // len(scores))
-    # with some 30 features a row, a step of 0.01 moves a prediction by a third of its error
+    # with about 30 features in a row, a step of 0.01 moves a prediction by a third of its error
     model = linear_models().SGDRegressor(
         alpha=1e-6,
         average=len(scores) * passes // 2,

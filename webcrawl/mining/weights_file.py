@@ -1,4 +1,4 @@
-"""The file of weights that `scrapy mine` writes and running workers read again, in a folder or an object store."""
+"""The file of weights that `scrapy mine` writes and running workers reload, in a folder or an object store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webcrawl.stores.objects.store import ObjectStore
 
 NAME = "weights"
 _HEAD = 64
-"""Bytes that differ between two files: they contain the checksum."""
+"""The number of first bytes, which contain the checksum and so differ between two files."""
 _MOST_BYTES = 1 << 28
 
 _Seen: TypeAlias = FileVersion | bytes | None

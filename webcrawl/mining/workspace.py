@@ -1,9 +1,9 @@
 """The pages and links of crawls as tables of DuckDB, in a temporary file that may be larger than the memory.
 
-links         the links of each page as they were read last: from_url, to_url, text, element, block, place, and
+links         the links of each page from its last reading: from_url, to_url, text, element, block, place, and
               time and read_at in microseconds since 1970
-first_links   for each URL the first link to it from another page: to_url, from_url, text, time; also on how many
-              pages it is linked, and next_time, when the second one was fetched
+first_links   for each URL the first link to it from another page: to_url, from_url, text, time; pages: the number
+              of pages that link to it; next_time: when the second of these pages was fetched
 pages         a row for each page of table `pages`: url, depth, referrer, text_length, and its value, which is null
               if it is not known
 """
@@ -56,13 +56,13 @@ WHERE links.from_url = readings.from_url AND (time, coalesce(read_at, 0)) < late
 
 
 class Workspace:
-    """The tables, in a folder that is deleted at the end. What a killed process left is deleted at the start.
+    """The tables, in a folder that is deleted at the end. The folder of a killed process is deleted at the start.
 
     Methods raise StoreError.
     """
 
     def __init__(self, folder: Path) -> None:
-        """`folder`: must have room for a copy of all links, and serves one process at a time."""
+        """Uses `folder`, which must have room for a copy of all links and serves one process at a time."""
         self._library = duckdb()
         self._folder = folder / _NAME
         try:
@@ -70,7 +70,7 @@ class Workspace:
         except OSError as error:
             raise StoreError(f"cannot write to {folder}: {error.strerror}") from error
         options = {
-            # they would be downloaded
+            # DuckDB would download extensions
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "memory_limit": f"{usual_memory()}B",
@@ -89,7 +89,7 @@ class Workspace:
         os.close(self._lock)
 
     def run(self, query: str, values: Sequence[object] = ()) -> Any:
-        """Runs a query with values for its parameters; returns DuckDB's connection, which has the result."""
+        """Runs a query with values for its parameters; returns DuckDB's connection, from which to fetch the result."""
         try:
             return self._connection.execute(query, values)
         except self._library.Error as error:
@@ -97,7 +97,7 @@ class Workspace:
 
     def rows(self, query: str, values: Sequence[object] = ()) -> Iterator[list[tuple[Any, ...]]]:
         """Yields the rows of a query in batches."""
-        # a connection of its own, so that other queries may run meanwhile
+        # a separate connection, so that other queries may run meanwhile
         cursor = self._connection.cursor()
         try:
             cursor.execute(query, values)
@@ -122,7 +122,7 @@ class Workspace:
         return path, rows
 
     def load_links(self, files: Iterable[Callable[[], LinkFile]], crawl: str | None = None) -> None:
-        """Loads the links in files: all, or only the links that one crawl found."""
+        """Loads the links in files: all links, or only those of `crawl`."""
         arrow = pyarrow()
         for opener in files:
             file = opener()
@@ -138,7 +138,7 @@ class Workspace:
         self.run(_LATEST)
 
     def load_pages(self, columns: ChosenColumns, target: Target, crawl: str | None = None) -> None:
-        """Loads the pages with their values, or only the pages that one crawl fetched last."""
+        """Loads the pages with their values: all pages, or only those that `crawl` fetched last."""
         arrow = pyarrow()
         names = list(dict.fromkeys(("depth", "referrer", "details", *target.columns)))
         kinds = (arrow.string(), arrow.int32(), arrow.string(), arrow.int64(), arrow.float64())
@@ -152,12 +152,12 @@ class Workspace:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no page and no link was loaded."""
+        """Whether neither a page nor a link was loaded."""
         row = self.run("SELECT EXISTS (FROM links) OR EXISTS (FROM pages)").fetchone()
         return not row[0]
 
     def _count_new_links(self) -> None:
-        """Sets the value of pages that count to the number of URLs that they were the first to link to."""
+        """Sets the value of pages that count to the number of URLs to which they linked first."""
         self.run(
             "UPDATE pages SET value = (SELECT count(*) FROM first_links WHERE from_url = url) WHERE value > 0"
         )

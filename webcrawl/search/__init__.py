@@ -1,1 +1,1 @@
-"""A full-text index of the pages of crawls, searches in it, and copies of a text (docs/search.md)."""
+"""Full-text search: an index of the pages of crawls, queries, and copies of a text (docs/search.md)."""

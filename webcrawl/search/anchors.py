@@ -1,4 +1,4 @@
-"""The texts of links to pages, from the link store."""
+"""Reads the texts of links to pages from the link store."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.registry import open_store
 
 MOST = 20
-"""Texts of links that are kept for a page: the most frequent."""
+"""The number of link texts of a page that are indexed: the most frequent texts."""
 
 _COLUMNS = ["from_url", "to_url", "text"]
 
 
 class LinkTexts:
-    """Finds the texts of links to pages. There are none if the crawl has no link store."""
+    """Finds the texts of links to pages; finds no texts if the crawl has no link store."""
 
     def __init__(self, openers: Sequence[Callable[[], LinkFile]]) -> None:
         self._files = [opener() for opener in openers]
 
     def to(self, urls: Sequence[str]) -> dict[str, list[str]]:
-        """Returns URL -> texts of links on other pages, the most frequent first; `urls` are sorted."""
+        """Returns by URL the texts of links on other pages, the most frequent first; `urls` must be sorted."""
         if not self._files or not urls:
             return {}
         arrow = pyarrow()

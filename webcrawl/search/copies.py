@@ -1,7 +1,7 @@
-"""Finds pages that have the same or nearly the same text as a given text, or a part of it.
+"""Finds pages with the same text as a given text, with nearly the same text, or with a part of the text.
 
 Candidates are the pages whose SimHash differs in few bits, and the pages with some of the rarest phrases of the text.
-Each is then compared with the text word by word.
+Each candidate is then compared with the text word by word.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from webcrawl.stores.columns import pages
 from webcrawl.stores.metadata import Metadata
 
 PHRASE = 4
-"""Words of a phrase that is searched for. A shingle has more; stems and accents must not matter to a phrase."""
+"""The words of a searched phrase. A shingle has more words; a phrase ignores inflections and accents."""
 PHRASES = 64
-"""Phrases that are searched for: the text is cut into this many parts, and each part gives its rarest phrase."""
+"""The number of searched phrases: the text is cut into this many parts, and the rarest phrase of each is used."""
 _BITS = 64
 CANDIDATES = 200
-"""Pages with the most of these phrases, which are compared."""
+"""The most candidates: the pages with the most of these phrases."""
 
 SHINGLE = 6
-"""Words of a shingle. Fewer are common phrases; more miss copies with a changed word here and there."""
+"""The words of a shingle. Shorter shingles are common phrases; longer ones miss copies with single changed words."""
 _WORD = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]|"
     "[^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+"
@@ -43,10 +43,10 @@ _WORD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A page that has a part of the text: how much of it, and the passages.
+    """A page with a part of the text: the share of the text, and the passages.
 
-    distance   of the SimHashes; None if one of the texts is too short to have one
-    more       how many words the page has more than the text, or fewer
+    distance   the distance of the SimHashes; None if a text is too short for a SimHash
+    more       the number of words of the page minus the number of words of the text
     """
 
     entry: IndexedPage
@@ -66,8 +66,8 @@ def copies_of(
 ) -> list[Copy]:
     """Returns pages with at least a share `least` of the words of a text, in the order of `Copy.order`.
 
-    `bits` is the largest distance of SimHashes of which pages are near-duplicates, `leave_out` the URL of the text.
-    Raises ConfigurationError for a text without words, StoreError for a damaged index.
+    `bits`: the largest distance of the SimHashes of near-duplicates. `leave_out`: the URL of the text. Raises
+    ConfigurationError for a text without words, StoreError for a damaged index.
     """
     original = Original(composed(text))
     if not original.words:
@@ -90,7 +90,7 @@ def copies_of(
 def unstored(metadata: Metadata, text: str, *, bits: int) -> list[tuple[str, int]]:
     """Returns the pages without a stored text whose SimHash is near: URL and distance, the nearest first.
 
-    For example, the crawl dropped them as near-duplicates.
+    For example, pages that the crawl dropped as near-duplicates have no stored text.
     """
     own = simhash64(text)
     if own is None:
@@ -110,7 +110,7 @@ def _candidates(
         apart = _set_bits(hashes ^ np.uint64(simhash))
         near = np.flatnonzero(apart <= bits)
         if len(near):
-            # all would take memory without bound
+            # all near pages would take unbounded memory
             nearest = near[np.argsort(apart[near], kind="stable")][:CANDIDATES]
             some = query.term_set_query(schema(), "key", [int(key) for key in keys[nearest]])
             yield from (address for _, address in search.searcher.search(some, CANDIDATES, count=False).hits)
@@ -129,7 +129,7 @@ def _set_bits(numbers: Any) -> Any:
 
 
 def _phrases(search: Search, original: Original, language: str | None) -> set[tuple[str, ...]]:
-    """Returns the rarest phrases of the text, with the words of its language and with unstemmed words."""
+    """Returns the rarest phrases of the text, as stems in its language and as unstemmed words."""
     phrases: set[tuple[str, ...]] = set()
     languages = {stemmer(spelling): spelling for spelling in (language or "", "")}
     text = searchable(original.text)
@@ -140,9 +140,9 @@ def _phrases(search: Search, original: Original, language: str | None) -> set[tu
 
 
 def _rarest(search: Search, terms: Sequence[str]) -> set[tuple[str, ...]]:
-    """Returns the rarest run of PHRASE words in each part of a text, by the word of the run that the fewest pages have.
+    """Returns the rarest run of PHRASE words in each part of a text: the run with the word in the fewest pages.
 
-    A word that is in no page is in no copy, so runs with it are left out.
+    Runs with a word that is in no page are left out, because no copy has the word.
     """
     number = {term: search.searcher.doc_freq("text", term) for term in set(terms)}
     size = min(PHRASE, len(terms))
@@ -166,16 +166,16 @@ class Word(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """A run of words that both texts have: their number, and how the first text has them."""
+    """A run of words in both texts: the number of words, and the passage as the first text has it."""
 
     words: int
     text: str
 
 
 class Overlap(NamedTuple):
-    """The share of the words of the first text that are in shingles of both, and the passages, the longest first.
+    """The share of the words of the first text that are in common shingles, and the passages, the longest first.
 
-    `words` is the number of words of the other text.
+    `words`: the number of words of the other text.
     """
 
     share: float
@@ -203,7 +203,7 @@ class Original:
             self._positions.setdefault(shingle, []).append(position)
 
     def overlap(self, other: str) -> Overlap:
-        """Returns how much of this text the other text has."""
+        """Returns the part of this text that the other text has too."""
         covered = bytearray(len(self.words))
         theirs = [word.text for word in words_of(other)]
         shared = self._positions.keys() & _shingles(theirs, self._size)
@@ -225,6 +225,6 @@ def _shingles(words: list[str], size: int) -> Iterator[int]:
 
 
 def _runs(covered: bytearray) -> Iterator[tuple[int, int]]:
-    """Yields start and end of each run of words that are covered."""
+    """Yields start and end of each run of covered words."""
     for match in re.finditer(b"\1+", covered):
         yield match.span()

@@ -1,4 +1,4 @@
-"""A page in the index: facts of its row in table `pages`, the texts of links to it, and its own text."""
+"""A page in the index: facts from its row in table `pages`, the texts of links to the page, and its text."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _DEPTH_OF_DETAILS = 4
 
 @dataclass(frozen=True, slots=True)
 class IndexedPage:
-    """A page without its text. Times are ISO 8601 in UTC; `first` is the page of which it is a copy, or itself.
+    """A page without its text. Times are ISO 8601 in UTC. `first`: the page of which this page is a copy, or itself.
 
-    `details` are the facts of images, audio and video, and `anchors` the texts of links to the page, the most frequent
-    first. `length`: the characters of the main part of HTML, which differ when it was read again in another way.
+    `details`: the facts of images, audio and video. `anchors`: the texts of links to the page, the most frequent first.
+    `length`: the characters of the main part of HTML, which change if the page is read again with other rules.
     """
 
     url: str
@@ -69,7 +69,7 @@ def key_of(url: str) -> int:
 
 
 def text_key(url: str, fetched_at: datetime) -> int:
-    """Returns the hash of a fetch of a URL, by which stored texts and pages are matched."""
+    """Returns the hash of a fetch of a URL, which matches stored texts with pages."""
     return xxh3_64_intdigest(f"{warc_date(fetched_at)} {url}".encode("utf-8", "replace"))
 
 
@@ -146,7 +146,7 @@ def weight(importance: float | None) -> float:
     """Returns the weight of a page: tantivy multiplies its score by log2(2 + weight), which is then
     1 + log2(1 + importance) / 8.
 
-    So a page of average importance has 1.13 times its score, a page of 100 times the average 1.8 times.
+    For a page of average importance, the score is multiplied by 1.13; for 100 times the average, by 1.8.
     """
     mean = 1.0 if importance is None else max(0.0, importance)
     return float(2 ** (1 + math.log2(1 + mean) / 8) - 2)
@@ -162,7 +162,7 @@ def _texts(entry: IndexedPage, text: str) -> Iterator[str | None]:
 
 
 def _words_in(details: Any) -> Iterator[str]:
-    """Yields the texts in the facts of a medium: names of cameras, albums, codecs."""
+    """Yields the texts in the facts of an image, audio or video file: names of cameras, albums, codecs."""
     if isinstance(details, str):
         yield details
     elif isinstance(details, Mapping):
@@ -174,7 +174,7 @@ def _words_in(details: Any) -> Iterator[str]:
 
 
 def _names(entry: IndexedPage) -> dict[str, list[str]]:
-    """Returns the fields that are compared whole."""
+    """Returns the fields that are compared as a whole."""
     family = [f"{entry.mime_type.partition('/')[0]}/*"] if entry.mime_type else []
     return {
         "url": [entry.url],
@@ -187,7 +187,7 @@ def _names(entry: IndexedPage) -> dict[str, list[str]]:
 
 
 def hosts_of(url: str) -> list[str]:
-    """Returns the names under which a host is found: with port, its name, and the domains above it."""
+    """Returns the names that match a host in a search: with its port, its name, and the domains above it."""
     full, name = authority(url), hostname(url)
     labels = [] if is_address(name) else name.split(".")
     above = [".".join(labels[level:]) for level in range(1, len(labels))]

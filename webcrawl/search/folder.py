@@ -1,10 +1,10 @@
 """The folder of an index.
 
-    index.json   the version; written first, so that no other folder is taken for an index
+    index.json   the version; written first, to tell an index from other folders
     pages/       the files of tantivy
-    plan-*.db    while `scrapy index` runs
+    plan-*.db    the plan of `scrapy index` while it runs
 
-One process writes at a time and holds a lock (flock) on index.json. Searches read the last commit meanwhile.
+One process writes at a time, and holds a lock (flock) on index.json. Meanwhile, searches read the last commit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ABOUT, _UNFINISHED, _PAGES = "index.json", "index.json.unfinished", "pages"
 
 
 def open_to_read(folder: Path) -> Any:
-    """Returns the tantivy Index of a folder; raises StoreError if there is none, or it is damaged."""
+    """Returns the tantivy Index of a folder; raises StoreError for a missing or damaged index."""
     tantivy()
     if not (folder / _ABOUT).exists():
         raise StoreError(f"there is no index in {folder}: make it by `scrapy index`")
@@ -43,9 +43,9 @@ def open_to_read(folder: Path) -> Any:
 
 @contextmanager
 def open_to_write(folder: Path, *, again: bool = False) -> Iterator[Any]:
-    """The tantivy Index of a folder, which is made if it does not exist, or anew with `again`.
+    """Yields the tantivy Index of a folder. Makes a new index if there is none, or with `again`.
 
-    Raises StoreError if another process writes to it, it is damaged, or the folder has other files.
+    Raises StoreError if another process writes to the index, the index is damaged, or the folder has other files.
     """
     with ExitStack() as opened:
         try:
@@ -70,13 +70,13 @@ def open_to_write(folder: Path, *, again: bool = False) -> Iterator[Any]:
 
 @contextmanager
 def damages(folder: Path) -> Iterator[None]:
-    """Converts errors of tantivy about its files into StoreError, which names the folder."""
+    """Converts errors of tantivy about its files into StoreError with the folder."""
     try:
         yield
     except CrawlError:
         raise
     except BaseException as error:
-        # a panic of tantivy derives from BaseException alone
+        # a panic of tantivy derives from BaseException, not from Exception
         if not isinstance(error, ValueError | OSError) and type(error).__name__ != "PanicException":
             raise
         # tantivy appends an optional explanation as Rust writes it: None, or Some("...")
@@ -93,7 +93,7 @@ def damages(folder: Path) -> Iterator[None]:
 
 
 def use_words_of(index: Any, language: str | None, text: str) -> None:
-    """Makes the index cut the text of the next query or snippet into the words of a language."""
+    """Makes the index split the text of the next query or snippet into the words of a language."""
     index.register_tokenizer(WORDS, analyzer(language, text))
 
 
@@ -104,7 +104,7 @@ def _opened(folder: Path) -> Any:
 
 
 def _make(folder: Path) -> None:
-    """Makes an empty folder an index, without its files."""
+    """Marks an empty folder as an index, without the files of tantivy."""
     folder.mkdir(parents=True, exist_ok=True)
     about = folder / _ABOUT
     if about.exists():

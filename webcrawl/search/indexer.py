@@ -1,11 +1,11 @@
 """Brings an index up to date with the pages of a crawl.
 
-1. All rows of table `pages` are compared with the index. Pages that it does not have in this state are planned.
-2. Pages whose text is stored are indexed in the order of the files of texts, the others from the archive.
+1. All rows of table `pages` are compared with the index. Pages that are missing or have changed are planned.
+2. Planned pages are indexed: from the files of texts, in their order, and pages without a stored text from the archive.
 3. Pages that no longer belong in the index are removed.
 
-The index has the state of each of its pages, so nothing else has to be remembered: after a kill, what was committed is
-found in the first step.
+The index has the state of each of its pages, so no other state is stored: after a kill, the first step recognizes the
+committed pages.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Metadata
 
 COMMIT_SECONDS = 30.0
-"""Time between two commits: a killed process repeats at most the work of this time."""
+"""The seconds between two commits: a killed process repeats at most the work of this time."""
 COMMIT_CHARACTERS = 20_000_000
-"""Characters of text between two commits. Until then tantivy may keep all of their words in memory, about 15 bytes for
-a character."""
+"""The characters of text between two commits. tantivy may keep all of their words in memory until the commit, about 15
+bytes for a character."""
 MEMORY = 100_000_000
-"""Bytes that tantivy has indexed and not written yet."""
+"""The most bytes that tantivy has indexed but not written yet."""
 _READ = ("title", "description", "author", "language", "published_at", "simhash", "details")
-"""Fields that reading a body gives."""
+"""The fields that reading a body sets."""
 _ROWS = 5_000
 _KEYS = 1_000
 
 Archived = Callable[[Iterable[Row]], Iterable[Row]]
 """Reads pages in the archive: yields each row with its `text`."""
 Described = Callable[[Sequence[IndexedPage]], Sequence[str]]
-"""Returns what the crawl knows of images, audio and video, besides their facts."""
+"""Returns the texts about images, audio and video files, beside their own facts."""
 
 _AT_ONCE = 500
 _HALF = 1 << 63
@@ -58,7 +58,7 @@ _HALF = 1 << 63
 
 @dataclass
 class IndexFigures:
-    """How many pages a run has added, replaced, and removed; how many it planned; and which files it could not read."""
+    """The numbers of pages that a run planned, added, replaced and removed, and the files that it could not read."""
 
     added: int = 0
     changed: int = 0
@@ -69,7 +69,7 @@ class IndexFigures:
 
 
 class Indexer:
-    """One run. `stop` ends it after the current page; what was indexed until then is committed."""
+    """A run. `stop` ends it after the current page; pages that were indexed until then are committed."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Indexer:
             self.figures.pages = self._index.searcher().num_docs
 
     def _with_texts(self, plan: IndexPlan, texts: TextFiles) -> Iterator[list[tuple[IndexedPage, str]]]:
-        """Yields planned pages with their texts, some at a time."""
+        """Yields planned pages with their texts, in batches."""
         while entries := plan.first(without_text=True):
             yield list(zip(entries, self._media(entries), strict=True))
         stored = texts.read(plan.waiting) if plan.first() else ()
@@ -127,7 +127,7 @@ class Indexer:
             yield self._read(entries)
 
     def _make(self, plan: IndexPlan) -> None:
-        """Plans the pages that the index does not have in this state."""
+        """Plans the pages that are missing in the index or have another state there."""
         anchors = stored_anchors(self._config)
         self._to_replace: set[int] = set()
         rows = self._metadata.scan(where=conditions())
@@ -140,7 +140,7 @@ class Indexer:
         texts = anchors.to([row["url"] for row in rows])
         for row in rows:
             original = self._original(row)
-            # an exact copy was not read
+            # an exact copy was not read: its original has the fields
             read = {name: row[name] or original[name] for name in _READ}
             entry = entry_of({**row, **read}, texts.get(row["url"], ()))
             key = entry.key
@@ -193,12 +193,12 @@ class Indexer:
         query = tantivy().Query
         for start in range(0, len(keys), _KEYS):
             some = list(keys[start : start + _KEYS])
-            # tantivy-py makes another term of a key above 2**63 in delete_documents_by_term
+            # delete_documents_by_term of tantivy-py makes a wrong term from a key above 2**63
             self._writer.delete_documents_by_query(query.term_set_query(schema(), "key", some))
 
 
 def conditions() -> list[ColumnElement[bool]]:
-    """The pages that belong in an index: good answers that are archived, so pages that say `noindex` do not."""
+    """Returns the conditions for pages of an index: archived good responses, which excludes pages with `noindex`."""
     return [
         pages.c.status.between(200, 299),
         pages.c.warc_file.is_not(None),
@@ -221,7 +221,7 @@ def _batches(texts: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]
 
 
 class Planned(NamedTuple):
-    """A page that has to be indexed. `text`: the fetch that has its text (`text_key`), None if it has none."""
+    """A page to index. `text`: the fetch with its text (`text_key`); None for a page without text."""
 
     entry: IndexedPage
     text: int | None
@@ -283,5 +283,5 @@ class IndexPlan:
 
 
 def _signed(number: int | None) -> int | None:
-    """The number in SQLite's 64 bits."""
+    """Returns an unsigned number as the signed 64-bit integer of SQLite."""
     return number if number is None or number < _HALF else number - 2 * _HALF

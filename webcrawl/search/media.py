@@ -1,4 +1,4 @@
-"""The texts about images, audio and video on pages that show them: alternative texts, captions, texts of links."""
+"""Reads the texts about images, audio and video on the pages that show them: alternative texts, captions, links."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from webcrawl.urls.canonical import resolve
 
 _SHOWN = "img[src], video[src], audio[src], source[src], a[href]"
 _LONGEST = 1_000
-"""Characters of a text; longer texts are not captions."""
+"""The most characters of a text: longer texts are not captions."""
 
 
 class MediaTexts:
-    """Reads in the archive the pages on which the crawl found media first. `unread` counts damaged pages."""
+    """Reads from the archive the pages on which the crawl first found media. `unread` counts damaged pages."""
 
     def __init__(self, metadata: Metadata, bodies: Bodies) -> None:
         self._metadata, self._bodies = metadata, bodies
@@ -31,7 +31,7 @@ class MediaTexts:
         self.unread = 0
 
     def of(self, entries: Sequence[IndexedPage]) -> list[str]:
-        """Returns for each medium the texts about it on its page, then the title of that page, a line each."""
+        """Returns for each entry the lines of the texts about it on its page, and then the title of the page."""
         rows = self._metadata.get_many([entry.url for entry in entries])
         by_page: defaultdict[str, list[str]] = defaultdict(list)
         for url, row in rows.items():
@@ -50,7 +50,7 @@ class MediaTexts:
         return ["\n".join(lines.get(entry.url, ())) for entry in entries]
 
     def _texts_on(self, row: Row, urls: Sequence[str]) -> dict[str, list[str]]:
-        """Returns the texts on a page about some media, by their URLs."""
+        """Returns the texts on a page about media, by the URLs of the media."""
         texts: dict[str, list[str]] = {url: [] for url in urls}
         document = self._document(row)
         if document is None:
@@ -64,7 +64,7 @@ class MediaTexts:
         return texts
 
     def _document(self, row: Row) -> Document | None:
-        """Returns the archived page, parsed; None if it is not archived or damaged."""
+        """Returns the parsed archived page; None if it is not archived, or damaged."""
         try:
             location = location_of(row, self._metadata.get)
             if location is not None:
@@ -88,7 +88,7 @@ def _address(node: LexborNode, base: str) -> str:
 
 
 def _address_of(address: str, base: str) -> str:
-    """Returns a URL, or "" for an address that is no URL."""
+    """Returns the URL of an address; "" for an invalid address."""
     try:
         return resolve(address.strip(), base) or "" if address else ""
     except InvalidURL:

@@ -1,4 +1,4 @@
-"""Makes a tantivy query of what a person writes and of the filters of a command line."""
+"""Makes a tantivy query from a person's query and the filters of a command line."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ BOOSTS = {"text": 1.0, "title": 3.0, "anchors": 2.0}
 """The weight of a word in each field. A title or link text says what a page is about."""
 
 LONGEST, DEEPEST = 1_000, 20
-"""Characters and nested brackets of a query. tantivy's parser calls itself for each bracket, and must not overflow."""
+"""The most characters and nested brackets of a query: tantivy's parser recurses for each bracket and may overflow."""
 
 _SIGNS = 'Put words with signs such as : ( ) [ ] + - * ^ ~ into quotation marks: "a: b"'
-# a text in quotation marks, or NOT as a word
+# a text in quotation marks, or the word NOT
 _NOT = re.compile(r'("(?:[^"\\]|\\.)*")|(?<![^\s(])NOT\s+(?=\S)')
 _FIELD = re.compile(r"Field does not exist: '(.*)'")
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The conditions on pages; None for anything. Several languages or types are alternatives."""
+    """The conditions on pages; None for no condition. Several languages or types are alternatives."""
 
     host: str | None = None
     languages: Sequence[str] = ()
@@ -48,7 +48,7 @@ def query_of(
 ) -> Any:
     """Returns a tantivy Query for pages that have all words, or any of them; raises ConfigurationError.
 
-    `languages` are the languages in the index. Each page is searched for the words as its language inflects them.
+    `languages`: the languages in the index. Each page is searched for the stems of the words in its language.
     """
     check(words)
     library = tantivy()
@@ -123,7 +123,7 @@ def _any_of(field: str, values: Sequence[str]) -> Any:
 def _parsed(index: Any, words: str, language: str, *, any_word: bool) -> Any:
     """Parses words of a language; raises ConfigurationError."""
     use_words_of(index, language, words)
-    # tantivy finds nothing for "a AND NOT b", and the right pages for "a AND -b"
+    # tantivy finds no page for "a AND NOT b", and the right pages for "a AND -b"
     written = searchable(_NOT.sub(lambda match: match[1] or "-", composed(words)))
     try:
         return index.parse_query(
@@ -134,7 +134,7 @@ def _parsed(index: Any, words: str, language: str, *, any_word: bool) -> Any:
 
 
 def explained(words: str, error: str) -> str:
-    """Returns a message for an error of tantivy in a query."""
+    """Returns a message for tantivy's error about a query."""
     if match := _FIELD.search(error):
         return f"{match[1]!r} before a colon is not a field; the fields are {', '.join((*TEXTS, *NAMES))}. {_SIGNS}"
     if "not a fast field" in error:

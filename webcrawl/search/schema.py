@@ -1,7 +1,7 @@
 """The fields of the index.
 
-A document is a page, or an image, audio or video file. A search shows its field `page`: MessagePack of an `IndexedPage`
-and its text.
+A document is a page, or an image, audio or video file. Its field `page`, from which results are shown, is MessagePack
+of an `IndexedPage` and the text.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 from webcrawl.config.libraries import optional
 
 VERSION = 2
-"""Version of the index. An index of another version has to be made anew."""
+"""The version of the index. An index of another version must be made again."""
 
 WORDS = "words"
 """The name of the tokenizer of texts, which depends on the language; see `webcrawl.search.words`."""
 TEXTS = ("text", "title", "anchors")
 """The fields that are searched for words."""
 NAMES = ("url", "host", "language", "type", "crawl", "kind")
-"""The fields that are compared whole. `host` also has the domains above it, `type` also `image/*` of `image/png`."""
+"""The fields compared as a whole. `host` also has the domains above a host, `type` also `image/*` for `image/png`."""
 
 PAGE, MEDIA = "page", ("image", "audio", "video")
 """The values of `kind`."""
@@ -29,10 +29,10 @@ PAGE, MEDIA = "page", ("image", "audio", "video")
 
 @cache
 def schema() -> Any:
-    """Returns the schema. A key is 64 bits of the hash of a URL; `state` a hash of all facts of the page in the index.
+    """Returns the schema. `key`: 64 bits of the hash of a URL. `state`: a hash of all facts of the page in the index.
 
-    `first` is the key of the page of which this one is a copy, or its own; `weight` what a score is multiplied by, in
-    the form that tantivy reads.
+    `first`: the key of the page of which this page is a copy, or its own key. `weight`: the factor of a score, in the
+    form that tantivy reads.
     """
     builder = tantivy().SchemaBuilder()
     for name in TEXTS:

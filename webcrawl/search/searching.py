@@ -1,4 +1,4 @@
-"""Searches in an index: the best pages with snippets, copies of a page counted as one."""
+"""Searches an index for the best pages, with snippets; copies of a page are a single result."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from webcrawl.search.schema import PAGE, schema, tantivy
 from webcrawl.search.words import searchable
 
 SNIPPET = 200
-"""Characters of a snippet, about."""
+"""The approximate characters of a snippet."""
 _PART = 100_000
-"""Characters that are searched for a snippet at a time."""
+"""The characters that are searched at a time for a snippet."""
 _MOST_PARTS = 4
 MOST_COPIES = 10
 _MOST_CRAWLS = 20
 _MOST_READ = 20_000
-"""The most results that are read to find pages that are no copies."""
+"""The most results that are read to find pages that are not copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A page with the words. `marks` are the start and end of each word in `snippet`.
+    """A page with the words. `marks`: the start and end of each word in `snippet`.
 
-    `copies` are the URLs of up to MOST_COPIES further results that are copies of this one or of the same page.
+    `copies`: the URLs of up to MOST_COPIES further results that are copies of this page, or of the same original.
     """
 
     entry: IndexedPage
@@ -48,7 +48,7 @@ class _Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """`total` counts copies too. `has_all`: the pages have all words; otherwise no page has, and these have some."""
+    """The hits. `total` includes copies. `has_all`: false if no page has all words, and the hits have some of them."""
 
     hits: Sequence[Hit]
     total: int
@@ -56,7 +56,7 @@ class Results:
 
 
 class Search:
-    """An index that is open for searches. Methods raise StoreError, ConfigurationError for a query that is wrong."""
+    """An index that is open for searches. Methods raise StoreError, or ConfigurationError for an invalid query."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,7 +80,7 @@ class Search:
         return Results([], 0)
 
     def _check_crawl(self, crawl: str) -> None:
-        """Raises ConfigurationError, which names the crawls that have pages, for a crawl without."""
+        """Raises ConfigurationError, which names the crawls with pages, for a crawl without pages."""
         with damages(self.folder):
             crawls = [name for name, _ in self.searcher.terms_with_prefix("crawl", "")]
         if crawl not in crawls:
@@ -88,7 +88,7 @@ class Search:
             raise ConfigurationError(f"no page in the index was fetched last by crawl {crawl!r}{others}")
 
     def _best(self, query: Any, limit: int) -> tuple[list[Hit], int]:
-        """Returns the best pages and the number of all, reading more results as long as they are copies."""
+        """Returns the best pages and the total; reads more results while too few pages are not copies."""
         chosen: dict[int, list[_Candidate]] = {}
         total, offset, wanted = 0, 0, limit * 2
         while True:
@@ -108,7 +108,7 @@ class Search:
         return [self._hit(same, snippets) for same in chosen.values()], total
 
     def _hit(self, same: Sequence[_Candidate], snippets: Snippets) -> Hit:
-        """Returns the first page if it is among its copies, or else the best copy, with the best score of all."""
+        """Returns the original if it is among the results, or else the best copy, with the best score of all."""
         shown = next((candidate for candidate in same if candidate.is_first), same[0])
         entry, text = self.page(shown.address)
         snippet, marks = snippets.of(entry, text)
@@ -117,7 +117,7 @@ class Search:
         return Hit(entry, same[0].score, snippet, marks, copies)
 
     def text_of(self, url: str) -> str | None:
-        """Returns the text of a page, or None if the index does not have it; images, audio and video have none."""
+        """Returns the text of a page, or None if the page is not in the index or is an image, audio or video file."""
         query = tantivy().Query.term_query(schema(), "key", key_of(url))
         with damages(self.folder):
             hits = self.searcher.search(query, 1, count=False).hits
@@ -146,7 +146,7 @@ def _wrong_values(words: str) -> Iterator[None]:
 
 
 class Snippets:
-    """Finds the part of a text with most of the words of a query."""
+    """Finds the part of a text with the most words of a query."""
 
     def __init__(self, index: Any, searcher: Any, query: Any) -> None:
         self._index = index
@@ -154,7 +154,7 @@ class Snippets:
         self._about = (searcher, query, schema(), "text")
 
     def of(self, entry: IndexedPage, text: str) -> tuple[str, list[tuple[int, int]]]:
-        """Returns the part as one line, and the marks of the words in it; the start of the text if it has no word."""
+        """Returns the best part as one line, and the marks of words in it; the start of the text if it has no word."""
         text = text or entry.description or ""
         use_words_of(self._index, entry.language, text[:_PART])
         generator = self._generator(*self._about)
@@ -171,7 +171,7 @@ class Snippets:
 
 
 def _as_written(fragment: str, searched: str, text: str, start: int) -> str:
-    """Returns a fragment of the searched part, which begins at `start`, as it is written in the text."""
+    """Returns a fragment as the text writes it. `searched` is the searched part, which begins at `start`."""
     offset = start + searched.find(fragment)
     return text[offset : offset + len(fragment)]
 

@@ -1,4 +1,4 @@
-"""The keys and states of the pages in an index."""
+"""Reads the keys and states of the pages in an index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALL = 1 << 64
 
 
 class KnownPages:
-    """The pages of an index, 17 bytes each. Pages that the crawl does not `see` are gone."""
+    """The pages of an index, with 17 bytes for each. Pages for which `see` is not called are `gone`."""
 
     def __init__(self, searcher: Any) -> None:
         self._keys, self._states = fast_values(searcher, "state")
@@ -26,7 +26,7 @@ class KnownPages:
         return len(self._keys)
 
     def see(self, key: int, state: int) -> tuple[bool, bool]:
-        """Notes that a page exists; returns whether the index has it, and whether it has this state."""
+        """Records that a page exists; returns whether the index has the page, and whether its state is the same."""
         index = int(np.searchsorted(self._keys, np.uint64(key)))
         if index == len(self._keys) or int(self._keys[index]) != key:
             return False, False
@@ -34,7 +34,7 @@ class KnownPages:
         return True, int(self._states[index]) == state
 
     def gone(self) -> list[int]:
-        """Returns the keys that were not seen."""
+        """Returns the keys for which `see` was not called."""
         return [int(key) for key in self._keys[~self._seen]]
 
 

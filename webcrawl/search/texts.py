@@ -1,4 +1,4 @@
-"""The stored texts of a crawl, read in the order of its files (docs/texts.md)."""
+"""Reads the stored texts of a crawl in the order of its files (docs/texts.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from webcrawl.stores.warc.files import WET
 from webcrawl.stores.warc.reading import inflated, members, parse
 
 Wanted = Callable[[Sequence[int]], Collection[int]]
-"""Returns the keys (`text_key`) of the texts that are wanted."""
+"""Returns the keys (`text_key`) of the wanted texts."""
 Texts = Iterator[tuple[int, str]]
 """The key of each text, and the text."""
 
@@ -43,7 +43,7 @@ class TextFiles:
     def _files(self, uri: str, suffix: str) -> Iterator[tuple[str, Path]]:
         """Yields the finished files below a URI, the newest first: name and local path.
 
-        Of several texts of a fetch, the last counts. Files of S3 are copied, one at a time.
+        If a fetch has several texts, the last text counts. Files in S3 are copied, one at a time.
         """
         store = open_store(uri, "STORE_URI", self._config.object_stores, check=False)
         if store.folder is not None:

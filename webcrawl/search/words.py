@@ -1,8 +1,8 @@
 """The words of texts as the index has them: in lower case, reduced to their stems by language, without accents.
 
-The stemmers are from the Snowball project, as in tantivy. In languages without spaces between words each character is a
-word, as in the SimHash (webcrawl.documents.simhash), and a search for several of them is a search for a phrase. The
-same holds for Korean, which appends particles to its words.
+The stemmers are those of the Snowball project, as in tantivy. In languages without spaces between words, each character
+is a word, as for the SimHash (webcrawl.documents.simhash), and a search for several characters is a search for a
+phrase. The same applies to Korean, which appends particles to its words.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ STEMMERS = {
     "ta": "tamil",
     "tr": "turkish",
 }
-"""Language -> the stemmer of tantivy. Words of other languages stay as they are."""
+"""tantivy's stemmers by language. Words of other languages are not stemmed."""
 
 LONGEST = 100
-"""Bytes of a word; longer words, such as Base64, are left out."""
+"""The most bytes of a word; longer words, such as Base64, are left out."""
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Hangul}"
 _WORD = rf"[{_UNSPACED}]\p{{M}}*|[\w--[{_UNSPACED}_]]+"
-# Texts with these characters need _WORD, which takes twice as long as tantivy's own rule: characters of scripts
-# without spaces, and of scripts whose words contain marks.
+# Texts with these characters need _WORD, which takes twice as long as tantivy's rule: characters of scripts without
+# spaces, and of scripts whose words contain marks.
 _NEEDS_EXPRESSION = re.compile("[\u0300-\u036f\u0483-\u0489\u0530-\u1dff\u2e80-\U0010ffff]")
 
 
 def composed(text: str) -> str:
-    """Returns a text whose letters are composed with their accents, as they are mostly written."""
+    """Returns a text whose letters are composed with their accents (NFC), as most texts are."""
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
 
 
 def searchable(text: str) -> str:
     """Returns the text with a plain I for the dotted I of Turkish; its length stays the same.
 
-    tantivy's lower case of a dotted I has an accent that tantivy does not remove.
+    tantivy converts a dotted I to an i with an accent, and does not remove the accent.
     """
     return text.replace("\u0130", "I")
 
@@ -67,7 +67,7 @@ def analyzer(language: str | None, text: str) -> Any:
 
 
 def stemmer(language: str) -> str:
-    """Returns the stemmer of a language, or "": languages with the same stemmer have the same words."""
+    """Returns the stemmer of a language, or "". Languages with the same stemmer have the same terms."""
     return STEMMERS.get(language, "")
 
 

@@ -1,1 +1,1 @@
-"""What is made from stored pages after a crawl: exports, mirrors, link checks, monitoring."""
+"""Results from stored pages after a crawl: exports, mirrors, link checks and monitoring."""

@@ -1,4 +1,4 @@
-"""The present links of pages to URLs, from the link store."""
+"""Reads the current links of pages to URLs from the link store."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from webcrawl.links.questions import Opener, links_to
 _AT_ONCE = 1_000
 
 GetRow = Callable[[str], dict[str, Any] | None]
-"""Returns the row of a page, None if there is none."""
+"""Returns the row of a page, or None."""
 
 
 class StoredLink(NamedTuple):
-    """A link to a URL on a page, as in the columns of the link store; `time`: when the page was fetched."""
+    """A link on a page to a URL, as in the columns of the link store. `time`: when the page was fetched."""
 
     url: str
     page: str
@@ -25,7 +25,7 @@ class StoredLink(NamedTuple):
 
 
 def links_known(files: Sequence[Opener], urls: Sequence[str]) -> Iterator[StoredLink]:
-    """Yields the links to URLs in the last stored fetch of each page, also links that the page has lost since."""
+    """Yields the links to URLs in the last stored fetch of each page, even if the page has lost a link since."""
     for start in range(0, len(urls), _AT_ONCE):
         table = links_to(files, urls[start : start + _AT_ONCE])
         for row in table.select(["to_url", "from_url", "text", "element", "time"]).to_pylist():
@@ -33,7 +33,7 @@ def links_known(files: Sequence[Opener], urls: Sequence[str]) -> Iterator[Stored
 
 
 def links_now(files: Sequence[Opener], urls: Sequence[str], get: GetRow) -> Iterator[StoredLink]:
-    """Yields the links to URLs that pages had when they answered last; the links of a page follow each other."""
+    """Yields the links to URLs that pages had in their last response, grouped by page."""
     page, answered = "", None
     for link in links_known(files, urls):
         if link.page != page:

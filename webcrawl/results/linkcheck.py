@@ -1,4 +1,4 @@
-"""Finds the broken links of a crawl, from its metadata and archive."""
+"""Finds the broken links of a crawl from its metadata and archive."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from webcrawl.stores.stored_pages import StoredPages
 from webcrawl.urls.canonical import Canonicalizer
 
 BROKEN = ("missing", "refused", "broken", "failed", "anchor")
-"""Problems that need a fix. "redirect" is a good link with an old address; "unchecked" was not fetched."""
+"""The problems to fix. A link with the problem "redirect" works but has an old address; "unchecked" was not fetched."""
 
 _MOST_REFERRERS = 50
 _MOST_HOPS = 10
 _PERMANENT = (301, 308)
-# not sent, because of robots.txt or the address guard
+# requests that were not sent, because of robots.txt or the address guard
 _NOT_ASKED = ("IgnoreRequest", "RequestRefused")
-# fragments that are routes of a script, not anchors
+# prefixes of fragments that are routes of a script instead of anchors
 _ROUTES = ("!", "/")
 
 
@@ -49,9 +49,9 @@ class Problem:
     anchor: str | None = None
     referrers: list[str] = field(default_factory=list)
     links: int = 0
-    """Number of pages that link to it; `referrers` has the first fifty, or all if the links are stored."""
+    """The number of pages with the link. `referrers` has the first fifty pages, or all pages if links are stored."""
     texts: list[dict[str, str | None]] | None = None
-    """The pages that link to it with the text of each link, from the link store: `page` and `text`."""
+    """The pages with the link and the text of each link, from the link store: `page` and `text`."""
 
 
 def problems(
@@ -63,11 +63,11 @@ def problems(
     crawl: str | None = None,
     links: Sequence[Opener] | None = None,
 ) -> Iterator[Problem]:
-    """The problems of the seeds and of all links in pages that are `inside`, sorted by URL.
+    """Yields the problems of the seeds and of all links in pages that are `inside`, sorted by URL.
 
-    `lost` maps dead letters to their reasons: a URL without a row has failed for that reason. For pages that are not
-    archived, reports the URLs that `crawl` fetched because of them, and the links in the files of the link store
-    (`links`). Raises StoreError when an archived page or a file of links cannot be read.
+    `lost` maps dead letters to their reasons: a URL without a row failed for this reason. For pages that are not
+    archived, uses the URLs that `crawl` fetched because of them, and their links in the files of the link store
+    (`links`). Raises StoreError if an archived page or a file of links cannot be read.
     """
     most = None if links else _MOST_REFERRERS
     check = _LinkCheck(stored, inside, _Targets(stored, canonicalizer, lost or {}), most)
@@ -81,22 +81,22 @@ def problems(
 
 
 class _LinkCheck:
-    """Collects the problems of links, each with the pages that have the link."""
+    """Collects the problems of links, and the pages with each link."""
 
     def __init__(
         self, stored: StoredPages, inside: Callable[[str], bool], targets: _Targets, most: int | None
     ) -> None:
-        """`most`: the referrers that are kept for each problem; None: all."""
+        """Keeps at most `most` referrers of each problem; None for all."""
         self._most = most
         self._stored = stored
         self._inside = inside
         self._targets = targets
         self._problems: dict[str, Problem | None] = {}
-        """URL -> its problem; None: the link is good."""
+        """The problems by URL; None for a good link."""
         self._fragments: dict[tuple[str, str], Problem] = {}
-        """URL and fragment -> the problem to report if the page has no such anchor."""
+        """By URL and fragment, the problem to report if the page does not have the anchor."""
         self._read: set[str] = set()
-        """The pages whose links were read in the archive."""
+        """The pages whose links were read from the archive."""
 
     def problem_of(self, url: str) -> Problem | None:
         if url not in self._problems:
@@ -165,7 +165,7 @@ class _LinkCheck:
             problem.referrers.append(referrer)
 
     def all_problems(self) -> Iterator[Problem]:
-        """All problems, in any order."""
+        """Yields all problems, in any order."""
         yield from (problem for problem in self._problems.values() if problem is not None)
         by_url = groupby(sorted(self._fragments.items(), key=lambda item: item[0]), lambda item: item[0][0])
         for url, wanted in by_url:
@@ -176,25 +176,25 @@ class _LinkCheck:
                     yield problem
 
     def _anchors_of(self, url: str) -> tuple[str | None, PageAnchors | None]:
-        """The page that a URL redirects to, if any, and its anchors; None where these are unknown."""
+        """Returns the target of a URL's redirects, if any, and the anchors of the page; None for unknown anchors."""
         row = self._targets.page_of(url)
         if row is None:
             return None, None
         target = row["url"] if row["url"] != url else None
-        # pages outside are cut off
+        # pages outside the scope may be truncated
         is_page = row["status"] == 200 and is_html(row["mime_type"]) and self._inside(row["url"])
         return target, self._targets.anchors(row) if is_page else None
 
 
 def write(problems: Iterable[Problem]) -> Iterator[str]:
-    """Problems as JSON lines."""
+    """Yields problems as JSON lines."""
     for problem in problems:
         known = {name: value for name, value in asdict(problem).items() if value is not None}
         yield json.dumps(known, ensure_ascii=False)
 
 
 def table(problems: Iterable[Problem]) -> str:
-    """A report for people: problems with their referrers, then a count of each kind."""
+    """Returns a report for people: problems with their referrers, then a count of each kind."""
     lines: list[str] = []
     counts: Counter[str] = Counter()
     for problem in problems:
@@ -220,7 +220,7 @@ def _has_links(row: Row) -> bool:
 
 
 def _links_of(document: Document) -> dict[tuple[str, str], None]:
-    """The links and resources of a page or style sheet: unique URLs with their fragments, in order."""
+    """Returns the links and resources of a page or style sheet: distinct URLs with fragments, in order."""
     links: dict[tuple[str, str], None] = {}
     if is_html(document.mime_type):
         links = {
@@ -240,7 +240,7 @@ class _Targets:
         self._lost = lost
 
     def problem_of(self, url: str) -> Problem | None:
-        """The problem of a URL or of its redirects; None if there is none."""
+        """Returns the problem of a URL or of its redirects; None for a good URL."""
         rows, last = self._hops(url)
         if last is not None:
             if (
@@ -268,14 +268,14 @@ class _Targets:
         return rows[-1]
 
     def anchors(self, row: Row) -> PageAnchors | None:
-        """The anchors of a page; None if it is truncated, simplified, refused or not in the archive."""
+        """Returns the anchors of a page; None if it is truncated, simplified, refused or not in the archive."""
         document = None if row["truncated"] else self._stored.document(row)
         if document is None or document.refused is not None or document.simplified:
             return None
         return PageAnchors(document)
 
     def _hops(self, url: str) -> tuple[list[Row], str | None]:
-        """The rows of a URL and its redirects, and the URL among them that has no row, if any."""
+        """Returns the rows of a URL and its redirects, and the URL of the chain that has no row, if any."""
         rows: list[Row] = []
         while len(rows) <= _MOST_HOPS:
             if (row := self._row(url)) is None:
@@ -287,7 +287,7 @@ class _Targets:
         return rows, None
 
     def _row(self, url: str) -> Row | None:
-        """The row of a URL or of its canonical form."""
+        """Returns the row of a URL or of its canonical form."""
         row = self._stored.get(url)
         if row is None and (canonical := self._canonicalizer.canonical(url)) != url:
             row = self._stored.get(canonical)

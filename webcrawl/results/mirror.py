@@ -21,7 +21,7 @@ from webcrawl.stores.stored_pages import StoredPages
 
 _LONGEST_NAME = 120
 _MOST_HOPS = 10
-# characters that some file systems refuse in names, and "%" and "#", which would need escapes in addresses
+# characters that some file systems refuse in names, and "%" and "#", which must be escaped in addresses
 _UNSAFE = re.compile(r'[\x00-\x20<>:"/\\|?*%#\x7f]+')
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}$")
@@ -36,9 +36,9 @@ class Mirrored(NamedTuple):
 
 
 def local_path(url: str, mime_type: str) -> str:
-    """The path of the file of a URL in the mirror, from its host, path and query, with safe names.
+    """Returns the path of the file of a URL in the mirror, with safe names made from its host, path and query.
 
-    HTML and style sheets get a suffix that browsers know. Several URLs may have the same path: see `paths`.
+    HTML and style sheets get a suffix that browsers know. Several URLs may have the same path; see `paths`.
     """
     parts = urlsplit(url)
     host = _name(parts.netloc.replace(":", "_"))
@@ -54,9 +54,9 @@ def local_path(url: str, mime_type: str) -> str:
 
 
 def paths(pages: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """URL -> path of its file, for each (URL, MIME type). Paths are unique, also on case-insensitive file systems.
+    """Returns the paths of files by URL, for pairs of URL and MIME type.
 
-    No file has the path of a folder.
+    Paths are unique, also on case-insensitive file systems, and no file has the path of a folder.
     """
     wanted = {url: local_path(url, mime_type) for url, mime_type in pages}
     folders = {parent.lower() for path in wanted.values() for parent in _parents(path)}
@@ -69,7 +69,7 @@ def paths(pages: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def write_mirror(stored: StoredPages, folder: Path) -> Mirrored:
-    """Writes all archived pages with status 200 to `folder`; raises StoreError when a file cannot be written."""
+    """Writes all archived pages with status 200 to `folder`; raises StoreError if a file cannot be written."""
     pages, moved = [], {}
     for row in stored.rows():
         if row["status"] == 200 and row["warc_file"]:
@@ -105,7 +105,7 @@ def _content(stored: StoredPages, row: Row, address: Callable[[str], str | None]
 
 
 def _address(url: str, path: str, files: Mapping[str, str], moved: Mapping[str, str]) -> str | None:
-    """The relative address of the file of a URL from the file at `path`; None if there is no such file."""
+    """Returns the relative address of the file of a URL from the file at `path`; None if there is no such file."""
     for _ in range(_MOST_HOPS):
         if (target := files.get(url)) is not None:
             return quote(posixpath.relpath(target, posixpath.dirname(path)), safe="/@~!$&'()*+,;=-._")
@@ -116,7 +116,7 @@ def _address(url: str, path: str, files: Mapping[str, str], moved: Mapping[str, 
 
 
 def _name(text: str) -> str:
-    """A path segment as a name that is valid on all file systems: at most 120 bytes, with a hash if it was longer."""
+    """Returns a path segment as a valid name on all file systems: at most 120 bytes, with a hash if it was longer."""
     name = _UNSAFE.sub("_", text).strip(". ") or "_"
     if _RESERVED.match(name):
         name = f"_{name}"

@@ -25,9 +25,9 @@ _MOST_DIFFERENCES = 200
 _SHOWN = 6
 _MOST_REFERRERS = 50
 _NONE: Mapping[str, list[str]] = {}
-# types whose text people can read
+# types with human-readable text
 _TEXTS = ("text/", "application/json", "application/xml")
-# separates blocks of text; a character that pages do not contain
+# the separator of text blocks, a character that pages do not contain
 _BETWEEN = "\x1e"
 _UNSEEN = "script,style,noscript,template"
 
@@ -37,9 +37,9 @@ class PageChange:
     """The change of a page since the last finished run.
 
     `change` is new, changed, unchanged, gone (404, 410, a redirect to `target`, or no page links to it any more),
-    unlinked (the same by the link store; `referrers` has the first fifty pages that linked to it), unreachable
-    (another 4xx, 5xx or no response) or unseen (not fetched, but pages that may link to it were not fetched either).
-    `diff` has at most 200 lines of a unified diff of the text; None if there is no text to compare. Times are ISO 8601.
+    unlinked (no page links to it by the link store; `referrers` has the first fifty pages that did), unreachable
+    (another 4xx, 5xx or no response) or unseen (not fetched, nor were pages that may link to it). `diff` has at most
+    200 lines of a unified diff of the text; None if there is no text to compare. Times are ISO 8601.
     """
 
     url: str
@@ -57,9 +57,9 @@ class MonitorRun(NamedTuple):
     """A run of the crawl that began at `since`, over the URLs that are `inside`.
 
     `finished` has the begin and end of each earlier finished run, in order: fetches of other runs have not been
-    reported. A page that is not fetched any more is reported if it was fetched since `watched`. `lost` has the dead
-    letters of the run, None if it left URLs in the frontier. `differing` names the settings for the choice of pages
-    that differ from the last finished run. `cut`: there were links beyond DEPTH_LIMIT.
+    reported. A page that is no longer fetched is reported if it was fetched since `watched`. `lost`: the dead letters
+    of the run; None if URLs are left in the frontier. `differing`: the settings for the choice of pages that differ
+    from the last finished run. `cut`: whether there were links beyond DEPTH_LIMIT.
     """
 
     since: datetime
@@ -76,12 +76,12 @@ class MonitorRun(NamedTuple):
         return self.finished[-1][0] if self.finished else None
 
     def before(self, stored: Versions, url: str) -> StoredFetch | None:
-        """The version of a page that the finished runs last reported; None if the page did not exist."""
+        """Returns the version of a page that the finished runs last reported; None if the page did not exist."""
         last = stored.last(url, self.since, self._was_reported)
         return last if last is not None and last.status == 200 else None
 
     def watched_next(self, doubt: str) -> datetime:
-        """`watched` for the next run: it moves on when all missing pages were reported, or when settings changed."""
+        """Returns `watched` for the next run: `since` if all missing pages were reported or settings changed."""
         return self.watched if doubt and not self.differing and self.watched else self.since
 
     def _was_reported(self, moment: datetime) -> bool:
@@ -92,9 +92,9 @@ class MonitorRun(NamedTuple):
 def changes(
     stored: Versions, run: MonitorRun, doubt: str, unlinked: Mapping[str, list[str]] = _NONE
 ) -> Iterator[PageChange]:
-    """The changes of all pages that are inside, sorted by URL; for `doubt` see `doubt_of`.
+    """Yields the changes of all pages that are inside, sorted by URL; `doubt` is the result of `doubt_of`.
 
-    `unlinked`: pages that no page links to any more, and the pages that did.
+    `unlinked`: pages to which no page links any more, with the pages that did.
     """
     for row in stored.rows():
         if not run.inside(row["url"]):
@@ -110,7 +110,7 @@ def changes(
 
 
 def doubt_of(stored: Versions, run: MonitorRun) -> str:
-    """Why a page that was not fetched may still be linked; "" if it cannot be."""
+    """Returns why a page that was not fetched may still be linked; "" if no page can link to it."""
     if run.differing:
         return f"visited with another {' and '.join(run.differing)}"
     if run.lost is None or any(is_not_fetched(stored.get(url), run.since) for url in run.lost):
@@ -121,7 +121,7 @@ def doubt_of(stored: Versions, run: MonitorRun) -> str:
 
 
 def write(changes: Iterable[PageChange]) -> Iterator[str]:
-    """Changes as JSON lines."""
+    """Yields changes as JSON lines."""
     for change in changes:
         known = {name: value for name, value in asdict(change).items() if value is not None}
         yield json.dumps(known, ensure_ascii=False)
@@ -151,7 +151,7 @@ class ChangeReport:
 
 
 def is_not_fetched(row: Row | None, since: datetime) -> bool:
-    """Whether a run that began at `since` did not try a known page."""
+    """Returns whether a run that began at `since` did not try a known page."""
     return row is not None and _tried_at(row) < since
 
 
@@ -161,7 +161,7 @@ def _tried_at(row: Row) -> datetime:
 
 
 def is_lost(stored: Versions, row: Row, since: datetime) -> bool:
-    """Whether this run could not fetch a page that existed, and that may link to other pages."""
+    """Returns whether this run could not fetch a page that existed and may link to other pages."""
     if row["state"] not in UNREACHABLE or is_not_fetched(row, since) or row["first_fetched_at"] >= since:
         return False
     answers = stored.answers(row["url"], since)
@@ -171,7 +171,7 @@ def is_lost(stored: Versions, row: Row, since: datetime) -> bool:
 def _untried(
     stored: Versions, row: Row, run: MonitorRun, doubt: str, referrers: list[str] | None
 ) -> PageChange | None:
-    """The change of a page that this run did not fetch. Reports doubts only once."""
+    """Returns the change of a page that this run did not fetch; reports doubts only once."""
     since = run.last if doubt else run.watched
     if since is None or _tried_at(row) < since or run.before(stored, row["url"]) is None:
         return None
@@ -186,7 +186,7 @@ def _untried(
 
 
 def _change(stored: Versions, row: Row, run: MonitorRun) -> PageChange | None:
-    """The change of a page that this run fetched; None if it did not exist and does not."""
+    """Returns the change of a page that this run fetched; None if it did not exist before and does not exist now."""
     before = run.before(stored, row["url"])
     facts: dict[str, Any] = {"status": row["status"], "fetched_at": row["fetched_at"].isoformat()}
     is_here = row["status"] == 200 and row["state"] not in UNREACHABLE
@@ -204,7 +204,7 @@ def _change(stored: Versions, row: Row, run: MonitorRun) -> PageChange | None:
 
 
 def _compared(stored: Versions, row: Row, before: StoredFetch, facts: dict[str, Any]) -> PageChange:
-    """The change of a page with other bytes; unchanged if its text is the same."""
+    """Returns the change of a page with different bytes; unchanged if its text is the same."""
     new = _lines(stored.version(row))
     old = _lines(stored.version(before.row(row["url"])))
     if new is None or old is None:
@@ -216,7 +216,7 @@ def _compared(stored: Versions, row: Row, before: StoredFetch, facts: dict[str, 
 
 
 def _lines(document: Document | None) -> list[str] | None:
-    """The text of a page, one line for each block; None if it has no text."""
+    """Returns the text of a page, one line for each block; None if it has no text."""
     if document is None or document.refused is not None:
         return None
     if not is_html(document.mime_type):

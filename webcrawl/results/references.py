@@ -1,4 +1,4 @@
-"""The addresses in an HTML page that a browser would open or load, and the anchors that fragments point to."""
+"""Finds the addresses in an HTML page that a browser would open or load, and the anchors for fragments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import resolve
 
 Use = Literal["opened", "loaded", "named"]
-"""How a browser uses an address: opens it at a click, loads it with the page, or neither (the action of a form)."""
+"""How a browser uses an address: opens it on a click, loads it with the page, or neither (the action of a form)."""
 
 _OPENED = {"a": "href", "area": "href"}
 _LOADED = {
@@ -64,7 +64,7 @@ class Reference(NamedTuple):
 
 
 def references(document: Document, *, templates: bool = False) -> list[Reference]:
-    """The references of a page in document order, except invalid addresses and schemes other than http and https.
+    """Returns the http and https references of a page in document order, without invalid addresses.
 
     With `templates`, the references in template elements follow. A browser uses these only when a script inserts them.
     """
@@ -73,17 +73,17 @@ def references(document: Document, *, templates: bool = False) -> list[Reference
     for part, node in nodes(document, _QUERY, templates=templates):
         for attribute in _ATTRIBUTES[node.tag or ""]:
             reference = _reference(node, attribute, base)
-            # a template of a script is not an address yet
+            # a placeholder that a script replaces is not an address
             if reference is not None and not (part and "{" in (node.attributes.get(attribute) or "")):
                 collected.append(reference)
     return collected
 
 
 def nodes(document: Document, query: str, *, templates: bool = False) -> Iterator[tuple[bool, LexborNode]]:
-    """The matches of a CSS query in a page, then in its templates: whether it is in a template, and the element."""
+    """Yields the matches of a CSS query in a page, then in its templates: whether in a template, and the element."""
     for node in document.html.css(query):
         yield False, node
-    # nested templates have trees of their own
+    # nested templates have separate trees
     parts = document.html.root.template_fragments()[::-1] if templates and document.html.root else []
     while parts:
         part = parts.pop()
@@ -104,7 +104,7 @@ def _reference(node: LexborNode, attribute: str, base: str) -> Reference | None:
     if not before and not (use == "opened" and fragment):
         return None
     try:
-        # a bare fragment points into the page itself, whatever its base element is
+        # a bare fragment refers to the page itself, whatever its base element is
         url = resolve(before, base)
     except InvalidURL:
         return None
@@ -114,7 +114,7 @@ def _reference(node: LexborNode, attribute: str, base: str) -> Reference | None:
 
 
 def without_directive(fragment: str) -> str:
-    """The fragment without a text directive (":~:text=...")."""
+    """Returns the fragment without a text directive (":~:text=...")."""
     return fragment.partition(":~:")[0]
 
 
@@ -128,6 +128,6 @@ class PageAnchors:
             self._names |= {value for value in (attributes.get("id"), attributes.get("name")) if value}
 
     def __contains__(self, fragment: str) -> bool:
-        """Whether the page has the anchor. All pages have "top" and the empty one."""
+        """Returns whether the page has the anchor. All pages have "top" and the empty anchor."""
         decoded = unquote(fragment)
         return fragment in self._names or decoded in self._names or decoded.lower() in ("", "top")

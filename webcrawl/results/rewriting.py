@@ -34,7 +34,7 @@ _NOT_IN_CSS = str.maketrans({sign: quote(sign) for sign in "()\"' \\"})
 
 
 def loaded(document: Document, *, templates: bool = False) -> list[str]:
-    """The unique URLs of the resources that an HTML page or a style sheet loads; see `references`."""
+    """Returns the distinct URLs of the resources that an HTML page or a style sheet loads; see `references`."""
     urls: dict[str, None] = {}
 
     def note(url: str) -> str | None:
@@ -60,7 +60,7 @@ def loaded(document: Document, *, templates: bool = False) -> list[str]:
 
 
 def rewritten_style(text: str, base: str, address: Callable[[str], str | None]) -> str:
-    """A style sheet with its URLs replaced by `address`; None keeps a URL."""
+    """Returns a style sheet with its URLs replaced by `address`; None keeps a URL."""
 
     def replaced(match: re.Match[str]) -> str:
         if (group := match.lastindex) is None or (
@@ -74,13 +74,13 @@ def rewritten_style(text: str, base: str, address: Callable[[str], str | None]) 
 
 
 def rewritten_sheet(document: Document, address: Callable[[str], str | None]) -> bytes:
-    """A CSS document in UTF-8 with its URLs replaced by `address`, or made absolute."""
+    """Returns a CSS document in UTF-8 with its URLs replaced by `address`, or made absolute."""
     text = rewritten_style(document.text, document.url, lambda url: address(url) or url)
     return _CHARSET_RULE.sub('@charset "utf-8";', text).encode("utf-8", "replace")
 
 
 def source_set(value: str, base: str, address: Callable[[str], str | None]) -> str:
-    """The value of a srcset attribute with its URLs replaced by `address`."""
+    """Returns the value of a srcset attribute with its URLs replaced by `address`."""
     candidates, position = [], 0
     while (match := _FIRST_OF_A_SET.match(value, position)) and (url := match[1]):
         position, size = match.end(), ""
@@ -94,7 +94,7 @@ def source_set(value: str, base: str, address: Callable[[str], str | None]) -> s
 
 
 def rewritten_page(document: Document, address: Callable[[str], str | None]) -> bytes:
-    """An HTML page in UTF-8 with its URLs replaced by `address`, or made absolute."""
+    """Returns an HTML page in UTF-8 with its URLs replaced by `address`, or made absolute."""
     base = page_links(document.elements, document.url).base
     tree = document.html
 
@@ -118,19 +118,19 @@ def rewritten_page(document: Document, address: Callable[[str], str | None]) -> 
         for text in node.iter(include_text=True):
             text.replace_with(rewritten_style(text.text(), base, known))
     _rewrite_meta(tree, base, known)
-    # rewritten resources have other digests; addresses are no longer relative to the base, whose target still applies
+    # rewritten resources have other digests; the base no longer applies to addresses, but its target still does
     for node in tree.css("[integrity]"):
         del node.attrs["integrity"]
     for node in tree.css("base[href]"):
         del node.attrs["href"]
         if not node.attributes:
             node.decompose()
-    # a byte order mark overrides all other statements of the charset
+    # a byte order mark overrides all other charset declarations
     return b"\xef\xbb\xbf" + (tree.html or "").encode("utf-8", "replace")
 
 
 def _rewrite_meta(tree: LexborHTMLParser, base: str, address: Callable[[str], str]) -> None:
-    """Replaces the address of a refresh and the charset."""
+    """Replaces the address of a refresh, and the charset."""
     for node in tree.css("meta[http-equiv][content]"):
         content = node.attributes.get("content") or ""
         kind = (node.attributes.get("http-equiv") or "").strip().lower()

@@ -1,7 +1,7 @@
-"""Finds the pages that no page links to any more, from the link store.
+"""Finds the pages to which no page links any more, from the link store.
 
-A page that a run did not fetch may still be linked: by a page that had the link when it answered last, and that the run
-tried or that is itself linked in this way. All other pages are linked by no page.
+A page that a run did not fetch is still linked if another page had the link in its last response, and the run tried
+the other page or the other page is itself linked in this way. No page links to the remaining pages.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from webcrawl.stores.locations import Row
 
 
 def unlinked(stored: Versions, run: MonitorRun, files: Sequence[Opener]) -> dict[str, list[str]]:
-    """Returns the pages that the run did not fetch and that no page links to: URL -> the pages that did, sorted.
+    """Returns the pages that were not fetched and are not linked any more, with the sorted pages that linked to them.
 
-    Pages to which no link is known are left out. The result is empty if something else may lead to the pages: other
+    Pages to which no link is known are left out. The result is empty if there may be another way to the pages: other
     settings, URLs that are still queued, or a page that could not be fetched and whose links are not stored.
     """
     if run.differing or run.lost is None:
@@ -51,7 +51,7 @@ def unlinked(stored: Versions, run: MonitorRun, files: Sequence[Opener]) -> dict
 
 
 def _answered(stored: Versions, row: Row, since: datetime) -> datetime:
-    """Returns when a page answered last with its links; an error does not mean that the page has lost its links."""
+    """Returns the time of a page's last response with links; an error does not mean that the links are gone."""
     answers = stored.answers(row["url"], since) if row["state"] in UNREACHABLE else []
     moment: datetime = answers[-1].fetched_at if answers else row["fetched_at"]
     return moment

@@ -1,4 +1,4 @@
-"""Earlier versions of pages: their responses from the history, and their documents from the archive."""
+"""Reads earlier versions of pages: responses from the history, and documents from the archive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webcrawl.stores.stored_pages import StoredPages
 from webcrawl.stores.warc.files import WarcLocation
 
 UNREACHABLE = ("refused", "broken", "failed")
-"""States that do not tell whether a page exists."""
+"""States that do not show whether a page exists."""
 
 
 class Versions(StoredPages):
@@ -32,7 +32,7 @@ class Versions(StoredPages):
     def last(self, url: str, until: datetime, counts: Callable[[datetime], bool]) -> StoredFetch | None:
         """Returns the version of the latest fetch before `until` whose time `counts` accepts, or None.
 
-        For a 304 this is the version that it confirms.
+        For a 304, returns the version that it confirms.
         """
         answers = self.answers(url, until)
         while answers and not counts(answers[-1].fetched_at):
@@ -44,10 +44,9 @@ class Versions(StoredPages):
         return confirmed[-1] if confirmed else answers[-1]._replace(status=200)
 
     def version(self, fetch: Row) -> Document | None:
-        """Returns the document of one fetch, with its type and charset at that time; None if it is missing or damaged.
+        """Returns the document of a fetch, with the type and charset at that time; None if it is missing or damaged.
 
-        `fetch` is a row, or a StoredFetch as a mapping with its `url`. The document is `refused` if parsing takes too
-        long.
+        `fetch`: a row, or a StoredFetch as a mapping with `url`. The document is `refused` if parsing takes too long.
         """
         location = own_location(fetch)
         try:

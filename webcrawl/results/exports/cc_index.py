@@ -1,6 +1,6 @@
-"""The index table of Common Crawl, made of a crawl: https://github.com/commoncrawl/cc-index-table.
+"""Exports a crawl as the index table of Common Crawl: https://github.com/commoncrawl/cc-index-table.
 
-It has the same columns and partitions, so its queries run on a crawl of webcrawl. See docs/exports.md for what differs.
+Columns and partitions are the same, so queries for Common Crawl run on the export. docs/exports.md lists differences.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ FIELDS: Mapping[str, str] = (
     | {"warc_record_id": "binary", "warc_filename": "string"}
     | {"warc_record_offset": "int32", "warc_record_length": "int32", "warc_segment": "string"}
 )
-"""Name -> type, as in `webcrawl.results.exports.parts`. The columns `crawl` and `subset` are names of folders."""
+"""Types by name, as in `webcrawl.results.exports.parts`. The columns `crawl` and `subset` are names of folders."""
 
 _PARTS = ("url_host_tld", *(f"url_host_{number}_last_part" for number in ("2nd", "3rd", "4th", "5th")))
 _LARGEST = 2**31 - 1
 _SEGMENT = "0"
 _NO_REDIRECTS = frozenset({None, 304})
-# of WARC-Truncated
+# the values of WARC-Truncated
 _REASONS = frozenset({"length", "time", "disconnect"})
-# Python's names of charsets -> the names of Common Crawl, where these are not the same in upper case
+# Common Crawl's names of charsets by Python's names, where they are not Python's names in upper case
 _CHARSETS = {
     "shift_jis": "Shift_JIS",
     "koi8-r": "KOI8-R",
@@ -52,8 +52,8 @@ _CHARSETS = {
 def index_rows(rows: Iterable[Row], get: Callable[[str], Row | None]) -> Iterator[dict[str, Any]]:
     """Yields a row of the index for each row of table `pages` that is archived, with `crawl` and `subset`.
 
-    A copy has the record of the first page, whose row `get` returns. Raises StoreError for a record beyond 2 GiB,
-    which the table cannot have.
+    A copy has the record of the first page, whose row `get` returns. Raises StoreError for a record beyond 2 GiB, an
+    offset that the table cannot have.
     """
     for row in rows:
         location = location_of(row, get)
@@ -94,7 +94,7 @@ def _of_url(url: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=10_000)
 def _of_host(name: str) -> dict[str, str | None]:
-    """The columns of a host name; an address has only the first one."""
+    """Returns the columns of a host name; an IP address has only the first column."""
     columns: dict[str, str | None] = dict.fromkeys(name for name in FIELDS if name.startswith("url_host_"))
     columns["url_host_name"] = f"[{name}]" if ":" in name else name
     if is_address(name):
@@ -135,7 +135,7 @@ def _of_fetch(row: Row) -> dict[str, Any]:
 
 @lru_cache
 def _charset(codec: str | None) -> str | None:
-    """The name of a charset by Python's: UTF-8, ISO-8859-1, windows-1252."""
+    """Returns the name of a charset by Python's name: UTF-8, ISO-8859-1, windows-1252."""
     if codec is None:
         return None
     try:

@@ -1,6 +1,6 @@
 """Exports table `pages` to partitioned files, in bounded memory.
 
-Files are stored when all are complete. The manifest `_export.json`, which names them, is stored last.
+The files are stored when all of them are complete. The manifest `_export.json`, which lists them, is stored last.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from webcrawl.results.exports.parts import FIELDS, ExportPart, Row
 from webcrawl.stores.objects.store import ObjectStore
 
 BUFFERED_BYTES = 32_000_000
-"""Bytes of rows in memory, about 13,000 rows."""
+"""The most bytes of rows in memory, about 13,000 rows."""
 OPEN_PARTS = 64
 ROWS_A_FILE = 1_000_000
 BYTES_A_FILE = 500_000_000
 HOST_PARTS = 16
-# the name of a partition without a value in Hive
+# the name of Hive for a partition without a value
 _NO_CRAWL = "__HIVE_DEFAULT_PARTITION__"
 
 PARTITIONS: Mapping[str, Callable[[Row], str]] = {
@@ -36,7 +36,7 @@ PARTITIONS: Mapping[str, Callable[[Row], str]] = {
     "none": lambda row: "",
     "crawl": lambda row: f"crawl={quote(row['crawl'] or _NO_CRAWL, safe='')}/subset={row['subset']}",
 }
-"""Name -> the folder of a row: the day (UTC) of its fetch, one of 16 by its host, none, or as in Common Crawl."""
+"""Partitions by name: by the day (UTC) of the fetch, by host into 16 folders, none, or as in Common Crawl."""
 
 MANIFEST = "_export.json"
 
@@ -52,10 +52,10 @@ def export(
     only: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Writes `fields` of rows to a store and returns the manifest, in which `only` records how rows were selected.
+    """Writes `fields` of rows to a store and returns the manifest. `only`: how rows were selected, for the manifest.
 
-    Raises StoreError when the store has an export and `force` is not given, or no row to replace its rows; or when it
-    cannot be written.
+    Raises StoreError if the store cannot be written, or if it has an export and `force` is not given or there are no
+    rows to replace the export.
     """
     old = _earlier(store, force=force)
     began = datetime.now(UTC)
@@ -82,7 +82,7 @@ def export(
 
 
 def _earlier(store: ObjectStore, *, force: bool) -> Mapping[str, Any]:
-    """The manifest of the export that is to be replaced, or an empty manifest; raises StoreError without `force`."""
+    """Returns the manifest of the export to replace, or an empty manifest; raises StoreError without `force`."""
     old = read_manifest(store)
     if old is not None and not force:
         raise StoreError(
@@ -99,7 +99,7 @@ def _store_files(
     stamp: str,
     suffix: str,
 ) -> dict[str, int]:
-    """Writes all files, then stores them; returns file -> number of rows."""
+    """Writes all files, then stores them; returns the number of rows of each file."""
     with store.workspace() as folder:
         files = _Files(folder, part, partition, f"pages-{stamp}-{{:05}}{suffix}")
         try:
@@ -130,7 +130,7 @@ class _Files:
         self._total = 0
         self._open: dict[str, tuple[str, ExportPart]] = {}
         self.rows: dict[str, int] = {}
-        """File -> number of rows."""
+        """The number of rows of each file."""
 
     def add(self, row: Row) -> None:
         key, much = self._partition(row), memory_bytes(row)
@@ -150,7 +150,7 @@ class _Files:
         rows = self._waiting.pop(key)
         self._total -= self._weights.pop(key)
         name, part = self._open.pop(key) if key in self._open else self._begin(key)
-        # last in order, so that the first file is the least recently written
+        # moves the file to the end, so that the first file is the least recently written
         self._open[key] = name, part
         part.write(rows)
         self.rows[name] += len(rows)
@@ -171,7 +171,7 @@ class _Files:
 
 
 def read_manifest(store: ObjectStore) -> dict[str, Any] | None:
-    """The manifest of the export in a store, or None; raises StoreError when it was not written by `export`."""
+    """Returns the manifest of the export in a store, or None; raises StoreError if `export` did not write it."""
     try:
         data = b"".join(store.chunks(MANIFEST))
     except NoSuchObject:
@@ -181,7 +181,7 @@ def read_manifest(store: ObjectStore) -> dict[str, Any] | None:
         names = [PurePosixPath(file["name"]) for file in manifest["files"]]
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(f"{store.uri(MANIFEST)} is not the manifest of an export: {error}") from error
-    # these are deleted when the export is replaced
+    # files in the manifest are deleted when the export is replaced
     if any(name.is_absolute() or ".." in name.parts for name in names):
         raise StoreError(f"{store.uri(MANIFEST)} names files outside of the export")
     return dict(manifest)

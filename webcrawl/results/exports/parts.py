@@ -1,4 +1,4 @@
-"""The files of an export: their fields, and Parquet, JSON Lines or CSV, written row by row in bounded memory."""
+"""The fields and files of an export: Parquet, JSON Lines or CSV, written in bounded memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 
 _KINDS: tuple[tuple[type[TypeEngine[Any]], str], ...] = (
-    # the first match counts: a BigInteger is an Integer too
+    # the first match counts, because a BigInteger is also an Integer
     (UtcTime, "time"),
     (Unsigned64, "uint64"),
     (Structure, "json"),
@@ -39,7 +39,7 @@ def _kind(column_type: TypeEngine[Any]) -> str:
 FIELDS: Mapping[str, str] = {column.name: _kind(column.type) for column in pages.columns}
 """The columns of table `pages`, with types that all formats share.
 
-Name -> string, int32, int64, uint64, double, boolean, time (UTC, microseconds) or json.
+The types are string, int32, int64, uint64, double, boolean, time (UTC, microseconds) and json.
 """
 
 
@@ -49,7 +49,7 @@ class ExportPart(ABC):
     suffix: str
 
     def __init__(self, path: Path | TextIO, fields: Mapping[str, str] = FIELDS) -> None:
-        """`path`: the file to create; text may go to an open file. `fields`: name -> type, as in `FIELDS`."""
+        """Creates the file `path`; text may go to an open file. `fields`: types by name, as in `FIELDS`."""
         self._fields = fields
 
     @abstractmethod
@@ -135,7 +135,7 @@ FORMATS: Mapping[str, type[ExportPart]] = {"parquet": ParquetPart, "jsonl": Json
 
 
 def _flat(row: Row, fields: Mapping[str, str]) -> dict[str, Any]:
-    """A row with JSON as text."""
+    """Returns a row with JSON values as text."""
     return {
         name: json.dumps(row[name], ensure_ascii=False)
         if kind == "json" and row[name] is not None

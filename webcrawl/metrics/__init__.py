@@ -1,1 +1,1 @@
-"""Prometheus metrics: what a worker observes, what the engine tells of a whole crawl, and the text of both."""
+"""Prometheus metrics: observations of a worker, figures of a whole crawl from the engine, and their exposition."""

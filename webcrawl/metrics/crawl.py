@@ -1,4 +1,4 @@
-"""The metrics of a whole crawl from its engine: counters and bounded samples, which cost the same for any crawl."""
+"""The metrics of a whole crawl from its engine: counters and bounded samples, at a cost independent of its size."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _of_gauges(now: Gauges, queued: int) -> Iterator[MetricSample]:
 
 
 def lease_ages(family: Family, ages: Sequence[float]) -> Iterator[MetricSample]:
-    """Yields the median and the oldest of sorted ages; 0 without any."""
+    """Yields the median and the oldest of sorted ages; 0 without ages."""
     median, oldest = (ages[len(ages) // 2], ages[-1]) if ages else (0.0, 0.0)
     yield MetricSample(family, median, ("median",))
     yield MetricSample(family, oldest, ("oldest",))

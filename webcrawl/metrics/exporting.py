@@ -1,4 +1,4 @@
-"""Sends traces to a collector, as OpenTelemetry's own environment variables say."""
+"""Sends traces to a collector, configured by OpenTelemetry's environment variables."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _ALLOWED = {
         "parentbased_traceidratio",
     ),
 }
-"""Variables that the library would ignore with another value, or that choose what this project does not send."""
+"""The allowed values of variables: the library ignores other values, or they choose signals that are not sent."""
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _LOGGERS = ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "opentelemetry.sdk._shared_internal")
 _SILENT_SECONDS = 600.0
 _LONGEST_REASON = 200
 _CLOSE_SECONDS = 5.0
-"""How long the end of a crawl waits for a collector that does not answer."""
+"""How long the end of a crawl waits for a collector."""
 
 
 class _Seldom(logging.Filter):
-    """Lets one message pass in ten minutes: while a collector is away, the library has some every few seconds."""
+    """Passes one message in ten minutes: without a collector, the library logs messages every few seconds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Exporting:
         return self._provider.get_tracer("webcrawl")
 
     async def close(self) -> None:
-        """Sends the remaining spans. Gives up a collector that does not answer after a few seconds."""
+        """Sends the remaining spans; gives up after a few seconds without an answer."""
         closing = asyncio.ensure_future(asyncio.to_thread(self._provider.shutdown))
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):

@@ -1,4 +1,4 @@
-"""The text that Prometheus reads, made by prometheus_client."""
+"""Makes the text that Prometheus reads, with prometheus_client."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from webcrawl.metrics.observations import Histogram
 
 
 class Exposition(NamedTuple):
-    """Metrics in the format that was asked for."""
+    """Metrics in the requested format."""
 
     text: bytes
     content_type: str
 
 
 class _Given(Collector):
-    """Collects metrics that were made before."""
+    """Collects given metrics."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics
@@ -43,7 +43,7 @@ def exposition(
     try:
         encode, content_type = choose_encoder(accept)
         return Exposition(encode(registry), content_type)
-    except (TypeError, ValueError):  # its version or escaping is none
+    except (TypeError, ValueError):  # an invalid version or escaping in `accept`
         encode, content_type = choose_encoder("")
         return Exposition(encode(registry), content_type)
 

@@ -1,4 +1,4 @@
-"""The families of metrics: names, kinds, labels and meanings, from which docs/metrics.md is written.
+"""The families of metrics, with names, kinds, labels and meanings. docs/metrics.md is written from them.
 
 Names follow Prometheus' conventions. Names of one worker begin with `webcrawl_worker_`, names of a whole crawl with
 `webcrawl_`. No label has a host or a URL, so the number of series does not grow with the crawl.
@@ -13,12 +13,12 @@ from typing import Literal, NamedTuple
 from webcrawl.metrics.observations import Histogram
 
 CRAWL, WORKER = "webcrawl", "webcrawl_worker"
-"""The scopes of a metric, with which its name begins: a whole crawl, or one worker."""
+"""The scopes of a metric: a whole crawl, or one worker. The name of a metric begins with its scope."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The metrics of one name. `about` is a phrase in Markdown; `labels` come after `crawl`, which all have."""
+    """The metrics with a name. `about`: a phrase in Markdown. `labels`: those after `crawl`, which all metrics have."""
 
     scope: str
     base: str
@@ -28,7 +28,7 @@ class Family:
 
     @property
     def name(self) -> str:
-        """The name as PromQL has it; the name of a histogram gets _bucket, _sum or _count."""
+        """The name in PromQL; the name of a histogram gets _bucket, _sum or _count."""
         return f"{self.scope}_{self.base}{'_total' * (self.kind == 'counter')}"
 
 
@@ -41,10 +41,10 @@ class MetricSample(NamedTuple):
 
 
 def gauges(scope: str, *rows: tuple[str, str] | tuple[str, str, str]) -> dict[str, Family]:
-    """Families of gauges by base: (base, about) or (base, about, label)."""
+    """Returns families of gauges by base, from rows (base, about) or (base, about, label)."""
     return {base: Family(scope, base, "gauge", about, tuple(labels)) for base, about, *labels in rows}
 
 
 def samples(families: dict[str, Family], values: Iterable[tuple[str, float]]) -> list[MetricSample]:
-    """Samples without labels: (base, value)."""
+    """Returns samples without labels, from pairs (base, value)."""
     return [MetricSample(families[base], value) for base, value in values]

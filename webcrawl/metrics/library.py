@@ -1,4 +1,4 @@
-"""Libraries that only metrics and traces need."""
+"""Imports the libraries that only metrics and traces need."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What one worker has observed since its start, in plain numbers, which become metrics when they are read.
+"""The observations of a worker since its start, as plain numbers that become metrics when metrics are read.
 
 Objects of prometheus_client would take a lock for each observation, and several times as long. For traced pages, the
-same times become the spans of the traces.
+same times become spans.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # needs the extra "traces"
+    # requires the extra "traces"
     from webcrawl.metrics.traces import Traces
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -24,7 +24,7 @@ BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 _HOUR, _DAY = 3600.0, 86400.0
 _LONG = (_HOUR, 3 * _HOUR, 12 * _HOUR, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
 LONG_BOUNDS = (0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, *_LONG)
-"""Upper bounds in seconds for waits in the queue of the crawl."""
+"""Upper bounds in seconds for waits in the queue of a crawl."""
 
 STAGES = {
     "queue": "in this worker, from the lease of the URL until its request is made",
@@ -40,7 +40,7 @@ STAGES = {
     "pipelines": "in all item pipelines, with the stores",
     "acknowledgement": "from the end of all work until the engine has acknowledged it, after the links of the page",
 }
-"""The stages of a page in their order -> where the seconds of the stage go."""
+"""The stages of a page in their order, with the meaning of their seconds."""
 STORES = ("archive", "texts", "links", "metadata")
 
 
@@ -56,40 +56,40 @@ class Histogram:
         """Sum of all durations in seconds."""
 
     def observe(self, seconds: float) -> None:
-        """Counts a duration. A negative one, from a clock that was set back, adds nothing to the total."""
+        """Counts a duration. A negative duration, after a clock was set back, adds nothing to the total."""
         self._counts[bisect_left(self.bounds, seconds)] += 1
         if seconds > 0:
             self.total += seconds
 
     def buckets(self) -> Iterator[int]:
-        """Yields how many durations are at most as long as each bound, and then all of them."""
+        """Yields the number of durations up to each bound, and then of all durations."""
         return accumulate(self._counts)
 
     @property
     def count(self) -> int:
-        """Number of durations."""
+        """The number of durations."""
         return sum(self._counts)
 
 
 class Observations:
-    """One worker's observations: how long each stage and each store took, and what it has counted."""
+    """The observations of a worker: the durations of stages and stores, and counts."""
 
     __slots__ = ("counts", "queued", "robots_in_memory", "stages", "stores", "traces")
 
     def __init__(self) -> None:
         self.traces: Traces | None = None
-        """The pages that are traced; None without TRACES."""
+        """The traces of pages; None without TRACES."""
         self.queued = Histogram(LONG_BOUNDS)
-        """How long the URLs of the sample were queued, from webcrawl.frontier.entry."""
+        """How long sampled URLs were queued; webcrawl.frontier.entry chooses the sample."""
         self.stages = {name: Histogram() for name in STAGES}
         self.stores = {name: Histogram() for name in STORES}
         self.counts: Counter[str] = Counter()
-        """Increments of the crawl's totals that were sent to the engine."""
+        """The increments of the crawl's totals that were sent to the engine."""
         self.robots_in_memory = 0
-        """Requests whose robots.txt was in the memory of this worker."""
+        """The number of requests whose robots.txt was in the memory of this worker."""
 
     def stage(self, name: str, url: str, began: float, ended: float | None = None) -> None:
-        """Observes a stage of the page of a URL from one monotonic time to another, or until now."""
+        """Observes a stage of the page at a URL between the monotonic times `began` and `ended`, or until now."""
         if ended is None:
             ended = time.monotonic()
         self.stages[name].observe(ended - began)
@@ -98,7 +98,7 @@ class Observations:
 
     @contextmanager
     def timed(self, name: str, url: str) -> Iterator[None]:
-        """Observes a block as a stage of the page of a URL, whether it raises or not."""
+        """Observes the block as a stage of the page at a URL, even if the block raises."""
         began = time.monotonic()
         try:
             yield
@@ -106,7 +106,7 @@ class Observations:
             self.stage(name, url, began)
 
     def store(self, name: str, url: str, began: float) -> None:
-        """Observes that a store has written the page of a URL now; `began` is a monotonic time."""
+        """Observes the write of the page at a URL by a store, from the monotonic time `began` until now."""
         ended = time.monotonic()
         self.stores[name].observe(ended - began)
         if self.traces is not None:

@@ -1,4 +1,4 @@
-"""The memory of this process's children, from Linux's /proc."""
+"""Measures the memory of this process's descendants, from Linux's /proc."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def child_memory() -> int | None:
-    """Returns the resident memory of all descendants of this process in bytes; None where that is not known."""
+    """Returns the resident memory of all descendants of this process in bytes; None if it is unknown."""
     if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
         return None
     return sum(_resident(pid) for pid in _descendants(os.getpid()))
 
 
 def _descendants(pid: int) -> Iterator[int]:
-    with suppress(OSError):  # it has ended meanwhile
+    with suppress(OSError):  # the process has ended meanwhile
         for task in os.scandir(f"/proc/{pid}/task"):
             for child in map(int, Path(task.path, "children").read_text().split()):
                 yield child

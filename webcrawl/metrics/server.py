@@ -1,4 +1,4 @@
-"""Serves metrics over HTTP, in the event loop of the process that they are about."""
+"""Serves the metrics of a process over HTTP in its event loop."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 PATH = "/metrics"
 _CLOSE_SECONDS = 1.0
-"""How long the end of a crawl waits for an answer that is being made."""
+"""How long the end of a crawl waits for a response in progress."""
 
 
 def listen(name: str, host: str, port: int) -> socket.socket:
-    """Returns a socket at which nobody is answered yet; raises ConfigurationError, which begins with `name`."""
+    """Returns a bound socket for a server; raises ConfigurationError, which begins with `name`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
@@ -30,14 +30,14 @@ def listen(name: str, host: str, port: int) -> socket.socket:
 
 
 class MetricsServer:
-    """Answers GET /metrics with what `metrics` returns for an `Accept` header."""
+    """Answers GET /metrics with the result of `metrics` for the `Accept` header."""
 
     def __init__(self, listening: socket.socket, metrics: Callable[[str], Awaitable[Exposition]]) -> None:
         self._listening = listening
         self._metrics = metrics
         host, port = listening.getsockname()[:2]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
-        """Where it answers."""
+        """The URL of the metrics."""
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -49,7 +49,7 @@ class MetricsServer:
         await web.SockSite(self._runner, self._listening).start()
 
     async def close(self) -> None:
-        """Closes the socket, and connections that are open."""
+        """Closes the socket and open connections."""
         if self._runner is not None:
             await self._runner.cleanup()
         self._listening.close()

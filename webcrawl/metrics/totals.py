@@ -1,4 +1,4 @@
-"""The counters of a crawl and of each worker: the totals of the crawl, as metrics."""
+"""The counters of a crawl and of each worker, made from the totals of the crawl."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from http import HTTPStatus
 from webcrawl.metrics.families import CRAWL, WORKER, Family, MetricSample
 
 DEAD = "dead."
-"""Begins the totals that count dead letters by cause."""
+"""The prefix of the totals that count dead letters by cause."""
 CAUSES = {
     "callback": "the callback raised an exception",
     "connection": "no connection, or it broke",
@@ -25,20 +25,20 @@ CAUSES = {
     "worker": "workers died with it too often",
     "other": "anything else",
 }
-"""Why URLs became dead letters."""
+"""The causes of dead letters, with their meanings."""
 
 MOST_VALUES = 100
-"""Values of a label; values with the smallest numbers are counted as "other"."""
+"""The most values of a label; further values, those with the smallest numbers, count as "other"."""
 _OTHER = "other"
 _STATUSES = frozenset(str(status.value) for status in HTTPStatus)
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A counter with one label at most, and the totals that it adds up.
+    """A counter with at most one label, and the totals of which it is the sum.
 
-    `totals`: name -> value of the label, "" without one. `prefix`: begins the names of further totals, which end with
-    the value. Values that are not among `known` count as "other".
+    `totals`: the values of the label by name of the total, "" without a label. `prefix`: the prefix of further totals,
+    whose names end with the value of the label. Values that are not in `known` count as "other".
     """
 
     base: str
@@ -50,11 +50,11 @@ class Counted:
     factor: float = 1
 
     def family(self, scope: str) -> Family:
-        """The family of a scope."""
+        """Returns the family of a scope."""
         return Family(scope, self.base, "counter", self.about, (self.label,) if self.label else ())
 
     def values(self, totals: Mapping[str, int]) -> Iterator[tuple[str, float]]:
-        """Yields each value of the label that occurs, with its number; a counter without label has the value ""."""
+        """Yields the values of the label that occur, with their numbers; a counter without a label has the value ""."""
         numbers: Counter[str] = Counter()
         for name, value in self.totals.items():
             numbers[value] += totals.get(name, 0)
@@ -71,7 +71,7 @@ class Counted:
 
 
 def _total(base: str, about: str, total: str = "") -> Counted:
-    """Returns the counter of one total, which has the name of the counter by default."""
+    """Returns the counter of a single total, by default with the name of the counter."""
     return Counted(base, about, {total or base: ""})
 
 
@@ -140,7 +140,7 @@ COUNTED = (
     ),
     _total("lost_leases", "hosts whose lease was lost"),
 )
-"""In the order of the documentation."""
+"""The counters in the order of the documentation."""
 _ACTIVE = Counted(
     "active_seconds", "time in which at least one worker was alive", {"active_ms": ""}, factor=0.001
 )
@@ -152,7 +152,7 @@ FAMILIES = {
 
 
 def samples_of(scope: str, totals: Mapping[str, int]) -> Iterator[MetricSample]:
-    """Yields the counters of a scope from totals: name -> number."""
+    """Yields the counters of a scope from totals by name."""
     for counted, family in zip((*COUNTED, _ACTIVE), FAMILIES[scope], strict=False):
         for value, number in counted.values(totals):
             yield MetricSample(family, number, (value,) if counted.label else ())

@@ -1,6 +1,6 @@
-"""The way of a page through a worker as a trace of OpenTelemetry, with one span for each stage.
+"""Traces pages through a worker with OpenTelemetry, with a span for each stage.
 
-The times are the times of the histograms. For a page that is not sampled, only the sampler is asked.
+The times are those of the histograms. A page that is not sampled costs only the call of the sampler.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from opentelemetry.trace import Span, StatusCode, Tracer, set_span_in_context
 from webcrawl.frontier import LeasedURL, Settlement
 
 PAGE = "page"
-"""The name of the span that has the stages of a page in it."""
+"""The name of the span that contains the stages of a page."""
 _NO_PARENT = Context()
 
 
 class _Stage(NamedTuple):
-    """A stage between two monotonic times. `inside`: the stage that it is a part of, or ""."""
+    """A stage between two monotonic times. `inside`: the stage that contains it, or ""."""
 
     name: str
     began: float
@@ -29,28 +29,28 @@ class _Stage(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """A page that is traced. `offset`: seconds from monotonic to Unix time, the same for all its spans."""
+    """A traced page. `offset`: the seconds from monotonic to Unix time, the same for all spans of the page."""
 
     span: Span
     offset: float
     stages: list[_Stage]
 
     def at(self, monotonic: float) -> int:
-        """Unix time in nanoseconds."""
+        """Returns a monotonic time as Unix time in nanoseconds."""
         return int((monotonic + self.offset) * 1e9)
 
 
 class Traces:
-    """The pages of one worker that are traced now, by URL. Times are monotonic."""
+    """The pages of a worker that are being traced, by URL. Times are monotonic."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
         self._ways: dict[str, _Way] = {}
 
     def begin(self, url: LeasedURL, at: float) -> None:
-        """Begins the way of a URL that was leased at a time, if the sampler takes it.
+        """Begins the trace of a URL that was leased at the time `at`, if the sampler selects the URL.
 
-        Another request for the same URL that is under way, as one with another body, is left out.
+        A second request for a URL that is being traced, such as a request with another body, is not traced.
         """
         if url.url in self._ways:
             return
@@ -68,17 +68,17 @@ class Traces:
             )
 
     def add(self, url: str, stage: str, began: float, ended: float, inside: str = "") -> None:
-        """Adds a stage to the way of a URL, if it is traced. `inside`: the stage that it is a part of."""
+        """Adds a stage to the trace of a URL, if the URL is traced. `inside`: the stage that contains the new stage."""
         if way := self._ways.get(url):
             way.stages.append(_Stage(stage, began, ended, inside))
 
     def answered(self, url: str, status: int, size: int) -> None:
-        """Notes the status of the response, and the bytes of its body as they were sent."""
+        """Records the status of the response, and the bytes of its body as they were sent."""
         if way := self._ways.get(url):
             way.span.set_attributes({"http.response.status_code": status, "http.response.body.size": size})
 
     def end(self, url: str, at: float, settlement: Settlement | None = None) -> None:
-        """Exports the way of a URL, if it is traced. Without settlement, the URL was given back to the engine."""
+        """Exports the trace of a URL, if the URL is traced. Without settlement, the URL was returned to the engine."""
         if way := self._ways.pop(url, None):
             way.span.set_attribute("crawl.outcome", settlement.verdict if settlement else "returned")
             if settlement and settlement.verdict in ("retry", "dead"):
@@ -87,13 +87,13 @@ class Traces:
             way.span.end(way.at(at))
 
     def close(self) -> None:
-        """Exports the ways without an end, as of pages that the last report has acknowledged."""
+        """Exports unfinished traces, such as those of pages that the last report has acknowledged."""
         for url in [*self._ways]:
             self.end(url, time.monotonic())
 
     def _export(self, way: _Way) -> None:
         spans = {"": way.span}
-        # stages before their parts, although the parts ended earlier
+        # sorts stages before the stages that they contain, although those ended earlier
         for stage in sorted(way.stages, key=lambda stage: bool(stage.inside)):
             parent = spans.get(stage.inside, way.span)
             context = set_span_in_context(parent, _NO_PARENT)

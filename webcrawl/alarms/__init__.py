@@ -1,1 +1,1 @@
-"""Alarms: pages that got stuck, and notifications about problems of a crawl."""
+"""Alarms: stuck pages, and notifications about problems of a crawl."""

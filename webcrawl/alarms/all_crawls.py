@@ -1,4 +1,4 @@
-"""Watches every crawl of an engine, from a process that is no worker."""
+"""Watches every crawl of an engine from a process that is not a worker."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 
 
 class AllCrawls:
-    """Watches the crawls of an engine, or the crawl named `only`, while no worker of that crawl does.
+    """Watches the crawls of an engine, or the crawl `only`, while no worker of the crawl watches it.
 
-    So there is an alarm also when the only worker of a crawl dies. `about` returns what notifications of a crawl name.
+    So the death of a crawl's only worker raises an alarm too. `about` returns the `About` of a crawl's notifications.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class AllCrawls:
             await watcher.leave()
 
     async def look(self) -> None:
-        """Looks once at each crawl that has workers, or lost some."""
+        """Looks once at each crawl that has workers or has lost workers."""
         layouts = await self._crawl.engine.client.hgetall(CRAWLS)
         for name, layout in layouts.items():
             if self._only in (None, name.decode()):

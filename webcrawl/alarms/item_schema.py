@@ -1,4 +1,4 @@
-"""Checks items against the schema that their spider declares: a dataclass, or a JSON Schema."""
+"""Checks items against the schema that their spider declares: a dataclass or a JSON Schema."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from webcrawl.documents.values import plain
 from webcrawl.errors import ConfigurationError
 
 ItemCheck = Callable[[Mapping[str, Any]], list[str]]
-"""Returns what is wrong with the fields of an item, one text for each; an empty list if nothing is."""
+"""Returns a text for each problem of an item's fields; an empty list for a valid item."""
 _Check = Callable[[Any, str], Iterator[str]]
-"""Yields what is wrong with a value; the text is its path in the item."""
+"""Yields the problems of a value; the second argument is the path of the value in the item."""
 
 _MOST_PROBLEMS = 5
 _CLOSING = ("additionalProperties", "unevaluatedProperties", "patternProperties")
 
 
 def item_check(name: str, schema: object) -> ItemCheck:
-    """The check of the items of a class by its schema; raises ConfigurationError, LibraryMissing.
+    """Returns the check of a class of items by its schema; raises ConfigurationError or LibraryMissing.
 
-    A dataclass: an item has no other fields, all that have no default, and values of the annotated types. An int
-    passes as float, and a list as tuple; nothing else is converted. A mapping: a JSON Schema, whose properties are all
-    that an item may have unless `additionalProperties` says otherwise.
+    With a dataclass, an item must have all fields without default, no further fields, and values of the annotated
+    types. An int passes as float, and a list as tuple; no other value is converted. With a mapping, a JSON Schema, an
+    item may have only the properties of the schema, unless `additionalProperties` is set.
     """
     if isinstance(schema, type) and dataclasses.is_dataclass(schema):
         return _bounded(_fields_of(schema, f"item_schemas[{name!r}]"), name)
@@ -37,7 +37,7 @@ def item_check(name: str, schema: object) -> ItemCheck:
 
 
 def _bounded(check: _Check, name: str) -> ItemCheck:
-    """The first problems of an item, which may have thousands."""
+    """Limits a check to the first problems of an item, which may have thousands."""
     return lambda item: [
         problem for problem, _ in zip(check(item, name), range(_MOST_PROBLEMS), strict=False)
     ]
@@ -68,7 +68,7 @@ def _json_schema(name: str, schema: Mapping[str, Any]) -> ItemCheck:
 
 
 def _fields_of(schema: type[Any], path: str) -> _Check:
-    """The check of a mapping by the fields of a dataclass."""
+    """Returns the check of a mapping by the fields of a dataclass."""
     try:
         hints = get_type_hints(schema, include_extras=True)
     except (NameError, TypeError) as error:
@@ -98,7 +98,7 @@ def _fields_of(schema: type[Any], path: str) -> _Check:
 
 
 def _type(hint: Any, path: str) -> _Check:
-    """The check of a value by its annotation; raises ConfigurationError for one that cannot be checked."""
+    """Returns the check of a value by its annotation; raises ConfigurationError for an unsupported annotation."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any or hint is object:
         return lambda value, here: iter(())

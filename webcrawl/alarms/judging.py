@@ -1,11 +1,11 @@
-"""Decides which alarms are due, from a reading and what the watcher remembers. Uses no clock, network or disk.
+"""Decides which alarms are due, from a reading and the state of the watcher. Uses no clock, network or disk.
 
-Nothing is in two alarms, and what belongs together is in one:
+No problem is in two alarms, and related problems share an alarm:
 
 - Workers that died within the same ten seconds share an alarm, ten seconds after the last death.
-- Hosts that were given up, and stuck pages of a kind, have an alarm when their number has doubled since the last one;
-  the first after 30 seconds, the next after ten minutes at the earliest. So n hosts take at most log2(n) + 1 alarms.
-- A crawl without a fetch has one alarm until the next fetch; an error surge, and workers that hold, one until they end.
+- Hosts that were given up, and stuck pages of a kind, have an alarm when their number has doubled since the last alarm:
+  the first after 30 seconds, the next after ten minutes at the earliest. So n hosts cause at most log2(n) + 1 alarms.
+- A crawl without a fetch has one alarm until the next fetch. An error surge, or a hold, has one alarm until it ends.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from webcrawl.alarms.surge import Surge, judge_errors
 from webcrawl.documents.values import counted
 
 STALLED_SECONDS = 600.0
-"""A crawl that has URLs to fetch and fetches nothing for so long is stalled."""
+"""A crawl that has URLs to fetch but fetches nothing for this time is stalled."""
 LOST_SECONDS = 10.0
-"""Workers that died in the same period of this length share an alarm. Until its end they may still come back."""
+"""Workers that died in the same period of this length share an alarm. Until the end of the period they may return."""
 HOLDING_SECONDS = 30.0
 FIRST_SECONDS, NEXT_SECONDS = 30.0, 600.0
-"""The first alarm about a growing number, and the least time until the next."""
+"""The delay of the first alarm about a growing number, and the least time until the next alarm."""
 UNSEEN_SECONDS = 60.0
-"""After a longer time without a reading, it is not known whether the crawl stood still meanwhile."""
+"""After a longer gap between readings, a standstill is measured from the new reading."""
 _MOST_NAMED = 10
 NOTIFIED = 0.0
-"""Replaces the time of the first reading in `WatcherState.lost` once a worker was in an alarm."""
+"""The value in `WatcherState.lost` of a worker that was in an alarm, instead of a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Alarm:
     """An alarm. Kind, crawl and `mark` identify it.
 
     lost     the workers that died
-    about    the kind of stuck pages that it is about
+    about    the kind of stuck pages of the alarm
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Alarm:
 
 
 def judge(state: WatcherState, reading: CrawlReading) -> tuple[WatcherState, list[Alarm]]:
-    """Returns what to remember after a reading, and the alarms that are due."""
+    """Returns the new state after a reading, and the alarms that are due."""
     unseen = reading.now - state.seen > UNSEEN_SECONDS
     progress, stalled = _judge_progress(
         replace(state.progress, since=reading.now) if unseen else state.progress, reading
@@ -154,7 +154,7 @@ def _stuck_alarm(kind: str, notified: int, untold: int) -> Alarm:
 def _grown(growth: Growth, more: int, now: float) -> tuple[Growth, bool]:
     """Returns the growth after `more` were added, and whether an alarm about them is due."""
     if not more:
-        # `since` stays after an alarm, so that the next one keeps its distance
+        # `since` stays after an alarm, so that the next alarm keeps its distance
         return (growth if growth.notified else Growth()), False
     since = growth.since or now
     if now < since:
@@ -166,7 +166,7 @@ def _grown(growth: Growth, more: int, now: float) -> tuple[Growth, bool]:
 
 
 def _lost_workers(first_seen: Mapping[str, float], reading: CrawlReading) -> list[Alarm]:
-    """An alarm for each period in which workers died, once all deaths of that period are known."""
+    """Returns an alarm for each period in which workers died, once all deaths of the period are known."""
     periods: dict[int, list[str]] = {}
     for worker, when in sorted(reading.lost.items()):
         periods.setdefault(int(when // LOST_SECONDS), []).append(worker)

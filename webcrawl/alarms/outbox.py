@@ -1,4 +1,4 @@
-"""Notifications that are to be sent, in table `notices` of the metadata database, where they outlast their process."""
+"""The outbox of notifications: table `notices` of the metadata database, where notices outlast their process."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from webcrawl.stores.database import insert_into, is_read_only
 from webcrawl.stores.schema import SchemaTables
 
 MOST_ATTEMPTS = 100
-"""After this many failures a notice is kept, and no longer sent: after almost four days."""
+"""The failures after which a notice is kept but no longer sent: almost four days."""
 CLAIM_SECONDS = 120.0
-"""How long a process has to send a notice that `due` gave it before another process gets it."""
+"""The seconds in which a process must send a notice that `due` returned; then another process gets it."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 3600.0
 
 
@@ -25,10 +25,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 3600.0
 class Notice:
     """A notification.
 
-    key      identifies it: of several notices with the same key, only the first is stored and sent
+    key      identifies the notice: of several notices with the same key, only the first is stored and sent
     kind     FINISHED, STUCK, SCHEMA, STALLED, ERRORS, HOSTS, DISK, WORKER, ENGINE, or what a caller chooses
     title    one line; `text` has the details as plain text
-    link     the URL of the page of the dashboard about it; "" if none is known
+    link     the URL of the dashboard's page about the notice; "" if it is unknown
     """
 
     key: str
@@ -45,8 +45,8 @@ class Notice:
 class Stored:
     """A notice in the outbox.
 
-    targets    IDs of the targets that still have to get it; None: the targets of the process that sends it
-    due        when it is to be sent next; None if that is over: it was `sent`, or `attempts` are used up
+    targets    IDs of the targets that have not got the notice; None: the targets of the process that sends it
+    due        when the notice will be sent next; None if it was `sent` or its `attempts` are used up
     error      why the last attempt failed
     """
 
@@ -60,19 +60,19 @@ class Stored:
 
 
 def utc_now() -> datetime:
-    """The time by the clock of this machine."""
+    """Returns the time of this machine's clock in UTC."""
     return datetime.now(UTC)
 
 
 def pause(attempts: int) -> timedelta:
-    """Returns the time after which a notice is sent again after so many failures: 10 s, doubled, to an hour."""
+    """Returns the pause after a number of failures: 10 s, which doubles with each failure, up to an hour."""
     return timedelta(seconds=min(_FIRST_PAUSE * 2 ** min(attempts - 1, 20), _LONGEST_PAUSE))
 
 
 class Outbox(SchemaTables):
     """The outbox in the metadata database at a URI. Methods may be called from any thread.
 
-    Any number of processes may put notices and send them. They raise StoreError with the name of the database,
+    Any number of processes may put and send notices. Methods raise StoreError with the name of the database, or
     StoreUnavailable when retrying may succeed.
     """
 
@@ -82,9 +82,9 @@ class Outbox(SchemaTables):
         self._insert = insert.on_conflict_do_nothing(index_elements=[notices.c.key]).returning(notices.c.id)
 
     def put(self, notice: Notice, targets: Collection[str] | None = None) -> bool:
-        """Stores a notice to be sent to `targets` (IDs); False if its key is known.
+        """Stores a notice to be sent to `targets` (IDs); returns False if its key is known.
 
-        With None, the first process that sends it decides on the targets.
+        With None, the first process that sends the notice determines the targets.
         """
         values = {
             **{column: getattr(notice, column) for column in ("key", "kind", "title", "text", "created")},
@@ -98,11 +98,11 @@ class Outbox(SchemaTables):
         )
 
     def due(self, now: datetime, targets: Collection[str], limit: int = 100) -> list[Stored]:
-        """Returns notices that are to be sent to some of these targets now, the oldest first, and claims them.
+        """Claims and returns notices that are due for some of these targets, the oldest first.
 
-        For CLAIM_SECONDS no other process gets them. Notices without targets get these targets.
+        No other process gets a claimed notice for CLAIM_SECONDS. Notices without targets get these targets.
         """
-        # usually no notice is due, and the database is not locked
+        # usually no notice is due, and the database need not be locked
         with self.database.reading(at_leisure=False) as connection:
             if connection.execute(_oldest_first().where(notices.c.due <= now).limit(1)).first() is None:
                 return []
@@ -139,7 +139,7 @@ class Outbox(SchemaTables):
         self.database.write(work)
 
     def failed(self, number: int, error: str, now: datetime) -> None:
-        """Records that some targets did not get a notice, which is due again after a pause that grows."""
+        """Records that some targets did not get a notice, which becomes due again after a growing pause."""
 
         def work(connection: Connection) -> None:
             for row in _rows(connection, [number]):
@@ -151,7 +151,7 @@ class Outbox(SchemaTables):
         self.database.write(work)
 
     def notices(self, limit: int = 100, *, crawl: str | None = None, unsent: bool = False) -> list[Stored]:
-        """Returns notices, the newest first, optionally only of a crawl, or only unsent ones."""
+        """Returns notices, the newest first, optionally only those of a crawl, or only unsent notices."""
         query = select(notices).order_by(notices.c.id.desc()).limit(limit)
         if crawl is not None:
             query = query.where(notices.c.crawl == crawl)
@@ -161,12 +161,12 @@ class Outbox(SchemaTables):
             return [_stored(row) for row in connection.execute(query).mappings()]
 
     def retry(self, now: datetime) -> int:
-        """Makes all notices that were not sent due now, also those whose attempts are used up; returns how many."""
+        """Makes all unsent notices due now, also notices whose attempts are used up; returns their number."""
         unsent = update(notices).where(notices.c.sent.is_(None)).values(due=now, attempts=0)
         return self.database.write(lambda connection: connection.execute(unsent).rowcount)
 
     def forget(self, before: datetime) -> int:
-        """Deletes the notices that were sent before a time; returns how many."""
+        """Deletes the notices that were sent before a time; returns their number."""
         old = delete(notices).where(notices.c.sent < before)
         return self.database.write(lambda connection: connection.execute(old).rowcount)
 
@@ -176,7 +176,7 @@ def _oldest_first() -> Select[Any]:
 
 
 def _rows(connection: Connection, numbers: Sequence[int]) -> Sequence[Any]:
-    """The rows of unsent notices, locked until the transaction ends."""
+    """Returns the rows of unsent notices, locked until the transaction ends."""
     query = _oldest_first().where(notices.c.id.in_(numbers)).with_for_update()
     return connection.execute(query).mappings().all()
 

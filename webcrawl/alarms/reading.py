@@ -1,4 +1,4 @@
-"""What a watcher sees of a crawl at one moment."""
+"""The figures of a crawl at a moment, as a watcher reads them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ class CrawlReading:
     """The figures of a crawl over all workers and runs.
 
     now          seconds since 1970, by the clock of the watcher
-    fine         answers below status 400 that are no error page
-    bad          error answers, and URLs that were given up without an answer
-    retried      fetches that failed and are repeated
+    fine         responses below status 400 that are not error pages
+    bad          error responses, and URLs that were given up without a response
+    retried      failed fetches that are repeated
     open         URLs to fetch, except URLs of blocked hosts
-    workers      that are alive
-    holding      worker -> why it fetches nothing: its stores accept no more
-    given_up     hosts that were given up
-    lost         worker that died -> when, by the engine's clock, for which `engine_now` is the time; in seconds
-    untold       kind -> stuck pages that no notification was about
+    workers      the number of live workers
+    holding      why a worker fetches nothing while its stores accept no more, by worker
+    given_up     the number of hosts that were given up
+    lost         times of death by worker, in seconds by the engine's clock, whose time is `engine_now`
+    untold       numbers of stuck pages without a notification, by kind
     """
 
     now: float
@@ -37,5 +37,5 @@ class CrawlReading:
 
     @property
     def fetched(self) -> int:
-        """Grows with each fetch."""
+        """A number that increases with each fetch."""
         return self.fine + self.bad + self.retried

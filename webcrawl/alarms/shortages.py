@@ -1,4 +1,4 @@
-"""Disks and spools of this machine that are nearly full."""
+"""Notices about disks and spools of this machine that are nearly full."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from webcrawl.documents.disk import occupied
 from webcrawl.documents.values import size
 
 NEARLY = 5
-"""A disk is nearly full while it has less than this multiple of STORE_MIN_FREE_BYTES, at which workers pause."""
+"""A disk is nearly full if less than this multiple of STORE_MIN_FREE_BYTES, at which workers pause, is free."""
 SPOOL_SHARE = 0.8
 """A spool is nearly full above this share of STORE_SPOOL_MAX_BYTES."""
 
 
 def shortages(stores: StoreConfig, machine: str, about: About) -> list[Notice]:
-    """Returns a notice for each disk and spool of this machine that is nearly full; the same ones all day (UTC)."""
+    """Returns a notice for each disk and spool of this machine that is nearly full: one for each day (UTC)."""
     now = utc_now()
     return [
         about.notice("STORES", f"{machine} {what} {now:%Y-%m-%d}", f"{what} on {machine}", text, now)
@@ -43,7 +43,7 @@ def _short(stores: StoreConfig) -> Iterator[tuple[str, str]]:
 
 
 def _disks(stores: StoreConfig) -> dict[Path, str]:
-    """A folder of each disk that is written to, and what happens when that disk is full."""
+    """Returns a folder of each disk that is written to, with the consequence of a full disk."""
     pause = f"Below {size(stores.min_free)} (STORE_MIN_FREE_BYTES), workers pause."
     folders = [(stores.data_dir, pause)]
     if (parts := urlsplit(stores.pages)).scheme == "file":

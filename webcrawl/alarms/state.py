@@ -1,4 +1,4 @@
-"""What a watcher remembers of a crawl, so that no alarm is sent twice; another watcher continues with it."""
+"""The state of a crawl's watcher, which prevents repeated alarms. Another watcher can continue with the state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FetchProgress:
-    """The fetches so far, since when their number has not changed, and whether there was an alarm about that."""
+    """The number of fetches, the time of its last change, and whether an alarm has reported a standstill."""
 
     fetched: int = 0
     since: float = 0.0
@@ -23,7 +23,7 @@ class FetchProgress:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A growing number: how much of it was in alarms, and since when there is more, or when the last alarm was."""
+    """A growing number: the part reported by alarms, and the time since which there is more, or of the last alarm."""
 
     notified: int = 0
     since: float = 0.0
@@ -31,7 +31,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Since when workers hold, 0 if none does; and whether there was an alarm about that."""
+    """The time since which workers hold, 0 if no worker holds, and whether an alarm has reported it."""
 
     since: float = 0.0
     notified: bool = False
@@ -39,11 +39,11 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class WatcherState:
-    """Times are as in `CrawlReading.now`.
+    """The state of a watcher. Times are as in `CrawlReading.now`.
 
     seen     the time of the last reading
-    lost     worker that died -> the time of the first reading that had it; 0 once it was in an alarm
-    stuck    kind -> stuck pages
+    lost     the times of the first readings of dead workers, by worker; 0 after an alarm about the worker
+    stuck    numbers of stuck pages by kind
     """
 
     seen: float = 0.0
@@ -55,12 +55,12 @@ class WatcherState:
     lost: Mapping[str, float] = field(default_factory=dict)
 
     def encoded(self) -> str:
-        """The state as JSON."""
+        """Returns the state as JSON."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
     def decoded(cls, text: str) -> WatcherState:
-        """The state in JSON; a new one for a text that another version wrote, or that is damaged."""
+        """Returns the state in JSON; a new state for text that is damaged or from another version."""
         try:
             values = json.loads(text)
             errors = values["errors"]
@@ -81,7 +81,7 @@ class WatcherState:
 
 
 def _record(kind: type[T], values: Mapping[str, Any]) -> T:
-    """A record of numbers; each has the type of its default."""
+    """Returns a record of numbers with the types of their defaults."""
     numbers: Any = fields(kind)  # type: ignore[arg-type]
     return kind(**{each.name: _like(each.default, values[each.name]) for each in numbers})
 

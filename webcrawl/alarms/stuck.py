@@ -1,4 +1,4 @@
-"""Pages that were fetched or tried and could not be processed, in table `stuck` of the metadata database."""
+"""Stuck pages, which were fetched or tried but could not be processed: table `stuck` of the metadata database."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class StuckPage:
 
     kind       SCHEMA: an item schema refused an item of the page. DOCUMENT: no reader could read it.
                DEAD_LETTER: its fetch failed for good.
-    created    when it got stuck; `updated` is the last time that this happened
-    notified   when a notification about it was put into the outbox; None if there was none
-    queued_at  when its crawl had queued it first; None if that is not known
+    created    when the page got stuck first; `updated`: when it got stuck last
+    notified   when a notification about the page was put into the outbox; None without a notification
+    queued_at  when the crawl first queued the page; None if it is unknown
     """
 
     crawl: str
@@ -44,7 +44,7 @@ class StuckPage:
 
 @dataclass(frozen=True, slots=True)
 class RawPage:
-    """Where the archive has a page: a gzip member of a WARC file."""
+    """The location of a page in the archive: a gzip member of a WARC file."""
 
     warc_file: str
     warc_offset: int
@@ -54,7 +54,7 @@ class RawPage:
 class StuckPages(SchemaTables):
     """The stuck pages in the metadata database at a URI. Methods may be called from any thread.
 
-    They raise StoreError with the name of the database, StoreUnavailable when retrying may succeed.
+    Methods raise StoreError with the name of the database, or StoreUnavailable when retrying may succeed.
     """
 
     def __init__(self, uri: str) -> None:
@@ -69,7 +69,7 @@ class StuckPages(SchemaTables):
         )
 
     def add(self, pages: Sequence[StuckPage]) -> None:
-        """Stores pages in one transaction. A page that is stuck already gets the new reason and `updated`."""
+        """Stores pages in one transaction. A page that was stuck before gets the new reason and `updated`."""
         rows = {(page.crawl, clean(page.url), page.kind): page for page in pages}
         if rows:
             # sorted, so that two writers cannot deadlock
@@ -77,7 +77,7 @@ class StuckPages(SchemaTables):
             self.database.write(lambda connection: connection.execute(self._upsert, values))
 
     def add_accepted(self, pages: Sequence[StuckPage]) -> list[tuple[StuckPage, StoreError]]:
-        """Stores pages; returns the pages that the database refuses, with its errors. Raises StoreUnavailable."""
+        """Stores pages; returns the refused pages with the errors of the database. Raises StoreUnavailable."""
         try:
             self.add(pages)
         except StoreUnavailable:
@@ -94,24 +94,24 @@ class StuckPages(SchemaTables):
     ) -> list[StuckPage]:
         """Returns up to `limit` stuck pages of a crawl after the page `after`, sorted by URL and kind.
 
-        `prefix`: only pages whose URL begins with it.
+        `prefix`: the beginning of the URLs.
         """
         following = [] if after is None else [tuple_(stuck.c.url, stuck.c.kind) > (after.url, after.kind)]
         wanted = [stuck.c.crawl == crawl, *begins_with(stuck.c.url, prefix), *following]
         return self._read(select(stuck).where(*wanted).order_by(stuck.c.url, stuck.c.kind), limit)
 
     def of(self, crawl: str, urls: Sequence[str]) -> list[StuckPage]:
-        """Returns the stuck pages of a crawl among some hundred URLs."""
+        """Returns the stuck pages of a crawl among up to some hundred URLs."""
         return self._read(select(stuck).where(stuck.c.crawl == crawl, stuck.c.url.in_(urls)), None)
 
     def count_urls(self, crawl: str) -> int:
-        """Returns how many URLs of a crawl are stuck, each once, for whatever reasons."""
+        """Returns the number of distinct stuck URLs of a crawl."""
         query = select(func.count(stuck.c.url.distinct())).where(stuck.c.crawl == crawl)
         with self.database.reading() as connection:
             return int(connection.execute(query).scalar_one())
 
     def count(self, crawl: str) -> dict[Kind, int]:
-        """Returns kind -> stuck pages of a crawl; kinds without any are left out."""
+        """Returns the numbers of stuck pages of a crawl by kind, without kinds that have no pages."""
         query = (
             select(stuck.c.kind, func.count().label("number"))
             .where(stuck.c.crawl == crawl)
@@ -121,7 +121,7 @@ class StuckPages(SchemaTables):
             return {row.kind: row.number for row in connection.execute(query)}
 
     def count_untold(self, crawl: str) -> dict[Kind, int]:
-        """Returns kind -> stuck pages of a crawl that no notification was about."""
+        """Returns the numbers of stuck pages of a crawl without a notification, by kind."""
         query = (
             select(stuck.c.kind, func.count().label("number")).where(_untold(crawl)).group_by(stuck.c.kind)
         )
@@ -129,20 +129,20 @@ class StuckPages(SchemaTables):
             return {row.kind: row.number for row in connection.execute(query)}
 
     def untold(self, crawl: str, kind: Kind, limit: int = 10) -> list[StuckPage]:
-        """Returns some stuck pages of a kind that no notification was about."""
+        """Returns up to `limit` stuck pages of a kind without a notification."""
         return self._read(select(stuck).where(_untold(crawl), stuck.c.kind == kind), limit)
 
     def mark_notified(self, crawl: str, kind: Kind, now: datetime, until: datetime | None = None) -> int:
-        """Records that a notification was about the pages of a kind; returns how many pages.
+        """Marks the pages of a kind without a notification as notified; returns their number.
 
-        With `until`, only pages that got stuck by then.
+        With `until`, marks only pages that got stuck by then.
         """
         created = [] if until is None else [stuck.c.created <= until]
         statement = update(stuck).where(_untold(crawl), stuck.c.kind == kind, *created).values(notified=now)
         return self.database.write(lambda connection: connection.execute(statement).rowcount)
 
     def remove(self, crawl: str, kind: Kind | None = None, url: str | None = None) -> int:
-        """Forgets stuck pages of a crawl, optionally only of a kind or a URL; returns how many."""
+        """Deletes the stuck pages of a crawl, optionally only of a kind or a URL; returns their number."""
         wanted = [stuck.c.crawl == crawl]
         wanted += [] if kind is None else [stuck.c.kind == kind]
         wanted += [] if url is None else [stuck.c.url == url]
@@ -151,7 +151,7 @@ class StuckPages(SchemaTables):
         )
 
     def raw(self, urls: Sequence[str]) -> dict[str, RawPage]:
-        """Returns URL -> where the archive has its latest response, for at most some hundred URLs."""
+        """Returns the archive locations of the latest responses by URL, for at most some hundred URLs."""
         columns = (page_rows.c.warc_file, page_rows.c.warc_offset, page_rows.c.warc_length)
         query = select(page_rows.c.url, *columns).where(page_rows.c.url.in_(urls), columns[0].is_not(None))
         with self.database.reading() as connection:

@@ -1,10 +1,10 @@
-"""Finds a share of errors that is high against the crawl's own past.
+"""Detects a share of errors that is high compared with the crawl's past.
 
-The past is an exponentially weighted mean and variance of the share in windows, computed one window at a time (Finch
+The past is an exponentially weighted mean and variance of the share in windows, updated window by window (Finch
 2009, "Incremental calculation of weighted mean and variance"), as in an EWMA control chart (Roberts 1959). A window
-is an error surge if its share is four standard deviations above the mean, and ten percentage points. The deviation
-includes that of a binomial share in a window of this size. The past does not learn from a surge, until it has lasted
-an hour: then it is what the crawl is like now.
+is an error surge if its share is four standard deviations, and ten percentage points, above the mean. The deviation
+includes that of a binomial share in a window of this size. The past is not updated during a surge, until the surge
+has lasted an hour: then it counts as the normal state of the crawl.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from webcrawl.alarms.reading import CrawlReading
 WINDOW_SECONDS, LEAST_FETCHES = 60.0, 50
 """A window has at least this length and this many fetches."""
 LEARNED = 5
-"""Windows before the first one that is judged."""
+"""The number of windows before the first window that is judged."""
 DEVIATIONS, LEAST_RISE = 4.0, 0.1
 SURGE_SECONDS = 3600.0
 _WEIGHT = 0.1
@@ -25,21 +25,21 @@ _WEIGHT = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The weighted mean and variance of the share of errors, in `windows` windows."""
+    """The weighted mean and variance of the share of errors over `windows` windows."""
 
     mean: float = 0.0
     variance: float = 0.0
     windows: int = 0
 
     def and_then(self, share: float) -> Past:
-        """Returns the past with one more window; the first windows have equal weights."""
+        """Returns the past with a further window; the first windows have equal weights."""
         weight = max(_WEIGHT, 1 / (self.windows + 1))
         difference = share - self.mean
         step = weight * difference
         return Past(self.mean + step, (1 - weight) * (self.variance + difference * step), self.windows + 1)
 
     def bound(self, fetches: int) -> float:
-        """Returns the highest usual share in a window with so many fetches; infinity while too little is known."""
+        """Returns the highest usual share in a window with `fetches` fetches; infinity after too few windows."""
         if self.windows < LEARNED:
             return math.inf
         mean = min(max(self.mean, 0.0), 1.0)
@@ -49,9 +49,9 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """What is known of errors: the past, and the figures when the current window `began`.
+    """The state of the detection: the past, and the figures when the current window `began`.
 
-    surge      when the surge that goes on began; 0 if there is none
+    surge      when the current surge began; 0 without a surge
     """
 
     past: Past = Past()
@@ -64,7 +64,7 @@ class Errors:
 
 @dataclass(frozen=True, slots=True)
 class Surge:
-    """A window in which `bad` of `fetches` failed, usually a share of `mean`."""
+    """A window in which `bad` of `fetches` failed; the usual share is `mean`."""
 
     began: float
     seconds: float
@@ -74,9 +74,9 @@ class Surge:
 
 
 def judge_errors(errors: Errors, reading: CrawlReading) -> tuple[Errors, Surge | None]:
-    """Returns what is known after a reading, and the surge if one begins."""
+    """Returns the state after a reading, and a surge that begins, or None."""
     fine = reading.fine - errors.fine
-    # each failed fetch is in `bad`, or is repeated; an error answer that is repeated is in both
+    # a failed fetch is in `bad` or in `retried`; an error response whose fetch is repeated is in both
     bad = max(reading.bad - errors.bad, reading.retried - errors.retried)
     seconds = reading.now - errors.began
     if errors.began == 0.0 or fine < 0 or bad < 0 or seconds < 0:

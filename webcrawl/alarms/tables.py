@@ -1,6 +1,6 @@
 """The tables `stuck` and `notices`, in the metadata database.
 
-A change of them raises the version of the schema below.
+A change of the tables raises the version of the schema below.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ stuck = Table(
     Index("stuck_by_notified", "crawl", "notified"),
     sqlite_with_rowid=False,
 )
-"""Pages of crawls that were fetched or tried and not processed, by kind; see webcrawl.alarms.stuck."""
+"""Pages that were fetched or tried but not processed, by kind; see webcrawl.alarms.stuck."""
 
 notices = Table(
     "notices",
@@ -47,6 +47,6 @@ notices = Table(
     Column("sent", UtcTime),
     Index("notices_by_key", "key", unique=True),
 )
-"""Notifications, sent and to be sent; see webcrawl.alarms.outbox."""
+"""Sent and unsent notifications; see webcrawl.alarms.outbox."""
 
 ALARMS = Schema("alarms_version", 2, stuck, notices)

@@ -25,15 +25,15 @@ _SIGNS = re.compile(r"[/:@?&=#;,]+")
 
 
 class Targets:
-    """The targets of some Apprise URLs. A target's ID is its scheme and a hash of the URL: "mailtos-9f86d081884c".
+    """The targets of Apprise URLs. The ID of a target is its scheme and a hash of the URL: "mailtos-9f86d081884c".
 
     Raises ConfigurationError for a URL that Apprise cannot use, LibraryMissing without Apprise. Error messages never
-    have more of a URL than its scheme and host.
+    contain more of a URL than its scheme and host.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._apprise: Any = optional("NOTIFY", "apprise", "alarms", "apprise")
-        # their messages quote URLs
+        # the messages of Apprise and its plugins quote URLs
         _LOGGER.propagate = False
         _LOGGER.addHandler(_SILENCE)
         logging.getLogger("urllib3").setLevel(logging.INFO)
@@ -51,13 +51,13 @@ class Targets:
         return list(self._urls)
 
     def send(self, target: str, notice: Notice) -> str:
-        """Sends a notice to a target of these and waits until it is sent; returns why that failed, or ""."""
+        """Sends a notice to a target and waits until it is sent; returns the reason of a failure, or ""."""
         url = self._urls[target]
         with _warnings() as warnings:
             try:
                 plugin = self._plugin(url, target)
                 body = f"{notice.text}\n\n{notice.link}" if notice.link else notice.text
-                # as text: words of hosts and pages must not become markup
+                # as text: strings from hosts and pages must not become markup
                 words = {"title": notice.title, "body": body, "body_format": "text"}
                 if plugin.notify(**words, notify_type=_type(notice.kind)):
                     return ""
@@ -67,7 +67,7 @@ class Targets:
         return f"{shown(url)}: {brief(without_secrets(why, url))}"
 
     def _plugin(self, url: str, name: str) -> Any:
-        """Apprise's object for a URL; it is not shared, because a plugin may not be used by several threads."""
+        """Returns a new Apprise plugin for a URL: several threads may not use the same plugin."""
         with _warnings() as warnings:
             try:
                 plugin = self._apprise.Apprise.instantiate(url, asset=self._asset)
@@ -81,20 +81,20 @@ class Targets:
 
 
 def id_of(url: str) -> str:
-    """The ID of the target with this URL, which does not reveal the URL."""
+    """Returns the ID of the target with this URL. The ID does not reveal the URL."""
     digest = hashlib.sha256(url.encode()).hexdigest()
     return f"{_scheme(url)}-{digest[:_ID_LENGTH]}"
 
 
 def shown(url: str) -> str:
-    """A URL for messages: its scheme and, where the host is none of the secrets, its host."""
+    """Returns a URL for messages: its scheme, and its host if the host is not a secret."""
     scheme = _scheme(url)
     host = _host(url) if scheme in _WITH_HOST else ""
     return f"{scheme}://{host or '...'}"
 
 
 def without_secrets(text: str, url: str) -> str:
-    """A message of Apprise without the parts of a URL: tokens, passwords, addresses."""
+    """Returns a message of Apprise without the parts of a URL: tokens, passwords, addresses."""
     host = _host(url) if _scheme(url) in _WITH_HOST else ""
     rest = url.partition("://")[2] or url
     parts = {part for words in (rest, unquote(rest)) for part in _SIGNS.split(words)}
@@ -108,7 +108,7 @@ def without_secrets(text: str, url: str) -> str:
 _WITH_HOST = frozenset(
     {"json", "jsons", "xml", "xmls", "form", "forms", "mailto", "mailtos", "apprise", "apprises"}
 )
-"""Schemes in whose URLs the host is a server's name; elsewhere it is often a token."""
+"""The schemes of URLs whose host is the name of a server; the host of other schemes is often a token."""
 
 
 def _scheme(url: str) -> str:
@@ -124,7 +124,7 @@ def _host(url: str) -> str:
 
 
 def _type(kind: str) -> str:
-    """Apprise's type of a notification, which sets its colour or icon."""
+    """Returns Apprise's type of a notification, which determines its colour or icon."""
     if kind in ("FINISHED", "TEST"):
         return "info"
     return "failure" if kind in ("WORKER", "ENGINE", "STALLED", "FAILED") else "warning"
@@ -160,19 +160,19 @@ def deliver(
     clock: Callable[[], datetime] = utc_now,
     is_over: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Sends each notice that is due to the targets that did not get it; returns how many targets got one.
+    """Sends each due notice to the targets that have not got it; returns the number of deliveries.
 
-    What fails is tried again later. Blocks; ends early once `is_over`. If the process dies after a target got a notice
-    and before that is recorded, the target gets it twice. Raises what `Outbox` raises.
+    A failed notice is sent again later. Blocks; ends early once `is_over` returns True. If the process dies before it
+    records that a target got a notice, the target gets the notice twice. Raises the exceptions of `Outbox`.
     """
     count, up = 0, set(targets.ids)
-    # one at a time: a claim ends before a slow target has got many
+    # one at a time, because a slow target may outlast the claims of several notices
     while up and not is_over() and (claimed := outbox.due(clock(), up, limit=1)):
         stored, errors = claimed[0], []
         for target in up.intersection(stored.targets or ()):
             if error := targets.send(target, stored.notice):
                 errors.append(error)
-                # the others would wait for its timeout too; they are still due next time
+                # other notices would wait for its timeout too; they stay due for the next call
                 up.discard(target)
             else:
                 outbox.sent(stored.id, target, clock())

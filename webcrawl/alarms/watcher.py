@@ -28,15 +28,15 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 3.0
 ENGINE_SECONDS = 30.0
-"""There is an alarm when the engine has not answered for this time."""
+"""The time without an answer of the engine after which there is an alarm."""
 KEPT_DAYS = 90
-"""How long notifications that were sent are kept."""
+"""How long sent notifications are kept."""
 _EXAMPLES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What notifications are about: a crawl, its job, and the page of the dashboard about it; "" if not known."""
+    """The subject of notifications: a crawl, its job, and its page of the dashboard; "" if unknown."""
 
     crawl: str
     job: str = ""
@@ -44,17 +44,17 @@ class About:
 
     @classmethod
     def of(cls, crawl: str, dashboard: str) -> About:
-        """What notifications about a crawl link to, with the address of the dashboard, or "" if there is none."""
+        """Returns the subject for a crawl, with a link to the dashboard at an address, or "" without a dashboard."""
         link = f"{dashboard.rstrip('/')}/crawls/{crawl}" if dashboard else ""
         return cls(crawl, job_of(crawl), link)
 
     @property
     def listing(self) -> str:
-        """What lists the stuck pages."""
+        """Returns a sentence with the command that lists the stuck pages."""
         return f"`scrapy {f'jobs records {self.job} --state STUCK' if self.job else f'stuck {self.crawl}'}` lists them."
 
     def notice(self, kind: str, mark: str, title: str, text: str, now: datetime) -> Notice:
-        """A notification. Of several about a crawl with the same kind and mark, only the first is sent."""
+        """Returns a notification. Of several with the same crawl, kind and mark, only the first is sent."""
         key = f"{self.crawl} {kind} {mark}"
         title = f"{self.job or self.crawl}: {title}"
         if self.job:
@@ -63,10 +63,10 @@ class About:
 
 
 class Post:
-    """The outbox and the stuck pages of a metadata database, for coroutines: their calls block, and run in threads."""
+    """The outbox and the stuck pages of a metadata database for coroutines: blocking calls run in threads."""
 
     def __init__(self, uri: str, urls: list[str]) -> None:
-        """Raises ConfigurationError for an Apprise URL that cannot be used, StoreError."""
+        """Raises ConfigurationError for an invalid Apprise URL, and StoreError."""
         self.targets = Targets(urls)
         self.outbox = Outbox(uri)
         self.outbox.forget(utc_now() - timedelta(days=KEPT_DAYS))
@@ -75,11 +75,11 @@ class Post:
         self._is_closed = False
 
     async def put(self, notice: Notice) -> bool:
-        """Stores a notification to be sent; False if it was stored before."""
+        """Stores a notification to be sent; returns False if it was stored before."""
         return await asyncio.to_thread(self.outbox.put, notice, self.targets.ids)
 
     def send_soon(self) -> None:
-        """Begins to send notices that are due, unless sending goes on."""
+        """Begins to send due notices, unless notices are being sent."""
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
 
@@ -122,14 +122,14 @@ class Watcher:
         self._clock = clock
         self._watch = Watch(crawl.engine, crawl.keys, crawl.worker)
         self._state: WatcherState | None = None
-        """None while another process watches."""
+        """The state of the watcher; None while another process watches."""
         self._answered = 0.0
-        """When the engine last answered; 0 before that."""
+        """When the engine last answered; 0 before its first answer."""
 
     async def look(self) -> bool:
-        """Reads the figures once, and puts alarms into the outbox; False if another process watches.
+        """Reads the figures once, and puts alarms into the outbox; returns False if another process watches.
 
-        Raises StoreError while the database is unavailable. A later call then puts the same alarms.
+        Raises StoreError while the database is unavailable; a later call then puts the same alarms.
         """
         try:
             return await self._look()
@@ -138,9 +138,9 @@ class Watcher:
             return self._state is not None
 
     async def finish(self, reason: str, text: str) -> None:
-        """Puts the notification that the crawl has ended, with its summary and what was in no alarm before.
+        """Puts the notification that the crawl has ended, with its summary and problems that were in no alarm.
 
-        `reason` is that of Scrapy, such as "finished". Of workers that end at the same time, one puts it.
+        `reason` is Scrapy's reason, such as "finished". Of workers that end at the same time, only one puts it.
         """
         now = await figures(self._frontier, self._crawl)
         ended = "finished" if reason == "finished" else f"ended ({reason})"
@@ -149,9 +149,9 @@ class Watcher:
         lines = [text, *([f"Workers that ended without signing off: {', '.join(lost)}"] if lost else [])]
         untold = await asyncio.to_thread(self._post.stuck.count_untold, self._about.crawl)
         for kind, number in sorted(untold.items()):
-            lines.append(f"Stuck pages of kind {kind} that were not told yet: {number:,}")
+            lines.append(f"Stuck pages of kind {kind} without a notification: {number:,}")
             lines += await self._examples(kind)
-        # a run that fetched nothing more than the run before it has no news
+        # a run that fetched nothing since the previous run has no news
         mark = f"{reason} {sum(now.responses.values())} {now.failed} {now.retried} {now.dead_letters}"
         await self._put("FINISHED", mark, title, "\n".join(lines))
         for kind in untold:
@@ -210,13 +210,13 @@ class Watcher:
         await self._crawl.workers.bury(alarm.lost)
 
     async def _tell_of_engine(self, error: BaseException) -> None:
-        """Puts an alarm that the engine is lost, if this process watched until then."""
+        """Puts an alarm about the lost engine, if this process watched until then."""
         silent = self._clock() - self._answered
         if self._state is None or not self._answered or silent < ENGINE_SECONDS:
             return
         text = (
             f"The engine has not answered for {silent:.0f} seconds: {error}. Workers wait for it; nothing is lost. "
-            "Without it no other alarm can be told."
+            "No other alarm is possible without the engine."
         )
         await self._put("ENGINE", f"{self._answered:.0f}", "the engine does not answer", text)
 
@@ -225,7 +225,7 @@ class Watcher:
         await self._post.put(self._about.notice(kind, mark, title, text, now))
 
     async def _untold_workers(self) -> list[str]:
-        """The workers that died too recently to be in an alarm."""
+        """Returns the workers that died too recently to be in an alarm."""
         _, lost = await self._crawl.workers.lost()
         known = {} if self._state is None else self._state.lost
         return sorted(worker for worker in lost if known.get(worker) != NOTIFIED)
@@ -234,12 +234,12 @@ class Watcher:
         await asyncio.to_thread(self._post.stuck.mark_notified, self._about.crawl, kind, utc_now())
 
     async def _hosts(self) -> list[str]:
-        """Some of the hosts that were given up."""
+        """Returns some of the hosts that were given up."""
         names = sorted(name for name in await self._crawl.totals() if name.startswith(GIVEN_UP))
         return [name.removeprefix(GIVEN_UP) for name in names[:_EXAMPLES]]
 
     async def _examples(self, kind: Kind) -> list[str]:
-        """Some stuck pages of a kind that no notification was about."""
+        """Returns some stuck pages of a kind without a notification."""
         pages = await asyncio.to_thread(self._post.stuck.untold, self._about.crawl, kind, _EXAMPLES)
         return [f"{page.url}: {page.reason}" for page in pages]
 
@@ -254,7 +254,7 @@ def reading_of(
     lost: Mapping[str, float],
     untold: Mapping[Any, int],
 ) -> CrawlReading:
-    """The reading of the figures and totals of a crawl at a time in seconds since 1970; see `CrawlReading`."""
+    """Returns the reading from figures and totals of a crawl at a time in seconds since 1970; see `CrawlReading`."""
     error_answers = sum(number for status, number in now.responses.items() if status >= "400")
     return CrawlReading(
         now=now_seconds,

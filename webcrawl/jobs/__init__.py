@@ -1,1 +1,1 @@
-"""Jobs: crawls that run by themselves, on a schedule. Their definitions, iterations, scheduler and sweeper."""
+"""Jobs: crawls that run on a schedule, with their definitions, iterations, scheduler and sweeper."""

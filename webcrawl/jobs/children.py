@@ -1,4 +1,4 @@
-"""Workers as child processes of the scheduler: `scrapy crawl`, as `scrapy workers` starts it."""
+"""Runs workers as child processes of the scheduler: `scrapy crawl`, as `scrapy workers` starts it."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from webcrawl.jobs.workers import MOST_RESTARTS, Ended, IterationWorkers, Restar
 logger = logging.getLogger(__name__)
 
 _PATIENCE = timedelta(seconds=60)
-"""How long workers may take to stop cleanly before they are killed."""
+"""The time in which workers must stop cleanly before they are killed."""
 _SHUTDOWN = "shutdown"
 _AT_ONCE = (128 + signal.SIGINT, 128 + signal.SIGTERM)
-"""The exit statuses of workers that got SIGINT or SIGTERM twice, and gave up their work."""
+"""The exit statuses of workers that got SIGINT or SIGTERM twice and abandoned their work."""
 _LOG_END = 4096
 
 
 class Command(NamedTuple):
-    """The command line of a worker, which every user of the machine can read, and its further variables."""
+    """The command line of a worker, which every user of the machine can read, and its environment variables."""
 
     words: Sequence[str]
     environment: Mapping[str, str]
 
 
 class Children(IterationWorkers):
-    """The worker processes of an iteration, one for each command; their output is in `logs` in its folder.
+    """The worker processes of an iteration, one for each command. Their output is in `logs` in the iteration's folder.
 
-    `lifeline` is the reading end of a pipe that closes when the scheduler ends, which stops the workers too.
+    `lifeline` is the reading end of a pipe that closes when the scheduler ends, so that the workers stop too.
     """
 
     def __init__(self, commands: Sequence[Command], folder: Path, crawl: str, lifeline: int) -> None:
@@ -51,7 +51,7 @@ class Children(IterationWorkers):
         self._stopping = False
         self._problem = ""
         (folder / "logs").mkdir(parents=True, exist_ok=True)
-        # the summary of an earlier run would say how that run ended
+        # an old summary would tell how an earlier run ended
         self._summary.unlink(missing_ok=True)
         self._processes = [self._start(index) for index in range(len(commands))]
 
@@ -70,7 +70,7 @@ class Children(IterationWorkers):
             reason = self._finish_reason()
             if reason != _SHUTDOWN:
                 return Ended(IterationState.FINISHED, reason)
-            # somebody stopped the workers without stopping the job
+            # the workers were stopped, but not the job
             died = list(range(len(codes)))
         if died and self._restarts.exhausted:
             return self._give_up(died[0])
@@ -88,7 +88,7 @@ class Children(IterationWorkers):
         self._send(signal.SIGKILL)
 
     async def abandon(self) -> None:
-        # cleanly: the crawl continues elsewhere, and the URLs that these workers give back are available at once
+        # a clean stop returns the URLs of these workers at once to the crawl, which continues elsewhere
         await self.stop()
 
     def _poll_stopping(self, codes: Sequence[int | None], now: datetime) -> Ended | None:
@@ -121,7 +121,7 @@ class Children(IterationWorkers):
                 stdin=self._lifeline,
                 stdout=log,
                 stderr=log,
-                # Ctrl-C in a terminal reaches them through this process
+                # Ctrl-C in a terminal reaches the workers through this process
                 process_group=0,
                 umask=given_umask(),
                 env={**os.environ, **environment, "PYTHONUNBUFFERED": "1"},
@@ -139,7 +139,7 @@ class Children(IterationWorkers):
         return self._folder / "logs" / f"worker-{index}.log"
 
     def _why(self, index: int) -> str:
-        """How a worker ended, with the last line of its output."""
+        """Returns how a worker ended, with the last line of its output."""
         code = self._processes[index].returncode
         how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
         with self._log(index).open("rb") as log:
@@ -150,7 +150,7 @@ class Children(IterationWorkers):
 
 
 def read_summary(folder: Path, crawl: str) -> dict[str, Any] | None:
-    """The summary that the last worker of a crawl has written; None if there is none."""
+    """Returns the summary that the last worker of a crawl has written, or None."""
     try:
         return dict(json.loads((folder / "summaries" / f"{crawl}.json").read_text()))
     except (OSError, ValueError):

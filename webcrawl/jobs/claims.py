@@ -1,9 +1,9 @@
-"""Which scheduler runs which iteration: a lock on each row, with a fencing token.
+"""Assigns iterations to schedulers: a lock on each row with a fencing token.
 
-A scheduler that takes an iteration raises its `fence`, and names that number in every later change. So a scheduler
-that lost an iteration without knowing, because it was suspended or cut off, changes nothing more. A holder shows that
-it is alive by counting `beat` up. Another scheduler takes the iteration when it has seen the same beat for SILENCE on
-its own clock: clocks of different machines are never compared.
+A scheduler that takes an iteration increments its `fence`, and names this number in each later change. So a scheduler
+that was suspended or cut off, and has lost the iteration unknowingly, cannot change it. A live holder increments
+`beat`. Another scheduler takes the iteration after the beat has not changed for SILENCE on the clock of that scheduler:
+clocks of different machines are never compared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from webcrawl.jobs.store import JobStore, lock, read_iteration
 from webcrawl.jobs.tables import iterations
 
 SILENCE = timedelta(seconds=30)
-"""A scheduler that shows no sign of life for so long has lost its iterations."""
+"""A scheduler without a sign of life for this time loses its iterations."""
 
 
 @dataclass(slots=True)
@@ -33,18 +33,18 @@ class IterationClaims:
 
     store: JobStore
     shared_engine: bool
-    """Whether the engine and so the crawls can be reached from other machines."""
+    """Whether the engine, and so the crawls, can be reached from other machines."""
     scheduler: str = field(default_factory=lambda: f"{socket.gethostname()}:{uuid.uuid4().hex[:8]}")
     machine: str = field(default_factory=socket.gethostname)
     _seen: dict[int, tuple[tuple[int, int], datetime]] = field(default_factory=dict, init=False)
-    """Iteration of another scheduler -> its fence and beat, and when this scheduler first saw them."""
+    """The fence and beat of other schedulers' iterations, and the time when this scheduler first saw them."""
 
     def open(self, now: datetime, held: Container[int] = ()) -> list[Iteration]:
-        """Iterations that this scheduler may try to take, the oldest first; `held` are the ids of its own."""
+        """Returns iterations that this scheduler may try to take, the oldest first. `held`: the ids that it has."""
         query = select(iterations).where(iterations.c.state.in_(ACTIVE)).order_by(iterations.c.id)
         with self.store.database.reading() as connection:
             active = [read_iteration(row) for row in connection.execute(query)]
-        # not by their holder: the answer to the statement that took an iteration may have been lost
+        # by `held` instead of the holder, because the answer to the statement that took an iteration may have been lost
         others = [iteration for iteration in active if iteration.id not in held]
         before = self._seen
         self._seen = {}
@@ -91,7 +91,7 @@ class IterationClaims:
         return self.store.database.write(work)
 
     def beat(self, iteration: Iteration, counts: IterationCounts | None = None) -> str | None:
-        """Shows that the holder is alive, and stores counts; returns why the iteration is to be stopped, if it is.
+        """Records that the holder is alive, and stores counts; returns why the iteration must be stopped, or None.
 
         Raises ClaimLost.
         """
@@ -130,7 +130,7 @@ class IterationClaims:
 
 
 def is_here(iteration: Iteration, machine: str) -> bool:
-    """Whether the files of an iteration are on this machine, whose name may have changed, as names of containers do."""
+    """Returns whether the files of an iteration are on this machine. Its name may change, as names of containers do."""
     return (
         iteration.data_dir is None
         or iteration.machine in (None, machine)

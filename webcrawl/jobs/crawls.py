@@ -1,4 +1,4 @@
-"""The crawl of an iteration: its settings, the commands of its workers, its figures."""
+"""The crawl of an iteration: its settings, the commands of its workers, and its figures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class JobCrawls:
-    """The crawls of iterations in a project with these settings; `given` are options of the command line."""
+    """The crawls of iterations in a project with `settings`. `given`: options of the command line."""
 
     def __init__(self, settings: Settings, given: Sequence[str] = ()) -> None:
         AddonManager.load_pre_crawler_settings(settings)
@@ -53,7 +53,7 @@ class JobCrawls:
         self._loader = get_spider_loader(settings)
         self._jobs = data_dir(settings).resolve() / "jobs"
         self.shared_engine = EngineConfig.from_settings(settings).url is not None
-        """Whether the engine is a server that other machines reach too."""
+        """Whether the engine is a server that other machines can reach."""
         self._dead_letters = DeadLetterCopies()
 
     def check(self, definition: Definition) -> None:
@@ -66,7 +66,7 @@ class JobCrawls:
             named = [name for name in definition.settings if str(error).startswith(name)]
             raise WrongJob(str(error), "settings", *named[:1]) from error
         except (TypeError, ValueError) as error:
-            # Scrapy reads dicts and lists of classes as they are
+            # Scrapy reads dicts and lists of classes unchecked
             wrong = f"has a value that Scrapy cannot read: {error}"
             raise WrongJob(wrong, "settings", *self._unreadable(definition)) from error
         check_start(self._loader.load(definition.spider), definition)
@@ -88,7 +88,7 @@ class JobCrawls:
                 raise WrongJob(str(error), *entry) from error
 
     def _unreadable(self, definition: Definition) -> Iterator[str]:
-        """Yields the settings of a job with which no crawl can be made, one by one."""
+        """Yields each setting of a job with which no crawl can be created."""
         for name, value in definition.settings.items():
             try:
                 self.settings(replace(definition, settings={name: value}))
@@ -97,18 +97,18 @@ class JobCrawls:
                 return
 
     def folder(self, iteration: Iteration) -> Path:
-        """The folder of an iteration that starts on this machine."""
+        """Returns the folder of an iteration that starts on this machine."""
         return self._jobs / iteration.job / iteration.crawl.removeprefix(f"{iteration.job}-")
 
     def settings(self, definition: Definition, iteration: Iteration | None = None) -> BaseSettings:
-        """The settings of a job's crawl; raises ConfigurationError."""
+        """Returns the settings of a job's crawl; raises ConfigurationError."""
         settings = self.project.copy()
         for name, value in self._own(definition, iteration):
             settings.set(name, value, priority="cmdline")
         return crawl_settings(self._loader, settings, definition.spider)
 
     def commands(self, definition: Definition, iteration: Iteration, seeds: Path | None) -> list[Command]:
-        """The command of each worker process; raises ConfigurationError."""
+        """Returns the command of each worker process; raises ConfigurationError."""
         settings = self.settings(definition, iteration)
         arguments = {**definition.arguments, **({"seeds": f"@{seeds}"} if seeds else {})}
         many = definition.workers > 1
@@ -117,20 +117,20 @@ class JobCrawls:
             files = own_options(settings, worker if many else None)
             own = [*self._given, ("PROGRESS", "off"), *self._own(definition, iteration), *_settings(files)]
             words = [sys.executable, "-m", "scrapy", "crawl", definition.spider, "--stop-at-eof"]
-            # distinguishes the processes of crawls in a list of processes
+            # CRAWL_ID identifies the crawl of a process in a list of processes
             words += ["-s", f"CRAWL_ID={iteration.crawl}", *files[len(_settings(files)) * 2 :]]
             commands.append(Command(words, private_options(dict(own), arguments)))
         return commands
 
     def _own(self, definition: Definition, iteration: Iteration | None) -> list[tuple[str, Any]]:
-        """The settings of the crawl that differ from the project."""
+        """Returns the settings of the crawl that differ from those of the project."""
         own = list(definition.settings.items())
         if iteration is not None:
             own += self.of_iteration(definition, iteration)
         return own
 
     def of_iteration(self, definition: Definition, iteration: Iteration) -> list[tuple[str, Any]]:
-        """The settings that differ from iteration to iteration."""
+        """Returns the settings that are specific to an iteration."""
         own: list[tuple[str, Any]] = [("CRAWL_ID", iteration.crawl)]
         if definition.notify:
             own.append(("NOTIFY", list(definition.notify)))
@@ -143,14 +143,14 @@ class JobCrawls:
 
     @asynccontextmanager
     async def opened(self, definition: Definition, iteration: Iteration) -> AsyncIterator[OpenedCrawl]:
-        """A crawl that is connected to its engine; raises StoreError when there is none, EngineError."""
+        """Opens a crawl and connects to its engine; raises StoreError if there is no crawl, and EngineError."""
         async with self.connected(definition, iteration) as opened:
             await opened.check_exists()
             yield opened
 
     @asynccontextmanager
     async def connected(self, definition: Definition, iteration: Iteration) -> AsyncIterator[OpenedCrawl]:
-        """A crawl that is connected to its engine; raises StoreError when it has not begun, EngineError."""
+        """Opens a crawl and connects to its engine; raises StoreError if the crawl has not begun, and EngineError."""
         settings = self.settings(definition, iteration)
         async with OpenedCrawl(settings, definition.spider) as opened:
             if not opened.has_engine:
@@ -159,24 +159,24 @@ class JobCrawls:
             yield opened
 
     def notified_urls(self, definition: Definition) -> list[str]:
-        """The Apprise URLs to which notifications about a job are sent; raises ConfigurationError."""
+        """Returns the Apprise URLs to which notifications about a job are sent; raises ConfigurationError."""
         return list(definition.notify) or list(read(self.settings(definition), "NOTIFY"))
 
     def page_of(self, definition: Definition) -> str:
-        """The address of the dashboard's page of a job; "" if there is no dashboard."""
+        """Returns the address of the dashboard's page of a job; "" if there is no dashboard."""
         dashboard = str(read(self.settings(definition), "DASHBOARD_URL"))
         return f"{dashboard.rstrip('/')}/jobs/{definition.name}" if dashboard else ""
 
     def metadata(self, definition: Definition, iteration: Iteration) -> str:
-        """The URI of the metadata database of a crawl; raises ConfigurationError."""
+        """Returns the URI of the metadata database of a crawl; raises ConfigurationError."""
         return StoreConfig.from_settings(self.settings(definition, iteration)).metadata
 
     async def look(
         self, definition: Definition, iteration: Iteration, watching: Watching, *, ended: bool
     ) -> IterationStatus:
-        """The counts of an iteration from its summary or from the engine; raises StoreError, EngineError.
+        """Returns the counts of an iteration from its summary or from the engine; raises StoreError or EngineError.
 
-        While the crawl runs, it is watched too.
+        A running crawl is also watched.
         """
         if ended:
             await watching.leave(iteration.crawl)
@@ -200,7 +200,7 @@ class JobCrawls:
 
 
 def counts_of(figures: Mapping[str, Any], stuck: int) -> IterationCounts:
-    """The counts of an iteration from the figures of its crawl and the number of its stuck pages."""
+    """Returns the counts of an iteration from the figures of its crawl and the number of its stuck pages."""
     return IterationCounts(
         found=figures["seen_urls"],
         queued=figures["queued"] + figures["leased"],
@@ -211,7 +211,7 @@ def counts_of(figures: Mapping[str, Any], stuck: int) -> IterationCounts:
 
 
 def _check_target(target: str, classes: Mapping[str, str]) -> None:
-    """Raises WrongJob for a URI of checkpoints that no store can open."""
+    """Raises WrongJob for a URI of checkpoints that no object store supports."""
     try:
         check_store_uri("to", location(target), classes)
     except ConfigurationError as error:
@@ -219,7 +219,7 @@ def _check_target(target: str, classes: Mapping[str, str]) -> None:
 
 
 def _check_texts(settings: Mapping[str, Any]) -> None:
-    """Raises WrongJob for a setting whose value scrapyd, which passes texts, cannot pass to a node."""
+    """Raises WrongJob for a setting whose value cannot be passed to a node: scrapyd passes only text."""
     for name, value in settings.items():
         setting = DECLARED.get(name)
         if setting is not None and setting.kind.parse(as_text(value)) != setting.kind.parse(value):
@@ -227,14 +227,14 @@ def _check_texts(settings: Mapping[str, Any]) -> None:
 
 
 def as_text(value: Any) -> str:
-    """The value of a setting as a command line has it."""
+    """Returns the value of a setting as text for a command line."""
     if isinstance(value, list) and not any(isinstance(element, list | dict) for element in value):
         return ",".join(map(str, value))
     return json.dumps(value) if isinstance(value, dict | list) else str(value)
 
 
 def _settings(options: Sequence[str]) -> list[tuple[str, str]]:
-    """The settings of the options -s at the beginning of a list of options."""
+    """Returns the settings in the options -s at the beginning of a list of options."""
     settings = []
     for option, text in zip(options[::2], options[1::2], strict=False):
         if option != "-s":

@@ -1,4 +1,4 @@
-"""Puts a scheduler together from the settings of a project, and runs it until a signal."""
+"""Builds a scheduler from the settings of a project, and runs it until a signal."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 async def serve(settings: Settings, given: Sequence[str], workers: int, clock: Clock) -> None:
     """Runs a scheduler until SIGINT or SIGTERM; raises ConfigurationError and StoreError when it cannot start.
 
-    `given` are options for `scrapy crawl`, `workers` the most processes at a time.
+    `given`: options for `scrapy crawl`. `workers`: the most processes at a time.
     """
-    # each look at a crawl makes its settings
+    # each look at a crawl creates its settings, which would be logged
     logging.getLogger("scrapy.addons").setLevel(logging.WARNING)
     crawls = JobCrawls(settings.copy(), given)
     uri = StoreConfig.from_settings(completed(settings.copy())).metadata
-    # nothing is written to this pipe; its end closes however this process ends, and then the workers stop
+    # no data is written to this pipe; it closes when this process ends in any way, and then the workers stop
     lifeline, ours = os.pipe()
     try:
         with JobStore(uri) as store:

@@ -1,4 +1,4 @@
-"""Lists the dead letters of running crawls among the pages that are stuck, where notifications and pages read them."""
+"""Copies the dead letters of running crawls to the table of stuck pages, which notifications and the dashboard read."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class DeadLetterCopies:
 
     def __init__(self) -> None:
         self._copied: dict[str, int] = {}
-        """Crawl -> its dead letters when they were copied last."""
+        """The number of dead letters at the last copy, by crawl."""
 
     def are_copied(self, crawl: str, number: int) -> bool:
-        """Whether so many were there at the last copy."""
+        """Returns whether there were `number` dead letters at the last copy."""
         return self._copied.get(crawl, 0) == number
 
     async def copy(self, opened: OpenedCrawl, number: int) -> int:
         """Adds new dead letters to the stuck pages, and removes dead letters that were queued again.
 
-        `number` is their number by the engine. Returns the number of stuck URLs; raises StoreError.
+        `number`: the engine's number of dead letters. Returns the number of stuck URLs; raises StoreError.
         """
         connection = opened.connection
         crawl, left = connection.keys.crawl, set[str]()
@@ -60,7 +60,7 @@ class DeadLetterCopies:
 
 
 def count_stuck(uri: str, crawl: str) -> int:
-    """The number of stuck URLs of a crawl in the metadata database at a URI."""
+    """Returns the number of stuck URLs of a crawl in the metadata database at a URI."""
     with StuckPages(uri) as stuck:
         return _count(stuck, crawl)
 
@@ -75,7 +75,7 @@ def _count(stuck: StuckPages, crawl: str) -> int:
 
 
 def _forget(stuck: StuckPages, crawl: str, left: set[str]) -> None:
-    """Removes dead letters that are none any more."""
+    """Removes pages that are no longer dead letters."""
     for page in _all(stuck, crawl):
         if page.kind == "DEAD_LETTER" and page.url not in left:
             stuck.remove(crawl, "DEAD_LETTER", page.url)

@@ -1,4 +1,4 @@
-"""The definition of a job, which an operator writes in YAML: its checks, and the form in which it is stored."""
+"""The definition of a job, which an operator writes in YAML, with its checks and its stored form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webcrawl.urls.seeds import seed_url
 Missed = Literal["late", "skip"]
 Overlap = Literal["wait", "skip", "replace"]
 
-# a crawl ID has at most 64 characters, and ends with the time of its firing
+# a crawl ID has at most 64 characters, and ends with the time of the firing
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _SETTING = re.compile(r"[A-Z][A-Z0-9_]*")
 _OWN_SETTINGS = {
@@ -31,18 +31,18 @@ _MOST_WORKERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """The URLs with which an iteration begins, from one of three sources."""
+    """The seeds of an iteration, from one of three sources."""
 
     urls: tuple[str, ...] = ()
     file: str = ""
-    """Path of a file with a URL a line, read when an iteration starts."""
+    """The path of a file with a URL per line, which is read when an iteration starts."""
     url: str = ""
-    """Address of a file with a URL a line."""
+    """The address of a file with a URL per line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """What retention keeps of a job: its latest iterations, and the iterations of some days; None is no bound."""
+    """The iterations of a job that retention keeps: the latest, and those of some days; None for no bound."""
 
     iterations: int | None = None
     days: int | None = None
@@ -54,16 +54,16 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """The frontier of a running iteration is copied to a folder or object store `to`, every `hours`."""
+    """The checkpoints of running iterations: the frontier is copied to the folder or store `to` every `hours`."""
 
     to: str
     hours: float = 24.0
     keep: int = 3
-    """The latest checkpoints of an iteration; older ones are deleted."""
+    """The number of latest checkpoints of an iteration that are kept."""
 
 
 class Node(NamedTuple):
-    """A scrapyd server. `slots`: the most jobs of all projects that it runs at a time; None if that is not known."""
+    """A scrapyd server. `slots`: the most jobs of all projects that run at a time; None if unknown."""
 
     address: str
     slots: int | None = None
@@ -71,7 +71,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A job. `Definition.of` makes one from plain values, and raises WrongJob, which names the entry."""
+    """A job. `Definition.of` makes a definition from plain values; it raises WrongJob, which names the entry."""
 
     name: str
     spider: str
@@ -85,12 +85,12 @@ class Definition:
     """Apprise URLs."""
     keep: Keep = Keep()
     missed: Missed = "late"
-    """What happens to a firing for which no scheduler ran."""
+    """What to do with a firing that was due while no scheduler ran."""
     overlap: Overlap = "wait"
-    """What happens to a firing whose predecessor still runs."""
+    """What to do with a firing whose predecessor still runs."""
     workers: int = 1
     nodes: tuple[Node, ...] = ()
-    """The scrapyd nodes of the workers; without nodes, workers are processes of the scheduler."""
+    """The scrapyd nodes of the workers; without nodes, workers are child processes of the scheduler."""
     project: str = "webcrawl"
     """The name of the project on the nodes."""
     checkpoints: Checkpoints | None = None
@@ -171,7 +171,7 @@ def _list(value: Any, *entry: str | int) -> list[Any]:
 
 
 def _parts(value: Any, known: Mapping[str, Callable[..., Any]], *entry: str | int) -> dict[str, Any]:
-    """The entries of a mapping that has only these keys."""
+    """Returns the entries of a mapping, which may have only the keys `known`."""
     read = {}
     for key, part in _mapping(value, *entry).items():
         if key not in known:
@@ -203,7 +203,7 @@ def _web_address(value: Any, *entry: str | int) -> str:
     try:
         parts = urlsplit(text)
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # brackets or a port that cannot be
+    except ValueError:  # invalid brackets or an invalid port
         known = False
     if not known:
         shown = without_password(text)

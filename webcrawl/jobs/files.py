@@ -1,7 +1,6 @@
 """Reads definitions of jobs from YAML files. Each error names file, line and entry.
 
-YAML is read by the rules of its version 1.2: only `true` and `false` are booleans, so that ON and no are text, and
-06:30 is not a number.
+The rules of YAML 1.2 apply: only `true` and `false` are booleans, so ON and no are text, and 06:30 is not a number.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ EntryPath = tuple[str | int, ...]
 
 
 class JobFile(NamedTuple):
-    """A job as a file has it: its values, and the line of each entry."""
+    """A job in a file: its values, and the line of each entry."""
 
     path: Path
     values: dict[str, Any]
@@ -39,12 +38,12 @@ class JobFile(NamedTuple):
     definition: Definition
 
     def wrong(self, reason: str, *entry: str | int) -> ConfigurationError:
-        """The error for one of its entries."""
+        """Returns the error for an entry."""
         return _wrong(self.path, self.lines, WrongJob(reason, *entry))
 
 
 def read_jobs(path: Path) -> list[JobFile]:
-    """The jobs of a file, or of the YAML files of a folder; raises ConfigurationError for the first that is wrong."""
+    """Returns the jobs of a file, or of a folder's YAML files; raises ConfigurationError for the first wrong job."""
     jobs: list[JobFile] = []
     names: dict[str, JobFile] = {}
     for file in _files(path):
@@ -68,7 +67,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _read(path: Path) -> Iterator[JobFile]:
-    """The jobs of a file: one in each of its documents."""
+    """Yields the jobs of a file: one in each YAML document."""
     yaml = optional("YAML", "PyYAML", "jobs", "yaml")
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -99,7 +98,7 @@ def _read(path: Path) -> Iterator[JobFile]:
 
 
 def _check_shape(path: Path, events: Any) -> None:
-    """Raises ConfigurationError for references, with which a short file is endless, and for a deep nesting."""
+    """Raises ConfigurationError for references, which can make a short file endless, and for deep nesting."""
     depth = 0
     for event in events:
         name, line = type(event).__name__, event.start_mark.line + 1
@@ -112,7 +111,7 @@ def _check_shape(path: Path, events: Any) -> None:
 
 def _loader(yaml: Any) -> Any:
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """A loader that reads unquoted scalars as YAML 1.2 does, and allows only the safe tags of PyYAML."""
+        """A loader that reads unquoted scalars by YAML 1.2, and allows only the safe tags of PyYAML."""
 
         yaml_implicit_resolvers: dict[str, Any] = {}
 
@@ -122,7 +121,7 @@ def _loader(yaml: Any) -> Any:
 
 
 def _value(node: Any, entry: EntryPath, lines: dict[EntryPath, int]) -> Any:
-    """The value of a node; notes the line of each entry."""
+    """Returns the value of a node; stores the line of each entry in `lines`."""
     lines[entry] = node.start_mark.line + 1
     if node.tag != _COLLECTIONS.get(node.id, _TEXT) and not (node.id == "scalar" and node.tag in _SCALARS):
         raise WrongJob(f"the tag {node.tag!r} is not supported", *entry)
@@ -139,7 +138,7 @@ def _value(node: Any, entry: EntryPath, lines: dict[EntryPath, int]) -> Any:
             if name in values:
                 raise WrongJob("is there twice", *entry, name)
             values[name] = _value(child, (*entry, name), lines)
-            # the line of a value that begins below its key is less useful
+            # the line of the key, because the value may begin below it
             lines[(*entry, name)] = key.start_mark.line + 1
         return values
     return node.value if node.tag == _TEXT else _scalar(node, entry)
@@ -153,7 +152,7 @@ def _scalar(node: Any, entry: EntryPath) -> Any:
 
 
 def _complete(values: dict[str, Any], path: Path) -> None:
-    """Makes the paths of seeds and checkpoints absolute: they are relative to the file of the job."""
+    """Makes the paths of seeds and checkpoints absolute. They are relative to the file of the job."""
     seeds = values.get("seeds")
     if isinstance(seeds, dict) and isinstance(seeds.get("file"), str):
         file = (path.parent / seeds["file"]).absolute()
@@ -171,7 +170,7 @@ def _complete(values: dict[str, Any], path: Path) -> None:
 
 
 def _wrong(path: Path, lines: Mapping[EntryPath, int], error: WrongJob) -> ConfigurationError:
-    """The error with file and line: of the entry, or of the nearest one around it."""
+    """Returns the error with file and line of the entry, or of the nearest enclosing entry."""
     entry: EntryPath = error.entry
     while entry and entry not in lines:
         entry = entry[:-1]

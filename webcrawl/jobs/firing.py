@@ -1,8 +1,8 @@
-"""Decides what happens to the firings of a job, and makes an iteration of each firing, exactly once.
+"""Decides what happens to the firings of a job, and makes exactly one iteration of each firing.
 
-One transaction reads which firings are decided, adds a row for each later firing and stores the time of the last. It
-holds the lock of the job's row (the write lock of the file in SQLite), so one scheduler decides, and
-other schedulers have nothing left to decide. A unique index over job and time guarantees that.
+A transaction reads the time up to which firings are decided, adds a row for each later firing and stores the time of
+the last. The transaction locks the job's row (in SQLite, the file), so that a single scheduler decides, and the others
+find no firing left. A unique index over job and time guarantees this.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from webcrawl.jobs.store import JobStore, active, add_iteration, lock, stop_acti
 from webcrawl.jobs.tables import jobs
 
 ON_TIME = timedelta(minutes=1)
-"""A firing that is decided later than this was missed."""
+"""A firing counts as missed if it is decided later than this."""
 MISSED = "missed: "
-"""The beginning of the reason of a firing that was missed and not run."""
+"""The beginning of the reason of a missed firing that was not run."""
 REPLACED = "replaced by "
-"""The beginning of the reason of an iteration that was stopped when a later one was due."""
+"""The beginning of the reason of an iteration that was stopped when a later iteration was due."""
 
 
 class Decision(NamedTuple):
-    """What happens to a firing."""
+    """What happens with a firing."""
 
     skipped: str | None = None
     """Why the firing is not run; None if it is run."""
     replaces: bool = False
-    """Whether its predecessors are stopped."""
+    """Whether the predecessors of the firing are stopped."""
 
 
 def decide(
     due: datetime, now: datetime, missed: Missed, overlap: Overlap, before: Sequence[Iteration]
 ) -> Decision:
-    """What becomes of the latest firing; `before` has the iterations of its job that have not ended."""
+    """Returns what happens with the latest firing. `before`: the iterations of the job that have not ended."""
     if missed == "skip" and now - due > ON_TIME:
         return Decision(f"{MISSED}no scheduler ran when it was due")
     if not before:
@@ -48,16 +48,16 @@ def decide(
     if overlap == "skip":
         return Decision(f"iteration {before[0].number} had not ended")
     if any(iteration.state == IterationState.WAITING for iteration in before):
-        # a crawl that takes longer than its period would otherwise have an endless queue behind it
+        # otherwise a crawl that takes longer than its period would have a growing queue of iterations
         return Decision("another iteration waited already")
     return Decision()
 
 
 def fire(store: JobStore, name: str, now: datetime) -> list[Iteration]:
-    """Makes iterations of the firings of a job that are due and not decided; returns them, the oldest first.
+    """Makes iterations of the undecided due firings of a job; returns the iterations, the oldest first.
 
-    Of several, only the latest may be run: each crawls the web as it is now. Raises StoreError, and WrongJob when the
-    stored definition cannot be read.
+    Of several firings, only the latest may be run: each would crawl the web as it is now. Raises StoreError, and
+    WrongJob if the stored definition cannot be read.
     """
 
     def work(connection: Connection) -> list[Iteration]:

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class Starting:
-    """Starts at most `most` worker processes at a time, unless a single job has more.
+    """Runs at most `most` worker processes at a time, unless a single job has more workers.
 
     `lifeline` is the reading end of a pipe that closes when this process ends.
     """
@@ -34,7 +34,7 @@ class Starting:
         self._watching = watching
         self._lifeline = lifeline
         self._most = most
-        # two iterations do not take the same slot of a node
+        # prevents two iterations from taking the same slot of a node
         self._placing = asyncio.Lock()
 
     def folder(self, definition: Definition, iteration: Iteration) -> Path | None:
@@ -69,7 +69,7 @@ class Starting:
         )
 
     async def _outcome(self, definition: Definition, iteration: Iteration) -> str | None:
-        """How the crawl ended, by the engine; None if something is left to do."""
+        """Returns how the crawl ended according to the engine; None if work is left."""
         try:
             async with self._crawls.opened(definition, iteration) as opened:
                 if await opened.connection.frontier.finished():

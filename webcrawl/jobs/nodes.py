@@ -1,4 +1,4 @@
-"""Workers as jobs of scrapyd nodes, which have the project as an egg and share an engine with the scheduler."""
+"""Runs workers as jobs of scrapyd nodes, which have the project as an egg and share an engine with the scheduler."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from webcrawl.jobs.workers import MOST_RESTARTS, Ended, IterationWorkers, Restar
 logger = logging.getLogger(__name__)
 
 _SECONDS = 60.0
-"""Timeout for an answer. A node that schedules a project for the first time looks for its spiders."""
+"""The timeout for a response. A node that schedules a project for the first time must look up its spiders."""
 _LOOK_FOR_SLOTS = timedelta(seconds=5)
-"""How often workers that wait for a slot are tried again."""
+"""The time after which workers that wait for a slot are tried again."""
 _PATIENCE = timedelta(seconds=60)
-"""How long a node may not answer before its workers count as dead."""
+"""The time without an answer of a node after which its workers count as dead."""
 
 Form = Sequence[tuple[str, str]]
 
 
 class Nodes:
-    """The API of some scrapyd nodes; methods raise StoreUnavailable, with the address of the node.
+    """The API of scrapyd nodes. Methods raise StoreUnavailable with the address of the node.
 
-    `placing` is a lock that all who place jobs on these nodes share.
+    `placing`: a lock shared by all objects that place jobs on these nodes.
     """
 
     def __init__(self, nodes: Sequence[Node], project: str, placing: asyncio.Lock) -> None:
@@ -50,8 +50,8 @@ class Nodes:
         return address
 
     async def _best(self) -> str | None:
-        """The node with the most free slots. Nodes whose slots are not known come next: at first nodes without waiting
-        jobs, because a node with a waiting job has no free slot, then nodes with few jobs.
+        """Returns the node with the most free slots. Nodes with unknown slots come next: first nodes without waiting jobs,
+        because a node with a waiting job has no free slot, then nodes with few jobs.
         """
         answers = await self._all("daemonstatus.json")
         if all(isinstance(answer, BaseException) for answer in answers):
@@ -68,13 +68,13 @@ class Nodes:
         return min(ranks)[2] if ranks else None
 
     async def cancel(self, address: str, job: str, signal: str = "TERM") -> None:
-        """Sends a signal to a job, by default to stop it cleanly; or removes it from the queue."""
+        """Sends a signal to a running job, by default to stop it cleanly, or removes a waiting job from the queue."""
         await self._ask(
             address, "cancel.json", [("project", self._project), ("job", job), ("signal", signal)]
         )
 
     async def jobs(self) -> dict[str, dict[str, bool] | None]:
-        """Node -> its jobs, and whether each one waits or runs; None for a node that does not answer."""
+        """Returns by node its jobs, and whether each job waits; None for a node that does not answer."""
         answers = await self._all(f"listjobs.json?project={self._project}")
         return {
             address: None if isinstance(answer, BaseException) else _states(answer)
@@ -107,22 +107,22 @@ def _states(answer: Mapping[str, Any]) -> dict[str, bool]:
 
 @dataclass(slots=True)
 class _NodeWorker:
-    """A worker: its node, and the number of its present job."""
+    """A worker: its node, and the number of its current job."""
 
     attempts: int = 0
     address: str | None = None
-    """The address of its node; None while it is on no node."""
+    """The address of the node; None while the worker is on no node."""
     waits: bool = False
-    """Whether it waits for a free slot."""
+    """Whether the worker waits for a free slot."""
     seen: datetime | None = None
-    """When its node last answered."""
+    """When the node last answered."""
 
 
 class NodeJobs(IterationWorkers):
-    """The workers of an iteration on nodes. A job is named by crawl, worker and attempt, so that another scheduler
-    finds it.
+    """The workers of an iteration on nodes. The name of a job has crawl, worker and attempt, so that another scheduler
+    can find the job.
 
-    `outcome` returns how the crawl ended by the engine; None if it has not.
+    `outcome` returns how the crawl ended according to the engine; None if it has not ended.
     """
 
     outlive_scheduler = True
@@ -140,14 +140,14 @@ class NodeJobs(IterationWorkers):
         self._problem = ""
         self._begun = False
         self._look: datetime | None = None
-        """When workers that wait for a slot are tried next."""
+        """When workers that wait for a slot will be tried next."""
 
     async def poll(self, now: datetime) -> Ended | None:
         known = await self._nodes.jobs()
         if not self._begun:
             self._adopt(known, now)
             if self._stopping:
-                # the jobs that an earlier scheduler has started
+                # takes over jobs that an earlier scheduler has started
                 self._begun = True
                 await self._cancel("TERM")
         gone = [index for index in range(len(self._workers)) if not self._is_alive(index, known, now)]
@@ -159,7 +159,7 @@ class NodeJobs(IterationWorkers):
             return None
         if not gone or self._only_wait(gone, now):
             return None
-        # scrapyd does not say how a job ended; a crawl without URLs has not begun as long as all workers wait
+        # scrapyd does not report how a job ended; while all workers wait, a crawl without URLs has not begun
         reason = await self._outcome() if any(worker.attempts for worker in self._workers) else None
         if reason is None:
             return await self._restart(gone, now)
@@ -173,7 +173,7 @@ class NodeJobs(IterationWorkers):
         await self._cancel("KILL")
 
     async def abandon(self) -> None:
-        """Leaves the jobs to the scheduler that has taken the iteration: they do not end with this process."""
+        """Leaves the jobs, which do not end with this process, to the scheduler that has taken the iteration."""
 
     async def _cancel(self, signal: str) -> None:
         for index, worker in enumerate(self._workers):
@@ -213,7 +213,7 @@ class NodeJobs(IterationWorkers):
         return jobs.get(self._job(index), False)
 
     def _only_wait(self, gone: Sequence[int], now: datetime) -> bool:
-        """Whether workers have only waited for a slot since they were tried last, a moment ago."""
+        """Returns whether the workers have only waited for a slot since they were tried a moment ago."""
         recently = self._look is not None and now < self._look
         return recently and all(self._workers[index].waits for index in gone)
 

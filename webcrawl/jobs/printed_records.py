@@ -13,7 +13,7 @@ from webcrawl.urls.seeds import seed_url
 
 
 async def print_records(sources: Sources, only: str | None, *, as_json: bool) -> None:
-    """Prints the records in a state or all, and to standard error how many are in each."""
+    """Prints the records in a state or all records, and the count of each state to standard error."""
     records = URLRecords(sources)
     async for some in records.batches():
         for record in some:
@@ -26,7 +26,7 @@ async def print_records(sources: Sources, only: str | None, *, as_json: bool) ->
 
 
 async def print_record(sources: Sources, url: str, *, as_json: bool) -> None:
-    """Prints the record of a URL; raises StoreError when there is none, InvalidURL."""
+    """Prints the record of a URL; raises StoreError if there is no record, and InvalidURL."""
     url = seed_url(url)
     record, complete = await record_of(sources, url)
     if record is not None:
@@ -40,7 +40,7 @@ async def print_record(sources: Sources, url: str, *, as_json: bool) -> None:
 
 
 def _left_out(records: URLRecords) -> list[str]:
-    """What has no record, and why."""
+    """Returns lines about URLs without a record, with the reasons."""
     lines, sources = [], records.sources
     lost = sources.reading.lost if sources.reading else 0
     if records.dropped:

@@ -1,7 +1,7 @@
-"""The records of an iteration page by page, for the dashboard: each page takes bounded work, whatever their number.
+"""Reads the records of an iteration page by page, for the dashboard, with bounded work for each page.
 
-First come the stuck URLs, then those in the engine, then the rows of pages, each in an order of its own. All may change
-meanwhile, so a URL that moves may be missing, or come twice; `scrapy jobs records` reads each once.
+Stuck URLs come first, then URLs in the engine, then rows of pages, each section in its own order. Records may change
+meanwhile, so a URL that moves may be missing or come twice; `scrapy jobs records` reads each URL once.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from webcrawl.jobs.url_records import (
 from webcrawl.stores.chosen_columns import ChosenColumns
 
 SHOWN = 100
-"""Records of a page; some more if the engine has them together."""
+"""The number of records of a page; a page may have more if the engine stores them together."""
 _READ_TOGETHER, _MOST_READ = 1_000, 10_000
-"""Numbers of rows: in a database that iterations share, most rows may belong to other iterations."""
+"""The most rows to read: in a shared database, most rows may belong to other iterations."""
 _COLUMNS = ("crawl", "state", "error", "fetched_at", "first_fetched_at", "tried_at", "queued_at")
 _SECTIONS = ("stuck", "engine", "rows")
 _OF_STATE = {
@@ -39,9 +39,9 @@ _OF_STATE = {
 
 @dataclass(slots=True)
 class RecordPage:
-    """Records of a page. `after`: where the next page begins; empty after the last page.
+    """The records of a page. `after`: the position of the next page; empty after the last page.
 
-    `stored`: URLs of the hosts of this page that are in the files of long queues, and not among the records.
+    `stored`: the number of URLs in the files of long queues of this page's hosts, which are not among the records.
     """
 
     records: list[URLRecord] = field(default_factory=list)
@@ -51,7 +51,7 @@ class RecordPage:
 
 @dataclass(slots=True)
 class RecordPages:
-    """Reads the records of one state or of all whose URL begins with a prefix. `rows`: opens the rows of pages."""
+    """Reads the records of one or all states whose URL begins with a prefix. `rows`: opens the rows of pages."""
 
     sources: Sources
     rows: Callable[[], ChosenColumns]
@@ -59,7 +59,7 @@ class RecordPages:
     prefix: str = ""
 
     async def page(self, after: str = "") -> RecordPage:
-        """Returns the records after a position; raises StoreError for a position that no page had."""
+        """Returns the records after a position; raises StoreError for an invalid position."""
         sections = _OF_STATE[self.state] if self.state else _SECTIONS
         section, _, position = (after or f"{sections[0]}:").partition(":")
         if section not in sections:

@@ -22,9 +22,9 @@ from webcrawl.opened import OpenedCrawl
 async def record_sources(
     crawls: JobCrawls, definition: Definition, iteration: Iteration, machine: str
 ) -> AsyncIterator[Sources]:
-    """Opens the engine and the database of an iteration, as far as they exist; `machine` is the name of this machine.
+    """Opens the engine and the database of an iteration, as far as they exist. `machine`: the name of this machine.
 
-    Raises StoreError for an iteration that has left nothing on this machine, EngineError.
+    Raises StoreError for an iteration without files on this machine, and EngineError.
     """
     async with OpenedCrawl(crawls.settings(definition, iteration), definition.spider) as opened:
         _check(iteration, machine, embedded=opened.connection.server.is_embedded)

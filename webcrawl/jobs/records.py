@@ -1,4 +1,4 @@
-"""A job and an iteration as the metadata database has them."""
+"""Jobs and iterations as the metadata database stores them."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ class JobState(StrEnum):
     ON = "ON"
     """It fires."""
     PAUSED = "PAUSED"
-    """It does not fire; iterations that run go on."""
+    """The job does not fire; running iterations continue."""
     OFF = "OFF"
-    """It does not fire; iterations that run are stopped."""
+    """The job does not fire; running iterations are stopped."""
 
 
 class IterationState(StrEnum):
     """The state of an iteration."""
 
     WAITING = "WAITING"
-    """It is due, and waits for its predecessor or for room."""
+    """The iteration is due, and waits for its predecessor or for room."""
     RUNNING = "RUNNING"
     FINISHED = "FINISHED"
-    """Its crawl ended by itself."""
+    """The crawl ended by itself."""
     FAILED = "FAILED"
-    """Its crawl could not be run to its end."""
+    """The crawl could not be run to its end."""
     SKIPPED = "SKIPPED"
-    """It was not run, because of `missed` or `overlap` of its job."""
+    """The iteration was not run, because of `missed` or `overlap` of its job."""
     STOPPED = "STOPPED"
-    """It was stopped by an operator, or replaced."""
+    """An operator stopped the iteration, or another iteration replaced it."""
 
 
 ACTIVE = (IterationState.WAITING, IterationState.RUNNING)
-"""States of an iteration that has not ended."""
+"""The states of an iteration that has not ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job; times are UTC. `definition` has the values of `webcrawl.jobs.definition.Definition`."""
+    """A job. Times are UTC. `definition`: the values of `webcrawl.jobs.definition.Definition`."""
 
     name: str
     definition: Mapping[str, Any]
@@ -50,14 +50,14 @@ class Job:
     owner: str | None
     applied: datetime
     decided: datetime
-    """Firings that were due until then are decided."""
+    """The time up to which firings are decided."""
 
 
 class IterationCounts(NamedTuple):
     """The URLs of an iteration. Each discovered URL is queued, crawled or stuck, unless filters or limits drop it.
 
-    `crawled`: answers, with redirects and errors. `processed`: pages that have passed the pipelines.
-    `stuck`: dead letters, and pages that schema or reader refused.
+    `crawled`: responses, including redirects and errors. `processed`: pages that have passed the pipelines.
+    `stuck`: dead letters, and pages that a schema or a reader refused.
     """
 
     found: int = 0
@@ -68,25 +68,25 @@ class IterationCounts(NamedTuple):
 
 
 class IterationStatus(NamedTuple):
-    """The counts of an iteration and its live workers, as a look at its crawl has shown."""
+    """The counts and the live workers of an iteration."""
 
     counts: IterationCounts
     working: int
-    """Workers that the engine has heard of lately."""
+    """The workers from which the engine has heard recently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One firing of a job, with a crawl of its own; times are UTC. For the numbers see `IterationCounts`."""
+    """A firing of a job, with its own crawl. Times are UTC; `IterationCounts` describes the counts."""
 
     id: int
     job: str
     number: int
-    """Counts the iterations of the job, from 1."""
+    """The number of the iteration in its job, from 1."""
     crawl: str
     """Its CRAWL_ID."""
     due: datetime
-    """When the schedule called for it, or an operator."""
+    """When the iteration was due by the schedule, or an operator requested it."""
     started: datetime | None
     ended: datetime | None
     state: IterationState
@@ -98,21 +98,21 @@ class Iteration:
     processed: int
     stuck: int
     data_dir: str | None
-    """The folder of its crawl; None before it starts, and on scrapyd nodes."""
+    """The folder of the crawl; None before the start, and on scrapyd nodes."""
     stop: str | None
-    """Why it is to be stopped; None if it is not."""
+    """Why the iteration must be stopped, or None."""
     holder: str | None
-    """The scheduler that runs it; None if any may take it."""
+    """The scheduler that runs the iteration; None if any scheduler may take it."""
     machine: str | None
-    """The machine of the scheduler that had it last."""
+    """The machine of the scheduler that ran the iteration last."""
     fence: int
-    """The number of schedulers that took it, which each change by its holder must name."""
+    """The number of times that a scheduler took the iteration, which each change by its holder must name."""
     beat: int
-    """Counts the signs of life of its holder."""
+    """The number of signs of life of the holder."""
     deleted: datetime | None
-    """When retention deleted what its crawl had stored."""
+    """When retention deleted the stored data of the crawl."""
     fired: datetime | None
-    """When a scheduler or an operator made it: later than `due` if no scheduler ran by then."""
+    """When a scheduler or an operator created the iteration: later than `due` if no scheduler ran at `due`."""
 
     @property
     def counts(self) -> IterationCounts:

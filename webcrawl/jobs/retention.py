@@ -1,6 +1,6 @@
 """Deletes the crawl, pages, rows and folder of ended iterations that their job no longer keeps.
 
-The row of the iteration stays, as history. Each step may be repeated: an iteration counts as deleted when all are done.
+The row of the iteration stays, as history. Each step may be repeated; an iteration is deleted when all steps are done.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROWS = 1_000
 
 
 def expired(ended: Sequence[Iteration], keep: Keep, now: datetime) -> list[Iteration]:
-    """The ended iterations that `keep` no longer covers, by number or age; `ended` has the newest first."""
+    """Returns the ended iterations that `keep` no longer covers, by number or age. `ended`: the newest first."""
     number = len(ended) if keep.iterations is None else keep.iterations
     oldest = datetime.min.replace(tzinfo=now.tzinfo) if keep.days is None else now - timedelta(days=keep.days)
     return [
@@ -42,7 +42,7 @@ def expired(ended: Sequence[Iteration], keep: Keep, now: datetime) -> list[Itera
 
 
 class Retention:
-    """Deletes crawls on this machine, and in stores and engines that it reaches."""
+    """Deletes crawls on this machine, and in stores and engines that this machine can reach."""
 
     def __init__(self, store: JobStore, crawls: JobCrawls, machine: str) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class Retention:
         self._machine = machine
 
     def due(self, now: datetime) -> list[tuple[Definition, Iteration]]:
-        """The iterations that are to be deleted, by jobs; raises StoreError and WrongJob."""
+        """Returns the iterations to delete with their definitions; raises StoreError and WrongJob."""
         due = []
         for job in self._store.jobs():
             definition = Definition.of(job.definition)
@@ -62,9 +62,9 @@ class Retention:
         return due
 
     async def delete_all(self, definition: Definition, now: datetime) -> list[Iteration]:
-        """Deletes what all ended iterations of a job have stored, and returns them.
+        """Deletes the stored data of all ended iterations of a job, and returns these iterations.
 
-        Raises EngineError, and StoreError, also when some of it is on another machine.
+        Raises EngineError, and StoreError, also if data of an iteration is on another machine.
         """
         left = [iteration for iteration in self._ended(definition.name) if iteration.deleted is None]
         here = [iteration for iteration in left if is_here(iteration, self._machine)]
@@ -80,7 +80,7 @@ class Retention:
         return here
 
     async def delete(self, definition: Definition, iteration: Iteration, now: datetime) -> None:
-        """Deletes what an iteration has stored; raises StoreError, EngineError."""
+        """Deletes the stored data of an iteration; raises StoreError or EngineError."""
         await self._delete_crawl(definition, iteration)
         await asyncio.to_thread(self._delete_stored, definition, iteration)
         self._store.database.write(
@@ -90,7 +90,7 @@ class Retention:
         )
 
     def described(self, definition: Definition, iteration: Iteration) -> str:
-        """A line about what `delete` would delete."""
+        """Returns a line about the data that `delete` would delete."""
         settings = self._crawls.settings(definition, iteration)
         targets = [f"crawl {iteration.crawl}"] if self._crawls.shared_engine else []
         if iteration.data_dir:
@@ -104,7 +104,7 @@ class Retention:
         return ", ".join(targets)
 
     def _ended(self, job: str) -> list[Iteration]:
-        """The iterations of a job that began and have ended, the newest first."""
+        """Returns the iterations of a job that began and have ended, the newest first."""
         begun = (iterations.c.job == job, iterations.c.started.is_not(None), ~iterations.c.state.in_(ACTIVE))
         with self._store.database.reading() as connection:
             query = select(iterations).where(*begun).order_by(iterations.c.number.desc())
@@ -128,7 +128,7 @@ class Retention:
         if definition.checkpoints:
             uris.append(location(f"{definition.checkpoints.to.rstrip('/')}/{iteration.crawl}"))
         for uri in uris:
-            # the crawl is the last part of the URI
+            # the crawl is the last segment of the URI
             parent, _, crawl = uri.rpartition("/")
             open_store(parent, "STORE_URI", stores.object_stores, check=False).delete_folder(crawl)
         if read(settings, "METADATA_URI"):
@@ -154,7 +154,7 @@ class Retention:
 
 
 def _delete_rows(uri: str, crawl: str) -> None:
-    """Deletes the rows of pages that this crawl has fetched last, with their history, in small transactions."""
+    """Deletes the rows of pages that the crawl fetched last, with their history, in small transactions."""
     database = Database(uri)
     try:
         while True:

@@ -1,7 +1,7 @@
-"""An iteration that a scheduler runs: starts its workers, looks at them, and reports how they ended.
+"""Runs an iteration: starts its workers, looks at them, and reports how they ended.
 
-A look may wait for servers that have seeds, for nodes or for an engine. It is a task of its own, so a long look delays
-neither other iterations nor the signs of life of this one.
+A look may wait for servers with seeds, for nodes or for an engine. Each look is a separate task, so a long look
+delays neither other iterations nor the signs of life of its iteration.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from webcrawl.jobs.workers import Ended, IterationWorkers
 logger = logging.getLogger(__name__)
 
 HUNG = timedelta(minutes=3)
-"""Workers are killed when the engine has not heard of them for this time; they beat every two seconds."""
+"""Workers are killed when the engine has not heard from them for this time; they beat every two seconds."""
 _COUNT_EVERY = timedelta(seconds=10)
 _COUNT_TIMEOUT = 20.0
 _NOT_NOW = (EngineError, StoreError, RedisError, OSError)
-"""Why counts cannot be read just now."""
+"""Errors because of which counts cannot be read just now."""
 
 
 class Launcher(Protocol):
     """Starts the workers of iterations; `webcrawl.jobs.launching.Starting` in production."""
 
     def folder(self, definition: Definition, iteration: Iteration) -> Path | None:
-        """The folder of an iteration that starts here; None if it is not on this machine."""
+        """Returns the folder of an iteration that starts here; None for workers on other machines."""
 
     def has_room(self, definition: Definition, running: int) -> bool:
-        """Whether workers of a job may start beside the `running` workers of the scheduler."""
+        """Returns whether workers of a job may start beside the `running` workers of the scheduler."""
 
     async def start(self, definition: Definition, iteration: Iteration) -> IterationWorkers:
         """Starts the workers; raises CrawlError when they cannot run."""
 
     async def look(self, definition: Definition, iteration: Iteration, *, ended: bool) -> IterationStatus:
-        """The counts of an iteration, and its workers; raises StoreError or EngineError."""
+        """Returns the counts of an iteration and its workers; raises StoreError or EngineError."""
 
 
 class RunReport(NamedTuple):
-    """The result of a look: how the crawl ended, if it has; its counts, if it was time to read them."""
+    """The result of a look: how the crawl ended, or None; the counts, if it was time to read them."""
 
     ended: Ended | None = None
     counts: IterationCounts | None = None
@@ -55,7 +55,7 @@ class RunReport(NamedTuple):
 
 @dataclass(slots=True)
 class IterationRun:
-    """An iteration that a scheduler holds since it was `alive` first."""
+    """An iteration that this scheduler runs."""
 
     iteration: Iteration
     definition: Definition
@@ -63,13 +63,13 @@ class IterationRun:
     alive: datetime
     """When the last sign of life was stored."""
     stopping: str | None = None
-    """Why the iteration is to be stopped."""
+    """Why the iteration must be stopped."""
     _workers: IterationWorkers | None = field(default=None, init=False)
     """The workers; None until they have started."""
     _asked_to_stop: bool = field(default=False, init=False)
     _counted: datetime | None = field(default=None, init=False)
     _heard: datetime = field(init=False)
-    """When the engine last heard of a worker."""
+    """When the engine last heard from a worker."""
     _looking: asyncio.Task[RunReport] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -77,30 +77,30 @@ class IterationRun:
 
     @property
     def local_workers(self) -> int:
-        """The processes on this machine."""
+        """The number of worker processes on this machine."""
         return 0 if self.definition.nodes else self.definition.workers
 
     def look(self, now: datetime) -> asyncio.Task[RunReport]:
-        """Begins a look, or returns the look that has begun."""
+        """Begins a look, or returns the look in progress."""
         if self._looking is None:
             self._looking = asyncio.create_task(self._look(now))
         return self._looking
 
     def report(self) -> RunReport:
-        """Returns what a look has shown if it is done, and an empty report otherwise."""
+        """Returns the result of a finished look, or an empty report."""
         if self._looking is None or not self._looking.done():
             return RunReport()
         done, self._looking = self._looking, None
         return done.result()
 
     async def abandon(self) -> None:
-        """Leaves the iteration: workers that cannot outlive this scheduler stop."""
+        """Gives up the iteration: workers that cannot outlive this scheduler stop."""
         await self._end_look()
         if self._workers is not None:
             await self._workers.abandon()
 
     async def gone(self, now: datetime) -> bool:
-        """Whether the workers that `abandon` stops have ended."""
+        """Returns whether the workers that `abandon` stops have ended."""
         workers = self._workers
         return workers is None or workers.outlive_scheduler or await workers.poll(now) is not None
 
@@ -130,7 +130,7 @@ class IterationRun:
     async def _count(
         self, workers: IterationWorkers, now: datetime, *, ended: bool
     ) -> IterationCounts | None:
-        """The counts, if they can be read now. Ends workers that hang."""
+        """Returns the counts, or None if they cannot be read now. Kills workers that hang."""
         try:
             async with asyncio.timeout(_COUNT_TIMEOUT):
                 look = await self.launcher.look(self.definition, self.iteration, ended=ended)

@@ -1,8 +1,8 @@
-"""When a job is due: a cron expression in a time zone, as Debian's cron reads it, by cronsim.
+"""The schedule of a job: a cron expression in a time zone, evaluated by cronsim with the rules of Debian's cron.
 
-Where clocks are set forward, a firing in the hour that does not exist is due when that hour is over. Where they are
-set back, a firing in the hour that comes twice is due the first time. An expression whose minutes or hours begin with a
-star means every minute or hour that passes, so it fires in both hours.
+When clocks are set forward, a firing in the skipped hour is due at the end of the hour. When clocks are set back, a
+firing in the repeated hour is due the first time. An expression whose minutes or hours begin with a star fires in both
+hours, because it means every minute or hour that passes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from webcrawl.config.libraries import optional
 from webcrawl.errors import WrongJob
 
 MOST_MISSED = 100
-"""The most firings that are made up for after a time without schedulers; earlier firings are forgotten."""
+"""The most firings that are decided after a time without schedulers; earlier firings are dropped."""
 _FIELDS = 5
 
 
@@ -40,11 +40,11 @@ class Schedule:
         self._check()
 
     def after(self, moment: datetime) -> datetime:
-        """The first firing after a moment, in UTC."""
+        """Returns the first firing after a moment, in UTC."""
         return next(self._firings(moment))
 
     def between(self, after: datetime, until: datetime) -> list[datetime]:
-        """The latest firings in (after, until], in UTC; at most MOST_MISSED."""
+        """Returns the latest firings in (after, until], in UTC; at most MOST_MISSED."""
         if until <= after:
             return []
         # a year of minutes would take seconds
@@ -54,8 +54,8 @@ class Schedule:
         return list(firings)[-MOST_MISSED:]
 
     def _firings(self, after: datetime) -> Iterator[datetime]:
-        """The firings after a moment, in order."""
-        # a day earlier, because cronsim forgets which of two hours of the same name it begins in
+        """Yields the firings after a moment, in order."""
+        # a day earlier, because cronsim does not know in which of two repeated hours it begins
         begin = (after - timedelta(days=1)).astimezone(self._zone)
         inexact = _cronsim().CronSim(self.cron, begin)
         return dropwhile(lambda due: due <= after, (due.astimezone(UTC) for due in inexact))

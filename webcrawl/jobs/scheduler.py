@@ -1,7 +1,7 @@
-"""The scheduler: fires jobs that are due, runs their iterations, and continues iterations of dead schedulers.
+"""The scheduler: fires due jobs, runs their iterations, and continues iterations of dead schedulers.
 
-Any number of schedulers may run on one database, which has all that they share: see `firing` and `claims`. A step is
-safe to repeat, and is repeated every second, also after the database was unavailable.
+Any number of schedulers may run on one database, which has their shared state; see `firing` and `claims`. A step can
+be repeated safely. It is repeated every second, also after the database was unavailable.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ logger = logging.getLogger(__name__)
 
 STEP_SECONDS = 1.0
 _LOOK_SECONDS = 2.0
-"""How long a step waits for looks at iterations; longer looks go on meanwhile."""
+"""How long a step waits for looks at iterations; longer looks continue during further steps."""
 _BEAT_EVERY = timedelta(seconds=3)
 _SWEEP_EVERY = timedelta(minutes=1)
 
 
 class Clock(ABC):
-    """The clock of a scheduler, which tests move."""
+    """The clock of a scheduler, which tests can set."""
 
     @abstractmethod
     def now(self) -> datetime:
-        """The time in UTC."""
+        """Returns the time in UTC."""
 
     @abstractmethod
     async def wait(self, seconds: float, event: asyncio.Event) -> None:
-        """Waits for some seconds, or until the event is set."""
+        """Waits for `seconds`, or until the event is set."""
 
 
 class SystemClock(Clock):
@@ -56,14 +56,14 @@ class SystemClock(Clock):
 
 
 class Upkeep(Protocol):
-    """The work of once a minute; `webcrawl.jobs.sweeper.Sweeper` in production."""
+    """The work that is due once a minute; `webcrawl.jobs.sweeper.Sweeper` in production."""
 
     async def sweep(self, running: Sequence[tuple[Definition, Iteration]], now: datetime) -> None:
-        """Looks after iterations that run here and iterations that have ended; raises nothing."""
+        """Does the work for iterations that run here and for ended iterations; raises no exception."""
 
 
 class _Due(NamedTuple):
-    """When a job is due next, until its definition changes or further firings are decided."""
+    """The next due time of a job, valid until its definition changes or further firings are decided."""
 
     applied: datetime
     decided: datetime
@@ -71,7 +71,7 @@ class _Due(NamedTuple):
 
 
 class Scheduler:
-    """One scheduler. `run` works until `stop`; a test calls `step` instead."""
+    """A scheduler. `run` works until `stop`; tests call `step` instead."""
 
     def __init__(
         self, store: JobStore, claims: IterationClaims, launcher: Launcher, clock: Clock, upkeep: Upkeep
@@ -88,7 +88,7 @@ class Scheduler:
         self._ending = asyncio.Event()
 
     def stop(self) -> None:
-        """Ends `run`: workers stop cleanly, and another scheduler may go on with their iterations."""
+        """Ends `run`: workers stop cleanly, and another scheduler may continue their iterations."""
         self._ending.set()
 
     async def run(self) -> None:
@@ -102,7 +102,7 @@ class Scheduler:
         await self.close()
 
     async def step(self) -> None:
-        """Fires jobs that are due, looks after iterations that it has, and takes others; raises StoreError."""
+        """Fires due jobs, looks at this scheduler's iterations, and takes further iterations; raises StoreError."""
         now = self._clock.now()
         await self._watch(list(self._runs.values()), now)
         self._fire(now)
@@ -110,7 +110,7 @@ class Scheduler:
         self._start_sweep(now)
 
     async def close(self) -> None:
-        """Stops the workers cleanly, and gives their iterations up."""
+        """Stops the workers cleanly, and releases their iterations."""
         if self._sweep is not None and not self._sweep.done():
             self._sweep.cancel()
             await asyncio.wait([self._sweep])
@@ -131,7 +131,7 @@ class Scheduler:
             logger.warning("%s", error)
 
     def _start_sweep(self, now: datetime) -> None:
-        """Begins a sweep if it is time and the last sweep, which may take long, is done."""
+        """Begins a sweep if it is due and the last sweep, which may take long, is done."""
         if self._sweep is not None and not self._sweep.done():
             return
         if self._swept is None or now - self._swept >= _SWEEP_EVERY:
@@ -167,7 +167,7 @@ class Scheduler:
     # --- iterations of this scheduler ---
 
     async def _watch(self, runs: Sequence[IterationRun], now: datetime) -> None:
-        """Looks at all iterations at the same time, and stores what these looks have shown."""
+        """Looks at all iterations at the same time, and stores the results."""
         looks = [run.look(now) for run in runs]
         if waiting := [look for look in looks if not look.done()]:
             await asyncio.wait(waiting, timeout=_LOOK_SECONDS)
@@ -180,7 +180,7 @@ class Scheduler:
             except StoreError as error:
                 logger.error("Iteration %d of job %s: %s", run.iteration.number, run.iteration.job, error)
                 if now - run.alive >= SILENCE:
-                    # others may have taken it; nothing is lost by stopping
+                    # another scheduler may have taken the iteration; stopping loses no work
                     await self._abandon(run)
 
     def _note(self, run: IterationRun, report: RunReport, now: datetime) -> None:
@@ -188,7 +188,7 @@ class Scheduler:
             iteration = self._claims.end(run.iteration, *report.ended, report.counts, now)
             del self._runs[iteration.id]
             logger.info("Iteration %d of job %s: %s", iteration.number, iteration.job, _state_of(iteration))
-            # the next sweep, which reports a failure, is due now and not in a minute
+            # makes the next sweep, which reports a failure, due now instead of in a minute
             self._swept = None
         elif report.counts or now - run.alive >= _BEAT_EVERY:
             run.stopping = self._claims.beat(run.iteration, report.counts)
@@ -220,7 +220,7 @@ class Scheduler:
                 await self._take_iteration(definition, iteration, now)
 
     def _end_deleted(self, iteration: Iteration, now: datetime) -> None:
-        """Ends an iteration whose job was deleted, and whose scheduler has died."""
+        """Ends an iteration whose job was deleted and whose scheduler has died."""
         if iteration.stop and (mine := self._claims.take(iteration, None, now)):
             self._claims.end(mine, IterationState.STOPPED, iteration.stop, None, now)
             if iteration.data_dir is None:
@@ -232,7 +232,7 @@ class Scheduler:
         if mine is None:
             return
         if mine.stop and not definition.nodes:
-            # its workers have ended with their scheduler
+            # the workers have ended with their scheduler
             self._claims.end(mine, IterationState.STOPPED, mine.stop, None, now)
             return
         if iteration.state == IterationState.RUNNING:

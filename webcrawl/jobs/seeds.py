@@ -1,4 +1,4 @@
-"""The seeds of an iteration: read once, so that a worker that is started again begins with the same."""
+"""Reads the seeds of an iteration once, so that a restarted worker begins with the same seeds."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from webcrawl.urls.seeds import seeds_in_lines
 _SECONDS = 60.0
 _LARGEST = 100_000_000
 _LONGEST_ARGUMENT = 100_000
-"""Linux passes no longer argument to a process."""
+"""The longest argument that Linux passes to a process."""
 
 
 async def seeds_file(seeds: Seeds, folder: Path) -> Path:
-    """The file with the seeds in the folder of an iteration, which is written if it does not exist.
+    """Returns the file with the seeds in the folder of an iteration, and writes the file if it does not exist.
 
-    Raises StoreError when there is no seed, or the seeds cannot be read.
+    Raises StoreError if there is no seed or the seeds cannot be read.
     """
     path = folder / "seeds.txt"
     if path.exists():
@@ -43,7 +43,7 @@ async def seeds_file(seeds: Seeds, folder: Path) -> Path:
 
 
 async def seeds_argument(seeds: Seeds) -> str:
-    """The seeds as an argument, for spiders on other machines; raises StoreError when they are too many."""
+    """Returns the seeds as an argument, for spiders on other machines; raises StoreError for too many seeds."""
     lines = _seeds_in(await _fetched(seeds.url), seeds) if seeds.url else iter(seeds.urls)
     argument = ",".join(line.replace(",", "%2C") for line in lines)
     if not argument:
@@ -65,7 +65,7 @@ def _source(seeds: Seeds) -> str:
 
 
 async def _fetched(url: str) -> bytes:
-    """The body of an answer with status 200."""
+    """Returns the body of a response with status 200; raises StoreError."""
     shown, timeout = without_password(url), aiohttp.ClientTimeout(total=_SECONDS)
     try:
         async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:

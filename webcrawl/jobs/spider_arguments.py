@@ -1,4 +1,4 @@
-"""Checks whether the arguments of a job suit its spider, and whether the spider has seeds to begin with."""
+"""Checks whether a spider accepts the arguments of a job and has seeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KNOWN = ("scrapy", "scrapy_redis", "webcrawl")
 def check_start(spider: type[Spider], definition: Definition) -> None:
     """Raises WrongJob, which names the entry, for a spider that certainly fails before its first request.
 
-    What a spider of the project does with arguments that its `__init__` takes is unknown, and passes.
+    Values of arguments that the `__init__` of a project's spider takes are not checked.
     """
     given = {**definition.arguments, **({} if definition.seeds is None else {"seeds": ""})}
     _check_names(spider, given, definition)
@@ -41,7 +41,7 @@ def check_start(spider: type[Spider], definition: Definition) -> None:
 
 
 def _check_names(spider: type[Spider], given: dict[str, str], definition: Definition) -> None:
-    """Raises WrongJob for an argument that `__init__` does not take, and for a required argument that is missing."""
+    """Raises WrongJob for an argument that `__init__` does not take, and for a missing required argument."""
     factories = [vars(base)["from_crawler"] for base in spider.__mro__ if "from_crawler" in vars(base)]
     if any(_package(factory) not in _KNOWN for factory in factories):
         return  # a factory of the project may add arguments, or leave some out
@@ -64,7 +64,7 @@ def _check_names(spider: type[Spider], given: dict[str, str], definition: Defini
 
 
 def _begins_with_seeds(spider: type[Spider]) -> bool:
-    """Whether a spider starts as ours do, and gets its seeds from nowhere but its argument."""
+    """Returns whether a spider starts like webcrawl's spiders, with seeds from its argument only."""
     if not issubclass(spider, BroadSpider):
         return False
     methods = (spider.start, spider._good_seeds, spider.from_crawler)
@@ -72,6 +72,6 @@ def _begins_with_seeds(spider: type[Spider]) -> bool:
 
 
 def _package(function: Any) -> str:
-    """The top-level package in which a function or method is defined."""
+    """Returns the top-level package in which a function or method is defined."""
     function = inspect.unwrap(getattr(function, "__func__", function))
     return str(function.__module__).partition(".")[0]

@@ -1,4 +1,4 @@
-"""Jobs and iterations in the metadata database: what commands and pages read, and what operators change."""
+"""Stores jobs and iterations in the metadata database, for commands, the dashboard and operators."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class JobStore(SchemaTables):
         super().__init__(uri, JOBS)
 
     def jobs(self) -> list[Job]:
-        """All jobs, by name."""
+        """Returns all jobs, by name."""
         with self.database.reading() as connection:
             return [_job(row) for row in connection.execute(_JOBS.order_by(jobs.c.name))]
 
     def job(self, name: str) -> Job:
-        """One job; raises StoreError, which names the known jobs, when there is none."""
+        """Returns a job; raises StoreError, which names the known jobs, if it does not exist."""
         with self.database.reading() as connection:
             return _existing(connection, name)
 
     def iterations(self, job: str | None = None, limit: int = 50) -> list[Iteration]:
-        """The latest iterations of a job or of all, the newest first."""
+        """Returns the latest iterations of a job or of all jobs, the newest first."""
         query = select(iterations).order_by(iterations.c.due.desc(), iterations.c.id.desc()).limit(limit)
         if job is not None:
             query = query.where(iterations.c.job == job)
@@ -45,14 +45,14 @@ class JobStore(SchemaTables):
             return [read_iteration(row) for row in connection.execute(query)]
 
     def active(self, job: str) -> list[Iteration]:
-        """The iterations of a job that have not ended, the newest first."""
+        """Returns the iterations of a job that have not ended, the newest first."""
         with self.database.reading() as connection:
             return active(connection, job)[::-1]
 
     def numbered(self, job: str, number: int | None) -> Iteration:
-        """The iteration of a job with a number; raises StoreError when there is none.
+        """Returns the iteration of a job with a number; raises StoreError if there is none.
 
-        Without a number it is the latest that has begun, or the latest of all if none has.
+        Without a number, returns the latest iteration that has begun, or else the latest iteration.
         """
         begun = iterations.c.started.is_not(None).desc()
         query = select(iterations).where(iterations.c.job == job).order_by(begun, iterations.c.number.desc())
@@ -67,21 +67,21 @@ class JobStore(SchemaTables):
             return read_iteration(row)
 
     def iteration(self, id: int) -> Iteration | None:
-        """The iteration with this id."""
+        """Returns the iteration with this id."""
         with self.database.reading() as connection:
             row = connection.execute(select(iterations).where(iterations.c.id == id)).first()
             return None if row is None else read_iteration(row)
 
     def changes(self, definitions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-        """What `apply` would change: name of each new or changed job -> its new or changed keys."""
+        """Returns what `apply` would change: the new or changed keys of each new or changed job, by its name."""
         with self.database.reading() as connection:
             return _changes(connection, definitions)
 
     def apply(self, definitions: Iterable[Mapping[str, Any]], now: datetime) -> dict[str, list[str]]:
-        """Stores definitions of jobs in one transaction; returns what `changes` does.
+        """Stores definitions of jobs in one transaction; returns the result of `changes`.
 
-        A job whose definition has a state is set to it when the definition is new or has changed. A job that is new,
-        or has another schedule, fires for the first time after `now`.
+        If a definition has a state and is new or has changed, the job gets this state. A job that is new or has another
+        schedule fires for the first time after `now`.
         """
         definitions = list(definitions)
 
@@ -95,9 +95,9 @@ class JobStore(SchemaTables):
         return self.database.write(work)
 
     def set_state(self, name: str, state: JobState, now: datetime) -> Job:
-        """Switches a job; returns it as it was. Firings that were due while it was not on are not missed.
+        """Sets the state of a job; returns the job as it was. Firings that were due while it was not on are not missed.
 
-        Iterations of a job that is switched off are stopped by their schedulers. Raises StoreError.
+        Schedulers stop the iterations of a job that is switched off. Raises StoreError.
         """
 
         def work(connection: Connection) -> Job:
@@ -108,9 +108,9 @@ class JobStore(SchemaTables):
         return self.database.write(work)
 
     def delete(self, name: str, now: datetime) -> Job:
-        """Deletes a job, and returns it; its history stays. Its iterations that have not ended are stopped.
+        """Deletes a job, and returns it. Its history stays, and its active iterations are stopped.
 
-        Raises StoreError when there is no such job.
+        Raises StoreError if the job does not exist.
         """
 
         def work(connection: Connection) -> Job:
@@ -127,7 +127,7 @@ class JobStore(SchemaTables):
             _check_idle(connection, name)
 
     def forget(self, name: str) -> int:
-        """Deletes the history of a job, and returns how many iterations it had; raises StoreError while one runs."""
+        """Deletes the history of a job; returns its number of iterations. Raises StoreError while an iteration runs."""
 
         def work(connection: Connection) -> int:
             lock(connection, name)
@@ -139,7 +139,7 @@ class JobStore(SchemaTables):
     def run(self, name: str, now: datetime) -> Iteration:
         """Adds an iteration that starts as soon as a scheduler has room, whatever the schedule says.
 
-        Raises StoreError when there is no such job, or one of its iterations waits already.
+        Raises StoreError if the job does not exist or one of its iterations waits already.
         """
 
         def work(connection: Connection) -> Iteration:
@@ -164,13 +164,13 @@ _JOBS = select(*(jobs.c[name] for name in Job.__dataclass_fields__))
 
 
 def lock(connection: Connection, name: str) -> Job | None:
-    """The job, whose firings no other process decides until the transaction ends; None if there is none."""
+    """Returns a job or None, and prevents other processes from deciding its firings until the transaction ends."""
     row = connection.execute(_JOBS.where(jobs.c.name == name).with_for_update()).first()
     return None if row is None else _job(row)
 
 
 def active(connection: Connection, job: str) -> list[Iteration]:
-    """The iterations of a job that have not ended, the oldest first."""
+    """Returns the iterations of a job that have not ended, the oldest first."""
     query = select(iterations).where(iterations.c.job == job, iterations.c.state.in_(ACTIVE))
     return [read_iteration(row) for row in connection.execute(query.order_by(iterations.c.number))]
 
@@ -183,7 +183,7 @@ def add_iteration(
     *,
     skipped: str | None = None,
 ) -> Iteration:
-    """Adds the iteration of a firing, which must be new; `skipped` says why it is not run."""
+    """Adds the iteration of a new firing. `skipped`: why the iteration is not run."""
     number = connection.execute(
         jobs.update()
         .where(jobs.c.name == job)
@@ -199,12 +199,12 @@ def add_iteration(
 
 
 def crawl_id(job: str, due: datetime) -> str:
-    """The CRAWL_ID of a firing. It has the time, so that no later job of the same name continues an old crawl."""
+    """Returns the CRAWL_ID of a firing. It has the time, so that a later job of the same name begins a new crawl."""
     return f"{job}-{due:%Y%m%dT%H%M%SZ}"
 
 
 def stop_active(connection: Connection, job: str, reason: str, now: datetime) -> None:
-    """Ends the waiting iterations of a job, and asks for the running iterations to be stopped."""
+    """Ends the waiting iterations of a job, and requests schedulers to stop the running iterations."""
     of_job = iterations.c.job == job
     ended = {"state": IterationState.STOPPED, "reason": reason, "ended": now}
     connection.execute(
@@ -215,7 +215,7 @@ def stop_active(connection: Connection, job: str, reason: str, now: datetime) ->
 
 
 def read_iteration(row: Row[Any]) -> Iteration:
-    """The iteration of a row of the table."""
+    """Returns the iteration in a row of the table."""
     values = dict(row._mapping)
     return Iteration(**values | {"state": IterationState(values["state"])})
 
@@ -259,7 +259,7 @@ def _store(connection: Connection, definition: Mapping[str, Any], changed: set[s
     values = {"definition": dict(definition), "owner": definition.get("owner"), "applied": now}
     before = lock(connection, name)
     if before is None:
-        # a job of this name may have been deleted
+        # a deleted job of this name may have iterations
         query = select(func.max(iterations.c.number)).where(iterations.c.job == name)
         number = connection.execute(query).scalar() or 0
         new = {"name": name, "state": state, "decided": now, "iterations": number}

@@ -1,6 +1,6 @@
-"""The sweeper: what schedulers do once a minute beside running iterations. Any scheduler may repeat each part.
+"""The sweeper: the work of schedulers once a minute. Any scheduler may repeat each part.
 
-It copies the frontiers of running iterations on a schedule, and keeps the latest copies:
+The sweeper writes checkpoints of running iterations on a schedule, and keeps the latest:
 
 <to>/<crawl>/20260327T053000Z/     a checkpoint, as `scrapy checkpoint` writes it; `scrapy restore` reads it
 """
@@ -37,10 +37,10 @@ class CheckpointKeeper:
     def __init__(self, crawls: JobCrawls) -> None:
         self._crawls = crawls
         self._next: dict[int, datetime] = {}
-        """Iteration -> when its next checkpoint is due, as far as it is known."""
+        """The known due times of the next checkpoints, by iteration."""
 
     async def look_after(self, definition: Definition, iteration: Iteration, now: datetime) -> str | None:
-        """Writes a checkpoint if one is due, and returns its URI; raises StoreError, EngineError."""
+        """Writes a checkpoint if it is due, and returns its URI; raises StoreError or EngineError."""
         plan = definition.checkpoints
         if plan is None or iteration.started is None:
             return None
@@ -67,7 +67,7 @@ class CheckpointKeeper:
 
 
 def complete(store: ObjectStore) -> list[str]:
-    """The names of the complete checkpoints, the oldest first."""
+    """Returns the names of the complete checkpoints, the oldest first."""
     names = [info.name for info in store.objects()]
     return sorted(name.partition("/")[0] for name in names if name.endswith(f"/{MANIFEST}"))
 
@@ -77,7 +77,7 @@ def prune(store: ObjectStore, plan: Checkpoints) -> None:
     kept = complete(store)[-plan.keep :]
     begun = {info.name.partition("/")[0] for info in store.objects()}
     for stamp in sorted(stamp for stamp in begun if kept and stamp < kept[0]):
-        # the manifest first: without it, nobody restores half of a checkpoint
+        # the manifest first: a checkpoint without a manifest is not restored
         store.delete(f"{stamp}/{MANIFEST}")
         store.delete_folder(stamp)
 
@@ -92,7 +92,7 @@ def _time(stamp: str | None, started: datetime) -> datetime:
 
 
 class Sweeper:
-    """Writes checkpoints of iterations that run, deletes iterations that jobs no longer keep, and reports failures."""
+    """Writes checkpoints of running iterations, deletes iterations that jobs no longer keep, and reports failures."""
 
     def __init__(self, crawls: JobCrawls, retention: Retention, telling: Telling) -> None:
         self._crawls = crawls
@@ -101,7 +101,7 @@ class Sweeper:
         self._checkpoints = CheckpointKeeper(crawls)
 
     async def sweep(self, running: Sequence[tuple[Definition, Iteration]], now: datetime) -> None:
-        """Looks after the iterations that this scheduler runs, and iterations that have ended."""
+        """Does the work for the iterations that this scheduler runs, and for ended iterations."""
         for definition, iteration in running:
             await self._try(f"checkpoint of {iteration.crawl}", self._checkpoint(definition, iteration, now))
         await self._try("retention", self._retain(now))
@@ -120,7 +120,7 @@ class Sweeper:
         logger.info("Deleted iteration %d of job %s", iteration.number, iteration.job)
 
     async def _try(self, what: str, work: Awaitable[None]) -> None:
-        """Does a part of the sweep. If it fails, the other parts are done, and the next sweep tries it again."""
+        """Does a part of the sweep. If it fails, the other parts go on, and the next sweep repeats it."""
         try:
             await work
         except (CrawlError, RedisError, OSError) as error:

@@ -1,8 +1,8 @@
 """The tables of jobs and their iterations in the metadata database.
 
-Every change of an iteration by a scheduler names the `fence` that it got when it took the iteration, in the statement
-that makes the change. The lock is in the database, also where there is an engine: a lock elsewhere cannot be compared
-in the transaction that it guards, so a scheduler that was stopped for a minute would write after it has lost it.
+Each statement of a scheduler that changes an iteration names the `fence` that the scheduler got with the iteration.
+The lock is in the database even if there is an engine: a transaction cannot check a lock in another system, so a
+scheduler that was suspended for a minute could write after the loss of the lock.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ jobs = Table(
     Column("state", Text, nullable=False),
     Column("owner", CleanText),
     Column("applied", UtcTime, nullable=False),
-    # firings that were due until then are decided
+    # the time up to which firings are decided
     Column("decided", UtcTime, nullable=False),
-    # iterations that the job has had, also those that were deleted
+    # the number of iterations of the job, including deleted iterations
     Column("iterations", Integer, nullable=False),
 )
 
@@ -45,18 +45,18 @@ iterations = Table(
         for name in ("found", "queued", "crawled", "processed", "stuck")
     ),
     Column("data_dir", CleanText),
-    # why it is to be stopped; None: it is not
+    # why the iteration must be stopped, or None
     Column("stop", Text),
-    # the scheduler that runs it, and its machine; None: it may be taken
+    # the scheduler that runs the iteration, and its machine; None: any scheduler may take the iteration
     Column("holder", Text),
     Column("machine", Text),
-    # counts the schedulers that took it
+    # how many times a scheduler took the iteration
     Column("fence", Integer, nullable=False),
-    # counts signs of life of its holder
+    # the number of signs of life of the holder
     Column("beat", BigInteger, nullable=False),
-    # what retention has deleted is gone; the row stays as history
+    # when retention deleted the stored data; the row stays as history
     Column("deleted", UtcTime),
-    # when a scheduler or an operator made it
+    # when a scheduler or an operator created the iteration
     Column("fired", UtcTime),
     UniqueConstraint("job", "due"),
     UniqueConstraint("job", "number"),

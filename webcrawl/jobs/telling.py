@@ -1,7 +1,7 @@
-"""Sends the notifications of a job that no worker of its crawls can send.
+"""Sends the notifications of jobs that no worker can send.
 
-They are about firings that were missed, skipped or replaced an iteration, and about iterations that failed. Notices
-that crawls with a metadata database of their own could not send before they ended are sent, too.
+These notifications are about missed and skipped firings, replaced iterations, and failed iterations. Unsent notices
+of ended crawls with their own metadata databases are sent too.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ logger = logging.getLogger(__name__)
 
 _LATELY = timedelta(days=1)
 _TRIED = timedelta(days=4)
-"""How long after the end of a crawl its notices are sent."""
+"""The time after the end of a crawl in which its notices are sent."""
 
 
 class Telling:
-    """Puts notices into the outbox of the database of jobs, each once, and sends the outbox."""
+    """Puts each notice once into the outbox of the jobs' database, and sends the outbox."""
 
     def __init__(self, store: JobStore, uri: str, crawls: JobCrawls, machine: str) -> None:
         self._store = store
@@ -44,7 +44,7 @@ class Telling:
         self._crawls = crawls
         self._machine = machine
         self._sent: set[int] = set()
-        """Iterations whose own outbox is empty."""
+        """The iterations whose own outboxes are empty."""
 
     async def tell(self, now: datetime) -> None:
         """Sends new notices; raises StoreError. A job whose notices cannot be sent does not delay other jobs."""
@@ -79,7 +79,7 @@ class Telling:
         self._send_left(definition, targets, now)
 
     def _send_left(self, definition: Definition, targets: Targets, now: datetime) -> None:
-        """Sends the notices that ended crawls of a job have left in databases of their own."""
+        """Sends the notices that ended crawls of a job have left in their own databases."""
         ended = (iterations.c.ended > now - _TRIED, iterations.c.deleted.is_(None))
         for iteration in self._some(definition.name, *ended, iterations.c.started.is_not(None)):
             if iteration.id in self._sent or not is_here(iteration, self._machine):
@@ -93,14 +93,14 @@ class Telling:
                     self._sent.add(iteration.id)
 
     def _some(self, job: str, *which: ColumnElement[bool]) -> list[Iteration]:
-        """Iterations of a job, the oldest first."""
+        """Returns recent iterations of a job with the given conditions, the oldest first."""
         query = select(iterations).where(iterations.c.job == job, *which).order_by(iterations.c.number)
         with self._store.database.reading() as connection:
             return [read_iteration(row) for row in connection.execute(query)]
 
 
 def _missed(lately: Sequence[Iteration], since: datetime) -> list[list[Iteration]]:
-    """The iterations that no scheduler made on time, grouped by the time when they were made."""
+    """Returns the iterations that no scheduler created on time, grouped by the time of creation."""
     fired = [iteration for iteration in lately if iteration.fired and iteration.fired > since]
     late = [iteration for iteration in fired if iteration.fired and iteration.fired - iteration.due > ON_TIME]
     return [list(together) for _, together in groupby(late, lambda iteration: iteration.fired)]
@@ -122,7 +122,7 @@ def _failure(iteration: Iteration, now: datetime, link: str) -> Notice:
 
 
 def _missing(together: Sequence[Iteration], now: datetime, link: str) -> Notice:
-    """The notice about firings that were missed together; the latest may run."""
+    """Returns the notice about firings that were missed together; the latest may run."""
     first, last = together[0], together[-1]
     number = counted(len(together), "firing")
     lines = [f"No scheduler ran when {number} came due, from {_time(first.due)} to {_time(last.due)}."]
@@ -137,9 +137,9 @@ def _missing(together: Sequence[Iteration], now: datetime, link: str) -> Notice:
 
 
 def overlaps(lately: Sequence[Iteration], now: datetime, link: str) -> list[Notice]:
-    """Returns the notices about the latest iterations of a job, the oldest first; the same ones each time.
+    """Returns the notices about the latest iterations of a job, the oldest first; equal notices for each call.
 
-    Firings that were skipped because of the same iteration share a notice: at the first, and whenever their number
+    Firings that were skipped because of the same iteration share a notice: after the first, and whenever their number
     has doubled.
     """
     skipped = [(before, iteration) for iteration in lately if (before := _predecessor(iteration, lately))]
@@ -154,7 +154,7 @@ def overlaps(lately: Sequence[Iteration], now: datetime, link: str) -> list[Noti
 
 
 def _predecessor(iteration: Iteration, lately: Sequence[Iteration]) -> Iteration | None:
-    """The iteration that kept a firing from running; None if it ran, or was missed."""
+    """Returns the iteration because of which a firing was skipped; None if the firing ran or was missed."""
     if (
         iteration.state != IterationState.SKIPPED
         or iteration.fired is None
@@ -171,14 +171,14 @@ def _lasted_until(before: Iteration, iteration: Iteration, moment: datetime) -> 
 
 
 def _replacement(iteration: Iteration) -> str:
-    """The reason for which an iteration was replaced, or ""."""
+    """Returns why an iteration was replaced, or ""."""
     return next(
         (text for text in (iteration.stop, iteration.reason) if text and text.startswith(REPLACED)), ""
     )
 
 
 def _skipping(before: Iteration, together: Sequence[Iteration], now: datetime, link: str) -> Notice:
-    """The notice about firings that were skipped because of the same iteration."""
+    """Returns the notice about firings that were skipped because of the same iteration."""
     number = counted(len(together), "firing")
     lines = [
         f"{number} skipped, the latest at {_time(together[-1].due)}, because iteration {before.number} had not ended.",

@@ -1,7 +1,7 @@
-"""The record of each URL of an iteration: whether it is queued, crawled, processed or stuck, and since when.
+"""The records of an iteration's URLs: whether each is queued, crawled, processed or stuck, and since when.
 
-Each state is read from where it is known: the engine, the vitals of workers for pages in their pipelines, and the
-tables `stuck` and `pages`. So a crawl stores nothing more for its records.
+The states come from the engine, from the vitals of workers for pages in their pipelines, and from the tables `stuck`
+and `pages`. So a crawl stores no additional data for its records.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ class RecordState(StrEnum):
     """The state of a URL of an iteration."""
 
     QUEUED = "QUEUED"
-    """It is to be fetched: it waits, or a worker has leased it."""
+    """The URL is to be fetched: it waits, or a worker has leased it."""
     CRAWLED = "CRAWLED"
-    """It was fetched, and its callback or pipelines have worked on it for some seconds."""
+    """The URL was fetched, and its callback or pipelines have worked on it for some seconds."""
     PROCESSED = "PROCESSED"
-    """It has passed the pipelines; also redirects, errors and URLs that robots.txt disallows."""
+    """The page has passed the pipelines; includes redirects, errors and URLs that robots.txt disallows."""
     STUCK = "STUCK"
-    """A schema or a reader has refused it, or it is a dead letter."""
+    """A schema or a reader has refused the page, or the URL is a dead letter."""
 
 
 class URLRecord(NamedTuple):
     """The record of a URL. Times are UTC.
 
-    created   when it was found and queued in its iteration. If that is not known: when it was first fetched or given
-              up, and None of a queued URL
-    updated   when it got into its state or was tried last; None if that is not known
-    notified  when a notification was sent about it; only stuck URLs have notifications of their own
-    detail    more of its state: its state in the frontier (queued, waiting, scheduled, leased), the state of its row,
-              or why it is stuck (SCHEMA, DOCUMENT, DEAD_LETTER)
+    created   when the URL was found and queued in its iteration. If that is unknown, when it was first fetched or given
+              up; None for a queued URL
+    updated   when the URL got into its state or was tried last; None if that is unknown
+    notified  when a notification about the URL was sent; only stuck URLs have notifications
+    detail    the state in the frontier (queued, waiting, scheduled, leased), the state of the row, or the kind of a
+              stuck page (SCHEMA, DOCUMENT, DEAD_LETTER)
     """
 
     url: str
@@ -65,9 +65,9 @@ class URLRecord(NamedTuple):
 
 @dataclass(slots=True)
 class Sources:
-    """Where the records of a crawl are. It has begun at `begun` and found `seen_urls` URLs.
+    """The sources of the records of a crawl, which began at `begun` and has found `seen_urls` URLs.
 
-    `reading` is None if the engine does not know the crawl, the other fields if nothing is stored.
+    `reading` is None if the engine does not know the crawl; the other fields are None if no data is stored.
     """
 
     crawl: str
@@ -78,7 +78,7 @@ class Sources:
     metadata: Metadata | None
 
     async def processing(self) -> dict[str, datetime]:
-        """URL -> when it was fetched, of the pages that live workers have worked on for some seconds."""
+        """Returns the fetch times by URL of pages on which live workers have worked for some seconds."""
         if self.reading is None:
             return {}
         workers = WorkerRegistry(self.reading.engine, self.reading.keys, self.reading.name, 0.0)
@@ -90,9 +90,9 @@ class Sources:
         }
 
     def stuck_of(self, urls: Sequence[str]) -> dict[str, StuckPage]:
-        """URL -> its record in the table of stuck pages, for some hundred URLs.
+        """Returns the rows in the table of stuck pages by URL, for some hundred URLs.
 
-        If the engine knows the crawl, the dead letters of the table do not count: some may be queued again.
+        If the engine knows the crawl, dead letters in the table are left out: some may be queued again.
         """
         stuck: dict[str, StuckPage] = {}
         for page in self.stuck.of(self.crawl, urls) if self.stuck else ():
@@ -101,19 +101,19 @@ class Sources:
         return stuck
 
     def letters_of(self, urls: Sequence[str]) -> dict[str, StuckPage]:
-        """URL -> its dead letter in the table, which has the time of its notification."""
+        """Returns the dead letters in the table by URL; these have the times of notifications."""
         pages = self.stuck.of(self.crawl, urls) if self.stuck and urls else ()
         return {page.url: page for page in pages if page.kind == "DEAD_LETTER"}
 
     def rows_of(self, urls: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        """URL -> its row in table `pages`, if this crawl has fetched it last."""
+        """Returns the rows in table `pages` by URL, for pages that this crawl fetched last."""
         rows = self.metadata.get_many(urls) if self.metadata and urls else {}
         return {url: row for url, row in rows.items() if row["crawl"] == self.crawl}
 
 
 @dataclass(slots=True)
 class URLRecords:
-    """Reads all records of a crawl in batches. `dropped` counts URLs that an operator has dropped, which have none."""
+    """Reads all records of a crawl in batches. `dropped` counts URLs without a record that an operator has dropped."""
 
     sources: Sources
     dropped: int = 0
@@ -121,9 +121,9 @@ class URLRecords:
     _met: Met | None = field(default=None, init=False)
 
     async def batches(self) -> AsyncIterator[list[URLRecord]]:
-        """Yields records, each URL once, in the state in which it was met first; rows are read last.
+        """Yields a record for each URL, in the state that was read first; rows are read last.
 
-        Raises what EngineURLs.read, StuckPages.pages and Metadata.scan raise.
+        Raises the exceptions of EngineURLs.read, StuckPages.pages and Metadata.scan.
         """
         async for some in self._all():
             self.counts.update(record.state for record in some)
@@ -147,12 +147,12 @@ class URLRecords:
                 yield some
 
     def in_engine(self, urls: Sequence[EngineURL], processing: Mapping[str, datetime]) -> list[URLRecord]:
-        """The records of URLs in the engine; blocks to read the tables for them."""
+        """Returns the records of URLs in the engine; blocks to read the tables."""
         sources = self.sources
         self.dropped += sum(url.state == "dropped" for url in urls)
         stuck = sources.stuck_of([url.url for url in urls])
         letters = sources.letters_of([url.url for url in urls if url.state == "dead"])
-        # an entry that was given a date has no time
+        # an entry with a date for its recrawl has no time of its queueing
         rows = sources.rows_of([url.url for url in urls if url.state == "scheduled" or url.queued is None])
         records = []
         for url in urls:
@@ -168,7 +168,7 @@ class URLRecords:
         return records
 
     def _stuck(self) -> Iterator[list[URLRecord]]:
-        """Yields URLs that are stuck only by the table."""
+        """Yields the records of URLs that are stuck according to the table only."""
         if self.sources.stuck is None:
             return
         after, last = None, ""
@@ -200,11 +200,11 @@ class URLRecords:
 
 
 async def record_of(sources: Sources, url: str) -> tuple[URLRecord | None, bool]:
-    """The record of a URL, and whether everything was read: of a long queue, only a part is."""
+    """Returns the record of a URL, and whether all sources were read: only a part of a long queue is read."""
     host, path = split(url)
     reading, state = sources.reading, URLState(None)
     if reading is not None:
-        # rows are written before a URL leaves the engine, so they are read after it
+        # a row is written before its URL leaves the engine, so rows are read after the engine
         state = await url_state(Operations(reading.engine, reading.keys), host, path)
     if state.state == "dead":
         letter = EngineURL(url, "dead", time=_ms(state.time), reason=state.reason, queued=_ms(state.queued))
@@ -229,14 +229,14 @@ def _time(ms: int | None) -> datetime | None:
 
 
 def _open(url: str, state: str, processing: Mapping[str, datetime], created: datetime | None) -> URLRecord:
-    """The record of a URL that is to be fetched, or is being processed."""
+    """Returns the record of a URL that is to be fetched or is being processed."""
     if state == "leased" and (fetched := processing.get(url)):
         return URLRecord(url, RecordState.CRAWLED, created or fetched, fetched, None, state, None)
     return URLRecord(url, RecordState.QUEUED, created, None, None, state, None)
 
 
 def _of_letter(letter: EngineURL, known: StuckPage | None) -> URLRecord:
-    """The record of a dead letter of the engine. `known`: its row in the table of stuck pages."""
+    """Returns the record of a dead letter in the engine. `known`: its row in the table of stuck pages."""
     then, queued = _time(letter.time), _time(letter.queued)
     given_up, notified = (known.created, known.notified) if known else (then, None)
     return URLRecord(
@@ -251,7 +251,7 @@ def _of_letter(letter: EngineURL, known: StuckPage | None) -> URLRecord:
 
 
 def record_of_stuck(page: StuckPage) -> URLRecord:
-    """The record of a page in the table."""
+    """Returns the record of a page in the table."""
     created = page.queued_at or page.created
     return URLRecord(
         page.url, RecordState.STUCK, created, page.updated, page.notified, page.kind, page.reason
@@ -265,7 +265,7 @@ def record_of_row(row: Mapping[str, Any], begun: datetime, detail: str | None = 
 
 
 def _created(row: Mapping[str, Any] | None, begun: datetime) -> datetime | None:
-    """When a page was queued or, if its row does not have that time, first fetched in its iteration.
+    """Returns when a page was queued in its iteration or, if its row lacks this time, when it was first fetched.
 
     Iterations may share a database: a fetch before the iteration belongs to another iteration.
     """
@@ -280,7 +280,7 @@ def _created(row: Mapping[str, Any] | None, begun: datetime) -> datetime | None:
 
 
 def why_no_records(iteration: Iteration) -> str | None:
-    """Why an iteration has no records: it has not begun, or they were deleted; None if it may have some."""
+    """Returns why an iteration has no records: it has not begun, or they were deleted; None if it may have records."""
     name = f"iteration {iteration.number} of job {iteration.job!r}"
     if iteration.started is None:
         return f"{name} has no records: it is {iteration.state}, and has not begun"

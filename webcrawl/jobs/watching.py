@@ -1,4 +1,4 @@
-"""Watches the crawls of iterations while no worker does, so that the death of the only worker raises an alarm, too."""
+"""Watches the crawls of iterations while no worker watches, so that the death of the only worker raises an alarm."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watching:
-    """Takes the place of a worker that watches its crawl. `scheduler` is its name in the engines of the crawls."""
+    """Watches crawls in place of a worker. `scheduler`: the name of the watcher in the engines of the crawls."""
 
     def __init__(self, scheduler: str, *, clock: Callable[[], float] = time.time) -> None:
         self._scheduler = scheduler
@@ -24,9 +24,9 @@ class Watching:
         self._posts: dict[str, Post] = {}
 
     async def look(self, opened: OpenedCrawl, about: About, urls: Sequence[str]) -> None:
-        """Looks once at an opened crawl, and begins to send notices that are due to Apprise URLs.
+        """Looks once at an opened crawl, and begins to send due notices to Apprise URLs.
 
-        What the engine remembers of a look is valid for 15 seconds: then a worker may watch. Raises RedisError.
+        A look keeps the watch for 15 seconds; then a worker may watch. Raises RedisError.
         """
         if not urls:
             return

@@ -1,4 +1,4 @@
-"""The workers of an iteration, wherever they run."""
+"""The interface of an iteration's workers, on this machine or on nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from webcrawl.jobs.records import IterationState
 
 MOST_RESTARTS = 5
-"""How often workers of an iteration are started again after they died, by one scheduler."""
+"""How many times a scheduler restarts the dead workers of an iteration."""
 
 
 class Ended(NamedTuple):
@@ -23,27 +23,27 @@ class IterationWorkers(ABC):
     """The workers of one iteration."""
 
     outlive_scheduler = False
-    """Whether the workers continue after the end of the scheduler that has started them."""
+    """Whether the workers continue after the end of the scheduler that started them."""
 
     @abstractmethod
     async def poll(self, now: datetime) -> Ended | None:
-        """Returns how the crawl ended, None while it runs. Starts dead workers again."""
+        """Returns how the crawl ended, or None while it runs. Restarts dead workers."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """Asks all workers to stop cleanly, and starts none again. `poll` returns when they have ended."""
+        """Requests all workers to stop cleanly, and restarts none. `poll` returns the end when all have ended."""
 
     @abstractmethod
     async def kill(self) -> None:
-        """Ends workers that hang, which `poll` then starts again."""
+        """Kills workers that hang; `poll` then restarts them."""
 
     @abstractmethod
     async def abandon(self) -> None:
-        """Begins to stop workers that do not outlive the scheduler, when it has lost or releases the iteration."""
+        """Begins to stop workers that do not outlive the scheduler, which has lost or releases the iteration."""
 
 
 class Restarts:
-    """When dead workers are started again: after a pause that doubles, and at most MOST_RESTARTS times."""
+    """Decides when dead workers are restarted: after a pause that doubles, at most MOST_RESTARTS times."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -54,7 +54,7 @@ class Restarts:
         return self.number >= MOST_RESTARTS
 
     def are_due(self, now: datetime) -> bool:
-        """Whether it is time for the next restart; the first call after a death sets that time."""
+        """Returns whether the next restart is due; the first call after a death sets its time."""
         if self._due is None:
             self._due = now + timedelta(seconds=2**self.number)
         if now < self._due:

@@ -50,8 +50,9 @@ class Nodes:
         return address
 
     async def _best(self) -> str | None:
-        """Returns the node with the most free slots. Nodes with unknown slots come next: first nodes without waiting jobs,
-        because a node with a waiting job has no free slot, then nodes with few jobs.
+        """Returns the node with the most free slots, then nodes with unknown slots, ordered by their jobs.
+
+        Nodes without waiting jobs come before others: a node with a waiting job has no free slot.
         """
         answers = await self._all("daemonstatus.json")
         if all(isinstance(answer, BaseException) for answer in answers):

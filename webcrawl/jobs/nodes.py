@@ -50,9 +50,9 @@ class Nodes:
         return address
 
     async def _best(self) -> str | None:
-        """Returns the node with the most free slots, then nodes with unknown slots, ordered by their jobs.
+        """Returns the node with the most free slots; a node with unknown slots only if no other has a free slot.
 
-        Nodes without waiting jobs come before others: a node with a waiting job has no free slot.
+        Of these, nodes without waiting jobs come first: a node with a waiting job has no free slot. Few jobs are next.
         """
         answers = await self._all("daemonstatus.json")
         if all(isinstance(answer, BaseException) for answer in answers):

@@ -67,7 +67,7 @@ class LinkCheck(BroadSpider):
                     self.crawler.stats.set_value("exit_status", 3)
 
     async def _lost(self) -> dict[str, str]:
-        """The dead letters: URLs and reasons; raises EngineUnavailable."""
+        """Returns the reasons of dead letters by URL; raises EngineUnavailable."""
         connection = Session.of(self.crawler).connection
 
         async def read() -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""What a host can bear: a delay that falls while its answers stay quick, and doubles at the first sign of strain.
+"""Finds the delay that a host can bear: it falls while answers stay quick, and doubles at the first sign of strain.
 
-Additive increase of the rate and multiplicative decrease, which converge to a fair share of what a server can bear
+Additive increase and multiplicative decrease of the rate converge to a fair share of what a server can bear
 (Chiu and Jain, "Analysis of the increase and decrease algorithms for congestion avoidance", 1989). As in TCP Vegas
 (Brakmo and Peterson 1995), strain shows in latency above the latency of the unloaded server, before anything fails.
 Pages differ in cost, so the least of a few latencies counts: a queue delays every answer, a costly page only its own.
@@ -15,11 +15,11 @@ MOST_FACTOR = 8.0
 RATE_STEP = 1 / 8
 """Each quick answer adds this share of the first rate."""
 RECENT = 4
-"""The number of latencies whose least counts."""
+"""The number of latencies of which the least counts."""
 STRAIN_FACTOR, STRAIN_SECONDS = 1.5, 0.01
-"""A host is strained if that least latency exceeds the factor times the base latency, plus these seconds of noise."""
+"""A host is strained if this least latency exceeds the factor times the base latency, plus these seconds of noise."""
 WINDOW = 128
-"""The base latency is the least of the last 128 to 256 answers, so that it may rise."""
+"""The base latency is the least of the last 128 to 256 answers, so that it can rise again."""
 
 
 class Adaptation:
@@ -38,12 +38,12 @@ class Adaptation:
         self._recent: list[float] = []
 
     def begin_with(self, delay: float) -> None:
-        """Begins with another delay, as of an earlier lease."""
+        """Begins with another delay, such as the delay of an earlier lease."""
         self.delay = self._bounded(delay)
 
     def answered(self, latency: float) -> None:
         """Records an answer without an error."""
-        if latency <= 0:  # it was not measured
+        if latency <= 0:  # the latency was not measured
             return
         self._learn(latency)
         self._recent.append(latency)
@@ -59,7 +59,7 @@ class Adaptation:
     def strained(self) -> None:
         """Doubles the delay after a sign of strain, such as an error.
 
-        The next RECENT answers and errors change nothing: they show the effect, or were under way before.
+        The next RECENT answers and errors change nothing: they show the effect, or belong to earlier requests.
         """
         if self._hold:
             self._hold -= 1

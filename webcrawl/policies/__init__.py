@@ -1,1 +1,1 @@
-"""What a URL is worth, and which URLs show the same page: pure arithmetic, without clock, network or disk."""
+"""Decides what a URL is worth, and which URLs show the same page: pure arithmetic, without clock, network or disk."""

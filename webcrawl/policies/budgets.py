@@ -1,13 +1,13 @@
-"""Budgets of names and registered domains: how many pages each may have before others come first.
+"""Budgets of names and registered domains: the pages that each may have before others come first.
 
 After BEAST, the budget enforcement of IRLbot (Lee, Leonard, Wang, Loguinov, "IRLbot: Scaling to 6 Billion Pages and
 Beyond", WWW 2008). Anybody can make any number of pages and of names under a domain, but not links from other people's
 domains. So a budget grows with the number of other registered domains that link to its owner.
 
 A page costs less if it is important (webcrawl.policies.importance) and other domains link to its owner. So a budget
-grows with credit from others, and not with what an owner's pages give each other. A host over its budget loses nothing:
-it sinks to the lowest level, and is asked less often while other hosts have better URLs. How much less depends on how
-many have them: a crawl in which most hosts are over their budgets is not slowed down.
+grows with credit from others, and not with credit that an owner's pages give each other. A host over its budget loses
+nothing: it sinks to the lowest level, and is asked less often while other hosts have better URLs. How much less depends
+on the number of these hosts: a crawl in which most hosts are over their budgets is not slowed down.
 """
 
 from __future__ import annotations
@@ -16,71 +16,71 @@ import math
 from typing import NamedTuple
 
 FIRST = 50
-"""Pages that anyone may have."""
+"""Pages in the budget of every owner."""
 
 PER_CUBE = 2
-"""Pages for the cube of the number of other registered domains with a link to the owner. A few links are easy to get,
-and each further link tells more."""
+"""Pages in the budget, times the cube of the number of other registered domains that link to the owner. A few links
+are easy to get; each further link is stronger evidence."""
 
 MOST_DOMAINS = 64
-"""Linking domains that are counted."""
+"""The most linking domains that are counted."""
 
 COST = 8
-"""What a page costs if its importance is unknown or at most the mean, or if no other domain links to its owner. Other
+"""The cost of a page if its importance is unknown or at most the mean, or if no other domain links to its owner. Other
 pages cost at least 1."""
 
 NEW_HOST = COST
-"""What a name costs its registered domain before its first page: its robots.txt is fetched."""
+"""The cost of a name for its registered domain before its first page, because its robots.txt is fetched."""
 
 WASTE = 3 * COST
-"""What a page over a budget costs in addition if it gave nothing new: a copy, an error, or HTML without text."""
+"""The further cost of a page over a budget that gave nothing new: a copy, an error, or HTML without text."""
 
 LONGEST = 32
 """The largest factor by which the gap between two requests grows."""
 
 _SHARE = 2
-"""A host that sank is asked this much more often than if all sunk hosts together had the turns of one other host."""
+"""A sunk host is asked this much more often than if all sunk hosts together had the turns of one other host."""
 
 _MOST_PENALTY = 1024
 
 _MANY = 16
-"""A domain over its budget may ask this many of its hosts at once beside one other owner, half as many beside two."""
+"""Hosts of a domain over its budget that may be asked at once beside one other owner; beside two, half as many."""
 
 
 class Slowdown(NamedTuple):
-    """How much the gaps between two requests grow over a budget, see `gaps`.
+    """By how much the gaps between two requests grow over a budget; see `gaps`.
 
-    `factor`: by how much the gap grows for each unit of the penalty. `at_once`: how many of its hosts a domain may ask
-    at once, apart from its gap; 0 if there is nobody else.
+    `factor`: growth of the gap for each unit of the penalty. `at_once`: the hosts of a domain that may be asked at
+    once, apart from its gap; 0 if no other host waits.
     """
 
     factor: float = 0.0
     at_once: float = 0.0
 
     def gaps(self, penalty: int) -> float:
-        """Returns by which factor the gap of a host grows whose owner has this penalty: from 1 to LONGEST."""
+        """Returns the factor, from 1 to LONGEST, by which the gap of a host grows if its owner has this penalty."""
         return min(float(LONGEST), max(1.0, self.factor * penalty))
 
 
 class Spending(NamedTuple):
-    """What the owner of a budget has spent, in units of which COST are a page, and how many domains link to it."""
+    """The spending of a budget's owner, in units of which COST make a page, and the number of linking domains."""
 
     spent: int = 0
     domains: int = 0
 
     @property
     def pages(self) -> int:
-        """The budget: how many pages of mean importance it may have."""
+        """The budget: the number of pages of mean importance that the owner may have."""
         return FIRST + PER_CUBE * min(self.domains, MOST_DOMAINS) ** 3
 
     @property
     def is_over(self) -> bool:
-        """Whether all of the budget is spent."""
+        """Whether the whole budget is spent."""
         return self.spent >= COST * self.pages
 
     @property
     def penalty(self) -> int:
-        """The fourth power of how many budgets are spent, as a power of two; 0 within the budget."""
+        """The fourth power of the number of budgets spent, rounded down to a power of two; 0 within the budget."""
         if not self.is_over:
             return 0
         budgets = self.spent / (COST * self.pages)
@@ -96,10 +96,10 @@ class Spending(NamedTuple):
 
 
 def cost(importance: float | None, domains: int) -> int:
-    """Returns what a page costs its owner, to whom `domains` other registered domains link.
+    """Returns the cost of a page for its owner, to whom `domains` other registered domains link.
 
-    `importance` is a multiple of the mean, None if it is not known. Each linking domain makes room for as much as the
-    mean: seeds that nobody links to may be important by their own links alone.
+    `importance` is a multiple of the mean, None if unknown. It counts up to 1, plus 1 for each linking domain: seeds to
+    which nobody links may be important by their own links alone.
     """
     if importance is None or importance <= 1:
         return COST
@@ -107,7 +107,7 @@ def cost(importance: float | None, domains: int) -> int:
 
 
 def slowdown(better: int, sunk: float, wide: float) -> Slowdown:
-    """Returns by how much hosts are slowed down that are at the lowest level.
+    """Returns by how much hosts at the lowest level are slowed down.
 
     `better` hosts have better URLs and could be asked soon; `sunk` owners of budgets have one host at the lowest level,
     and `wide` domains have many.

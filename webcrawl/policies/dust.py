@@ -1,10 +1,10 @@
-"""Different URLs with similar text (DUST): which parts of its URLs change nothing on a site.
+"""Different URLs with similar text (DUST): learns which parts of its URLs change nothing on a site.
 
 Fetched pages whose URLs differ by one rule (`webcrawl.policies.url_variants`) are compared as they come, by a bounded
-table of what the last URLs showed. A rule is used after LEAST_PAIRS equal pairs with LEAST_TEXTS different texts,
-unless more than one in ONE_IN pairs differs. So pages that are all alike teach nothing, such as a login form or the
-pages beyond the end of a list, and a list with different pages keeps its parameter. One in TRIALS pages is fetched by a
-URL that the rules would change, so a rule that has become wrong is lost.
+table of the last URLs' pages. A rule is used after LEAST_PAIRS equal pairs with LEAST_TEXTS different texts, unless
+more than one in ONE_IN pairs differs. So pages that are all alike, such as a login form or the pages beyond the end of
+a list, teach nothing, and a list with different pages keeps its parameter. One in TRIALS pages is fetched by a URL
+that the rules would change, so a rule that has become wrong is dropped.
 
 The idea and the validation by fetching a few pages are from Bar-Yossef, Keidar, Schonfeld, "Do Not Crawl in the DUST:
 Different URLs with Similar Text" (WWW 2007); rules for one pattern of paths are from Koppula et al., "Learning URL
@@ -36,11 +36,11 @@ from webcrawl.policies.url_variants import (
 )
 
 MOST_RULES = 64
-"""Rules of a site with evidence."""
+"""The most rules of a site with evidence."""
 MOST_SKETCHES = 256
-"""URLs of a site whose pages are remembered; a page takes one, and one more for each of its parameters."""
+"""The most remembered URLs of a site; a page takes one entry, and one more for each of its parameters."""
 PACKED_SKETCHES = 64
-"""The last of these URLs are in the result of `pack`; each takes 40 to 70 bytes."""
+"""The most URLs in the result of `pack`, the last ones; each takes 40 to 70 bytes."""
 TRIALS = 64
 """One in this many pages of a site with rules may be fetched by a URL that a rule would change."""
 _WORTH_KEEPING = 2
@@ -49,9 +49,9 @@ _SEEN = struct.Struct("<IBBIQQI")
 
 @dataclass(slots=True)
 class SiteDust:
-    """The DUST rules of a site, whose hosts differ by "www." and http only, and what one worker knows of its pages.
+    """The DUST rules of a site, whose hosts differ only by "www." and http, and one worker's knowledge of its pages.
 
-    `evidence`: rule -> what speaks for and against it. `off`: rules that an operator has switched off.
+    `evidence`: rule -> the evidence for and against it. `off`: rules that an operator has switched off.
     """
 
     evidence: dict[str, Evidence] = field(default_factory=dict)
@@ -59,27 +59,27 @@ class SiteDust:
     pages: int = 0
     trials: int = 0
     _sketches: dict[int, bytes] = field(default_factory=dict)
-    """Hash of a path -> what was seen there; hash of a path that a rule made -> what was seen at the longer path."""
+    """Hash of a path -> the page seen there; hash of a path that a rule made -> the page seen at the longer path."""
     _rules: RuleSet | None = None
 
     @property
     def rules(self) -> RuleSet:
-        """The rules that are used."""
+        """The rules in use."""
         if self._rules is None:
             self._rules = RuleSet.of(self.evidence, self.off)
         return self._rules
 
     def switch_off(self, rules: Collection[str]) -> bool:
-        """Switches off these rules, and no others; returns whether that changes something."""
+        """Switches off these rules, and all others on; returns whether anything changes."""
         changed = self.off != frozenset(rules)
         self.off = frozenset(rules)
         self._rules = None if changed else self._rules
         return changed
 
     def rewrite(self, host: str, path: str, *, may_try: bool = False) -> tuple[Reduced, bool] | None:
-        """Returns what the rules make of a URL, and whether it is a trial; None if they change nothing.
+        """Returns the URL that the rules make of a URL, and whether it is a trial; None if the rules change nothing.
 
-        In a trial, one rule is left out. With `may_try`, there is one trial for TRIALS pages.
+        In a trial, one rule is left out. With `may_try`, there is one trial per TRIALS pages.
         """
         probe = zlib.crc32(f"{host}{path}".encode(errors="replace")) % PROBES == 0
         reduced = self.rules.apply(host, path, probe=probe)
@@ -95,14 +95,14 @@ class SiteDust:
     def add(self, host: str, path: str, sketch: Sketch, distance: int) -> bool:
         """Compares a page with pages of similar URLs; returns whether other rules are used now.
 
-        `distance`: the number of bits in which SimHashes of texts may differ that count as the same.
+        `distance`: the number of bits in which SimHashes may differ while their texts count as the same.
         """
         self.pages += 1
         reduced = self.rules.apply(host, path)
         mine = _Seen(_hash(host + path) & 0xFFFFFFFF, kind_of(host), sketch)
         if not reduced.rules:
             self._add_simple(path, mine, distance)
-            if sketch != ERROR:  # its parameters may be why
+            if sketch != ERROR:  # parameters may cause an error
                 for variant in variants(path):
                     self._compare(variant, mine, distance)
         elif len(reduced.rules) == 1 and sketch != ERROR:
@@ -111,9 +111,9 @@ class SiteDust:
         return self._rules is None
 
     def add_redirect(self, path: str, target: str) -> bool:
-        """Takes a redirect within a host for a sign that a simpler URL works; returns whether other rules are used now.
+        """Counts a redirect from a simpler URL as a sign that this URL works; returns whether other rules are used now.
 
-        For example, a host that insists on a session redirects to a URL with a session.
+        For example, a host that insists on a session redirects from a URL without a session to a URL with a session.
         """
         for variant in variants(target):
             known = self.evidence.get(variant.rule)
@@ -125,7 +125,7 @@ class SiteDust:
         return self._rules is None
 
     def _add_simple(self, path: str, mine: _Seen, distance: int) -> None:
-        """Compares a page with the page of a longer URL, and with the page of another host; remembers it."""
+        """Compares a page with the page of a longer URL and with the page of another host, and remembers the page."""
         longer_key = _hash("", path)
         longer = self._seen(longer_key)
         if longer is not None and longer.kind == mine.kind:
@@ -184,11 +184,11 @@ class SiteDust:
         packed = self._sketches.pop(key, None)
         if packed is None:
             return None
-        self._sketches[key] = packed  # now the last
+        self._sketches[key] = packed  # the key is now the last
         return _Seen.unpack(packed)
 
     def _remember(self, key: int, seen: _Seen) -> None:
-        """Remembers what a URL showed, and forgets the URL that was compared longest ago."""
+        """Remembers the page of a URL, and forgets the URL that was compared longest ago."""
         sketches = self._sketches
         sketches.pop(key, None)
         if len(sketches) >= MOST_SKETCHES:
@@ -197,11 +197,11 @@ class SiteDust:
 
     @property
     def is_kept(self) -> bool:
-        """Whether there is something that another worker should know."""
+        """Whether there is evidence that another worker should have."""
         return any(known.same >= _WORTH_KEEPING and not known.opposes for known in self.evidence.values())
 
     def pack(self) -> bytes:
-        """Returns the evidence, some 70 bytes for each rule, and what the last URLs showed."""
+        """Returns the evidence, some 70 bytes for each rule, and the pages of the last URLs."""
         rows = [
             [rule, known.same, known.other, known.plain, known.values, known.texts]
             for rule, known in self.evidence.items()
@@ -219,7 +219,7 @@ class SiteDust:
         return cls(evidence, pages=pages, trials=trials, _sketches=dict(sketches))
 
     def merge(self, other: SiteDust) -> None:
-        """Adds what another worker knows."""
+        """Adds the evidence of another worker."""
         for rule, theirs in other.evidence.items():
             known = self.evidence.get(rule)
             if known is None:
@@ -244,11 +244,11 @@ class SiteDust:
 
 
 class _Seen(NamedTuple):
-    """A URL that was fetched, and what it showed.
+    """A fetched URL and its page.
 
     variant      32 bits of the hash of the URL
-    kind         the number of its host, by `kind_of`
-    rule, value  the rule by whose simpler URL it is remembered, and the number of the value that the rule drops
+    kind         the result of `kind_of` for its host
+    rule, value  the rule that made the simpler URL under which it is remembered, and the number of the dropped value
     """
 
     variant: int

@@ -25,19 +25,19 @@ from webcrawl.policies.url_variants import (
 )
 
 LEAST_PAIRS, LEAST_TEXTS = 8, 5
-"""Number of pairs of URLs that showed the same page, and of different texts among them, that a rule needs."""
+"""Pairs of URLs with the same page that a rule needs, and different texts among these pairs."""
 LEAST_PLAIN = 3
-"""Number of pairs with the simpler URL itself that a rule needs. Before, the simpler URL may not work, and only one in
-PROBES URLs is rewritten."""
+"""Pairs with the simpler URL itself that a rule needs. Until then, the simpler URL may not work, so only one in PROBES
+URLs is rewritten."""
 PROBES = 8
 ONE_IN = 50
 """At most one in this many pairs may differ: pages change between two fetches."""
 WINDOW = 128
 """After this many pairs, the numbers are halved, so that the last pairs decide."""
 MANY_VALUES = 4
-"""With fewer values than this in its pairs, a rule drops a parameter only with these values."""
+"""A rule whose pairs have fewer values than this drops a parameter only with these values."""
 MANY_PATTERNS = 3
-"""A parameter that changes nothing in this many patterns, and something in no pattern, is dropped from all paths.
+"""A parameter that changes nothing in this many patterns, and matters in no pattern, is dropped from all paths.
 
 One pattern needs all the evidence; LEAST_PAIRS pairs suffice for the others, because some have a single page."""
 _FAR = 8
@@ -49,7 +49,7 @@ State = Literal["used", "tried", "off", "not used"]
 
 @dataclass(slots=True)
 class Evidence:
-    """What pairs of pages say for and against a rule.
+    """The evidence of pairs of pages for and against a rule.
 
     same, other   numbers of pairs of URLs that differ by the rule, with the same page and with different pages
     plain         number of pairs in `same` with the simpler URL itself, and of redirects from it, up to LEAST_PLAIN
@@ -76,7 +76,7 @@ class Evidence:
             self.same, self.other = self.same // 2, self.other // 2
 
     def merge(self, another: Evidence) -> None:
-        """Takes the larger of each number, because a part of both is from the same pairs."""
+        """Takes the larger of each number, because both may count the same pairs."""
         self.same, self.other = max(self.same, another.same), max(self.other, another.other)
         self.plain, self.values = max(self.plain, another.plain), self.values | another.values
         for text in another.texts:
@@ -94,13 +94,13 @@ class Evidence:
 
     @property
     def judgement(self) -> tuple[bool, bool, int, int, int]:
-        """All that decides how the rule is used."""
+        """The values that decide how the rule is used."""
         few = self.values if self.values.bit_count() < MANY_VALUES else -1
         return self.is_likely, self.opposes, len(self.texts), self.plain, few
 
     @property
     def is_likely(self) -> bool:
-        """Whether there are enough pairs, but perhaps of one page only."""
+        """Whether there are enough pairs, though perhaps of a single page."""
         return self.same >= LEAST_PAIRS and self.other * ONE_IN <= self.same
 
     def _add_text(self, text: int) -> None:
@@ -119,7 +119,7 @@ def value_number(value: str) -> int:
 
 
 class Drop(NamedTuple):
-    """How a parameter is dropped: with which values, as a bitmap; `works`: the simpler URLs are known to work."""
+    """Drops a parameter with the values of a bitmap. `works`: the simpler URLs are known to work."""
 
     values: int
     works: bool
@@ -132,9 +132,9 @@ class Drop(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """The rules of a site that are used.
+    """The rules of a site that are in use.
 
-    parameters   name -> pattern or ANYWHERE -> how it is dropped; None where a rule for all paths does not apply
+    parameters   name -> pattern or ANYWHERE -> its `Drop`; None if even a rule for all paths does not apply there
     others       the other rules
     """
 
@@ -159,7 +159,7 @@ class RuleSet:
         return bool(self.parameters or self.others)
 
     def apply(self, host: str, path: str, *, probe: bool = False, skip: str = "") -> Reduced:
-        """Returns what the rules make of a URL, all but `skip`. `probe`: also rules whose URLs may not work."""
+        """Applies all rules but `skip` to a URL. `probe`: also rules whose simpler URLs may not work."""
         rules: list[str] = []
         if self.parameters and "?" in path:
             path = self._without_parameters(path, rules, probe, skip)
@@ -209,7 +209,7 @@ def _drops(name: str, patterns: Mapping[str, Evidence], off: Collection[str]) ->
 
 
 def _is_general(patterns: Iterable[Evidence]) -> bool:
-    """Whether a parameter changes nothing in MANY_PATTERNS patterns with texts of their own, and something in none."""
+    """Whether a parameter changes nothing in MANY_PATTERNS patterns with their own texts, and matters in no pattern."""
     texts: list[int] = []
     likely = 0
     for known in patterns:

@@ -44,7 +44,7 @@ _MOST_WORTH = 2**47
 
 
 class Given(NamedTuple):
-    """What a fetched page gives: to each of its links, to all of them, and to Lambda."""
+    """The credit that a fetched page gives to each of its links, to all of them, and to Lambda."""
 
     each: int
     links: int
@@ -52,7 +52,7 @@ class Given(NamedTuple):
 
 
 def give(credit: int, links: int) -> Given:
-    """Returns how the credit of a fetched page with this number of links is divided; nothing is lost.
+    """Divides the credit of a fetched page with this number of links; nothing is lost.
 
     A hundred units over ten links are nine for each, and ten for Lambda.
     """
@@ -66,20 +66,20 @@ def first_pool(shard: int, shards: int) -> int:
 
 
 def part_of_lambda(pool: int, waiting: int) -> int:
-    """Returns what one of `waiting` URLs takes from Lambda's credit when it is fetched."""
+    """Returns the part of Lambda's credit that one of `waiting` URLs takes when it is fetched."""
     return pool // waiting
 
 
 def worth(credit: int, waiting: int) -> int:
-    """Returns how important credit makes a page: UNIT for the mean credit of the `waiting` URLs of the crawl.
+    """Returns the worth of credit: UNIT for the mean credit of the `waiting` URLs of the crawl.
 
-    In floating point, rounded down, like the scripts, so that both give the same number.
+    Computed in floating point and rounded down, as in the scripts, so that both give the same number.
     """
     return min(math.floor(float(credit) * waiting / (TOTAL / UNIT)), _MOST_WORTH)
 
 
 def rise(worth: int) -> int:
-    """Returns by how many levels a worth makes a URL better: 0 from one to eight times the mean, from WORST to BEST."""
+    """Returns the levels, from WORST to BEST, by which a worth makes a URL better; 0 from 1 to 8 times the mean."""
     steps, least = WORST, UNIT * _STEP ** (WORST + 1)
     while steps < BEST and worth >= least:
         steps, least = steps + 1, least * _STEP
@@ -87,5 +87,5 @@ def rise(worth: int) -> int:
 
 
 def importance(worth: int) -> float:
-    """Returns a worth as a multiple of the mean, as the column `importance` has it."""
+    """Returns a worth as a multiple of the mean, as in the column `importance`."""
     return worth / UNIT

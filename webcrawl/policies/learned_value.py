@@ -1,4 +1,4 @@
-"""What a URL that was not fetched yet is worth: a linear model of features of the URL and of the link to it.
+"""Predicts the value of a URL before it is fetched: a linear model of features of the URL and of the link to it.
 
 The features are texts, such as the pattern of the URL or a word of the link. The hash of a feature gives its index in a
 table of weights, and a sign (Weinberger, Dasgupta, Langford, Smola, Attenberg, "Feature Hashing for Large Scale
@@ -24,12 +24,12 @@ from webcrawl.urls.canonical import split
 _Number = TypeVar("_Number", int, float)
 
 BITS = 18
-"""The table has 2**BITS weights: a megabyte."""
+"""The table has 2**BITS weights, which take a megabyte."""
 MOST_LEVELS = 3.0
 """The most levels by which the learned value makes a URL better or worse."""
 
 _LEVELS = 2.0
-"""Levels for each standard deviation of the value among the pages that were learned from."""
+"""Levels for each standard deviation of the value among the pages of the training."""
 _DEEPEST = 10
 _MOST_WORDS = 12
 _MOST_LINK_WORDS = 8
@@ -40,7 +40,7 @@ _CACHED = 1 << 14
 
 
 def features(host: str, path: str, depth: int, source: str, text: str) -> list[str]:
-    """Returns the features of a URL: of its pattern, the words in it, its link, the page with the link, and its depth.
+    """Returns the features of a URL: of its pattern, its words, its link, the page with the link, and its depth.
 
     `host` is scheme, name and port, `path` has the query, `depth` is the number of links from a seed, `source` the page
     with the link, `text` the text of the link. The last two may be empty.
@@ -72,9 +72,9 @@ def even(value: float) -> float:
 
 
 class ValueModel:
-    """The learned model. Its predictions are standard scores: 0 is the mean of the pages that were learned from.
+    """The learned model. Its predictions are standard scores: 0 is the mean of the pages of the training.
 
-    target     what it predicts
+    target     the name of the predicted value
     intercept  the score of a URL without features
     table      2**BITS weights
     """
@@ -90,7 +90,7 @@ class ValueModel:
         return self._intercept + sum(map(self._weight, names))
 
     def levels(self, names: Iterable[str]) -> float:
-        """Returns by how many levels a URL with these features is better than the mean, as a multiple of 1/16."""
+        """Returns the levels by which a URL with these features is better than the mean, as a multiple of 1/16."""
         levels = self.score(names) * _LEVELS
         return round(min(max(levels, -MOST_LEVELS), MOST_LEVELS) * 16) / 16
 

@@ -1,4 +1,4 @@
-"""What `scrapy mine` has learned and workers apply, and the format of the file between them.
+"""The weights that `scrapy mine` learns and workers apply, and the format of their file.
 
 The file is a line with the format and its version, the 16 bytes of an XXH3 checksum, and the rest: MessagePack,
 compressed by zlib.
@@ -26,14 +26,14 @@ _CHECKSUM = 16
 _MOST_BYTES = 1 << 28
 _MARK = 8
 BOILERPLATE_PAGES = 8
-"""A link of boilerplate gets credit from one page in this many, and so that part of the credit of other links."""
+"""A link of boilerplate gets credit from one page in this many, and so this part of the credit of other links."""
 
 
 @dataclass(frozen=True)
 class Mined:
     """The weights of one run of `scrapy mine`.
 
-    made      when it ran: ISO 8601, in UTC
+    made      the time of the run: ISO 8601, in UTC
     value     the learned value of URLs, or None
     patterns  host and pattern of URLs -> the levels, below 0, of pages that lead to little that is new
     marks     host and pattern of pages -> the XXH3 hashes, 8 bytes each, of the targets of their boilerplate
@@ -45,7 +45,7 @@ class Mined:
     marks: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
 
     def uncredited(self, page: str, links: Iterable[str]) -> set[str]:
-        """Returns the links of a page, as normalised URLs, that get no credit from it, because they are boilerplate.
+        """Returns the links of a page, as normalized URLs, that get no credit from it because they are boilerplate.
 
         One page in BOILERPLATE_PAGES gives credit to a link of boilerplate, chosen by the hashes of both.
         """
@@ -94,7 +94,7 @@ class Mined:
 
 
 def mark(url: str) -> bytes:
-    """Returns the hash by which a target of boilerplate is known."""
+    """Returns the hash that stands for a target of boilerplate."""
     return xxh3_64_digest(url.encode(errors="replace"))
 
 

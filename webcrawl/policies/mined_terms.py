@@ -1,4 +1,4 @@
-"""The terms of a weight that apply what `scrapy mine` has learned; docs/mining.md explains them."""
+"""The terms of a weight that apply the weights of `scrapy mine`; docs/mining.md explains them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webcrawl.policies.url_patterns import url_pattern
 
 
 class MinedTerm(Term):
-    """A term with weights that `use` replaces while the crawl runs; before, it weighs nothing. Only with MINED."""
+    """A term with weights that `use` replaces while the crawl runs; weighs nothing until then. Only with MINED."""
 
     of_requests = False
     mined: Mined | None = None
@@ -23,12 +23,12 @@ class MinedTerm(Term):
         return cls() if read(config, "MINED") else None
 
     def use(self, mined: Mined) -> None:
-        """Takes the weights that were read last."""
+        """Applies the weights that were read last."""
         self.mined = mined
 
 
 class LearnedValue(MinedTerm):
-    """What the URL is likely to be worth: two levels for each standard deviation, from -3 to 3."""
+    """The predicted value of the URL: two levels for each standard deviation, from -3 to 3."""
 
     why = "Pages like those that were worth most come first."
     needs_text = True
@@ -42,7 +42,7 @@ class LearnedValue(MinedTerm):
 
 
 class Uniqueness(MinedTerm):
-    """The uniqueness of what the pages of its pattern link to: 0 from 1/4 on, each factor of 1/16 costs 1, up to 2."""
+    """The uniqueness of the links on pages of its pattern: 0 from 1/4 on, each factor of 1/16 costs 1, up to 2."""
 
     why = "Pages that link to the same URLs again and again lead to little that is new."
 

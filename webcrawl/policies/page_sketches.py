@@ -1,4 +1,4 @@
-"""Sketches of pages, by which two pages are compared without their texts."""
+"""Sketches of pages, which are compared instead of the texts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _LINKS = 4
 
 
 class Sketch(NamedTuple):
-    """What a page looks like.
+    """A summary of a page, to compare it with others.
 
     payload   32 bits of the hash of its bytes; 0 for an error page
     text      the SimHash of its text, or 64 bits of the hash of a short text; 0 if unknown
     links     the result of `links_sketch`
-    facts     32 bits of the hash of what names the page, such as its title
+    facts     32 bits of the hash of the facts that name the page, such as its title
     """
 
     payload: int
@@ -25,7 +25,7 @@ class Sketch(NamedTuple):
     facts: int = 0
 
     def is_like(self, other: Sketch, distance: int) -> bool:
-        """Whether two pages are the same: the same bytes; or the same facts, near texts, and most links in common.
+        """Whether two pages count as the same: the same bytes; or the same facts, near texts, and most links in common.
 
         Texts are near if their SimHashes differ in at most `distance` bits.
         """
@@ -49,7 +49,7 @@ ERROR = Sketch(0)
 
 
 def links_sketch(links: Iterable[str]) -> int:
-    """Returns the four smallest hashes of links, 16 bits of each: pages with most links in common share most of them.
+    """Returns the four smallest hashes of links, 16 bits of each; pages with most links in common share most hashes.
 
     The sketch of Broder, "On the resemblance and containment of documents" (SEQUENCES 1997).
     """

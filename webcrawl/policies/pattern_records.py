@@ -1,11 +1,11 @@
-"""What the URL patterns of a host have given, and how far the URLs of a pattern sink that gives nothing new.
+"""Records the yield of a host's URL patterns, and decides how far the URLs of a pattern sink that gives nothing new.
 
 Traps are patterns: the days of a calendar, sessions in paths and queries, the filters of a shop. A pattern sinks if few
 of its last pages had a text that was new. Nothing is dropped, as in IRLbot (Lee, Leonard, Wang, Loguinov, "IRLbot:
-Scaling to 6 Billion Pages and Beyond", WWW 2008): URLs that sink wait behind others. One URL in TRIALS keeps its level,
-so that a pattern recovers when its pages change. But a trap would live on the trials that its own pages link to.
-Therefore links on pages of a pattern at the lowest level are never trials; the pattern recovers by the pages that
-are fetched at that level.
+Scaling to 6 Billion Pages and Beyond", WWW 2008): sunk URLs wait behind others. One URL in TRIALS keeps its level, so
+that a pattern recovers when its pages change. But a trap would live on trials to which its own pages link. Therefore,
+links on pages of a pattern at the lowest level are never trials; the pattern recovers by the pages that are fetched
+at that level.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import msgpack
 from webcrawl.policies.url_patterns import REST, family, url_pattern
 
 MOST_PATTERNS = 64
-"""Patterns of a host with records of their own."""
+"""The most patterns of a host with records of their own."""
 TRIALS = 32
-"""One in this many URLs of a sunk pattern that other pages link to keeps its level, chosen by a checksum of the URL."""
+"""Of the URLs of a sunk pattern on other pages, one in so many keeps its level, chosen by a checksum of the URL."""
 LEAST = 16
 """A pattern with this many pages is judged by its own record, a pattern with fewer by the record of its family."""
 WINDOW = 64
@@ -37,11 +37,11 @@ Outcome = Literal["new", "copy", "error", "empty"]
 
 @dataclass(slots=True)
 class PatternCounts:
-    """Numbers of the pages of one pattern; `links` is a number of URLs.
+    """Counts of the pages of one pattern.
 
     fetched          all pages
-    new              pages with a text that no page before had
-    copies           pages with the bytes or nearly the text of an earlier page
+    new              pages with a text that no earlier page had
+    copies           pages with the same bytes as an earlier page, or nearly the same text
     errors           pages that the server refused, such as status 404
     empty            HTML without text
     links            URLs that these pages were the first to link to
@@ -89,53 +89,53 @@ class PatternCounts:
 
 
 def sinks_by(recent: int, new: int) -> int:
-    """Returns by how many levels the URLs of a pattern sink if `new` of its last `recent` pages were new."""
+    """Returns the levels by which the URLs of a pattern sink if `new` of its last `recent` pages were new."""
     if recent < LEAST or new * POOR >= recent:
         return 0
     return SINKS_BY if new * BARREN >= recent else LOWEST_OF_ALL
 
 
 def is_trial(path: str) -> bool:
-    """Whether a URL keeps its level, whatever its pattern has given."""
+    """Whether a URL is a trial, which keeps its level even if its pattern sinks."""
     return zlib.crc32(path.encode(errors="replace")) % TRIALS == 0
 
 
 @dataclass(slots=True)
 class HostPatterns:
-    """The records of one host, at most MOST_PATTERNS and the rest."""
+    """The records of one host: at most MOST_PATTERNS, and one for the rest."""
 
     records: dict[str, PatternCounts] = field(default_factory=dict)
     _sunk: dict[str, int] | None = None
-    """Pattern or family -> levels; None: to be computed."""
+    """Pattern or family -> levels; None until it is computed."""
 
     def add(self, path: str, outcome: Outcome) -> bool:
-        """Counts a page by its path and query; returns whether another pattern sinks now, or by other levels."""
+        """Counts a page by its path and query; returns whether the sunk patterns or their levels have changed."""
         before = self.sunk
         record = self._record(url_pattern(path))
         record.add(outcome)
         if not before and (outcome == "new" or record.recent_new * POOR >= record.recent):
-            # nothing sinks; and a family does not begin to sink unless one of its patterns is poor
+            # nothing sinks, and a family begins to sink only if one of its patterns is poor
             return False
         self._sunk = None
         return self.sunk != before
 
     def add_links(self, path: str, links: int) -> None:
-        """Counts the links of a page to URLs that were new."""
+        """Counts the links of a page to new URLs."""
         self._record(url_pattern(path)).links += links
 
     def levels(self, path: str, *, tries: bool = True) -> int:
-        """Returns by how many levels a URL sinks; `tries`: it may be a trial."""
+        """Returns the levels by which a URL sinks; `tries`: the URL may be a trial."""
         sunk = self.sunk
         if not sunk or (tries and is_trial(path)):
             return 0
         return self.levels_of(url_pattern(path))
 
     def tries(self, path: str) -> bool:
-        """Whether links on a page may be trials: its pattern still gives something new."""
+        """Whether links on a page may be trials: its pattern has not sunk to the lowest level."""
         return not self.sunk or self.levels_of(url_pattern(path)) < LOWEST_OF_ALL
 
     def levels_of(self, pattern: str) -> int:
-        """Returns by how many levels the URLs of a pattern sink, apart from trials."""
+        """Returns the levels by which the URLs of a pattern sink, except trials."""
         sunk = self.sunk
         if pattern in sunk:
             return sunk[pattern]
@@ -164,7 +164,7 @@ class HostPatterns:
 
     @classmethod
     def unpack(cls, packed: bytes) -> HostPatterns:
-        """Returns what was packed; no records for nothing."""
+        """Reverses `pack`; an empty text gives no records."""
         if not packed:
             return cls()
         return cls({name: PatternCounts(*numbers) for name, *numbers in msgpack.unpackb(packed)})
@@ -175,7 +175,7 @@ class HostPatterns:
             if levels := sinks_by(record.recent, record.recent_new):
                 yield name, levels
             if "?" not in name and record.recent >= LEAST:
-                continue  # one file of a folder says little about the others, unlike parameters of one path
+                continue  # a file says little about the others of its folder, unlike parameters of one path
             of_family = families.setdefault(name if name.endswith("*") else family(name), [0, 0])
             of_family[0] += record.recent
             of_family[1] += record.recent_new
@@ -199,7 +199,7 @@ class HostPatterns:
         return self.records.setdefault(name, PatternCounts())
 
     def _make_room(self) -> None:
-        """Merges the family with most patterns, or else the pattern with fewest pages into the rest."""
+        """Merges the family with the most patterns, or otherwise the pattern with the fewest pages into the rest."""
         families: dict[str, list[str]] = {}
         for name in self.records:
             if not name.endswith("*"):

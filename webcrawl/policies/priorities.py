@@ -1,10 +1,10 @@
 """The priority of a URL: its weight is a sum of terms, and its level in the frontier follows from the weight.
 
     weight = the sum of the terms of PRIORITIZERS, 0 for a usual page, more for a better page
-    level  = 0 to 7, the lowest is the best: 3 - weight, rounded; a half counts as worse
+    level  = 3 - weight, rounded, from 0 to 7; the lowest is the best, and a half is rounded to the worse level
 
-URL_LEVELS may set or shift the level. docs/priorities.md has the table. A term answers for one property of a URL, in
-steps of a level. To add one, subclass Term, describe it in `why`, and add the class to PRIORITIZERS.
+URL_LEVELS may set or shift the level. docs/priorities.md has the table. A term weighs one property of a URL, in units
+of a level. To add a term, subclass Term, describe it in `why`, and add the class to PRIORITIZERS.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ USUAL = 3
 LOWEST = 7
 
 _BOUNDS = tuple(USUAL - 0.5 - level for level in reversed(range(LOWEST)))
-"""The weights that separate the levels, from the lowest up."""
+"""The weights that separate the levels, the lowest first."""
 
 
 @dataclass(slots=True)
 class Prospect:
-    """What is known about a discovered URL. One record serves all links of a page in turn: do not keep it.
+    """A discovered URL, as its terms see it. One record serves all links of a page in turn: do not keep it.
 
-    url        normalised
+    url        the normalized URL
     path       its path and query
-    depth      the number of links between a seed and it; 0 if it is a seed
-    source     the normalised URL of the page that links to it; empty if there is none
-    now        the current time, like all times here in seconds since 1970
+    depth      the number of links between a seed and the URL; 0 for a seed
+    source     the normalized URL of the page that links to it; empty without such a page
+    now        the current time, in seconds since 1970 like all times here
     text       the text of the link, on one line; empty unless a term of the chain `needs_text`
     modified   the time of its last change, by a sitemap or feed, or None
     period     the seconds between two of its changes, by the `changefreq` of a sitemap, or None
     rank       the `priority` of a sitemap, from 0 to 1, or None
-    worth      the worth of the credit that has reached it (webcrawl.policies.importance), or None
-    sunk       the number of levels by which it sinks with its pattern (webcrawl.policies.pattern_records)
+    worth      the worth of the credit that has reached the URL (webcrawl.policies.importance), or None
+    sunk       the number of levels by which the URL sinks with its pattern (webcrawl.policies.pattern_records)
     """
 
     url: str
@@ -62,19 +62,19 @@ class Term(ABC):
     """Weighs one property of URLs."""
 
     why: ClassVar[str]
-    """What the term prefers, and why; `scrapy checkurl` prints it."""
+    """What the term prefers, and why, for the output of `scrapy checkurl`."""
     needs_text: ClassVar[bool] = False
-    """Whether it reads `Prospect.text`, which costs time to extract from pages."""
+    """Whether the term reads `Prospect.text`, which takes time to extract from pages."""
     of_requests: ClassVar[bool] = True
-    """Whether it also weighs the requests of a spider that have no priority of their own."""
+    """Whether the term also weighs the requests of a spider that have no priority of their own."""
 
     @abstractmethod
     def weight(self, prospect: Prospect) -> float:
-        """Returns how many levels better a URL is than usual; negative if it is worse."""
+        """Returns the levels by which a URL is better than usual; negative if it is worse."""
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self | None:
-        """Creates the term from settings, or None if they give it nothing to do.
+        """Creates the term from settings; returns None if the settings give it nothing to do.
 
         Raises ConfigurationError, which names a key with a wrong value.
         """
@@ -84,8 +84,8 @@ class Term(ABC):
 class UrlLevels:
     """Changes the levels of URLs that match the regular expressions of URL_LEVELS.
 
-    Of the rules that match a URL, the first that sets a level replaces the level of its weight. The shifts of all rules
-    that match are added, and the sum is limited to the levels 0 to 7.
+    The first matching rule that sets a level replaces the level of the URL's weight. The shifts of all matching rules
+    are added, and the sum is limited to the levels 0 to 7.
     """
 
     def __init__(self, rules: Sequence[LevelRule]) -> None:
@@ -99,7 +99,7 @@ class UrlLevels:
         return cls(rules) if rules else None
 
     def change(self, url: str, level: int) -> int:
-        """Returns the level of a URL that would have this one without the rules."""
+        """Returns the level of a URL whose level without the rules is `level`."""
         matching = self._patterns.matching(url)
         if not matching:
             return level
@@ -167,7 +167,7 @@ class Prioritizer:
         return level if self.levels is None else self.levels.change(prospect.url, level)
 
     def weighed(self, prospect: Prospect) -> Weighed:
-        """Returns the level of a link, and what it is made of."""
+        """Returns the level of a link, with its weight and terms."""
         parts = tuple(
             WeighedTerm(type(term).__name__, term.weight(prospect), term.why) for term in self.terms
         )

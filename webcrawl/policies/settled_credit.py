@@ -1,7 +1,7 @@
-"""The importance of pages once all credit has settled: the state that AOPIC approaches when pages are fetched for ever.
+"""The importance of pages once all credit has settled: the state that AOPIC approaches if pages are fetched forever.
 
 A crawl fetches most pages once, so credit that reaches a page later goes no further; see webcrawl.policies.importance.
-Where the links of all pages are known in the end, the credit can flow on along them until it changes no more. That
+If the links of all pages are known in the end, the credit can flow on along them until it no longer changes. This
 state is the PageRank of Page, Brin, Motwani and Winograd (1998) with a damping factor of 0.9, by power iteration.
 """
 
@@ -20,13 +20,13 @@ Reals: TypeAlias = npt.NDArray[np.float64]
 _TOLERANCE = 1e-4
 """The part of all credit that may still move in a round."""
 _MOST_ROUNDS = 100
-"""After this many rounds, less than that part is unsettled: a tenth of the credit goes to Lambda in each round."""
+"""After this many rounds, less than _TOLERANCE is unsettled: a tenth of the credit goes to Lambda in each round."""
 _BLOCK = 1 << 20
-"""Links that are followed at once; each takes some 30 bytes."""
+"""Links that are processed at once; each takes some 30 bytes."""
 
 
 def settled(first: Indices, targets: Indices) -> Reals:
-    """Returns what links bring to each page in the settled state, as a multiple of the mean credit of a page.
+    """Returns the credit that each page gets by links in the settled state, as a multiple of the mean credit.
 
     Page p links to the pages `targets[first[p]:first[p + 1]]`, each once. Pages without links give all to Lambda, and
     Lambda gives the same to all pages; that part is left out, as in `webcrawl.policies.importance`.

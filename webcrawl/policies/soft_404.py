@@ -1,9 +1,9 @@
-"""Which pages are soft 404s: error pages of a host that answer with 200.
+"""Recognizes soft 404s: error pages of a host that answer with 200.
 
 After Bar-Yossef, Broder, Kumar and Tomkins ("Sic transit gloria telae: towards an understanding of the web's decay",
 WWW 2004, section 4): a host is asked for a path that cannot exist. If it answers with a page, pages that look the same
-are error pages; if it redirects, so are URLs that it redirects to the same place. Two rules are added. The start page
-is none. And if the answer looks like most pages of the host, it shows one shell for all of them, and nothing is known.
+are error pages. If it redirects, URLs that redirect to the same target are error pages. Two rules are added: the
+start page is no error page; and if the answer looks like most pages of the host, it is their shell and shows nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ LEAST_PAGES = 20
 """A host is asked when it has shown more pages than this."""
 
 NO_ANSWER = 0
-"""The status if no answer came, or if robots.txt did not permit the request."""
+"""The status if the host did not answer, or robots.txt did not permit the request."""
 
 
 class Print(NamedTuple):
-    """What a page looks like: hashes of its payload and of a short text, and the SimHash of a longer text.
+    """A summary of a page: hashes of its payload and of a short text, and the SimHash of a longer text.
 
     Each is an unsigned 64-bit number; 0 means that it is not known.
     """
@@ -41,12 +41,12 @@ class Print(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UnknownPathAnswer:
-    """What a host answered to a path that cannot exist.
+    """The answer of a host to a path that cannot exist.
 
-    status   of the response, or NO_ANSWER
-    page     what it showed with 200
-    target   where it redirected, without a fragment; "" if nowhere, or to a place that depends on the path
-    shell    most pages of the host look like `page`, so it tells nothing
+    status   the status of the response, or NO_ANSWER
+    page     the page of a response with status 200
+    target   the target of a redirect, without fragment; "" without a redirect, or if the target depends on the path
+    shell    whether most pages of the host look like `page`, so that the answer shows nothing
     """
 
     status: int = NO_ANSWER
@@ -64,7 +64,7 @@ class UnknownPathAnswer:
         return self.page is not None and not self.shell and page.is_like(self.page, distance)
 
     def about(self) -> str:
-        """Returns what it means for the pages of the host, as a phrase."""
+        """Returns a phrase that says what the answer means for the pages of the host."""
         if self.shell:
             return f"status {self.status}, as most pages: none is marked"
         if self.is_page:
@@ -83,7 +83,7 @@ class UnknownPathAnswer:
 
     @classmethod
     def decoded(cls, text: str) -> Self:
-        """Reads what `encoded` wrote."""
+        """Reverses `encoded`."""
         status, _, rest = text.partition(" ")
         kind, _, value = rest.partition(" ")
         if kind == "page":

@@ -1,10 +1,10 @@
 """The terms of a weight that webcrawl brings; docs/priorities.md has their tables.
 
-Weights are multiples of 1/16, so sums are exact and do not depend on the order of the terms. A URL that has nothing
-special weighs about 0. The shape of a URL is a weak sign of what the page is worth, so one of these terms alone rarely
-moves a URL by more than a level. Sources: the location metric of Cho, Garcia-Molina and Page, "Efficient crawling
-through URL ordering" (1998), which prefers URLs with few slashes; for the depth of links Najork and Wiener,
-"Breadth-first crawling yields high-quality pages" (2001).
+Weights are multiples of 1/16, so sums are exact and do not depend on the order of the terms. An ordinary URL weighs
+about 0. The shape of a URL is a weak sign of the value of its page, so one of these terms alone rarely moves a URL by
+more than a level. Sources: the location metric of Cho, Garcia-Molina and Page, "Efficient crawling through URL
+ordering" (1998), which prefers URLs with few slashes; for the depth of links, Najork and Wiener, "Breadth-first
+crawling yields high-quality pages" (2001).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LinkDepth(Term):
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self | None:
-        """Returns None unless FRONTIER_ORDER is breadth-first: other orders say themselves how deep to go."""
+        """Returns None unless FRONTIER_ORDER is breadth-first: other orders decide about the depth themselves."""
         return cls() if read(config, "FRONTIER_ORDER") == "breadth-first" else None
 
     def weight(self, prospect: Prospect) -> float:
@@ -87,7 +87,7 @@ class Parameters(Term):
 class DateInUrl(Term):
     """A date in the path. The last 7 days: 3/4. Up to a year: 1/4. Up to 5 years: 0. Older: -3/8. After tomorrow: -3/4.
 
-    It is a year, month and perhaps day, as in /2026/11/23/ and /2026-11/. A month counts as its 31st day.
+    A date has a year, a month and perhaps a day, as in /2026/11/23/ and /2026-11/. A month counts as its 31st day.
     """
 
     why = "New articles are wanted first; a date to come is a page of a calendar."
@@ -139,10 +139,10 @@ class AnchorWords(Term):
 
 
 class Freshness(Term):
-    """What a sitemap or feed says about a URL: the sum of three weights.
+    """The statements of a sitemap or feed about a URL: the sum of three weights.
 
     Changed within a day: 1 1/4, within 7 days: 1, within 31 days: 1/2. `changefreq` always, hourly or daily: 3/8,
-    weekly: 1/8, yearly or never: -1/4. `priority`: from -1/2 for 0.0 to 1/2 for 1.0. A time to come says nothing.
+    weekly: 1/8, yearly or never: -1/4. `priority`: from -1/2 for 0.0 to 1/2 for 1.0. A time in the future weighs 0.
     """
 
     why = "Sitemaps and feeds tell what has changed."

@@ -1,7 +1,7 @@
-"""The pattern of a URL: what the URLs that one program makes have in common.
+"""The pattern of a URL: the common form of the URLs that one program makes.
 
-Digits, numbers in hexadecimal, ids, titles and the values of parameters are left out. Paths in which a name occurs
-twice have one pattern, because relative links that repeat a path make any number of them:
+Digits, numbers in hexadecimal, ids, titles and the values of parameters are left out. All paths in which a name occurs
+twice share one pattern, because relative links that repeat a path make any number of such paths:
 
     /thread/1234?page=2         /thread/#?page
     /s/9f86d081884c7d65/a.html  /s/~/a.html
@@ -25,13 +25,13 @@ _ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 _RUNS = re.compile(r"[0-9A-Za-z]{8,}")
 _HEX = re.compile(r"[0a-fA-F]{8,}")
 _ID = 16
-"""Letters and digits mixed in a run of this length are an id, also if they are not hexadecimal."""
+"""A run of this length with both letters and digits is an id, even if it is not hexadecimal."""
 _TITLE = re.compile(r"/[^/;=.]*?[^/;=.0#~][-_+][^/;=.]+?[-_+][^/;=.]+")
 """A segment, up to its extension, of at least three words, such as the title of an article."""
 _REPEATED = re.compile(r"(/[#~w])\1+(?=/|$)")
 _NAMELESS = frozenset(("", "~", "w"))
 _MOST_CHARACTERS = 512
-"""Segments beyond are ignored; paths are rarely longer, and endless paths repeat themselves."""
+"""Further segments are ignored; paths are rarely longer, and endless paths repeat themselves."""
 _MOST_NAMES = 8
 _MOST_SHAPES = 1 << 11
 
@@ -67,7 +67,7 @@ def _of_shape(path: str) -> str:
 
 
 def family(pattern: str) -> str:
-    """Returns the wider pattern that a pattern belongs to: all parameters of one path, or all files of one folder."""
+    """Returns the wider pattern of a pattern: all parameters of one path, or all files of one folder."""
     path, mark, _ = pattern.partition("?")
     return f"{path}?*" if mark else f"{pattern.rpartition('/')[0]}/*"
 

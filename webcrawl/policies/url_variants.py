@@ -7,8 +7,8 @@
     www.              https://www.a.org/b               https://a.org/b
     http:             http://a.org/b                    https://a.org/b
 
-The rule of a parameter is for one `url_pattern` of paths, because the name may mean something else elsewhere, or for
-all paths, as in "*?session". `scrapy host` shows these names.
+A rule about a parameter applies to one `url_pattern` of paths, because the name may mean something else elsewhere, or
+to all paths, as in "*?session". `scrapy host` shows these names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from webcrawl.policies.url_patterns import url_pattern
 
 INDEX, SLASH, WWW, HTTP = "/index.html", "/", "www.", "http:"
 ANYWHERE = "*"
-"""The pattern of all paths."""
+"""The pattern that stands for all paths."""
 HOST_RULES = (WWW, HTTP)
 
 _INDEX_PAGE = re.compile(
@@ -33,7 +33,7 @@ _LONGEST_NAME = 64
 
 
 class Variant(NamedTuple):
-    """What one rule makes of a path and query; `value` is the value of the parameter that it drops."""
+    """The path and query that one rule makes; `value` is the value of the dropped parameter."""
 
     rule: str
     path: str
@@ -41,7 +41,7 @@ class Variant(NamedTuple):
 
 
 class Reduced(NamedTuple):
-    """A URL after some rules, and their names."""
+    """A URL to which rules were applied, and the names of these rules."""
 
     host: str
     path: str
@@ -49,7 +49,7 @@ class Reduced(NamedTuple):
 
 
 def variants(path: str) -> list[Variant]:
-    """Returns what each rule makes of a path and query."""
+    """Returns the variants that the rules make of a path and query."""
     bare, mark, query = path.partition("?")
     if not mark:
         return [Variant(rule, shorter) for rule in (INDEX, SLASH) if (shorter := without_ending(rule, path))]
@@ -69,7 +69,7 @@ def parameter_rule(pattern: str, name: str) -> str:
 
 
 def parameters(query: str) -> list[tuple[str, str]]:
-    """Returns the names and values of the parameters that a query has once."""
+    """Returns the names and values of the parameters that occur once in a query."""
     pairs = [field.partition("=")[::2] for field in query.split("&") if field]
     names = [name for name, _ in pairs]
     return [pair for pair in pairs if len(pair[0]) <= _LONGEST_NAME and names.count(pair[0]) == 1]
@@ -78,12 +78,12 @@ def parameters(query: str) -> list[tuple[str, str]]:
 def without_parameters(path: str, names: set[str]) -> str:
     """Returns path and query without these parameters."""
     bare, _, query = path.partition("?")
-    left = [field for field in query.split("&") if field.partition("=")[0] not in names]
-    return f"{bare}?{'&'.join(left)}" if left else bare
+    kept = [field for field in query.split("&") if field.partition("=")[0] not in names]
+    return f"{bare}?{'&'.join(kept)}" if kept else bare
 
 
 def without_ending(rule: str, path: str) -> str | None:
-    """Returns a path without the name of the index page, or without the slash at its end; None if it has none."""
+    """Returns a path without the name of the index page, or without its final slash; None if it has neither."""
     if rule == INDEX:
         match = _INDEX_PAGE.search(path)
         return path[: match.start()] if match else None
@@ -100,9 +100,9 @@ def simpler_host(rule: str, host: str) -> str | None:
 
 @lru_cache(maxsize=1 << 12)
 def site_of(host: str) -> str:
-    """Returns the site of a host, which hosts share that differ by host rules only.
+    """Returns the site of a host; hosts that differ only by the rules for hosts share a site.
 
-    It is a name, or scheme, name and port.
+    A site is a name, or scheme, name and port.
     """
     scheme, mark, name = host.partition("://")
     name = name.removeprefix(WWW)
@@ -117,6 +117,6 @@ def hosts_of(site: str) -> list[str]:
 
 
 def kind_of(host: str) -> int:
-    """Returns which host of its site a host is: the sum of 1 for "www." and 2 for http."""
+    """Returns the number of a host within its site: the sum of 1 for "www." and 2 for http."""
     scheme, _, name = host.partition("://")
     return int(name.startswith(WWW)) + 2 * int(scheme == "http")

@@ -1,1 +1,1 @@
-"""Which URLs: canonical form, filters, scope, seeds."""
+"""URLs: canonical form, filters, scope, seeds."""

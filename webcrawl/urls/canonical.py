@@ -1,4 +1,4 @@
-"""URLs: normalised for fetching, canonical for comparing, and fingerprints for the seen set.
+"""Three forms of a URL: normalized for fetching, canonical for comparing, and a fingerprint for the seen set.
 
     as found     HTTP://User@Bücher.example:80/a/../b?z=1&utm_source=x&a=#top
     normalize    http://xn--bcher-kva.example/b?z=1&utm_source=x&a=             the URL to fetch
@@ -6,7 +6,7 @@
     fingerprint  signed 64-bit xxh3 of the canonical form                       stored in the seen set
 
 Only `normalize` and `resolve` accept any string. Every other function expects their result: a WHATWG
-serialisation (https://url.spec.whatwg.org) of a supported scheme, without fragment and user info.
+serialization (https://url.spec.whatwg.org) of a supported scheme, without fragment and user info.
 """
 
 from __future__ import annotations
@@ -39,34 +39,34 @@ TRACKING_PARAMETERS: tuple[str, ...] = (
 )
 """Parameters that do not change a page, ignored in fingerprints by default: names, or prefixes that end in "*"."""
 
-# URLs that w3lib's rules leave unchanged, so that most URLs cost one match: a path of characters that are never
+# Matches URLs that w3lib's rules leave unchanged, so that most URLs cost one match: a path of characters that are never
 # quoted and escapes that are never decoded; a query of plain "name=value" fields, which only have to be sorted.
 # ";" is excluded because it starts path parameters, which have rules of their own.
 _KEPT = r"[A-Za-z0-9._~!$&'()*+,:=@|\[\]/-]*"
 _ESCAPE = r"%(?:[0189A-F][0-9A-F]|2[0235F]|3[BCEF]|5[CE]|60|7[BDF])"
 _FIELD = r"[A-Za-z0-9._~+-]*=[A-Za-z0-9._~+-]*"
 _PLAIN = re.compile(rf"(?P<path>/{_KEPT}(?:{_ESCAPE}{_KEPT})*)(?:\?(?P<query>(?:{_FIELD}(?:&{_FIELD})*)?))?")
-# Addresses that joining and WHATWG's parser leave unchanged. Quantifiers are possessive, so nothing is tried twice.
+# Matches addresses that joining and WHATWG's parser leave unchanged. Possessive quantifiers try nothing twice.
 _SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9_.-]*+"
 _REST = rf"(?P<rest>(?:{_SEGMENT}/)*+(?:{_SEGMENT})?+(?:\?[A-Za-z0-9._~=&+-]*+)?+)"
 _PLAIN_ADDRESS = re.compile(rf"(?:(?P<root>/)|(?P<up>(?:\.\./)++)|(?=[A-Za-z0-9_-])){_REST}")
 # Excludes Punycode names, which may be invalid, and IP addresses, which do not end in letters.
 _PLAIN_URL = re.compile(rf"https?://(?!\S*xn--)(?:[a-z0-9-]++\.)++[a-z]++/{_REST}")
-# Links of one folder that are kept joined, and the length of an address that is; see `_joined_in`.
+# The most joined links that are kept for a folder, and the longest address that is kept; see `_joined_in`.
 _MAX_JOINED = 512
 _MAX_JOINED_LENGTH = 200
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def add_scheme(scheme: str, default_port: int) -> None:
-    """Adds a supported scheme, in this process."""
+    """Adds a supported scheme in this process."""
     global _prefixes
     DEFAULT_PORTS[scheme] = default_port
     _prefixes = tuple(f"{scheme}://" for scheme in DEFAULT_PORTS)
 
 
 def resolve(url: str, base: str | None = None) -> str | None:
-    """Like `normalize`, but returns None for a valid URL of an unsupported scheme (mailto:, javascript:, data:...)."""
+    """Normalizes like `normalize`, but returns None for a valid URL of an unsupported scheme (mailto:, data:...)."""
     try:
         href = normalize_url(url) if base is None else join_url(base, url)
     except ValueError:
@@ -85,8 +85,8 @@ def resolve(url: str, base: str | None = None) -> str | None:
 class Base:
     """The base URL of a page: `resolve(address)` is a fast `resolve(address, url)`.
 
-    Most addresses are plain: no part has to be decoded, encoded or removed, so they are joined as strings. That takes
-    a fifth of the time. The menus of pages in one folder have the same addresses, so joined URLs are kept a while.
+    Most addresses are plain: no part must be decoded, encoded or removed, so they are joined as strings, in a fifth of
+    the time. The menus of pages in one folder have the same addresses, so joined URLs are kept for a while.
     """
 
     def __init__(self, url: str) -> None:
@@ -109,7 +109,7 @@ class Base:
         return link
 
     def _join_plain(self, address: str) -> str | None:
-        """Returns the link to a plain address, or None. It depends on the folder of the base, but not on its file."""
+        """Returns the link to a plain address, or None. The link depends on the folder of the base, not on its file."""
         if ":" in address:
             within = address.startswith(self._root) and _PLAIN_ADDRESS.fullmatch(address, len(self._root) - 1)
             if within or _PLAIN_URL.fullmatch(address):
@@ -122,7 +122,7 @@ class Base:
         return None
 
     def _folder(self, up: int) -> str:
-        """The folder `up` levels above the folder of the base, or the root."""
+        """Returns the folder `up` levels above the folder of the base, or the root."""
         folders = self._folders
         while len(folders) <= up and folders[-1] != self._root:
             folders.append(folders[-1][: folders[-1].rindex("/", 0, -1) + 1])
@@ -135,10 +135,10 @@ def _joined_in(root: str, folder: str) -> dict[str, str]:
     return {}
 
 
-# cached because several components normalise the URL of the same page
+# cached, because several components normalize the URL of the same page
 @lru_cache(maxsize=1024)
 def normalize(url: str, base: str | None = None) -> str:
-    """The URL to fetch: `url` parsed as a browser does, relative to `base`, without fragment and user info.
+    """Returns the URL to fetch: `url` parsed as in a browser, relative to `base`, without fragment and user info.
 
     Raises InvalidURL, which names `url`, for strings that no browser could open and for unsupported schemes.
     """
@@ -149,37 +149,37 @@ def normalize(url: str, base: str | None = None) -> str:
 
 
 def without_fragment(url: str) -> str:
-    """A URL without its fragment; any string is accepted."""
+    """Returns a URL without its fragment; accepts any string."""
     return url.partition("#")[0]
 
 
 def split(url: str) -> tuple[str, str]:
-    """Splits a normalised URL into (host key, path and query), such as ("https://example.org", "/a?b")."""
+    """Splits a normalized URL into (host key, path and query), such as ("https://example.org", "/a?b")."""
     start = url.find("/", url.find(":") + 4)  # after "://" and at least one character of a host
     if start < 0:
-        raise InvalidURL(f"not a normalised URL: {url!r}")
+        raise InvalidURL(f"not a normalized URL: {url!r}")
     return url[:start], url[start:]
 
 
 def authority(url_or_host_key: str) -> str:
-    """Host name, and port unless it is the scheme's default: "example.org", "[::1]:8080"."""
+    """Returns host name, and port unless it is the scheme's default: "example.org", "[::1]:8080"."""
     return url_or_host_key.partition("://")[2].partition("/")[0]
 
 
 def hostname(url_or_host_key: str) -> str:
-    """The host name or address without port; an IPv6 address without brackets."""
+    """Returns the host name or address without port; an IPv6 address without brackets."""
     name = authority(url_or_host_key)
     return name[1 : name.index("]")] if name.startswith("[") else name.partition(":")[0]
 
 
 def port(url_or_host_key: str) -> int:
-    """The TCP port, by default the scheme's port."""
+    """Returns the TCP port, by default the scheme's port."""
     explicit = authority(url_or_host_key).rpartition("]")[2].partition(":")[2]
     return int(explicit) if explicit else DEFAULT_PORTS[url_or_host_key.partition(":")[0]]
 
 
 def is_address(hostname: str) -> bool:
-    """Whether a normalised host name is an IP address. In WHATWG's form, no name ends in a numeric label."""
+    """Whether a normalized host name is an IP address. In WHATWG's form, no name ends in a numeric label."""
     return ":" in hostname or hostname.rpartition(".")[2].isdigit()
 
 
@@ -191,7 +191,7 @@ def _public_suffixes() -> PublicSuffixList:
 
 @lru_cache(maxsize=1 << 14)
 def registered_domain(hostname: str) -> str:
-    """The registered domain of a host name: "example.co.uk" for "www.example.co.uk".
+    """Returns the registered domain of a host name: "example.co.uk" for "www.example.co.uk".
 
     Uses the public suffix list (https://publicsuffix.org) with its private section, so each user.github.io is a
     domain of its own. An unlisted top-level domain is a suffix. An address, a single label and a public suffix are
@@ -204,12 +204,12 @@ def registered_domain(hostname: str) -> str:
 
 
 def is_public_suffix(domain: str) -> bool:
-    """Whether strangers may register names directly under a domain, such as "co.uk"; not for addresses."""
+    """Whether anybody may register names directly under a domain, such as "co.uk"; False for addresses."""
     return not is_address(domain) and bool(_public_suffixes().is_public(domain))
 
 
 def _name_pattern(parameter: str) -> str:
-    """The expression for the name of an ignored parameter, as spelt in a canonical query."""
+    """Returns the expression for the name of an ignored parameter, as spelled in a canonical query."""
     name, star, rest = parameter.partition("*")
     if not parameter or rest:
         raise ConfigurationError(
@@ -245,7 +245,7 @@ class Canonicalizer:
         )
 
     def canonical(self, url: str) -> str:
-        """The canonical form of a normalised URL, itself a normalised URL; a fixed point."""
+        """Returns the canonical form of a normalized URL. The form is a normalized URL, and its own canonical form."""
         host, rest = split(url)
         plain = _PLAIN.fullmatch(rest)
         if plain is None:
@@ -262,21 +262,21 @@ class Canonicalizer:
         return f"{host}{path}?{'&'.join(fields)}" if fields else host + path
 
     def _by_w3lib(self, rest: str) -> str:
-        """Path and query by w3lib. The host is left out, because w3lib treats it differently from WHATWG."""
+        """Returns path and query by w3lib. The host is left out, because w3lib treats it differently from WHATWG."""
         while True:
             rest = canonicalize_url("http://h" + _STRAY_PERCENT.sub("%25", rest))[len("http://h") :]
             path, mark, query = rest.partition("?")
             shorter = self._in_path.sub("", path)
             if shorter == path:
                 return rest
-            rest = shorter + mark + query  # The rest may end in ";" or "..", so repeat.
+            rest = shorter + mark + query  # The rest may now end in ";" or "..", so repeat.
 
     def fingerprint(self, url: str) -> int:
-        """The signed 64-bit xxh3 of the canonical form, which the engine's sets store in 8 bytes."""
+        """Returns the signed 64-bit xxh3 of the canonical form, which the engine's sets store in 8 bytes."""
         return _signed(xxh3_64_intdigest(self.canonical(url).encode()))
 
     def request_fingerprint(self, method: str, url: str, body: bytes = b"", *, verbatim: bool = False) -> int:
-        """The fingerprint of a request; a GET without body has the fingerprint of its URL. `verbatim`: as given."""
+        """Returns the fingerprint of a request; for GET without body, that of its URL. `verbatim`: keeps the URL."""
         canonical = url if verbatim else self.canonical(url)
         if not body and method.upper() == "GET":
             return _signed(xxh3_64_intdigest(canonical.encode()))

@@ -28,12 +28,12 @@ _CACHED = 1 << 14
 class Domains:
     """A set of domains and addresses, each domain with all names under it. It has room for millions.
 
-    It keeps the sorted 64-bit hashes (xxh3) of the names, 8 bytes each. The probability that a name outside the list is
+    Keeps the sorted 64-bit hashes (xxh3) of the names, 8 bytes each. The probability that a name outside the set is
     taken for a name in it is one in 10^13 for a million domains.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        """`names`: host names as in normalised URLs, without a dot at the end."""
+        """`names`: host names as in normalized URLs, without a dot at the end."""
         labels: set[int] = set()
         unsorted = array("Q")
         for name in names:
@@ -50,7 +50,7 @@ class Domains:
         return len(self._hashes)
 
     def covers(self, url: str) -> bool:
-        """Whether the host of a normalised URL is in the set or under a domain in it."""
+        """Whether the host of a normalized URL is in the set or under a domain in it."""
         return self.covers_authority(url.split("/", 3)[2])
 
     def _covers_authority(self, authority: str) -> bool:
@@ -133,7 +133,7 @@ def domain(text: str) -> str:
 
 
 def _starts(hashes: array[int], shift: int) -> Iterator[int]:
-    """Yields the index at which the hashes with each prefix of bits begin, and then the number of all hashes."""
+    """Yields for each prefix of bits the index of the first hash with it, and then the number of all hashes."""
     for first in range(1 << (64 - shift)):
         yield bisect_left(hashes, first << shift)
     yield len(hashes)
@@ -153,7 +153,7 @@ def _names(setting: str, entries: tuple[str, ...]) -> Iterator[str]:
 
 
 def _names_in_file(setting: str, entry: str) -> Iterator[str]:
-    """Yields the domains of a file with a domain a line, and # comments."""
+    """Yields the domains of a file with one domain per line and # comments."""
     try:
         with open(entry[1:], encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, 1):

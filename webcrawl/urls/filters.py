@@ -1,7 +1,7 @@
 """URL filters: each drops or rewrites links for one reason.
 
 `apply(url)` returns the URL, a rewritten URL, or None to drop it. To add a filter, subclass URLFilter, describe it in
-`why`, and add the class to URL_FILTERS. Filters get normalised URLs, in the order of the chain, and are called for
+`why`, and add the class to URL_FILTERS. Filters get normalized URLs, in the order of the chain, and are called for
 every link of every page.
 """
 
@@ -21,14 +21,14 @@ from webcrawl.urls.patterns import Patterns
 from webcrawl.urls.scope import Scope
 
 _LONGEST_RUN = 16
-"""Segments in a run that repeats. Without a bound, a hostile URL would cost the square of its length."""
+"""The most segments in a repeated run. Without a bound, a hostile URL would cost the square of its length."""
 
 
 class URLFilter(ABC):
     """Drops or rewrites URLs for one reason."""
 
     why: ClassVar[str]
-    """What the filter drops, and why; `scrapy checkurl` prints it."""
+    """What the filter drops, and why, for the output of `scrapy checkurl`."""
 
     @abstractmethod
     def apply(self, url: str) -> str | None:
@@ -36,7 +36,7 @@ class URLFilter(ABC):
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
-        """Creates the filter from settings; ConfigurationError names a key with a wrong value."""
+        """Creates the filter from settings; raises ConfigurationError, which names a key with a wrong value."""
         return cls()
 
 
@@ -139,7 +139,7 @@ class RepeatedSegmentsFilter(URLFilter):
     def apply(self, url: str) -> str | None:
         times = self._times
         segments = url.partition("?")[0].split("/")[3:]
-        # Nearly every URL has fewer than times - 1 repeated segments, so it has no such run.
+        # Nearly every URL has fewer than times - 1 repeated segments, so it cannot have such a run.
         if not times or len(segments) - len(set(segments)) < times - 1:
             return url
         return None if _repeats(segments, times) else url
@@ -184,7 +184,7 @@ class ScopeFilter(URLFilter):
 
 
 class FilterVerdict(NamedTuple):
-    """The result of one filter: `url` is None if it drops the URL, or the rewritten URL."""
+    """The result of one filter: `url` is the URL, perhaps rewritten; None if the filter drops it."""
 
     name: str
     url: str | None
@@ -192,7 +192,7 @@ class FilterVerdict(NamedTuple):
 
 
 class FilterChain:
-    """Applies filters in order: each gets the result of the filter before."""
+    """Applies filters in order; each filter gets the result of the previous filter."""
 
     def __init__(self, filters: Iterable[URLFilter]) -> None:
         self._filters = tuple(filters)
@@ -203,7 +203,7 @@ class FilterChain:
         return cls(each.from_config(config) for each in filters)
 
     def apply(self, url: str) -> str | None:
-        """The URL to crawl, or None as soon as a filter drops it."""
+        """Returns the URL to crawl, or None as soon as a filter drops it."""
         result: str | None = url
         for each in self._filters:
             result = each.apply(url)
@@ -213,7 +213,7 @@ class FilterChain:
         return result
 
     def verdicts(self, url: str) -> list[FilterVerdict]:
-        """Returns the verdict of each filter, also of filters after the first that drops the URL."""
+        """Returns the verdict of each filter, even of filters after the first that drops the URL."""
         verdicts = []
         for each in self._filters:
             result = each.apply(url)
@@ -244,7 +244,7 @@ def _not_negative(name: str, number: int) -> int:
 
 @lru_cache(maxsize=8)
 def _patterns(name: str, texts: tuple[str, ...]) -> Patterns:
-    """The compiled expressions of a list, kept because a crawl makes several chains of filters."""
+    """Returns the compiled expressions of a list, cached because a crawl makes several chains of filters."""
     return Patterns(_expression(name, text) for text in texts)
 
 

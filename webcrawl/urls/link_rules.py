@@ -1,4 +1,4 @@
-"""Which links are followed on which pages: the setting LINK_RULES."""
+"""The setting LINK_RULES: selects the links to follow by the page on which they are."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LinkRules:
         return cls(read(config, "LINK_RULES"))
 
     def on(self, page: str) -> Patterns | None:
-        """Returns the expressions for links on a page, any of which a link must match; None if all are followed."""
+        """Returns the expressions for links on a page; a link must match one. None if all links are followed."""
         if not self._rules:
             return None
         indices = self._pages.matching(page)

@@ -1,4 +1,4 @@
-"""Thousands of regular expressions at once: a text is searched only for expressions whose literal part it contains."""
+"""Searches for thousands of regular expressions at once: only for those whose literal part the text contains."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 _FEW = 32
-"""Up to this number, searching for all expressions is faster than looking some up."""
+"""Up to this number of expressions, a search for all of them is faster than an index."""
 _GRAM = 4
-"""Characters of a literal part by which an expression is found."""
+"""The length of the literal parts in the index, in characters."""
 
-# The parts of an expression that re has accepted. What follows \x, \u, \N and numbers is not literal.
+# The parts of an expression that `re` accepts. Characters after \x, \u, \N and numbers are not literal.
 _TOKEN = re.compile(
     r"(?P<charset>\[\^?\]?(?:\\[\s\S]|[^\]\\])*\])"
     r"|(?P<optional>[*?]|\{\d*,?\d*\})"
@@ -29,8 +29,8 @@ class Patterns:
     """Regular expressions that are searched for in a text.
 
     Each expression is filed under four characters in a row that every match contains, as in Russ Cox, "Regular
-    Expression Matching with a Trigram Index" (2012); of several such groups, under the group that the fewest
-    expressions contain. Alternatives and expressions that ignore case have no such group: they are always searched for.
+    Expression Matching with a Trigram Index" (2012); of several such groups, the group in the fewest expressions is
+    used. Alternatives and expressions that ignore case have no such group, so they are always searched for.
     """
 
     def __init__(self, expressions: Iterable[re.Pattern[str]]) -> None:
@@ -75,7 +75,7 @@ class Patterns:
         expressions, self._always = self._always, []
         for expression, grams in zip(expressions, keys, strict=True):
             if grams:
-                # the first in the alphabet of equally rare grams, so that every run does the same
+                # of equally rare grams, the first in the alphabet, so that every run does the same
                 rarest = min(grams, key=lambda gram: (shared[gram], gram))
                 self._filed.setdefault(rarest, []).append(expression)
             else:
@@ -83,9 +83,9 @@ class Patterns:
 
 
 def literals(expression: re.Pattern[str]) -> list[str]:
-    """Texts that every match of the expression contains.
+    """Returns texts that every match of the expression contains.
 
-    There are none if it has alternatives, ignores case, or is not understood. Groups and character sets are left out.
+    Returns none if the expression has alternatives, ignores case, or is not understood; leaves out groups and sets.
     """
     if expression.flags & (re.IGNORECASE | re.VERBOSE):
         return []
@@ -112,5 +112,5 @@ def literals(expression: re.Pattern[str]) -> list[str]:
 
 
 def _grams(text: str) -> Sequence[str]:
-    """The text's parts of four characters."""
+    """Returns all parts of a text that have four characters."""
     return [text[start : start + _GRAM] for start in range(len(text) - _GRAM + 1)]

@@ -12,13 +12,13 @@ from webcrawl.urls.canonical import authority, is_address, normalize, registered
 ScopeKind = Literal["path", "host", "domain", "web"]
 
 _MOST_FOLDERS = 32
-"""Folders of a URL that are compared with seeds. A hostile path may have thousands."""
+"""The most folders of a URL that are compared with seeds. A hostile path may have thousands."""
 
 
 @lru_cache(maxsize=1 << 14)
 def _domain_key(netloc: str) -> str:
     name = netloc.partition(":")[0]
-    # An address or intranet name has no registered domain, so each of its ports is a site of its own.
+    # An address or an intranet name has no registered domain, so each of its ports is a site of its own.
     if netloc.startswith("[") or is_address(name) or "." not in name.removesuffix("."):
         return netloc
     return registered_domain(name)
@@ -28,12 +28,12 @@ class Scope:
     """The URLs that belong to a crawl, as a set of keys that workers can share.
 
     kind     key of a URL                                                a URL belongs if
-    path     host name, port as for host, and path up to its last "/"    its key begins with a seed's
-    host     host name, with port unless it is the scheme's default      its key is a seed's
-    domain   registered domain; as for host if there is none             its key is a seed's
+    path     host name, port as for host, and path up to its last "/"    its key begins with the key of a seed
+    host     host name, with port unless it is the scheme's default      its key is the key of a seed
+    domain   registered domain; as for host without such a domain        its key is the key of a seed
     web      none                                                        always
 
-    Seeds are normalised; InvalidURL names an invalid seed. `allows` expects a normalised URL.
+    Seeds are normalized; InvalidURL names an invalid seed. `allows` expects a normalized URL.
     """
 
     def __init__(self, kind: ScopeKind, seeds: Iterable[str] = ()) -> None:
@@ -42,20 +42,20 @@ class Scope:
         self.kind: ScopeKind = kind
         self._keys: set[str] = set()
         self._deepest = 0
-        """The most folders of a key."""
+        """The number of folders in the longest key."""
         for seed in seeds:
             self.add(seed)
 
     @classmethod
     def from_keys(cls, kind: ScopeKind, keys: Iterable[str]) -> Self:
-        """A scope with the `keys()` of another worker."""
+        """Returns a scope with the `keys()` of another worker."""
         scope = cls(kind)
         for key in keys:
             scope.admit_key(key)
         return scope
 
     def key(self, url: str) -> str:
-        """The key of a normalised URL; empty if every URL is in scope."""
+        """Returns the key of a normalized URL; empty if every URL is in scope."""
         if self.kind == "web":
             return ""
         if self.kind == "path":
@@ -64,13 +64,13 @@ class Scope:
         return netloc if self.kind == "host" else _domain_key(netloc)
 
     def keys_of(self, url: str) -> list[str]:
-        """Returns the keys of a normalised URL. It belongs to the crawl if a seed has such a key; none for the web."""
+        """Returns the keys by which a normalized URL may be in scope: one must be a seed's. Empty for the whole web."""
         if self.kind == "path":
             return _folders(url, _MOST_FOLDERS)
         return [key] if (key := self.key(url)) else []
 
     def allows(self, url: str) -> bool:
-        """Whether a normalised URL belongs to the crawl."""
+        """Whether a normalized URL belongs to the crawl."""
         if self.kind == "path":
             return any(folder in self._keys for folder in _folders(url, self._deepest))
         return self.kind == "web" or self.key(url) in self._keys
@@ -96,12 +96,12 @@ class Scope:
             self._deepest = max(self._deepest, key.count("/"))
 
     def keys(self) -> frozenset[str]:
-        """All keys, for other workers; empty for the whole web."""
+        """Returns all keys, for other workers; empty for the whole web."""
         return frozenset(self._keys)
 
 
 def _folders(url: str, most: int) -> list[str]:
-    """Returns the host and the first folders of a normalised URL, such as ["a.org/", "a.org/b/"] for http://a.org/b/c?d."""
+    """Returns the host and the first folders of a normalized URL: ["a.org/", "a.org/b/"] for http://a.org/b/c?d."""
     after_slash = url.index("://") + 3
     start, end = after_slash, url.find("?", after_slash)
     folders: list[str] = []

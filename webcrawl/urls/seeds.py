@@ -13,7 +13,7 @@ _BARE_HOST = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+)(:\d+)?(/\S*)?")
 
 
 def read_seeds(text: str) -> Iterator[str]:
-    """Yields the seeds in an argument: separated by commas or white space, or `@file`, as for `seeds_in_lines`.
+    """Yields the seeds in an argument: URLs separated by commas or white space, or `@file`; see `seeds_in_lines`.
 
     In an argument, write a comma inside a URL as %2C. Raises ConfigurationError if the file cannot be read.
     """
@@ -29,7 +29,7 @@ def read_seeds(text: str) -> Iterator[str]:
 
 
 def seeds_in_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yields the seeds in the lines of a file: a seed a line, and # comments."""
+    """Yields the seeds in the lines of a file, with one seed per line and # comments."""
     for line in lines:
         line = line.partition(" #")[0].strip()
         if line and not line.startswith("#"):
@@ -37,7 +37,7 @@ def seeds_in_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def seed_url(seed: str) -> str:
-    """The normalised URL of a seed. A bare host name gets https. Raises InvalidURL."""
+    """Returns the normalized URL of a seed. A bare host name gets https. Raises InvalidURL."""
     if _BARE_HOST.fullmatch(seed):
         seed = f"https://{seed}"
     if seed.partition("://")[0].lower() not in DEFAULT_PORTS:

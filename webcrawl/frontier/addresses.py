@@ -21,7 +21,7 @@ _MOST_AT_ONCE = 500
 class EngineAddressTurns:
     """Asks the engine for turns of addresses.
 
-    Questions that come during a round trip go into the next one. `held_seconds`: after this time, the connections of a
+    Questions during a round trip go into the next round trip. `held_seconds`: after this time, the connections of a
     dead worker are free.
     """
 
@@ -31,14 +31,14 @@ class EngineAddressTurns:
     config: AddressConfig
     held_seconds: float
     ending: asyncio.Event
-    """Set when the crawl ends: soon after that, an engine that is unavailable is no longer waited for."""
+    """Set when the crawl ends; soon after that, calls no longer wait for an unavailable engine."""
     _asks: list[tuple[Ask, asyncio.Future[tuple[Grant, float]]]] = field(default_factory=list, init=False)
     _sending: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def ask(self, ask: Ask) -> tuple[Grant, float]:
-        """Returns what the engine gives, and the monotonic time before it was asked.
+        """Returns the grant of the engine, and the monotonic time before the engine was asked.
 
-        Waits while the engine is unavailable; raises EngineUnavailable when the crawl ends meanwhile.
+        Waits while the engine is unavailable; raises EngineUnavailable if the crawl ends meanwhile.
         """
         answer: asyncio.Future[tuple[Grant, float]] = asyncio.get_running_loop().create_future()
         self._asks.append((ask, answer))
@@ -84,7 +84,7 @@ class EngineAddressTurns:
             length_ms=-1 if ask.length is None else milliseconds(ask.length),
             at_once_ms=milliseconds(ask.at_once),
             last=ask.last,
-            idle_ms=int(ask.idle * 1000),  # rounded down: the last request was not later than that
+            idle_ms=int(ask.idle * 1000),  # rounded down: the last request was no later
             limit=self.config.connections,
             connections=ask.connections,
             in_use=ask.in_use,

@@ -13,10 +13,10 @@ from pybloom_live import ScalableBloomFilter
 from webcrawl.errors import StoreError
 
 ERROR_RATE = 0.001
-"""The designed share of new URLs that seem seen and are never crawled; of a million random URLs, 0.14% were."""
+"""The intended share of new URLs that seem seen and are never crawled; of a million random URLs, it was 0.14%."""
 
 SETTLED_SECONDS = 5.0
-"""How long the engine may take to have its data on disk: it syncs every second, up to two seconds late."""
+"""Seconds after which the engine has its data on disk: it syncs every second, up to two seconds late."""
 
 WRITING_SHARE = 0.05
 """The largest share of time spent on writing; a large filter is written less often."""
@@ -27,9 +27,9 @@ _FIRST_CAPACITY = 100_000
 class BloomSeen:
     """Remembers fingerprints in a scalable Bloom filter with a file (Almeida et al. 2007, by pybloom-live).
 
-    The file must never contain a URL that the frontier may lose. So it is saved only when all added URLs are queued,
-    and a checkpoint replaces it only after SETTLED_SECONDS, when the engine has them on disk. After a crash the filter
-    knows less than the frontier, and some pages are fetched again.
+    The file must never contain a URL that the frontier may lose. So the file is saved only when all added URLs are
+    queued, and a checkpoint replaces it only after SETTLED_SECONDS, when the engine has the URLs on disk. After a
+    crash, the filter knows less than the frontier, and some pages are fetched again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,7 +46,7 @@ class BloomSeen:
         return len(self._filter) + len(self._aside or ())
 
     def add(self, fingerprint: int) -> bool:
-        """Adds a fingerprint; returns False if it was added before or, by ERROR_RATE, seems so."""
+        """Adds a fingerprint; returns False if it was added before or, at ERROR_RATE, seems to have been."""
         if self._aside is None:
             return not self._filter.add(fingerprint)
         if fingerprint in self._aside or fingerprint in self._filter:
@@ -57,8 +57,8 @@ class BloomSeen:
     async def checkpoint(self) -> None:
         """Writes the current filter in a thread; raises StoreError.
 
-        Only `add` may be called meanwhile. Does nothing if nothing has changed, or if the last checkpoint has not
-        replaced the file yet, so it may be called often.
+        Only `add` may be called meanwhile. May be called often: does nothing if nothing has changed, or if the last
+        checkpoint has not replaced the file yet.
         """
         now = time.monotonic()
         if self._settles_at is not None:
@@ -77,7 +77,7 @@ class BloomSeen:
                 self._filter.add(fingerprint)
 
     def save(self) -> None:
-        """Writes the filter and replaces the file at once: the engine has everything. Raises StoreError."""
+        """Writes the filter and replaces the file at once, when the engine has all URLs. Raises StoreError."""
         if len(self._filter) != self._written:
             self._write()
             self._settles_at = 0.0
@@ -85,7 +85,7 @@ class BloomSeen:
             self._replace()
 
     def reload(self) -> None:
-        """Returns to the file, because the frontier may have lost what was added later."""
+        """Returns to the file, because the frontier may have lost URLs that were added later."""
         self._filter = self._load()
         self._written = len(self._filter)
         self._settles_at = None

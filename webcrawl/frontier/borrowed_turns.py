@@ -11,7 +11,7 @@ from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.operations import milliseconds
 
 _KEPT_SECONDS = 3600.0
-"""How long the record of a host is kept after a request."""
+"""Seconds for which the record of a host is kept after a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class BorrowedTurns:
     keys: Keys
 
     async def borrow(self, host: str, name: str, seconds: float) -> Borrowed:
-        """Takes the turn of a host for at most so many seconds, if it is free."""
+        """Takes the turn of a host for at most `seconds`, if the turn is free."""
         call = script_call("borrow", self._keys(host), host=host, request=name, hold_ms=milliseconds(seconds))
         reply = await self.engine.run(call)
         return Borrowed(reply.state.decode(), reply.wait_ms / 1000, reply.gap / 1000)

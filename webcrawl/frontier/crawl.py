@@ -24,7 +24,7 @@ class Crawl:
     keys: Keys
     worker: str
     worker_seconds: float = 12.0
-    """How long a worker counts as alive after a heartbeat."""
+    """Seconds for which a worker counts as alive after a heartbeat."""
     workers: WorkerRegistry = field(init=False)
     sets: SharedSets = field(init=False)
     costs: HostCosts = field(init=False)
@@ -35,11 +35,11 @@ class Crawl:
         self.costs = HostCosts(self.engine, self.keys, self.worker, self.worker_seconds)
 
     async def begin(self, restoring: str = "") -> bool:
-        """Creates the crawl or continues it; True if it existed. `restoring` names the process that restores it.
+        """Creates or continues the crawl; returns True if it existed. `restoring` names the process that restores it.
 
-        Raises ConfigurationError if any crawl of the engine has another number of shards, because a host would be
-        looked for in the wrong shard; if one has another POLITENESS_UNIT, because they would not share a host's
-        politeness; if the data has another format; and if the crawl was restored only in part.
+        Raises ConfigurationError if a crawl of the engine has another number of shards, because a host would be
+        searched in the wrong shard; or another POLITENESS_UNIT, because crawls would not share a host's politeness.
+        Also raises it if the data has another format, or if the crawl was restored only in part.
         """
         if await self.exists():
             await self._check_info()
@@ -73,11 +73,11 @@ class Crawl:
         return bool(await self.engine.client.hexists(self.keys.own("info"), "restoring"))
 
     async def exists(self) -> bool:
-        """Whether the crawl was ever begun."""
+        """Whether the crawl was begun at any time."""
         return await self.begun_with() is not None
 
     async def begun_with(self) -> Keys | None:
-        """Returns the keys with the shards and the unit that the crawl was begun with; None if it never was."""
+        """Returns the keys with the shards and the unit with which the crawl was begun; None if it never was."""
         begun = await self.engine.client.hget(CRAWLS, self.keys.crawl)
         return None if begun is None else self.keys.with_layout(begun)
 
@@ -86,7 +86,7 @@ class Crawl:
         await self.engine.change(CRAWLS, "HDEL", self.keys.crawl)
 
     async def configure(self, hot_urls: int, order: str, *, importance: bool = False) -> None:
-        """Sets the longest queue that the engine keeps (0: any length), their order, and whether URLs have credit."""
+        """Sets the longest queue in the engine (0: any length), the order of queues, and whether URLs have credit."""
         shards = self.keys.shards
         for shard in range(shards):
             key = f"{self.keys.queue(shard)[0]}conf"
@@ -98,7 +98,7 @@ class Crawl:
             await self.engine.change(key, "HSET", *fields)
 
     async def limits_changed(self, limits: HostLimits, rules: str = "") -> bool:
-        """Stores the limits of a host, and the digest of the rules with others; returns True if they have changed."""
+        """Stores the default limits of hosts, and a digest of the rules with others; returns True if they changed."""
         info, text = self.keys.own("info"), f"{limits.encoded()} {rules}".strip()
         before = await self.engine.client.hget(info, "limits")
         await self.engine.change(info, "HSET", "limits", text)
@@ -130,7 +130,7 @@ class Crawl:
         return {name.decode(): int(value) for name, value in raw.items()}
 
     async def count_hosts(self, answered: Iterable[str], unreachable: Iterable[str] = ()) -> None:
-        """Counts hosts that answered and hosts that could not be reached, each once (HyperLogLogs, exact within 1%)."""
+        """Counts hosts that answered and hosts that could not be reached, each host once (HyperLogLogs, within 1%)."""
         for name, hosts in (("hosts", list(answered)), ("unreachable", list(unreachable))):
             for start in range(0, len(hosts), BATCH):
                 await self.engine.run(
@@ -138,16 +138,16 @@ class Crawl:
                 )
 
     async def host_count(self) -> int:
-        """Returns how many hosts answered."""
+        """Returns the number of hosts that answered."""
         return int(await self.engine.client.pfcount(self.keys.own("hosts")))
 
     async def host_counts(self) -> tuple[int, int]:
-        """Returns how many hosts answered, and how many could not be reached and never answered."""
+        """Returns the number of hosts that answered, and of hosts that could not be reached and never answered."""
         answered, failed = await self.host_count(), self.keys.own("unreachable")
         if not await self.engine.client.pfcount(failed):
             return answered, 0
-        both = int(await self.engine.client.pfcount(self.keys.own("hosts"), failed))
-        return answered, max(0, both - answered)
+        asked = int(await self.engine.client.pfcount(self.keys.own("hosts"), failed))
+        return answered, max(0, asked - answered)
 
     async def set_scope_kind(self, kind: str) -> None:
         """Stores the kind of scope whose keys are in the set "scope"."""
@@ -178,7 +178,7 @@ class SharedSets:
     async def first_addresses(
         self, seed: str, addresses: Sequence[str], *, remember: bool = True
     ) -> Sequence[str]:
-        """Returns the inner addresses of a seed's host in its first answer: `addresses`, if none is known yet.
+        """Returns the inner addresses of a seed's host in its first DNS answer: `addresses`, if none is known yet.
 
         `seed`: "hostname port". `remember`: `addresses` count as the first answer from now on, for all workers.
         """

@@ -1,17 +1,17 @@
-"""Moves the credit that pages gave to the URLs to which they link; see webcrawl.policies.importance.
+"""Moves the credit of pages to the URLs to which they link; see webcrawl.policies.importance.
 
-The engine knows the credit of each URL, but not which page links to which; a worker knows that, and sums up what many
-pages give to one URL. In between the credit is in the worker's purse, one in each shard:
+The engine knows the credit of each URL, but not its links. A worker knows the links of its pages, and sums up the
+credit that many pages give to one URL. Meanwhile, the credit is in the worker's purse, one in each shard:
 
     acknowledge   a page's credit goes to the purse of its shard
-    spend         a purse is emptied; what URLs of each shard get is in transit, the rest goes to Lambda
-    receive       the URLs of a shard are credited
+    spend         a purse is emptied: the credit for URLs of each shard is in transit, the rest goes to Lambda
+    receive       the URLs of a shard get their credit
 
-Each credit moves exactly once: calls are numbered, and a repeated one changes nothing. What is in transit stays in the
-purse until the worker spends again, which it does when all of it has arrived. A worker that dies leaves a purse that
-other workers find idle. They close it in all shards, so that no late call of the dead worker counts, and ask the
-shards which calls had arrived; Lambda gets the rest. The worker itself, if it was only suspended, begins with a new
-purse. So a kill loses precision, never credit.
+Credit moves exactly once: calls are numbered, and a repeated call changes nothing. Credit in transit stays in the purse
+until the worker spends again, which happens when all of it has arrived. A worker that dies leaves an idle purse. Other
+workers close the purse in all shards, so that no late call of the dead worker counts, and ask the shards which calls
+have arrived; Lambda gets the rest. A worker that was only suspended begins with a new purse. So a kill loses precision,
+never credit.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from webcrawl.policies.importance import LAMBDA_PART, TOTAL, UNIT, first_pool
 from webcrawl.urls.canonical import split
 
 _TOGETHER = 500
-"""URLs in one call of receive.lua."""
+"""The most URLs in one call of receive.lua."""
 _LEAST_MOVED = 8
-"""Lambda's credit moves to another shard if a shard has more than its part by more than the total divided by this."""
+"""Lambda's credit leaves a shard that exceeds its part by more than the total divided by this."""
 
 
 class Better(NamedTuple):
-    """A URL that waits, and whose worth has become too much for its level."""
+    """A URL that waits, and is now worth a better level."""
 
     url: str
     worth: int
@@ -47,7 +47,7 @@ class Better(NamedTuple):
 
 @dataclass(slots=True)
 class _Delivery:
-    """One call of receive.lua: what URLs of a shard get, and Lambda's credit from other shards."""
+    """One call of receive.lua: the credit for URLs of a shard, and Lambda's credit from other shards."""
 
     shard: int
     number: int
@@ -59,7 +59,7 @@ class _Delivery:
 
 @dataclass(slots=True)
 class _Payment:
-    """One call of spend.lua: what the purse of a shard pays to each delivery, and what Lambda gives to one."""
+    """One call of spend.lua: the credit from the purse of a shard for each delivery, and from Lambda for one."""
 
     shard: int
     parts: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -69,25 +69,25 @@ class _Payment:
 
 
 class Ledgers(NamedTuple):
-    """URLs that wait, and Lambda's credit, in each shard."""
+    """The number of URLs that wait, and Lambda's credit, in each shard."""
 
     waiting: Sequence[int]
     pools: Sequence[int]
 
 
 def number_of(url: str) -> int:
-    """Returns the number of a URL's credit, as `number_of` in credit.lua."""
+    """Returns the number of a URL in the credit records, like `number_of` in credit.lua."""
     return int.from_bytes(hashlib.sha1(url.encode(), usedforsecurity=False).digest()[:4], "big")
 
 
 class Purse:
-    """The purse of one worker in all shards. `name` changes when the purse was closed."""
+    """The purse of one worker in all shards. `name` changes after the purse was closed."""
 
     def __init__(self, engine: Engine, keys: Keys) -> None:
         self._engine = engine
         self._keys = keys
         self.worth_of_lambda = UNIT
-        """What each URL that waits would get of Lambda's credit, as a worth."""
+        """The part of Lambda's credit for each URL that waits, as a worth."""
         self._begin()
 
     def _begin(self) -> None:
@@ -100,7 +100,7 @@ class Purse:
 
     @property
     def owed(self) -> int:
-        """Number of URLs that are to get credit."""
+        """The number of URLs that will get credit."""
         return sum(map(len, self._owed.values()))
 
     def owe(self, host: str, credit: int, links: Sequence[str]) -> None:
@@ -118,7 +118,7 @@ class Purse:
     async def settle(self, shards: Iterable[int]) -> list[Better]:
         """Pays what is owed, and levels Lambda's credit in the `shards` that this worker serves.
 
-        Raises connection errors; call it again to go on where it was.
+        Raises connection errors; another call continues the work.
         """
         ledgers = await self.ledgers()
         self.worth_of_lambda = max(0, sum(ledgers.pools)) * UNIT // TOTAL
@@ -138,7 +138,7 @@ class Purse:
         return better
 
     async def ledgers(self) -> Ledgers:
-        """Returns how many URLs wait, and Lambda's credit, in all shards."""
+        """Returns the number of URLs that wait, and Lambda's credit, in all shards."""
         shards = self._keys.shards
         ledgers = await self._engine.hashes(f"{self._prefix(shard)}credit" for shard in range(shards))
         return Ledgers(
@@ -147,7 +147,7 @@ class Purse:
         )
 
     async def collect(self, shards: Iterable[int], idle_seconds: float) -> int:
-        """Gives Lambda what is in purses of these shards that were idle for so long; returns how many there were."""
+        """Gives Lambda the credit in purses of these shards that were idle for so long; returns their number."""
         served = list(shards)
         idle_ms = milliseconds(idle_seconds)
         calls = [
@@ -162,7 +162,7 @@ class Purse:
         return emptied
 
     async def _not_arrived(self, name: str, transit: str) -> int:
-        """Closes a purse wherever it has something in transit; returns the credit that had not arrived."""
+        """Closes a purse in each shard to which credit is in transit; returns the credit that has not arrived."""
         parts = [tuple(map(int, line.split())) for line in transit.splitlines()]
         shards = sorted({shard for shard, _, _ in parts})
         calls = [script_call("close_purse", [self._prefix(shard)], idle_ms="", name=name) for shard in shards]
@@ -171,7 +171,7 @@ class Purse:
         return sum(credit for shard, number, credit in parts if number > got[shard])
 
     def _prepare(self, ledgers: Ledgers, shards: Sequence[int]) -> None:
-        """Makes payments and deliveries of what is owed."""
+        """Makes payments and deliveries of the owed credit."""
         self._number += 1
         current: dict[int, _Delivery] = {}
         shard_of: dict[str, int] = {}
@@ -270,7 +270,7 @@ class Purse:
 
 
 async def queue_again(engine: Engine, keys: Keys, candidates: Sequence[Candidate]) -> int:
-    """Queues URLs at better levels, if they wait at worse ones; returns how many."""
+    """Queues URLs that wait at worse levels again at better levels; returns their number."""
     by_shard: dict[int, list[Candidate]] = {}
     for candidate in candidates:
         by_shard.setdefault(keys.shard(candidate.host), []).append(candidate)
@@ -292,7 +292,7 @@ async def queue_again(engine: Engine, keys: Keys, candidates: Sequence[Candidate
 
 
 async def worths(engine: Engine, keys: Keys, urls: Sequence[str]) -> list[int | None]:
-    """Returns what URLs are worth now; None for a URL whose credit is not known."""
+    """Returns the worths of URLs now; None for a URL whose credit is not known."""
     by_shard: dict[int, list[int]] = {}
     for index, url in enumerate(urls):
         by_shard.setdefault(keys.shard(split(url)[0]), []).append(index)
@@ -309,5 +309,5 @@ async def worths(engine: Engine, keys: Keys, urls: Sequence[str]) -> list[int | 
 
 
 def share_of_link(worth: int, links: int) -> int:
-    """Returns what each link of a page gets, as a worth; zero links count as one."""
+    """Returns the credit for each link of a page, as a worth; zero links count as one."""
     return (worth - worth // LAMBDA_PART) // max(1, links)

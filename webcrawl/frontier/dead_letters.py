@@ -1,4 +1,4 @@
-"""The dead letters of a crawl, wherever they are: in the engine, and in the store of long queues."""
+"""The dead letters of a crawl, in the engine and in the store of long queues."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """The reasons of dead letters, the commonest first, after `read` URLs. `complete`: there are no more."""
+    """The reasons of dead letters, the commonest first, after `read` URLs. `complete`: all URLs were read."""
 
     reasons: list[Reason]
     read: int
@@ -50,7 +50,7 @@ class CrawlDeadLetters:
     tails: Tails
 
     async def letters(self, host: str | None = None, reason: str = "") -> AsyncIterator[DeadLetter]:
-        """Yields the dead letters of one host or of all whose reason contains a text, first from the engine."""
+        """Yields dead letters, of one host or of all, whose reason contains a text; first those in the engine."""
         async for letter in self.operations.dead_letters(host, reason):
             yield letter
         async for letter in self._spilled.letters(host, reason):
@@ -73,7 +73,7 @@ class CrawlDeadLetters:
         return Reasons(_commonest_first(reasons), read, complete=True)
 
     async def _by_url(self, host: str | None, reason: str) -> AsyncIterator[list[DeadLetter]]:
-        """Yields the wanted letters of each URL with dead letters; none for another host."""
+        """Yields the wanted letters of each URL with dead letters; an empty list for another host."""
         keys = self.operations.keys
         for shard in range(keys.shards) if host is None else [keys.shard(host)]:
             async for url, value in self.operations.packed_letters(shard):
@@ -82,7 +82,7 @@ class CrawlDeadLetters:
             yield [letter]
 
     async def requeue(self, host: str | None = None, reason: str = "", kind: str = "") -> int:
-        """Queues dead letters again, with no attempts counted; returns how many.
+        """Queues dead letters again, with their attempts at zero; returns their number.
 
         With `kind`, only letters whose reason is of this kind.
         """
@@ -139,7 +139,7 @@ class SpilledDeadLetters:
     async def requeue(
         self, host: str | None = None, reason: str = "", is_wanted: Callable[[str], bool] = lambda _: True
     ) -> int:
-        """Queues dead letters with wanted reasons again, part by part; returns how many."""
+        """Queues dead letters with wanted reasons again, part by part; returns their number."""
         queued = 0
         async for part in self._parts(host, reason):
             if not is_wanted(part.reason):
@@ -150,7 +150,7 @@ class SpilledDeadLetters:
         return queued
 
     async def _parts(self, host: str | None, reason: str) -> AsyncIterator[SpilledPart]:
-        """Yields the current parts, from the end of the list, so that removals meanwhile hide none."""
+        """Yields the current parts from the end of the list, so that removals meanwhile hide no part."""
         keys, client = self.operations.keys, self.operations.engine.client
         for shard in range(keys.shards) if host is None else [keys.shard(host)]:
             name = f"{keys.queue(shard)[0]}condemned"
@@ -166,7 +166,7 @@ class SpilledDeadLetters:
 
 
 def kind_of(reason: str) -> str:
-    """Returns a reason without the addresses in it, so that the reasons of many hosts are the same."""
+    """Returns a reason without the addresses in it, so that many hosts share the same reason."""
     return _ADDRESS.sub(_ELLIPSIS, reason)
 
 

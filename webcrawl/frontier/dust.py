@@ -28,7 +28,7 @@ class DustRules:
     async def switch_off(self, host: str, rules: Collection[str]) -> None:
         """Switches these rules of a host off, and all others on.
 
-        A worker that has leased the host does so with its next lease.
+        A worker that has leased the host applies the change with its next lease.
         """
         key = self._key(host, "dust_off")
         if rules:

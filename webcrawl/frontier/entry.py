@@ -8,13 +8,13 @@ array because Lua scripts change them:
 - returns: leases that expired with the URL
 - blames: returns during which the URL may have been in flight
 
-A referrer on the same host is stored as a path. `extra` is whatever else a request carries; null if an operator has set
-the level. `level` is in the array if it is not from 0 to 7.
+A referrer on the same host is stored as a path. `extra` has all other data of a request; null means that an operator
+has set the level. The array has a level only if it is not from 0 to 7.
 
-An entry may have the time at which its URL was first queued. Six bytes follow the array, a MessagePack string of five
-with hundredths of seconds since 1970, plus 2**39 if the wait of the URL is not observed. In the crawl of a job's
-iteration, all entries have this time; in other crawls, one in SAMPLE. The wait is observed of one URL in SAMPLE, chosen
-by its fingerprint or path, until the URL is queued again as a dead letter. The entry of a URL with a date has no time.
+An entry may have the time at which its URL was first queued: six bytes after the array, a MessagePack string of five
+bytes with hundredths of seconds since 1970, plus 2**39 if the wait of the URL is not observed. In the crawl of a job's
+iteration, all entries have a time; in other crawls, one in SAMPLE. The wait of one URL in SAMPLE is observed, chosen by
+its fingerprint or path, until the URL is queued again as a dead letter. The entry of a URL with a date has no time.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ import msgpack
 DATED = 128
 
 LEVELS = 8
-"""Number of the levels, from 0, that fit in the first byte of an entry. A level is any integer, the lowest the best."""
+"""The number of levels, from 0, that fit in the first byte of an entry. A level is any integer, the lowest is best."""
 
 SAMPLE = 64
-"""The wait in the queue is observed of one URL in so many."""
+"""The wait in the queue is observed for one URL in so many."""
 
 _TIME_MARK = b"\xa5"
 """The first byte of the time at which a URL was queued, a MessagePack string of five bytes."""
@@ -42,7 +42,7 @@ _TIME_BYTES = 6
 _UNOBSERVED = 1 << 39
 
 MOST_LEVEL = 2**53
-"""Levels beyond plus or minus this count as these; Lua's numbers are doubles."""
+"""Levels are limited to plus or minus this, because Lua's numbers are doubles."""
 
 DEFAULT_LEVEL = 3
 """The level of Scrapy priority 0; each step of priority is one level."""
@@ -61,7 +61,7 @@ class Candidate:
     extra: bytes | None = None
     anyway: bool = False
     rise: int | None = None
-    """The levels by which importance has changed `level`; None if the URL may not be queued again at a better one."""
+    """The levels by which importance has changed `level`; None if the URL may not be queued again at a better level."""
 
     def entry(self, queued_at: float | None = None, *, timed: bool = False) -> bytes:
         """Returns the bytes that the engine stores.
@@ -81,7 +81,7 @@ class Candidate:
         head = bytes((level, 0, 0, 0))
         # the server's Lua does not know MessagePack's bin type
         entry = head + bytes(msgpack.packb(fields, use_bin_type=False))
-        # with SEEN_SET = "bloom", the worker makes the seen test, and the engine gets no fingerprint
+        # with SEEN_SET = "bloom", the worker makes the seen test, and the candidate has no fingerprint
         chosen_by = crc32(self.path.encode()) if self.fingerprint is None else self.fingerprint
         is_observed = not chosen_by % SAMPLE
         if queued_at is None or not (is_observed or timed):
@@ -92,9 +92,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class LeasedURL:
-    """A URL handed to a worker. `index` identifies it within its lease; `dated`: an earlier fetch gave it a date.
+    """A URL that was handed to a worker. `index` identifies it within its lease. `dated`: the URL was given a date.
 
-    `fixed`: it is a link or a request without a body, whose level was chosen and is not to be changed.
+    `fixed`: the URL is a link or a request without a body, whose chosen level must not be changed.
     """
 
     index: int
@@ -108,12 +108,12 @@ class LeasedURL:
     extra: bytes | None
     dated: bool = False
     worth: int | None = None
-    """Its worth when it was handed out, see webcrawl.policies.importance; None if that is not known."""
+    """Its worth when it was handed out (webcrawl.policies.importance); None if unknown."""
     fixed: bool = False
     queued_at: float | None = None
-    """Unix time at which it was first queued; None if that is not known."""
+    """Unix time at which the URL was first queued; None if unknown."""
     is_observed: bool = False
-    """Its wait is observed: it is in the sample, and no worker may have begun to fetch it since `queued_at`."""
+    """Its wait is observed: the URL is in the sample, and no worker can have begun to fetch it since `queued_at`."""
 
     @property
     def url(self) -> str:
@@ -148,9 +148,9 @@ class LeasedURL:
 
 
 def _parts(entry: bytes) -> tuple[list[Any], int | None]:
-    """Returns the array of an entry, and the time at which its URL was queued as a number, if it has one."""
+    """Returns the array of an entry, and the number for the time at which its URL was queued, or None."""
     if entry[-_TIME_BYTES:][:1] == _TIME_MARK:
-        # an array that only ends like a time is cut off here
+        # an array that only ends like a time is cut off here, and cannot be decoded
         with suppress(ValueError):
             array = msgpack.unpackb(entry[4:-_TIME_BYTES], raw=True)
             return array, int.from_bytes(entry[1 - _TIME_BYTES :], "big")
@@ -162,7 +162,7 @@ def _seconds(time: int | None) -> float | None:
 
 
 def queued_at_of(entry: bytes) -> float | None:
-    """Returns the Unix time at which the URL of an entry was first queued; None if that is not known."""
+    """Returns the Unix time at which the URL of an entry was first queued; None if unknown."""
     return _seconds(_parts(entry)[1])
 
 
@@ -172,7 +172,7 @@ def without_time(entry: bytes) -> bytes:
 
 
 def decode_urls(host: str, flat: Sequence[Any], worths: Sequence[int] = ()) -> list[LeasedURL]:
-    """Decodes the URLs of a script's reply: index, entry, index, entry ...; and what they are worth, if it is known."""
+    """Decodes the URLs of a script's reply: index, entry, index, entry...; with their worths, if known."""
     known = worths or itertools.repeat(None)
     return [
         LeasedURL.decode(*row)

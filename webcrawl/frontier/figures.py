@@ -15,23 +15,23 @@ class CrawlFigures:
 
     `responses`: status -> responses, including redirects and retries.
     `resources_denied`: resources of rendered pages that robots.txt disallows.
-    `resources`: what pages load, fetched because of PAGE_RESOURCES; `pages` does not count it.
+    `resources`: images, scripts and other resources, fetched because of PAGE_RESOURCES; `pages` does not count them.
     `archived`: exchanges in the archive. `stored`: rows written to the metadata database.
     `items`: class -> items that the spiders yielded and the pipelines kept, without pages.
     `feeds`: URI of a feed, without password -> items in it; the batches of a feed count together.
     `lost_requests`: callback -> requests that could not be stored and ended with their process.
     `types`: MIME type -> pages, bytes, and `errors` (documents that could not be read), most pages first.
     `soft_404`: error pages that answered with 200, and redirects of unknown paths.
-    `repaired`: damaged documents that were read all the same, such as a sitemap with a bare "&".
+    `repaired`: damaged documents that were read nevertheless, such as a sitemap with a bare "&".
     `noindex`, `noarchive`, `nofollow`: pages whose text, archived body or links were left out because they say so.
-    `rewritten`: times that a DUST rule made a found or queued URL simpler.
+    `rewritten`: number of URLs of links or of the queue that a DUST rule made simpler.
     `parked`: queued URLs of hosts that are blocked or have spent their budgets.
     `unreachable`: hosts that never answered, although they were asked (exact within 1%).
-    `looked_up`: times that a found URL was looked up, of links that passed the filters or were found in the cache.
-    `cache_hit_ratio`: the share of them that workers knew from their caches of popular URLs, without asking the engine.
+    `looked_up`: number of look-ups of URLs of links, which passed the filters or were found in the cache.
+    `cache_hit_ratio`: the share of look-ups that workers answered from their caches of popular URLs, not by the engine.
     `retrying`: URLs that wait for another try after a failure, included in `queued`.
     `dropped`: URLs that an operator has dropped (`scrapy urls --set`).
-    `failed_start_urls`: start URL -> why it brought no page; the first 20 of each worker and run.
+    `failed_start_urls`: start URL -> the reason why it brought no page; the first 20 of each worker and run.
     `holding`: workers that fetch nothing because their stores are full or unavailable -> reason.
     """
 

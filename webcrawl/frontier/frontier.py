@@ -1,4 +1,4 @@
-"""The verbs of the frontier. Each one runs a Lua script, or a few."""
+"""The verbs of the frontier. Each verb runs one or several Lua scripts."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Frontier(Operations):
     """The frontier of one crawl.
 
     Times are seconds, by the engine's clock. Every verb may raise a connection error
-    (webcrawl.engine.client.UNAVAILABLE). It can then be called again: repeating a verb loses nothing.
+    (webcrawl.engine.client.UNAVAILABLE). The verb can then be called again: repeating a verb loses nothing.
     """
 
     worker: str
     lease_seconds: float = 60.0
     max_attempts: int = 5
     low_share: float = 0.1
-    """Share of the leased hosts that come from levels below the best one."""
+    """The share of leased hosts from levels below the best level."""
     started_together: int = 1
-    """How many URLs of one host a worker may fetch at once."""
+    """The most URLs of one host that a worker fetches at once."""
     host_limits: HostLimits = HostLimits()
     """Limits of hosts without limits of their own."""
     weight: float = 1.0
@@ -47,7 +47,7 @@ class Frontier(Operations):
     purse: str = ""
     """The purse that gets the credit of acknowledged pages, see webcrawl.frontier.credit."""
     over: Callable[[str], str] = _nobody
-    """Returns the owner of a host that is over its budget, and its penalty; empty if nobody is."""
+    """Returns "owner penalty" if an owner of the host is over its budget, otherwise an empty text."""
     _leasing: Leasing = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class Frontier(Operations):
         )
 
     async def add(self, candidates: Sequence[Candidate]) -> list[bool]:
-        """Queues the URLs that were never seen; returns True for each queued URL. Any number, in any order."""
+        """Queues the URLs that were never seen; returns True for each queued URL. Takes any number, in any order."""
         verdicts = [False] * len(candidates)
         calls = list(_add_calls(self.keys, candidates, self.over))
         replies = await self.engine.run_all([call for call, _ in calls])
@@ -74,17 +74,17 @@ class Frontier(Operations):
     async def lease(
         self, hosts: int, urls: int, shards: Sequence[int] | None = None, *, new: int | None = None
     ) -> list[Lease]:
-        """Leases up to `hosts` hosts that may be asked now, with up to `urls` URLs each; [] when none is ready.
+        """Leases up to `hosts` hosts that may be asked now, with up to `urls` URLs each; [] if no host is ready.
 
-        Hosts that have answered come first. With `new`, hosts that never answered are not counted in `hosts`, and up
-        to `new` of them are leased besides. `shards` restricts the search. Leases whose reply was lost come first (see
-        `regain`), so there may be more.
+        Hosts that have answered come first. With `new`, hosts that never answered do not count in `hosts`; up to `new`
+        of them are leased in addition. `shards` restricts the search. Leases whose reply was lost are returned too (see
+        `regain`), so there may be more than asked for.
         """
         served = range(self.keys.shards) if shards is None else shards
         return await self._leasing.lease(hosts, new, urls, served)
 
     async def regain(self) -> list[Lease]:
-        """Returns leases whose reply was lost, if they are still valid; they last from now."""
+        """Returns leases whose reply was lost, if they are still valid, and extends them from now."""
         return await self._leasing.regain()
 
     async def acknowledge(
@@ -97,7 +97,7 @@ class Frontier(Operations):
     ) -> list[LeasedURL] | None:
         """Settles URLs and keeps the lease; returns up to `more` further URLs, or None if the lease was lost.
 
-        The further URLs are the best of the host; with `better_than`, only URLs of a better level than that.
+        The further URLs are the best of the host; with `better_than`, only URLs of a better level than `better_than`.
         Pages and bytes count once against the host's limits: a URL that was settled before is skipped.
         """
         report = LeaseReport(lease, settled, more=more, better_than=better_than)
@@ -106,7 +106,7 @@ class Frontier(Operations):
     async def release(
         self, lease: Lease, settled: Sequence[Settlement] = (), *, pause: float = 0.0, quiet: float = 3600.0
     ) -> bool:
-        """Settles URLs and releases the host, which no worker may ask for `pause` seconds; False if the lease was lost.
+        """Settles URLs and releases the host, which no worker may ask for `pause` seconds; False for a lost lease.
 
         Other URLs of the lease return to the head of the queue, untried. After `quiet` more seconds the engine forgets
         the host's failures.
@@ -121,9 +121,8 @@ class Frontier(Operations):
     ) -> None:
         """Acknowledges or releases many leases, with one round trip to each server.
 
-        Calls `settled` with each report, its further URLs or None if the lease was lost, and the credit that the purse
-        got for each settled URL, if any. When a server fails, the replies of other servers are handled before its error
-        is raised.
+        Calls `settled` with each report, its further URLs (None if the lease was lost), and the purse's credit for each
+        settled URL, if any. If a server fails, the replies of other servers are handled before its error is raised.
         """
         replies = await self.engine.run_all([self._report_call(report) for report in reports], some=True)
         for report, reply in zip(reports, replies, strict=True):
@@ -134,9 +133,9 @@ class Frontier(Operations):
                 raise reply
 
     async def schedule(self, candidates: Iterable[Candidate], seconds: float) -> int:
-        """Queues URLs once, in `seconds` seconds, seen or not; returns how many had no date before.
+        """Queues URLs once, in `seconds` seconds, seen or not; returns the number of URLs that had no date before.
 
-        A URL with a date gets the new one.
+        The new date of a URL replaces an old date.
         """
         by_shard: dict[int, list[Candidate]] = {}
         for candidate in candidates:
@@ -157,9 +156,9 @@ class Frontier(Operations):
         return int(sum(await self.engine.run_all(calls)))
 
     async def extend(self, leases: Sequence[Lease]) -> set[str]:
-        """Extends leases to `lease_seconds` from now; returns the hosts whose lease was lost.
+        """Extends leases to `lease_seconds` from now; returns the hosts whose leases were lost.
 
-        Updates the `delay` of the other leases to what an operator has set.
+        Sets the `delay` of the other leases to the delay that an operator has set.
         """
         by_shard: dict[int, list[Lease]] = {}
         for lease in leases:
@@ -185,10 +184,10 @@ class Frontier(Operations):
     async def reap(
         self, *, everything: bool = False, delay: float = 0.0, answer: float = 0.0
     ) -> tuple[int, int]:
-        """Reclaims expired leases, or all with `everything`; returns (hosts reclaimed, URLs that became dead letters).
+        """Reclaims expired leases, or with `everything` all; returns (reclaimed hosts, URLs that became dead letters).
 
-        Each host then waits for `delay` seconds, or its usual gap if that is longer, because its dead worker may have
-        asked it a moment ago; and for `answer` more seconds, which the response may take.
+        Each host then waits for `delay` seconds, or its usual gap if that is longer, because the dead worker may have
+        asked a moment ago. It waits for `answer` more seconds, which the response may take.
         """
         hosts = buried = 0
         shards = list(range(self.keys.shards))
@@ -213,7 +212,7 @@ class Frontier(Operations):
         return hosts, buried
 
     async def condemn(self, host: str, reason: str) -> int:
-        """Makes dead letters of all URLs queued for a host; returns how many.
+        """Makes dead letters of all queued URLs of a host; returns their number.
 
         URLs in the store count at once too, but most of them stay there (see SpilledDeadLetters).
         """
@@ -235,7 +234,7 @@ class Frontier(Operations):
     async def finished(self) -> bool:
         """Whether no URL is queued, leased or waiting in any shard.
 
-        Reads the shards twice: a URL that moves between shards meanwhile changes the number of added URLs.
+        Reads the shards twice, because a URL that moves between shards meanwhile changes the number of added URLs.
         """
         first = await self.counts()
         if first.open:
@@ -244,7 +243,7 @@ class Frontier(Operations):
         return not second.open and second.added == first.added
 
     async def clear(self) -> None:
-        """Deletes every key of the crawl, but not what is known of hosts. All leases are lost."""
+        """Deletes every key of the crawl, but not the shared records of hosts. All leases are lost."""
         await self.reap(everything=True)
         for pattern in self.keys.patterns():
             async for key in self.engine.client.scan_iter(match=pattern, count=BATCH):
@@ -291,7 +290,7 @@ def _urls_of_reply(lease: Lease, reply: Any) -> list[LeasedURL] | None:
 
 
 def _changed(report: str | bytes | None) -> str | bytes:
-    """Returns an argument of acknowledge.lua: "" if nothing has changed, "-" if there is nothing any more."""
+    """Returns an argument of acknowledge.lua: "" if the report is unchanged, "-" if it is empty now."""
     return "" if report is None else report or "-"
 
 
@@ -300,7 +299,7 @@ def _add_calls(
 ) -> Iterator[tuple[Call, list[int]]]:
     """Yields calls with at most BATCH URLs, each with the indexes of its URLs among the candidates.
 
-    `over` returns the owner of a host that is over its budget, and its penalty; empty if nobody is.
+    `over` returns "owner penalty" if an owner of the host is over its budget, otherwise an empty text.
     """
     now, timed = time.time(), bool(job_of(keys.crawl))
     by_shard: dict[int, dict[_Group, list[int]]] = {}

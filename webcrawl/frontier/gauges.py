@@ -1,4 +1,4 @@
-"""How the hosts and URLs of a crawl are spread over states and levels: counters and random samples, never a scan."""
+"""Shows how hosts and URLs are spread over states and levels, by counters and random samples, never by a scan."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from webcrawl.frontier.entry import LEVELS
 from webcrawl.frontier.frontier import Frontier
 
 SAMPLED = 512
-"""Hosts and leases in a sample, over all shards."""
+"""The most hosts and leases in a sample, over all shards."""
 _LEAST_SAMPLED = 8
-"""In each shard."""
+"""The most hosts and leases in the sample of one shard."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
     """Hosts with queued URLs in the engine, by state and by their best level, and samples of leases and queues.
 
-    `ready` hosts may be asked now, `waiting` ones later. Some hosts that have just changed are counted twice.
+    `ready` hosts may be asked now, `waiting` hosts later. Some hosts that have just changed are counted twice.
     `blocked`: by an operator or because their limit is reached. `hosts_by_level`: ready or waiting hosts by best level
     from 0 to 7. `share_by_level`: the shares of levels 0 to 7, and of all others, in the queued URLs; exact while no
     shard has more hosts than are sampled there. `lease_ages`: seconds, sorted.

@@ -1,4 +1,4 @@
-"""The history of a crawl's figures: samples of the last hour, and thinner ones since its start."""
+"""The history of a crawl's figures: samples of the last hour, and sparser samples since its start."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from webcrawl.frontier.figures import CrawlFigures
 SAMPLE_SECONDS = 10.0
 """Seconds between two samples of the last hour."""
 MOST_SAMPLES = 360
-"""Samples of the last hour. There are half as many to as many samples since the start; each takes about 70 bytes."""
+"""The most samples of the last hour, and since the start, where at least half as many are kept. Each takes 70 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class FigureSample:
-    """Figures at one time, in seconds since 1970; `errors` are responses that are errors, also with status 200."""
+    """Figures at one time, in seconds since 1970. `errors` are error responses, including those with status 200."""
 
     time: float
     pages: int
@@ -53,7 +53,7 @@ class FigureSample:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The history of one crawl, which its workers write and which is bounded for a crawl of any length."""
+    """The history of one crawl, which its workers write. Its size is bounded for a crawl of any length."""
 
     engine: Engine
     keys: Keys

@@ -1,4 +1,4 @@
-"""The record of what hosts cost, over all workers of a crawl."""
+"""The record of the costs of hosts, over all workers of a crawl."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from webcrawl.engine.scripts import Call, script_call
 from webcrawl.hosts.costs import Cost, Load
 
 MOST_NAMES = 4_000
-"""Hosts and domains whose costs the engine keeps, the costliest; each takes about 250 bytes."""
+"""The most hosts and domains whose costs the engine keeps, the costliest; each takes about 250 bytes."""
 _BATCH = 500
 _MOST_LOADS = 200
 
 
 @dataclass(slots=True)
 class HostCosts:
-    """What hosts and registered domains have cost and use now, with the entry of one worker.
+    """The costs and present loads of hosts and registered domains, with the entry of one worker.
 
     Costs whose reply was lost are sent again, and the engine counts them once.
     """
@@ -31,12 +31,12 @@ class HostCosts:
     keys: Keys
     worker: str
     worker_seconds: float
-    """How long the load of a worker is shown after it was last sent."""
+    """Seconds for which the load of a worker is shown after it was last sent."""
     _unconfirmed: list[Call] = field(default_factory=list, init=False)
     _number: int = field(default_factory=lambda: time.time_ns() // 1000, init=False)
 
     async def add(self, costs: Mapping[str, Cost]) -> None:
-        """Adds costs (name -> increment). They count exactly once, also when this raises."""
+        """Adds costs (name -> increment). They count exactly once, even if this raises an error."""
         names = iter(costs.items())
         while some := list(islice(names, _BATCH)):
             self._unconfirmed.append(self._call(some))
@@ -52,13 +52,13 @@ class HostCosts:
         return [_cost(text) for text in texts]
 
     async def costliest(self, most: int) -> dict[str, Cost]:
-        """Returns the hosts that have cost most, among the costliest hosts and domains, the costliest first."""
+        """Returns the costliest hosts, among the costliest hosts and domains, the costliest first."""
         names = await self.engine.client.zrevrange(self.keys.own("costliest"), 0, 4 * most)
         hosts = [name.decode() for name in names if b"://" in name][:most]
         return dict(zip(hosts, await self.of(*hosts), strict=True))
 
     async def show(self, loads: Mapping[str, Load]) -> None:
-        """Stores what hosts and domains use of this worker now: hosts that wait for their share, then the busiest."""
+        """Stores the present loads at this worker: first the hosts that wait for their share, then the busiest."""
         busiest = sorted(
             loads.items(), key=lambda item: (-item[1].waits, -item[1].connections - item[1].unfinished)
         )
@@ -69,7 +69,7 @@ class HostCosts:
         await self.engine.change(self._key(self.worker), "SET", msgpack.packb(packed), "PX", seconds)
 
     async def loads(self, workers: Sequence[str]) -> dict[str, Load]:
-        """Returns what hosts and domains use of these workers now."""
+        """Returns the present loads of hosts and domains, over these workers."""
         loads: dict[str, Load] = {}
         raw = await self.engine.client.mget([self._key(worker) for worker in workers]) if workers else []
         for packed in filter(None, raw):

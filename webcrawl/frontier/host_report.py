@@ -1,4 +1,4 @@
-"""What the engine knows of one host: its state and politeness, and what it costs and teaches."""
+"""The engine's data about one host: its state and politeness, its costs, and what was learned from it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from webcrawl.urls.canonical import hostname, registered_domain
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a host, a registered domain or all hosts have cost, and what they use now."""
+    """The costs of a host, a registered domain or all hosts, and their present load."""
 
     name: str
     cost: Cost
@@ -30,10 +30,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """What is known of one host.
+    """The data about one host.
 
-    shares    of the host, its registered domain and all hosts: "host", "domain" and "all"
-    budgets   owner -> what it has spent
+    shares    the shares of the host, its registered domain and all hosts: "host", "domain" and "all"
+    budgets   owner -> its spending
     patterns  the records of its URL patterns
     dust      its DUST rules
     """
@@ -45,7 +45,7 @@ class HostReport:
     dust: SiteDust
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns all of it as JSON has it."""
+        """Returns the report as values for JSON."""
         return {
             **dataclasses.asdict(self.state),
             "budgets": self.budgets,
@@ -65,7 +65,7 @@ class HostReport:
         return rows
 
     def dust_rows(self) -> dict[str, dict[str, int | str]]:
-        """Returns by DUST rule how it is used, and the pairs of pages for and against it; rules in use first."""
+        """Returns DUST rule -> its use, and the pairs of pages for and against it; rules in use come first."""
         states = self.dust.states()
         rows: dict[str, dict[str, int | str]] = {}
         for rule in sorted(states, key=lambda name: (states[name] == "not used", name)):
@@ -76,7 +76,7 @@ class HostReport:
 
 
 async def host_report(operations: Operations, crawl: Crawl, host: str) -> HostReport:
-    """Reads what is known of a host; a host that is not known has empty values."""
+    """Reads the data about a host; an unknown host has empty values."""
     engine, keys = crawl.engine, crawl.keys
     packed, off = await DustRules(engine, keys).of(host)
     dust = SiteDust.unpack(packed)
@@ -133,6 +133,6 @@ async def _shares(crawl: Crawl, host: str) -> dict[str, Share]:
 
 def _share_dict(share: Share) -> dict[str, Any]:
     load = share.load
-    # readers of the JSON know unfinished pages as places
+    # the JSON calls unfinished pages "places", and keeps this name for its readers
     stated = {"connections": load.connections, "places": load.unfinished, "waits": load.waits}
     return {**dataclasses.asdict(share), "load": stated}

@@ -1,7 +1,7 @@
-"""A table of the hosts of a crawl, read window by window: each takes bounded work, whatever number of hosts there is.
+"""A table of the hosts of a crawl, read window by window. A window takes bounded work, however many hosts there are.
 
-The engine has its lists of hosts in no order but its own, so rows are sorted within a window only. The exceptions are
-the costliest hosts and the hosts that wait longest, which the engine keeps in order.
+The lists of hosts in the engine have no useful order, so rows are sorted only within a window. The exceptions are the
+costliest hosts and the hosts that wait longest, which the engine keeps in order.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LISTS: Mapping[str, str] = {
     "waiting": "the hosts that wait longest for their next request",
     "costliest": "the hosts that cost most",
 }
-"""The lists of hosts that can be read, and what each is."""
+"""The lists of hosts that can be read, and their descriptions."""
 
 WINDOW = 1_000
-"""Rows of a window."""
+"""The usual number of rows of a window."""
 MOST_WAITING = 100
-"""Rows of the list of waiting hosts."""
+"""The most rows of the list of waiting hosts."""
 _MOST_READ = 20_000
 _MOST_CALLS = 100
 _HASHES = {
@@ -55,10 +55,10 @@ class HostRow:
     """A host in the table; times are in seconds.
 
     queued    URLs in its queue     leased  a worker has it       held     "blocked", "budget" or None
-    waits     until it may be asked again: its delay, a back-off or a Retry-After
+    waits     time until the host may be asked again: its delay, a back-off or a Retry-After
     failures  in a row              delay   set by an operator    gap      between requests of the last worker
-    asked     it asked for `waits` itself, by Retry-After
-    cost      what it has cost; nothing if it is not among the costliest
+    asked     the host itself asked for `waits`, by Retry-After
+    cost      its costs; zero if it is not among the costliest
     errors    answers with a status from 400 on, and attempts without an answer
     """
 
@@ -79,9 +79,9 @@ class HostRow:
 
 @dataclass(frozen=True, slots=True)
 class HostWindow:
-    """The rows of a window in the engine's order. `after`: where the next window begins; empty after the last window.
+    """The rows of a window in the engine's order. `after`: the begin of the next window; empty after the last window.
 
-    `read`: how many hosts of the list were looked at.
+    `read`: the number of hosts of the list that were read.
     """
 
     rows: list[HostRow]
@@ -91,7 +91,7 @@ class HostWindow:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """Where a window begins: a shard, and the cursor there."""
+    """The begin of a window: a shard, and the cursor in it."""
 
     shard: int = 0
     cursor: int = 0
@@ -114,7 +114,7 @@ class _Position:
 
 @dataclass(frozen=True, slots=True)
 class HostTable:
-    """The hosts of one crawl. A host that comes or goes meanwhile may be missing, or come twice."""
+    """The hosts of one crawl. A host that is added or removed meanwhile may be missing, or appear twice."""
 
     crawl: Crawl
 
@@ -123,8 +123,8 @@ class HostTable:
     ) -> HostWindow:
         """Returns the next hosts of a list of LISTS whose URL contains a text; about `most`, or fewer.
 
-        At most 20,000 hosts are looked at; if they do not have the text, `after` is where to look on. Raises StoreError
-        for another list, and for an `after` that no window had.
+        Reads at most 20,000 hosts; if none has the text, another call with `after` continues the search. Raises
+        StoreError for another list, and for an `after` that no window had.
         """
         if name not in LISTS:
             raise StoreError(f"{name!r} is no list of hosts: choose one of {', '.join(LISTS)}")
@@ -151,7 +151,7 @@ class HostTable:
         return [rows[host] for host in hosts]
 
     async def _piece(self, name: str, position: _Position, count: int) -> tuple[list[str], _Position | None]:
-        """Reads hosts from a position on; also returns the position behind them, None at the end."""
+        """Reads hosts from a position on; also returns the position after them, None at the end."""
         client = self.crawl.engine.client
         if name == "costliest":
             return await self._costliest(position.cursor, count)

@@ -1,7 +1,7 @@
-"""Leases hosts without losing any when a reply is lost.
+"""Leases hosts, and loses no lease when a reply is lost.
 
-A worker numbers its lease calls in each shard, and the engine keeps what the last one gave. After a call without a
-reply, the worker asks for these leases again (regain.lua) before it leases more.
+A worker numbers its lease calls in each shard, and the engine keeps the leases of the last call. After a call without
+a reply, the worker asks for these leases again (regain.lua) before it leases more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from webcrawl.frontier.records import Lease
 
 @dataclass(frozen=True, slots=True)
 class HostsWanted:
-    """How many hosts to lease: `hosts` that have answered, and `new` that never did; None: `hosts` of both kinds."""
+    """The hosts to lease: `hosts` that have answered, and `new` that never answered; None: `hosts` of both kinds."""
 
     hosts: int
     new: int | None
@@ -29,7 +29,7 @@ class HostsWanted:
         return bool(self.hosts or self.new)
 
     def without(self, leases: Sequence[Lease]) -> HostsWanted:
-        """Returns how many hosts are left to be leased after these leases."""
+        """Returns the hosts that are still wanted after these leases."""
         new = 0 if self.new is None else sum(not lease.answered for lease in leases)
         hosts = max(0, self.hosts - len(leases) + new)
         return HostsWanted(hosts, None if self.new is None else max(0, self.new - new))
@@ -81,13 +81,13 @@ class Leasing:
             by_shard, error = await self._run(calls)
             leases += [lease for group in by_shard.values() for lease in group]
             failure = failure or error
-            # a shard that gave as many as it was asked for may have more
+            # a shard that gave as many hosts as wanted may have more
             order = [
                 shard
                 for shard, part in parts.items()
                 if not part.any or part.is_met_by(by_shard.get(shard, ()))
             ]
-        if failure and not leases:  # raising it would lose the leases of other shards
+        if failure and not leases:  # with leases, raising the error would lose them
             raise failure
         return leases
 

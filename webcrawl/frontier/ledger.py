@@ -1,4 +1,4 @@
-"""The ledger of budgets: what names and registered domains have spent, over all workers of a crawl."""
+"""The ledger of budgets: the spending of names and registered domains, over all workers of a crawl."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from webcrawl.policies.budgets import LONGEST, MOST_DOMAINS, Slowdown, Spending
 from webcrawl.urls.canonical import hostname, registered_domain
 
 _SOON_SECONDS = 10.0
-"""A host is counted if it may be asked within this time, or within _SOON_GAPS usual gaps."""
+"""A host counts if it may be asked within so many seconds, or within _SOON_GAPS usual gaps."""
 _SOON_GAPS = 10
 _SHARE_SECONDS = 2.0
-"""How often workers share what they count in their shards."""
+"""Seconds after which workers share the counts of their shards again."""
 _KEPT_SECONDS = 60.0
-"""How long the engine keeps what workers count."""
+"""Seconds for which the engine keeps the counts of workers."""
 _MOST_READ = 5_000
-"""Names and domains over their budgets that are read of each shard."""
+"""The most names and domains over their budgets that are read in each shard."""
 
 _Counts = tuple[int, int, int]
-"""What slow.lua counts in a shard: better, sunk, wide."""
+"""The counts of slow.lua in a shard: better, sunk, wide."""
 
 
 @dataclass(slots=True)
 class BudgetEntry:
-    """What the owner of a budget has spent, and the domains that link to it, since the last entry."""
+    """The spending of a budget's owner since the last entry, and the domains that link to it."""
 
     spent: int = 0
     domains: set[str] = field(default_factory=set)
@@ -51,9 +51,9 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class OverBudget:
-    """How many names and registered domains are over their budgets, with how many hosts; some thousands are read.
+    """The number of names and registered domains over their budgets, and of their hosts; some thousands are read.
 
-    `worst`: the names and domains that have spent most.
+    `worst`: the names and domains with the highest spending.
     """
 
     owners: int
@@ -72,7 +72,7 @@ class Ledger:
     _share_at: float = field(default=0.0, init=False)
 
     async def add(self, entries: Mapping[str, BudgetEntry]) -> dict[str, Spending]:
-        """Adds entries; returns what each owner has now. An empty entry only asks.
+        """Adds entries; returns the present spending of each owner. An empty entry adds nothing.
 
         An entry whose reply was lost may have been added: do not repeat it.
         """
@@ -106,10 +106,10 @@ class Ledger:
     async def slow_down(
         self, shards: Sequence[int], slowdown: Slowdown, delay: float
     ) -> tuple[int, int, float]:
-        """Sets in some shards by how much gaps are longer over a budget, for a minute.
+        """Sets, for a minute, by how much gaps grow over a budget in some shards.
 
         `delay`: the usual seconds between two requests. Returns the arguments of webcrawl.policies.budgets.slowdown for
-        the whole crawl: of other shards, as their workers have counted last.
+        the whole crawl, with the last counts of other shards.
         """
         factor, at_once = (f"{number:.4f}" for number in slowdown)
         calls = [
@@ -136,7 +136,7 @@ class Ledger:
         return better, sunk, wide / self.keys.shards
 
     async def _of_others(self, counts: Mapping[int, _Counts]) -> dict[int, _Counts]:
-        """Shares the counts of some shards with the other workers; returns the counts of all, read now and then."""
+        """Shares the counts of some shards with other workers now and then; returns the last counts of all shards."""
         if (now := time.monotonic()) >= self._share_at:
             self._share_at = now + _SHARE_SECONDS
             call = script_call(
@@ -155,7 +155,7 @@ class Ledger:
         return self._others
 
     async def over(self, most: int) -> OverBudget:
-        """Returns how many owners are over their budgets, and the `most` that have spent most."""
+        """Returns the number of owners over their budgets, and the `most` with the highest spending."""
         hosts = Counter[str]()
         for shard in range(self.keys.shards):
             read = 0
@@ -182,6 +182,6 @@ def _hashes(domains: Iterable[str]) -> bytes:
 
 @lru_cache(maxsize=1 << 14)
 def owners(host: str) -> tuple[str, ...]:
-    """Returns who has a budget for a host: its name, and its registered domain if that is another."""
+    """Returns the owners of budgets for a host: its name, and its registered domain if different."""
     name, domain = name_of(host), registered_domain(hostname(host))
     return (name,) if domain == hostname(host) else (name, domain)

@@ -1,9 +1,9 @@
-"""The links of pages that credit has flowed along, in files of DATA_DIR, until the crawl is over.
+"""The links along which credit has flowed, in files of DATA_DIR, until the crawl is over.
 
     importance/broad/host:4711:a1b2c3.links     crawl and worker; records of 32-bit numbers, little-endian:
                                                 page, number of links, each link
 
-Numbers are CRC-32 of normalised URLs. Pages with the same number share their importance: of a million pages, some 230.
+Numbers are CRC-32 of normalized URLs. Pages with the same number share their importance: of a million pages, some 230.
 Links are written before their page is acknowledged, so a `kill -9` loses none of an acknowledged page. The crawl does
 not depend on the files: after a power failure, on a full disk or with other machines, importance is only less exact.
 """
@@ -28,7 +28,7 @@ Numbers: TypeAlias = "npt.NDArray[np.integer[Any]]"
 logger = logging.getLogger(__name__)
 
 MOST_LINKS = 20_000_000
-"""Links of a crawl that are remembered: 80 MB, on disk and in the memory of the worker that reads them in the end."""
+"""The most links of a crawl: 80 MB, on disk and in the memory of the worker that reads them in the end."""
 
 _MOST_BYTES = 5 * MOST_LINKS
 """The most bytes of all files: each worker stops at its own MOST_LINKS, and pages may be fetched again."""
@@ -39,7 +39,7 @@ _NO_PAGE = -1
 
 
 class LinkMemory:
-    """The file of one worker. It is made for the first page; an error of the disk ends it, and the log says so."""
+    """The file of one worker, created for the first page. After a disk error, which is logged, nothing is written."""
 
     def __init__(self, folder: Path, worker: str) -> None:
         self._path = folder / f"{worker}{_SUFFIX}"
@@ -47,11 +47,11 @@ class LinkMemory:
         self._left = MOST_LINKS
 
     def remember(self, page: str, links: Collection[str]) -> None:
-        """Adds the links of a page; the links of an earlier fetch do not count any more."""
+        """Adds the links of a page, which replace the links of an earlier fetch."""
         if self._left <= 0:
             return
         self._left -= len(links) + 1
-        # as number_of does, which is called for each link of a crawl otherwise
+        # number_of, without a call for each link of a crawl
         record = array("I", [number_of(page), len(links), *[crc32(url.encode()) for url in links]])
         if sys.byteorder == "big":
             record.byteswap()
@@ -64,7 +64,7 @@ class LinkMemory:
             self._give_up(error)
 
     def flush(self) -> None:
-        """Writes what is in memory, so that it survives the process."""
+        """Writes the buffer, so that it survives the process."""
         try:
             if self._file is not None:
                 self._file.flush()
@@ -72,7 +72,7 @@ class LinkMemory:
             self._give_up(error)
 
     def close(self) -> None:
-        """Writes what is in memory and closes the file; `remember` opens it again."""
+        """Writes the buffer and closes the file; `remember` opens the file again."""
         self.flush()
         if self._file is not None:
             self._file.close()
@@ -85,7 +85,7 @@ class LinkMemory:
         self._left = 0
         file, self._file = self._file, None
         if file is not None:
-            with suppress(OSError):  # closing tries to write the buffer
+            with suppress(OSError):  # closing tries again to write the buffer
                 file.close()
 
 
@@ -106,11 +106,11 @@ class Remembered(NamedTuple):
     first: Numbers
     targets: Numbers
     known: int
-    """The pages whose links are known, also if they have none."""
+    """The pages whose links are known, including pages without links."""
 
 
 def remembered(folder: Path, pages: Numbers) -> Remembered | None:
-    """Returns the links between the pages with these numbers, sorted and each once; None if there are none or too many.
+    """Returns the links between the pages with these sorted, unique numbers; None without links or with too many.
 
     Links to other pages are left out. Of several fetches of a page, the last counts. Raises OSError.
     """
@@ -145,7 +145,7 @@ def _last_records(pages: Numbers) -> Numbers:
 
 
 def _read(folder: Path) -> tuple[Numbers, Numbers] | None:
-    """Returns the numbers in all files, and where records begin; None if there are none or too many."""
+    """Returns the numbers in all files, and the indexes at which records begin; None if there are none or too many."""
     import numpy as np
 
     paths = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime)
@@ -176,5 +176,5 @@ def _indexes(pages: Numbers, numbers: Numbers) -> Numbers:
 
 
 def number_of(url: str) -> int:
-    """Returns the number of a normalised URL in the files."""
+    """Returns the number of a normalized URL in the files."""
     return crc32(url.encode())

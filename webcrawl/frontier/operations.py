@@ -1,4 +1,4 @@
-"""The verbs that operators use: block, delay and limit hosts, look at queues, requeue dead letters."""
+"""The verbs of operators: block, delay and limit hosts, read queues, requeue dead letters."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ class Operations:
     async def block_until(self, host: str, seconds: float) -> None:
         """Keeps the host from being leased for at least `seconds`.
 
-        A worker that has leased it continues with its URLs.
+        A worker that has leased the host continues with its URLs.
         """
         await self._set_host(host, "until", seconds)
 
     async def set_delay(self, host: str, seconds: float | None) -> None:
         """Sets the minimum delay between two requests to the host; None removes it.
 
-        A worker that has leased the host applies it with its next heartbeat.
+        A worker that has leased the host applies the delay with its next heartbeat.
         """
         await self._set_host(host, "delay", -0.001 if seconds is None else seconds)
 
     async def block(self, host: str) -> None:
         """Keeps the host from being leased until `unblock`. Its URLs stay queued; the crawl can finish without them.
 
-        A worker that has leased it loses the lease and notices with its next heartbeat. No worker of any crawl gets the
-        host, even after `unblock`, until that lease would have expired or the worker releases the host.
+        A worker that has leased the host loses the lease and notices with its next heartbeat. No worker of any crawl
+        gets the host, even after `unblock`, until that lease would have expired or the worker releases the host.
         """
         await self.engine.run(script_call("park", self._queue(host), host=host, action="block"))
 
@@ -57,11 +57,11 @@ class Operations:
         await self.engine.run(script_call("park", self._queue(host), host=host, action="unblock"))
 
     async def limit(self, host: str, limits: HostLimits) -> None:
-        """Sets this crawl's limits for the host, which replace the limits of all hosts; the limit of its rule stays."""
+        """Sets this crawl's limits for the host, which replace the default limits; the limit of its rule stays."""
         await self._limit(host, f"{limits.encoded()} =")
 
     async def rule_limit(self, host: str, pages: int | None) -> None:
-        """Sets the pages that a rule in the settings allows; None removes it. A limit by `limit` comes before it."""
+        """Sets the pages that a rule in the settings allows; None removes them. A limit by `limit` takes precedence."""
         await self._limit(host, f"= = = {'-' if pages is None else pages}")
 
     async def review(self) -> None:
@@ -100,7 +100,7 @@ class Operations:
         )
 
     async def queue_lengths(self, hosts: Iterable[str]) -> dict[str, int]:
-        """Returns how many URLs are queued for each of a few hosts."""
+        """Returns the number of queued URLs of each of a few hosts."""
         by_shard: dict[int, list[str]] = {}
         for host in hosts:
             by_shard.setdefault(self.keys.shard(host), []).append(host)
@@ -120,14 +120,14 @@ class Operations:
         return bytes(await self.engine.client.hget(key, host) or b"")
 
     async def is_seen(self, host: str, fingerprint: int) -> bool:
-        """Whether a URL of the host is in the exact seen set: it was queued once."""
+        """Whether a URL of the host is in the exact seen set, so that it was queued at some time."""
         call = script_call("is_seen", self._queue(host)[:1], mark=self.keys.mark(host, fingerprint))
         return bool(await self.engine.run(call))
 
     async def hosts(self, most: int = 10) -> list[HostQueue]:
         """Returns the hosts with the most URLs, among the first 20,000 with URLs.
 
-        Of URLs that wait for another attempt, the first 20,000 in time are counted.
+        Counts only the first 20,000 of the URLs that wait for another attempt, in the order of their times.
         """
         queues: list[HostQueue] = []
         for shard in range(self.keys.shards):
@@ -137,7 +137,7 @@ class Operations:
     async def dead_letters(self, host: str | None = None, reason: str = "") -> AsyncIterator[DeadLetter]:
         """Yields dead letters of one host or of all, whose reason contains a text, in no particular order.
 
-        They are read in pieces, so letters that are added or requeued meanwhile may be missing.
+        Letters are read in pieces, so letters that are added or requeued meanwhile may be missing.
         """
         for shard in range(self.keys.shards) if host is None else [self.keys.shard(host)]:
             async for url, value in self.packed_letters(shard):
@@ -145,17 +145,17 @@ class Operations:
                     yield letter
 
     async def packed_letters(self, shard: int) -> AsyncIterator[tuple[bytes, bytes]]:
-        """Yields the URLs with dead letters in a shard, with what `unpacked_letters` reads."""
+        """Yields the URLs with dead letters in a shard, with the packed letters for `unpacked_letters`."""
         async for url, value in self.engine.client.hscan_iter(self.keys.dead(shard), count=BATCH):
             yield url, value
 
     async def reason_of_death(self, host: str, url: str) -> str | None:
-        """Returns the reason of a URL's last dead letter; None if it has none."""
+        """Returns the reason of a URL's last dead letter; None without dead letters."""
         value = await self.engine.client.hget(self.keys.dead(self.keys.shard(host)), url)
         return msgpack.unpackb(value, raw=True)[-1][0].decode(errors="replace") if value else None
 
     async def requeue(self, letters: Iterable[tuple[str, str]], reason: str = "") -> int:
-        """Queues dead letters (host, URL) again if their reason contains a text; returns how many were queued."""
+        """Queues dead letters (host, URL) again if their reason contains a text; returns the number that was queued."""
         by_shard: dict[int, list[tuple[str, str]]] = {}
         for letter in letters:
             by_shard.setdefault(self.keys.shard(letter[0]), []).append(letter)
@@ -205,7 +205,7 @@ class Operations:
         return queues
 
     async def _retries(self, shard: int) -> dict[str, tuple[int, float]]:
-        """Returns the URLs of a shard that wait for another attempt: host -> their number, seconds until the first."""
+        """Returns the waits of a shard for other attempts: host -> number of URLs, seconds until the first attempt."""
         prefix = self.keys.queue(shard)[0]
         retries: dict[str, tuple[int, float]] = {}
         if not await self.engine.client.exists(f"{prefix}later"):
@@ -227,7 +227,7 @@ class Operations:
 def unpacked_letters(
     url: bytes, value: bytes, host: str | None = None, reason: str = ""
 ) -> Iterator[DeadLetter]:
-    """Yields the dead letters of a URL whose reason contains a text; with `host`, only if the URL belongs to it."""
+    """Yields the dead letters of a URL whose reason contains a text; with `host`, only for a URL of that host."""
     if host is not None and not url.startswith(host.encode() + b"/"):
         return
     for why, time, entry in msgpack.unpackb(value, raw=True):

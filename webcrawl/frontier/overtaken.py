@@ -1,4 +1,4 @@
-"""Sifts out entries of URLs that were queued again at a better level, which lists and the store still have."""
+"""Sifts out the old entries of URLs that were queued again at a better level, which lists and the store still have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webcrawl.frontier.operations import BATCH
 
 
 class Sifted(NamedTuple):
-    """Entries that will be handed out, and entries that will be passed over whose URLs are still to be fetched."""
+    """Entries that will be handed out, and entries that will be passed over although their URLs are not fetched yet."""
 
     live: list[bytes]
     overtaken: list[bytes]

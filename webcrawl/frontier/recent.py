@@ -8,12 +8,12 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T", int, str)
 
-# The table of a set doubles when it has a power of two elements, so there is one less.
+# The table of a set doubles at a power of two elements, so a cache has one element less.
 _FINGERPRINTS = 2**18 - 1
 _LINKS = 2**16 - 1
 _FOLDERS = 2**14 - 1
 _STEPS = 64
-"""Steps in which the hand moves once round the ring."""
+"""The number of steps in which the hand moves once round the ring."""
 
 
 class RecentCache(Generic[T]):
@@ -21,8 +21,8 @@ class RecentCache(Generic[T]):
 
     Entries are replaced by CLOCK (second chance): they lie in a ring, and a hit marks its entry. To make room, the hand
     moves over the oldest entries, drops entries without a mark, and takes the mark from other entries. So links that
-    come up again and again stay, however many other links come up once. The hand moves over many entries at a time,
-    which takes half the time. A miss costs a call to the engine, never a URL. Clear the cache when the engine may
+    occur again and again stay, however many other links occur once. The hand moves over many entries at a time,
+    which takes half the time. A miss costs a call to the engine, never a URL. Clear the cache if the engine may
     have lost data.
 
     A hit takes a fifth of the time of cachetools' LRUCache, and pages have many links.
@@ -36,7 +36,7 @@ class RecentCache(Generic[T]):
         self._entries: set[T] = set()
         self._marked: set[T] = set()
         self._ring: deque[list[T]] = deque()
-        """The entries from the hand on, without the newest entries."""
+        """The entries from the hand on, except the newest entries."""
         self._newest: list[T] = []
 
     def add(self, entry: T) -> bool:
@@ -67,7 +67,7 @@ class RecentCache(Generic[T]):
         """Returns the entries that are not in the cache, without adding them."""
         entries, marked = self._entries, self._marked
         missing: list[T] = []
-        # most are marked already
+        # most entries are already marked
         for entry in [entry for entry in several if entry not in marked]:
             if entry in entries:
                 marked.add(entry)
@@ -97,9 +97,9 @@ class RecentCache(Generic[T]):
 class Recent:
     """The caches of one worker.
 
-    fingerprints   of URLs
-    links          as written in pages, which need no fingerprint
-    folders        whose folders above were added too, see `PATH_ASCENDING`
+    fingerprints   fingerprints of URLs
+    links          links as written in pages, which need no fingerprint
+    folders        folders that were added together with the folders above them, see `PATH_ASCENDING`
     """
 
     def __init__(self) -> None:

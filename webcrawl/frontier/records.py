@@ -19,7 +19,7 @@ class Lease:
     token: int
     failures: int
     delay: float | None
-    """Seconds between two requests that an operator set for the host, as of the last heartbeat."""
+    """Seconds between two requests that an operator has set for the host, by the last heartbeat."""
     urls: list[LeasedURL]
     answered: bool = False
     """Whether the host has answered a worker, now or within the last hour."""
@@ -28,13 +28,13 @@ class Lease:
     gap: float = 0.0
     """Seconds that the worker keeps between two requests; the engine keeps them too if the worker dies."""
     ruled: int | None = None
-    """The limit of pages by the host's rule, as the engine knows it."""
+    """The limit of pages by the host's rule, as stored in the engine."""
     dust: bytes = b""
     """The packed evidence for its DUST rules (webcrawl.policies.dust); empty if there is none."""
     dust_off: frozenset[str] = frozenset()
     """The DUST rules that an operator has switched off."""
     over: str = ""
-    """Who is over its budget, as the engine knows: the host's name or registered domain, and its penalty."""
+    """The owner over its budget, as stored in the engine: the host's name or registered domain, and its penalty."""
 
     @classmethod
     def decode(cls, reply: Any) -> Lease:
@@ -66,8 +66,8 @@ class Settlement:
     - "dead": a dead letter with a `reason`
     - "sink": queued again, untried, at the level that is the `reason`
 
-    `pages` and `bytes` were received for it. `failed`: the answer was an error, with a status from 400 on, or there was
-    none.
+    `pages` and `bytes` were received for the URL. `failed`: the answer was an error, with a status from 400 on, or was
+    missing.
     """
 
     index: int
@@ -83,13 +83,13 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class LeaseReport:
-    """A worker's report on one lease: settled URLs, and how many `more` it wants or that it releases the host.
+    """A worker's report on one lease: settled URLs, and the number of `more` wanted URLs or the release of the host.
 
     With `better_than`, further URLs must be of a better level. `pause`: seconds until the released host may be asked
-    again, or -1 to keep it; `asked`: the host asked for them by Retry-After. `quiet`: seconds after which the engine
-    may forget the host's failures. `patterns`: the packed records of its URL patterns, empty if there are none; None if
-    they are as the engine has them. `dust`: the same for the evidence for its DUST rules. `over`: the owner over its
-    budget, empty if nobody is; None if that is as the engine has it.
+    again, or -1 to keep the lease; `asked`: a Retry-After asked for the pause. `quiet`: seconds after which the engine
+    may forget the host's failures. The other fields are None if the engine already has them: `patterns`, the packed
+    records of the host's URL patterns, empty without records; `dust`, the packed evidence for its DUST rules, empty
+    without evidence; `over`, the owner over its budget, empty without such an owner.
     """
 
     lease: Lease
@@ -124,11 +124,11 @@ class FrontierCounts:
     refused: int
     """Acknowledgements of lost leases."""
     spilled: int = 0
-    """URLs in the store: queued ones, and dead letters of hosts that were given up with long queues."""
+    """URLs in the store: queued URLs, and dead letters of hosts that were given up with long queues."""
     lost_segments: int = 0
     """Parts of queues that were damaged or missing when they were read; their URLs are lost."""
     overtaken: int = 0
-    """Queued entries whose URLs were queued again at a better level. They are passed over when their turn comes."""
+    """Queued entries whose URLs were queued again at a better level; they are passed over when their turn comes."""
 
     @property
     def open(self) -> int:
@@ -138,7 +138,7 @@ class FrontierCounts:
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """Limits of a crawl for one host: pages, bytes of responses, depth. None: no limit of its own.
+    """Limits of a crawl for one host: pages, bytes of responses, depth. None: the host has no limit of its own.
 
     `ruled`: the pages that a rule in the settings allows, if `pages` is None.
     """
@@ -170,17 +170,17 @@ class HostStatus:
     limits: HostLimits
     delay: float | None
     waits: float
-    """Time until it may be asked again."""
+    """Time until the host may be asked again."""
     failures: int
     unknown_paths: str | None = None
-    """What it answers to paths that cannot exist; None if it was not asked."""
+    """Its answer to a path that cannot exist; None if it was not asked."""
     asked: bool = False
-    """Whether the host asked for `waits` itself, by Retry-After."""
+    """Whether the host itself asked for `waits`, by Retry-After."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostQueue:
-    """One host of `Operations.hosts`: how many URLs are queued, and whether a worker has it.
+    """One host of `Operations.hosts`: the number of queued URLs, and whether a worker has leased the host.
 
     `waiting` URLs wait for another attempt, the first of them for `next_attempt` seconds.
     """
@@ -205,10 +205,10 @@ class DeadLetter:
 
 
 def rules_off(packed: bytes | None) -> frozenset[str]:
-    """Returns the DUST rules that are switched off for a host, as the engine has them."""
+    """Returns the DUST rules that are switched off for a host, from the form in the engine."""
     return frozenset(msgpack.unpackb(packed)) if packed else frozenset()
 
 
 def decode_delay(ms: int) -> float | None:
-    """Converts a delay from a script's reply to seconds; negative means none."""
+    """Converts a delay from a script's reply to seconds; a negative delay means None."""
     return ms / 1000 if ms >= 0 else None

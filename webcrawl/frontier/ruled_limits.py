@@ -1,4 +1,4 @@
-"""Compares the limits of pages that rules gave hosts with the rules of today."""
+"""Compares the limits of pages that rules gave to hosts with the present rules."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _BATCH = 500
 async def review_rules(
     frontier: Frontier, pages_of: Callable[[str], int | None], shards: Iterable[int]
 ) -> None:
-    """Sets the limit of each host that has a limit by a rule, or whose budget is spent, to `pages_of` the host.
+    """Sets the limit of each host that has a limit by a rule or a spent budget to the result of `pages_of`.
 
-    Other hosts get theirs when they are leased.
+    Other hosts get their limits when they are leased.
     """
     for shard in shards:
         prefix = frontier.keys.queue(shard)[0]

@@ -38,7 +38,7 @@ class Runs:
 
 
 async def note_end(crawl: Crawl, reason: str) -> None:
-    """Stores why a run of a worker ended, as in summary.json; also if the engine is full."""
+    """Stores why a run of a worker ended, as in summary.json, even if the engine is full."""
     await crawl.engine.run(script_call("note_end", [crawl.keys.own("info")], reason=reason))
 
 

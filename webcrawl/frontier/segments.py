@@ -44,7 +44,7 @@ class QueuePart:
 
 
 def checksum(entries: Sequence[bytes]) -> str:
-    """Returns 64 bits in hexadecimal. The scripts compute the same checksum."""
+    """Returns a checksum of 64 bits in hexadecimal, which the scripts compute too."""
     return hashlib.sha1(b"".join(entries), usedforsecurity=False).hexdigest()[:16]
 
 
@@ -59,7 +59,7 @@ def pack(name: str, groups: Sequence[Sequence[bytes]]) -> tuple[bytes, list[Queu
 
 
 def unpack(raw: bytes, part: QueuePart) -> list[bytes]:
-    """Returns the entries of a part; raises PartLost when its checksum differs."""
+    """Returns the entries of a part; raises PartLost if its checksum differs."""
     try:
         entries = msgpack.unpackb(zlib.decompress(raw), raw=True)
         whole = isinstance(entries, list) and (len(entries), checksum(entries)) == (part.urls, part.checksum)
@@ -71,9 +71,9 @@ def unpack(raw: bytes, part: QueuePart) -> list[bytes]:
 
 
 def read_part(store: ObjectStore, name: str, part: QueuePart) -> list[bytes]:
-    """Returns the entries of a part of the segment that is called `name` in the store.
+    """Returns the entries of a part of the segment with this name in the store.
 
-    Raises PartLost when the part is damaged or the segment does not exist, StoreError when the store fails.
+    Raises PartLost if the part is damaged or the segment does not exist, StoreError if the store fails.
     """
     try:
         raw = store.read(name, part.offset, part.length)

@@ -11,7 +11,7 @@ from webcrawl.policies.pattern_records import HostPatterns
 
 _BATCH = 50
 _MOST_READ = 2_000
-"""Hosts whose records are read; each has up to 64 patterns in 5 kB."""
+"""The most hosts whose records are read; each has up to 64 patterns in 5 kB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class SunkPattern:
 
 @dataclass(slots=True)
 class SunkPatterns:
-    """What has sunk.
+    """The sunk patterns of a crawl.
 
-    `hosts`: number of hosts with a pattern that has sunk. `hosts_read` of them were read. They have `patterns` that
-    have sunk, of which `fetched` pages were fetched and `new` had a new text. `worst`: the patterns with most pages
-    that gave nothing new.
+    `hosts`: number of hosts with a sunk pattern, of which `hosts_read` were read. `patterns`: number of sunk patterns
+    of these hosts; `fetched` of their pages were fetched, and `new` of these had a new text. `worst`: the patterns with
+    the most pages that gave nothing new.
     """
 
     hosts: int = 0
@@ -44,7 +44,7 @@ class SunkPatterns:
 
 
 async def sunk_patterns(frontier: Frontier, most: int = 10) -> SunkPatterns:
-    """Returns what has sunk, with the `most` worst patterns, of the first 2,000 hosts with any. Reads in batches."""
+    """Returns the sunk patterns of the first 2,000 hosts that have any, with the `most` worst. Reads in batches."""
     sunk = SunkPatterns()
     keys = [frontier.keys.queue(shard)[0] + "patterns" for shard in range(frontier.keys.shards)]
     for key in keys:

@@ -1,7 +1,7 @@
 """Tails of long queues: spilled to the store, and read back before they are needed.
 
-Several workers may do this for one shard, and each may die at any point. An outbox is shortened only by entries that
-were written, and a hot list accepts only its next part. So a step that is late or repeated changes nothing.
+Several workers may serve one shard, and each may die at any point. An outbox loses only entries that were written, and
+a hot list accepts only its next part. So a step that is late or repeated changes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from webcrawl.stores.objects.store import ObjectStore
 logger = logging.getLogger(__name__)
 
 KEPT_SECONDS = 600.0
-"""How long an unused segment is kept: an engine that lost its last writes may still refer to it."""
+"""Seconds for which an unused segment is kept, because an engine that lost its last writes may still refer to it."""
 
 _SEGMENT_URLS = 1000
 _READS_AT_ONCE = 16
@@ -37,7 +37,7 @@ _MARKER = "segments of one crawl"
 
 @dataclass(frozen=True, slots=True)
 class SpillPlan:
-    """The spill work of a shard; see plan_spill.lua. It may be done late, twice or never."""
+    """The spill work of a shard, which may be done late, twice or never; see plan_spill.lua."""
 
     shard: int
     segment: str
@@ -46,7 +46,7 @@ class SpillPlan:
     reads: Sequence[tuple[bytes, bytes]]
     """Parts to read: queue, descriptor."""
     burials: Sequence[tuple[bytes, bytes]]
-    """Parts to make dead letters of: letter, descriptor."""
+    """Parts whose URLs become dead letters: letter, descriptor."""
     unused: Sequence[bytes]
     """Segments to delete."""
 
@@ -82,7 +82,7 @@ class Tails:
     async def check(self) -> None:
         """Raises StoreError for an unusable store, and ConfigurationError for a store without the crawl's segments.
 
-        A worker with another store would take the segments for lost.
+        A worker with another store would count the segments as lost.
         """
         if self._uri is None:
             if await self._has_segments():
@@ -106,7 +106,7 @@ class Tails:
         )
 
     async def clear(self, folder: str | None) -> None:
-        """Deletes the segments of a cleared crawl; logs a warning if it cannot."""
+        """Deletes the segments of a cleared crawl; logs a warning if that fails."""
         if folder is None or self._uri is None:
             return
         try:
@@ -120,7 +120,7 @@ class Tails:
         return await self._part(await self._shard_folder(shard), descriptor)
 
     async def write(self, shard: int, entries: Sequence[bytes]) -> bytes:
-        """Writes entries as a part of a segment of their own; returns its descriptor.
+        """Writes entries as the only part of a new segment; returns the descriptor of the part.
 
         The segment is unused, and so deleted after a while, until a script puts the part into a queue.
         """
@@ -129,12 +129,12 @@ class Tails:
         prefix, name = self._keys.queue(shard)[0], uuid.uuid4().hex[:16]
         now = await self._engine.run(script_call("time", [prefix]))
         await self._engine.change(f"{prefix}unused", "ZADD", now, name)
-        data, [part] = pack(name, [entries])
-        await asyncio.to_thread(store.put, f"{folder}/{name}", data)
+        content, [part] = pack(name, [entries])
+        await asyncio.to_thread(store.put, f"{folder}/{name}", content)
         return part.descriptor()
 
     async def bury(self, shard: int, letter: bytes, descriptor: bytes) -> list[bytes]:
-        """Makes dead letters of a part in the engine; returns its entries, [] if the part is lost."""
+        """Makes dead letters of a part in the engine; returns its entries, or [] if the part is lost."""
         folder = await self._shard_folder(shard)
         entries = await self._read(folder, descriptor, b"a host that was given up")
         call = script_call(
@@ -182,7 +182,7 @@ class Tails:
             await self._engine.change(f"{self._keys.queue(plan.shard)[0]}unused", "ZREM", *plan.unused)
 
     def start(self, shards: Callable[[], Sequence[int]]) -> None:
-        """Starts a task that serves the tails of these shards; apart from the worker's loop, as a store may be slow."""
+        """Starts a task that serves the tails of these shards, outside the worker's loop, as a store may be slow."""
         if self._uri is not None:
             self._serving = asyncio.create_task(self._serve(shards))
 
@@ -194,7 +194,7 @@ class Tails:
             await asyncio.wait([self._serving], timeout=0.1)
 
     async def _serve(self, shards: Callable[[], Sequence[int]]) -> None:
-        """Runs until cancelled, whatever fails."""
+        """Serves tails until it is cancelled, whatever fails."""
         hold = 0.0
         while True:
             try:
@@ -205,7 +205,7 @@ class Tails:
                     hold = 0.0
                 await asyncio.sleep(0.0 if plans else _IDLE_SECONDS)
             except UNAVAILABLE:
-                # the worker's loop logs it
+                # the worker's loop logs the error
                 await asyncio.sleep(_LONGEST_HOLD / 5)
             except StoreError as error:
                 if not hold:
@@ -222,8 +222,8 @@ class Tails:
     async def _write(self, plan: SpillPlan, folder: str) -> None:
         store = await self._store()
         await self._check_folder(store, folder)
-        data, parts = pack(plan.segment, [entries for _, entries in plan.writes])
-        await asyncio.to_thread(store.put, f"{folder}/{plan.segment}", data)
+        content, parts = pack(plan.segment, [entries for _, entries in plan.writes])
+        await asyncio.to_thread(store.put, f"{folder}/{plan.segment}", content)
         call = script_call(
             "confirm_segment",
             self._keys.queue(plan.shard),
@@ -274,7 +274,7 @@ class Tails:
 
     @staticmethod
     async def _check_folder(store: ObjectStore, shard_folder: str) -> None:
-        """Raises StoreError if the crawl's folder is missing: on an unmounted disk nothing is lost."""
+        """Raises StoreError if the crawl's folder is missing, because a disk that is not mounted loses nothing."""
         folder = shard_folder.partition("/")[0]
         if await asyncio.to_thread(store.size, f"{folder}/{_MARKER}") is None:
             raise StoreError(f"{store.uri(folder)} does not exist")
@@ -288,7 +288,7 @@ class Tails:
             return folder
         folder = f"{self._keys.crawl}-{uuid.uuid4().hex[:8]}"
         store = await self._store()
-        # first, because a worker that reads the folder's name must find the folder
+        # the folder first, because a worker that reads its name must find it
         await asyncio.to_thread(store.put, f"{folder}/{_MARKER}", b"")
         return await self._crawl.set_tails(folder)
 
@@ -311,7 +311,7 @@ def _pairs(flat: Sequence[Any]) -> list[tuple[Any, Any]]:
 
 
 async def _all(work: Any) -> None:
-    """Awaits everything, then raises the first failure."""
+    """Awaits all work, and then raises the first failure."""
     for outcome in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

@@ -1,4 +1,4 @@
-"""What hosts answer to paths that cannot exist, as all workers of a crawl know it."""
+"""The answers of hosts to paths that cannot exist, which all workers of a crawl share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webcrawl.errors import EngineFull
 from webcrawl.policies.soft_404 import UnknownPathAnswer
 
 _ASKING_SECONDS = 600
-"""How long a worker may take to ask a host; if it dies meanwhile, another worker asks later."""
+"""Seconds that a worker may take to ask a host; if it dies meanwhile, another worker asks later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class UnknownPaths:
         return None if known is None else UnknownPathAnswer.decoded(known.decode())
 
     async def claim(self, host: str) -> bool:
-        """Whether this worker is to ask the host, and no other worker for ten minutes. False in a full engine."""
+        """Whether this worker should ask the host, and no other worker for ten minutes. False if the engine is full."""
         key = f"{self._prefix(host)}asking:{host}"
         with suppress(EngineFull):
             if await self.engine.change(key, "SET", self.worker, "NX", "EX", _ASKING_SECONDS):
@@ -42,7 +42,7 @@ class UnknownPaths:
         await self.engine.change(f"{self._prefix(host)}asking:{host}", "DEL")
 
     async def keep(self, host: str, answer: UnknownPathAnswer) -> None:
-        """Stores the answer of a host. A full engine does not, so other workers do not know it."""
+        """Stores the answer of a host. A full engine does not store it, so other workers do not get it."""
         with suppress(EngineFull):
             await self.engine.change(f"{self._prefix(host)}unknown", "HSET", host, answer.encoded())
 

@@ -1,4 +1,4 @@
-"""Where one URL is in the engine, found in bounded work beside running workers."""
+"""Finds the state of one URL in the engine, in bounded work beside running workers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _GLOB = re.compile(r"([\\*?\[\]])")
 class URLState:
     """The state of a URL. Times are seconds since 1970 by the clock of the engine's server.
 
-    state     queued, waiting (for another try), scheduled, leased, dead or dropped; None if it is in none of these
-    complete  False if queues are so long that it may wait in a part of them that was not read
-    due       when a waiting or scheduled URL is queued again
+    state     queued, waiting (for another try), scheduled, leased, dead or dropped; None if the URL has none of these
+    complete  False if queues are so long that the URL may wait in a part that was not read
+    due       when a waiting or scheduled URL will be queued again
     time      when a dead or dropped URL was given up or dropped
-    queued    when it was first queued, by the clock of the worker that found it; None if that is not known
+    queued    when the URL was first queued, by the clock of the worker that found it; None if unknown
     """
 
     state: str | None
@@ -42,7 +42,7 @@ class URLState:
 
 
 async def url_state(operations: Operations, host: str, path: str) -> URLState:
-    """Returns the state of a URL; of several requests for it, the state of the first that is met."""
+    """Returns the state of a URL; for several requests for it, the state of the first that is found."""
     shard = operations.keys.shard(host)
     prefix, url = operations.keys.queue(shard)[0], host + path
     if (state := await _leased(operations, prefix, host, path)) is not None:
@@ -93,7 +93,7 @@ async def _delayed(
 
 
 async def _ahead(operations: Operations, host: str) -> int:
-    """Returns by how many ms the clock of the host's shard is ahead of its server's."""
+    """Returns the ms by which the clock of the host's shard is ahead of its server's clock."""
     noted = await operations.engine.client.get(operations.keys.clock(operations.keys.shard(host)))
     return int(noted.split()[1]) if noted else 0
 

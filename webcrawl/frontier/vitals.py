@@ -1,4 +1,4 @@
-"""The vitals of each worker: its memory, its leases, how fast it is, and which hosts are slow."""
+"""The vitals of each worker: its memory, its leases, its speed, and its slow hosts."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from webcrawl.hosts.pace import Pace
 class Vitals:
     """A worker at its last heartbeat.
 
-    `started` is in seconds since 1970, `memory` in bytes of its process without children. `hosts` are leased to it,
-    with `urls` not handed out yet; `fetching` requests are under way, and `working` pages are read or stored. `speed`
-    is in pages a second over the last half minute. `slowest`: the hosts whose last answers took longest, in seconds.
-    `paces`: how fast the slowest hosts are asked, and the leased hosts with most open requests or the longest waits.
-    `processing`: pages that have been read or stored for some seconds, the oldest first, with the times at which they
-    were fetched.
+    `started` is in seconds since 1970, `memory` in bytes of the process without children. `hosts` are leased to the
+    worker, with `urls` not handed out yet; `fetching` requests are under way, and `working` pages are read or stored.
+    `speed` is in pages per second over the last half minute. `slowest`: the hosts whose last answers took longest, in
+    seconds. `paces`: the paces of the slowest hosts, and of the leased hosts with the most open requests or the longest
+    waits. `processing`: pages that have been read or stored for some seconds, the oldest first, with the times at which
+    they were fetched.
     """
 
     started: float
@@ -48,13 +48,13 @@ class AllVitals:
     keys: Keys
 
     async def put(self, worker: str, vitals: Vitals, seconds: float) -> None:
-        """Stores the vitals of a worker, for so many seconds."""
+        """Stores the vitals of a worker for `seconds`."""
         paces = {host: astuple(pace) for host, pace in vitals.paces.items()}
         packed = msgpack.packb({**asdict(vitals), "paces": paces})
         await self.engine.change(self._key(worker), "SET", packed, "PX", max(1, int(seconds * 1000)))
 
     async def of(self, workers: Sequence[str]) -> dict[str, Vitals]:
-        """Returns the vitals of the workers that have stored them lately."""
+        """Returns the vitals of the workers that have stored vitals lately."""
         raw = await self.engine.client.mget([self._key(worker) for worker in workers]) if workers else []
         return {
             worker: _decoded(packed)
@@ -67,7 +67,7 @@ class AllVitals:
 
 
 def _decoded(packed: bytes) -> Vitals:
-    """Reads vitals, without fields that only a later version knows."""
+    """Reads vitals, and ignores fields that only a later version knows."""
     values = {name: value for name, value in msgpack.unpackb(packed).items() if name in _NAMES}
     paces = {host: Pace(*pace) for host, pace in values.pop("paces", {}).items()}
     processing = [(url, fetched) for url, fetched in values.pop("processing", ())]

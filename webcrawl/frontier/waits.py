@@ -1,4 +1,4 @@
-"""What waits: the next retry, the next host that may be asked, and the hosts that wait for a worker."""
+"""The waits of a crawl: the next retry, the next host that may be asked, and the hosts that wait for a worker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NextRetry:
 
 @dataclass(frozen=True, slots=True)
 class NextHost:
-    """The host with queued URLs that may be asked next, in `seconds`, after `failures` in a row."""
+    """The host with queued URLs that may be asked next, in `seconds`. It has had `failures` in a row."""
 
     host: str
     failures: int
@@ -47,7 +47,7 @@ async def next_waits(frontier: Frontier) -> tuple[NextRetry | None, NextHost | N
 async def ready_hosts(engine: Engine, keys: Keys) -> list[int]:
     """Returns the hosts with queued URLs and without a lease, for each level from 0 to 7.
 
-    A few lookups for each shard. Names in the lists that are outdated count until a worker meets them.
+    Takes a few lookups for each shard. Outdated names in the lists count until a worker meets them.
     """
     pipe = engine.client.pipeline(transaction=False)
     for shard in range(keys.shards):

@@ -9,7 +9,7 @@ from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import script_call
 
 WATCHER_SECONDS = 15.0
-"""After this time without a sign of the watcher, another process may watch."""
+"""Seconds without a sign of the watcher after which another process may watch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The workers of a crawl: heartbeats, totals, reserved pages, and who is alive."""
+"""The workers of a crawl: heartbeats, totals, reserved pages, and the workers that are alive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webcrawl.engine.scripts import Call, script_call
 _WORKED_GAP_SECONDS = 10.0
 """A longer silence of all workers does not count as working time."""
 _POLL_SECONDS = 0.2
-"""How often a worker that ends looks whether the other workers have ended."""
+"""Seconds after which an ending worker checks again whether the other workers have ended."""
 
 
 class Beat(NamedTuple):
@@ -25,7 +25,7 @@ class Beat(NamedTuple):
     """Workers that still read their seeds."""
     paused: bool
     stops: int
-    """How often an operator has stopped the crawl."""
+    """The number of times that an operator has stopped the crawl."""
 
 
 @dataclass(slots=True)
@@ -33,18 +33,18 @@ class WorkerRegistry:
     """The registry of a crawl's workers, with the entry of one of them.
 
     A heartbeat carries a tally: increments for the crawl's totals. A tally whose reply was lost is sent again before
-    the next one. It has a number, so the engine counts it once.
+    the next tally. Each tally has a number, so the engine counts it once.
     """
 
     engine: Engine
     keys: Keys
     worker: str
     worker_seconds: float
-    """How long a worker counts as alive after a heartbeat."""
+    """Seconds for which a worker counts as alive after a heartbeat."""
     _unconfirmed: list[Call] = field(default_factory=list, init=False)
     """Tallies without a reply, the oldest first."""
     _number: int = field(default_factory=lambda: time.time_ns() // 1000, init=False)
-    """Number of the last tally; larger than any before under this worker's name."""
+    """The number of the last tally, larger than any earlier number under this worker's name."""
     _reserved: int = field(default=0, init=False)
     """Pages that this worker has reserved."""
 
@@ -53,7 +53,7 @@ class WorkerRegistry:
     ) -> Beat:
         """Sends a heartbeat, adds to the totals, and gives back `permits` reserved pages.
 
-        The increments count exactly once, also when this raises: the next heartbeat sends them again.
+        The increments count exactly once, even if this raises an error: the next heartbeat sends them again.
         """
         tally = self.tally(counted or {}, permits=permits, seeding=seeding)
         return await self._send(tally, counts=bool(counted or permits))
@@ -64,7 +64,7 @@ class WorkerRegistry:
         self._reserved = 0
 
     def tally(self, counted: Mapping[str, int], *, permits: int = 0, seeding: bool = False) -> Call:
-        """Returns the call of a heartbeat. Send it before you make the next one; repeating it counts nothing."""
+        """Returns the call of a heartbeat. Send it before you make the next call; a repeated call counts nothing."""
         return self._tally(self.worker_seconds, "seeding" if seeding else "working", counted, permits)
 
     async def reserve_pages(self, wanted: int, limit: int) -> int:
@@ -83,7 +83,7 @@ class WorkerRegistry:
         return granted
 
     async def names(self) -> list[str]:
-        """Returns the registered workers. Any worker's heartbeat removes dead ones."""
+        """Returns the registered workers. The heartbeat of any worker removes dead workers."""
         return [name.decode() for name in await self.engine.client.zrange(self.keys.own("workers"), 0, -1)]
 
     async def alive(self) -> list[str]:
@@ -93,14 +93,14 @@ class WorkerRegistry:
         return sorted(name.decode() for name in names)
 
     async def count_alive(self) -> int:
-        """Returns how many workers are alive by the engine's clock."""
+        """Returns the number of workers that are alive by the engine's clock."""
         return len(await self.alive())
 
     async def is_last(self) -> bool:
-        """Returns whether this worker, which has left, does what is done once at the end of a crawl.
+        """Returns whether this worker, which has left, must do the final work of the crawl, which is done once.
 
-        That is so if no worker is alive. It waits for workers that are alive, because they may have died: a worker
-        that leaves later does the last work instead.
+        The last worker must: none other is alive. Waits for workers that still count as alive, because they may have
+        died. A worker that leaves later does the final work instead.
         """
         others = set(await self.alive())
         deadline = time.monotonic() + self.worker_seconds + 1.0
@@ -121,12 +121,12 @@ class WorkerRegistry:
         await self.engine.change(self.keys.own("info"), "HINCRBY", "stops", 1)
 
     async def lost(self) -> tuple[float, dict[str, float]]:
-        """Returns the time, and the workers that died and are not `bury`-ed: worker -> when it counted as dead.
+        """Returns the time, and the dead workers that were not buried: worker -> when it first counted as dead.
 
         Times are seconds by the engine's clock.
         """
         client, own = self.engine.client, self.keys.own
-        # in this order, because a heartbeat moves dead workers from one to the other
+        # in this order, because a heartbeat moves dead workers from the first key to the second
         expired = await client.zrange(own("workers"), "-inf", "+inf", byscore=True, withscores=True)
         lost = await client.hgetall(own("lost"))
         now = int(await self.engine.run(script_call("time", [own()]))) / 1000
@@ -134,12 +134,12 @@ class WorkerRegistry:
         return now, {name: when for name, when in dead.items() if when <= now}
 
     async def bury(self, lost: Iterable[str]) -> None:
-        """Removes workers from the dead ones, because a notification has named them."""
+        """Removes workers from the list of dead workers, because a notification has named them."""
         if names := list(lost):
             await self.engine.change(self.keys.own("lost"), "HDEL", *names)
 
     async def forget(self) -> None:
-        """Removes all workers and what they reserved: no process uses the engine, so workers that had not left died."""
+        """Removes all workers and their reservations: no process uses the engine, so the remaining workers are dead."""
         client, own = self.engine.client, self.keys.own
         for worker, when in await client.zrange(own("workers"), 0, -1, withscores=True):
             await self.engine.change(own("lost"), "HSET", worker, int(when))
@@ -159,7 +159,7 @@ class WorkerRegistry:
         return {worker.decode(): reason.decode() for worker, reason in raw.items()}
 
     async def _send(self, tally: Call, *, counts: bool) -> Beat:
-        """Sends a tally; if it counts something, and its reply is lost, it is sent again with the next one."""
+        """Sends a tally. If the tally counts something and its reply is lost, it is sent again with the next tally."""
         self._unconfirmed.append(tally)
         try:
             reply = await self._send_unconfirmed()

@@ -1,1 +1,1 @@
-"""Checkpoints: the state of a frontier as files, and back."""
+"""Checkpoints: saves the state of a frontier as files, and restores it."""

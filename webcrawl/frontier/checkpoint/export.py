@@ -1,27 +1,27 @@
 """Copies a crawl while its workers go on; webcrawl.frontier.checkpoint.restore restores the copy.
 
-The copy shows the crawl at the time when `Exporter.begin` returned: it contains every URL that had been added and was
-not settled, and no settled one. URLs found later may be in it. Pages fetched later are fetched again. This works
-because:
+The copy shows the crawl at the time when `Exporter.begin` returned: it contains every URL that was added and not
+settled, and no settled URL. It may contain URLs that were found later. Pages that were fetched later are fetched again.
+This works because:
 
-- After `begin`, the scripts write every entry that leaves its place (queue, lease, sorted set, dead letters) to a
-  journal of its shard. All shards begin before the first is read.
-- An entry that stays in its place is found there: a scan returns everything that stays from its begin to its end, and
+- After `begin`, the scripts write every entry that leaves a queue, a lease, a sorted set or the dead letters to a
+  journal of its shard. The journals of all shards begin before the first shard is read.
+- An entry that stays is found where it is: a scan returns everything that stays from its begin to its end, and
   long queues are read against the direction in which entries leave. An entry that leaves is in the journal, which is
-  read last. So only the seen set depends on the order of reading.
-- This includes queues that are continued in the store. Moves between the hot list, the outbox and the store are in the
-  journal, except moves from the outbox to the store. A queue is read in one step: entries moved before that step are
-  found in the store, entries moved later were found in the outbox. Parts that are condemned move from the queue to a
-  list that is read later, and from there by way of the journal to the dead letters. For queues that are too long for
-  one step, see webcrawl.frontier.checkpoint.queue_copy.
-- A URL added while the seen set is read may be in the copy as seen. It must then also be in it as queued, so queues are
-  read after the seen set. The seen set is read in ascending order of buckets, because a split moves marks only upwards.
-- The credit of a URL says whether an entry was queued again at a better level and is to be passed over. So it is read
-  before the queues: the better entry is in them or in the journal.
+  read last. So the order of reading matters only for the seen set and the credit.
+- This includes queues that continue in the store. Moves between the hot list, the outbox and the store are in the
+  journal, except moves from the outbox to the store. A queue is read in one step: entries that moved before this step
+  are found in the store, entries that move later were found in the outbox. Condemned parts move from the queue to a
+  list that is read later, and from there by the journal to the dead letters. For queues that are too long for one
+  step, see webcrawl.frontier.checkpoint.queue_copy.
+- A URL that is added while the seen set is read may be in the copy as seen. The copy must then have it as queued too,
+  so queues are read after the seen set. Its buckets are read in ascending order, because a split moves marks only up.
+- The credit of a URL says whether an entry was queued again at a better level and will be passed over. So credit is
+  read before the queues: the better entry is in a queue or in the journal.
 - A page settled after `begin` is in the journal and fetched again, so it does not matter whether the copies of other
   shards contain the links of the page.
 
-A restore queues the entries of the journal once, whatever other copies of them were found.
+A restore queues each entry of the journal once, even if the copy has the entry elsewhere too.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Exporter:
     tails: Tails
     batch: int = BATCH
     lost: int = 0
-    """URLs in damaged or missing parts of the store, which no worker can read either."""
+    """The number of URLs in damaged or missing parts of the store, which no worker can read either."""
     _servers: list[str] = field(default_factory=list)
     _ahead: list[int] = field(default_factory=list)
     """Milliseconds by which the times of each shard are ahead of its server's clock. A checkpoint has clock times."""
@@ -101,7 +101,7 @@ class Exporter:
         await self._hold("renew", range(self.keys.shards))
 
     async def end(self, shards: Sequence[int] | None = None) -> None:
-        """Ends the journals of shards, by default of all; raises StoreError if a journal was not kept all the time."""
+        """Ends the journals of shards, by default of all; raises StoreError if a journal was not kept continuously."""
         chosen = range(self.keys.shards) if shards is None else shards
         holders = await self._hold("end", chosen)
         if shards is not None and any(holder != self.name for holder in holders):
@@ -227,7 +227,7 @@ class Exporter:
         return queues
 
     async def _journal(self, prefix: str) -> AsyncIterator[Record]:
-        # later entries of the journal were copied where they were, so a busy crawl cannot delay the end
+        # entries that are written later were copied from their lists, so a busy crawl cannot delay the end
         length = await self.engine.client.llen(prefix + "moved")
         for start in range(0, length, self.batch):
             end = min(start + self.batch, length) - 1
@@ -279,7 +279,7 @@ def flat(fields: dict[bytes, bytes]) -> list[bytes]:
 
 
 def _new(names: Iterable[bytes], known: set[bytes]) -> list[bytes]:
-    """Returns the names that are not known, which are known from now on; a scan may return a name twice."""
+    """Returns the names that are not in `known`, and adds them to it, because a scan may return a name twice."""
     news = [name for name in names if name not in known]
     known.update(news)
     return news

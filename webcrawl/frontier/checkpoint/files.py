@@ -1,7 +1,7 @@
 """Checkpoints as objects: files of records, and a manifest that is written last.
 
 A file is gzip of frames: four bytes of length, big-endian, and the MessagePack array of a record. `manifest.json` names
-the files with their sizes and checksums. There is no checkpoint without it, and a new manifest replaces the old
+the files with their sizes and checksums. Without a manifest, there is no checkpoint; a new manifest replaces the old
 checkpoint. All functions block and raise StoreError.
 """
 
@@ -48,7 +48,7 @@ class CheckpointFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The contents of a checkpoint. Times are UTC in ISO 8601; `counts` are from its begin."""
+    """The contents of a checkpoint. Times are UTC in ISO 8601; `counts` are those at its begin."""
 
     crawl: str
     shards: int
@@ -79,7 +79,7 @@ class Manifest:
 
 
 def read_manifest(store: ObjectStore) -> bytes | None:
-    """Returns the bytes of the manifest; None when there is no checkpoint."""
+    """Returns the bytes of the manifest; None without a checkpoint."""
     try:
         return b"".join(store.chunks(MANIFEST))
     except NoSuchObject:
@@ -87,7 +87,7 @@ def read_manifest(store: ObjectStore) -> bytes | None:
 
 
 def load_manifest(store: ObjectStore) -> Manifest:
-    """Returns the manifest; raises StoreError when there is none."""
+    """Returns the manifest; raises StoreError without a checkpoint."""
     if (raw := read_manifest(store)) is None:
         raise StoreError(f"there is no checkpoint at {store.uri()}: it has no {MANIFEST}")
     return Manifest.decoded(raw, store.uri())
@@ -125,9 +125,9 @@ class FileWriter:
 
 
 def fetch(store: ObjectStore, file: CheckpointFile, folder: Path) -> Path:
-    """Returns the path of a file of a checkpoint, which is downloaded into `folder` if need be.
+    """Returns the path of a file of a checkpoint, after downloading it into `folder` if necessary.
 
-    Raises StoreError when it is missing or damaged.
+    Raises StoreError if the file is missing or damaged.
     """
     uri = store.uri(file.name)
     try:

@@ -1,4 +1,4 @@
-"""Holds shards of a crawl while they are copied: entries that leave their places are written to a journal."""
+"""Holds shards of a crawl while they are copied: entries that leave their lists are written to a journal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webcrawl.engine.scripts import script_call
 from webcrawl.errors import StoreError
 
 HOLD_SECONDS = 60.0
-"""How long the journal of a shard is kept after it was begun or renewed."""
+"""Seconds for which the journal of a shard is kept after it was begun or renewed."""
 
 _RENEW_SECONDS = HOLD_SECONDS / 4
 
@@ -20,7 +20,7 @@ _RENEW_SECONDS = HOLD_SECONDS / 4
 async def hold(engine: Engine, keys: Keys, step: str, name: str, shards: Iterable[int]) -> list[str]:
     """Begins, renews or ends ("begin", "renew", "end") the journals of shards for the process `name`.
 
-    Returns who holds each shard, "" for nobody: a shard that another process holds is left alone.
+    Returns the name of the process that holds each shard, "" for none; changes no shard that another process holds.
     """
     hold_ms = int(HOLD_SECONDS * 1000)
     calls = [

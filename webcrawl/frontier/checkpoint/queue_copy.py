@@ -2,8 +2,8 @@
 
 One step reads a queue: its hot list, its outbox, and the descriptors of its parts in the store. If the two lists are
 too long, the step returns only the descriptors and stops moves from the queue to the store; the lists are then read in
-pieces, from their ends. If a part is missing when it is read, it has moved to the hot list meanwhile, so its entries
-are in the journal; see webcrawl.frontier.checkpoint.export.
+pieces, from their ends. A part that has moved to the hot list meanwhile is missing in the store, but its entries are
+in the journal; see webcrawl.frontier.checkpoint.export.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class QueueCopy:
     shard: int
     batch: int
     lost: int = 0
-    """URLs in parts that are damaged or missing."""
+    """The number of URLs in damaged or missing parts."""
     live_only: bool = False
-    """Leaves entries that were queued again at a better level out of long queues; copy.lua does so for short ones."""
+    """Drops entries of long queues that were queued again at a better level; copy.lua drops those of short queues."""
     overtaken: list[tuple[bytes, bytes]] = field(default_factory=list)
-    """Hosts and entries that were left out. Their better entries may have been added after their lists were read."""
+    """Hosts and entries that were dropped. Their better entries may have been added after the lists were read."""
     _newest_first: bool = False
     _parts: set[bytes] = field(default_factory=set)
     """The parts read so far, so that `condemned` skips them."""
 
     async def hosts(self, hosts: list[bytes]) -> AsyncIterator[list[Queue]]:
-        """Yields the queues of these hosts in batches; removes the hosts that it has read from the list."""
+        """Yields the queues of these hosts in batches; removes hosts that were read from the list."""
         self._newest_first = await self.engine.client.hget(self._key("conf"), "order") == b"depth-first"
         while hosts:
             copies = await self.engine.run(
@@ -75,7 +75,7 @@ class QueueCopy:
                     yield [host, reason, await self._live(host, entries)]
 
     def _short(self, host: bytes, queues: Sequence[Any]) -> Queue:
-        """Returns as one queue all queues of a host that were read in one step and have no parts in the store."""
+        """Returns all queues of a host that were read in one step and have no parts in the store, as one queue."""
         whole = [queue for queue in queues if len(queue) == 4 and not queue[1]]
         return [host, [entry for _, _, hot, out in whole for entry in self._by_age([*hot, *out])]]
 

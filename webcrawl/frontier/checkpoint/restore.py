@@ -21,13 +21,13 @@ from webcrawl.frontier.operations import BATCH
 from webcrawl.urls.canonical import split
 
 _CARRIED = ("added", "done", "reaped", "refused")
-"""Counters of the past. The other counters follow from what is restored."""
+"""Counters of the past. The other counters follow from the restored records."""
 
 _OF_THE_COPY = (b"format", b"restoring", b"tails")
 """Fields of `info` that are not restored, because the new crawl sets its own values."""
 
 _MAX_ARGUMENTS = 20 * BATCH
-"""Arguments of the calls that are sent together."""
+"""The most arguments of calls that are sent together."""
 
 
 class Importer:
@@ -38,14 +38,14 @@ class Importer:
         self.keys = keys
         self.name = name
         self.urls = 0
-        """URLs put into queues, sorted sets and dead letters."""
+        """The number of URLs put into queues, sorted sets and dead letters."""
         self._moved: dict[bytes, bytes] = {}
-        """The journal: host LF entry without its counters and time -> the last of these counters."""
+        """The journal: host LF entry without its counters and time -> the last counters of the entry."""
         self._batches = ScriptBatches(engine, keys)
         self._crawl_records = CrawlRecords(engine, keys)
 
     async def hold(self) -> None:
-        """Takes or renews the lock of this restore; raises StoreError when another process has it."""
+        """Takes or renews the lock of this restore; raises StoreError if another process has the lock."""
         key = self.keys.own("restorer")
         milliseconds = int(HOLD_SECONDS * 1000)
         if await self.engine.change(key, "SET", self.name, "NX", "PX", milliseconds):
@@ -140,7 +140,7 @@ class Importer:
                 await self._add(shard, "seen", "", parts=marks[start : start + BATCH])
 
     async def _put_credit(self, shards: int, shard: int, pairs: Sequence[bytes]) -> None:
-        """Restores credit. With another number of shards, all is Lambda's again: a record does not have its host."""
+        """Restores credit. With another number of shards, Lambda gets all, because a record does not name its host."""
         if shards == self.keys.shards:
             for number, record in zip(pairs[::2], pairs[1::2], strict=True):
                 await self._add(shard, "credit", number, record)
@@ -188,7 +188,7 @@ class Importer:
 
 
 def _key(host: bytes, entry: bytes) -> bytes:
-    # an entry that changes its place may lose its time
+    # an entry that moves may lose its time
     return host + b"\n" + without_time(entry)[4:]
 
 
@@ -268,7 +268,7 @@ class ScriptBatches:
     async def add(
         self, shard: int, kind: str, name: Argument, value: Argument = "", parts: Sequence[Argument] = ()
     ) -> None:
-        """Adds a record; may send what has been added so far."""
+        """Adds a record; may send the records that were added so far."""
         if kind != self._kind:
             await self.send()
             self._kind = kind
@@ -282,7 +282,7 @@ class ScriptBatches:
             await self.send()
 
     async def send(self) -> None:
-        """Sends everything that has been added."""
+        """Sends all records that were added."""
         calls = [
             script_call(
                 "restore",

@@ -35,7 +35,7 @@ from webcrawl.stores.objects.store import ObjectStore
 
 
 async def save(exporter: Exporter, store: ObjectStore, *, force: bool) -> Manifest:
-    """Writes a checkpoint; raises StoreError when there is one, unless `force` replaces it."""
+    """Writes a checkpoint; raises StoreError if the store has a checkpoint, unless `force` replaces it."""
     old = read_manifest(store)
     if old is not None and not force:
         raise StoreError(f"{store.uri()} already has a checkpoint: --force replaces it")
@@ -101,8 +101,8 @@ class _Saving:
         await asyncio.to_thread(self._store.put, MANIFEST, manifest.encoded())
         return manifest
 
-    async def _file(self, folder: Path, what: str, records: AsyncIterator[Record]) -> CheckpointFile:
-        self._names.append(f"{what}-{self._id}.wcf.gz")
+    async def _file(self, folder: Path, name: str, records: AsyncIterator[Record]) -> CheckpointFile:
+        self._names.append(f"{name}-{self._id}.wcf.gz")
         with FileWriter(folder, self._names[-1]) as writer:
             async for record in records:
                 writer.write(record)
@@ -122,7 +122,7 @@ async def load(
     *,
     force: bool,
 ) -> None:
-    """Restores a crawl that does not exist; with `force`, it may exist and is first cleared by `clear`.
+    """Restores a crawl that does not exist; with `force`, the crawl may exist, and `clear` deletes it first.
 
     Calls `begun` before it fills the crawl.
 
@@ -159,9 +159,9 @@ async def _fill(importer: Importer, paths: Sequence[Path]) -> None:
 
 
 async def _check_layout(crawl: Crawl, unit: str) -> None:
-    """Raises StoreError if other crawls of the engine have other shards or another unit, or if the checkpoint has.
+    """Raises StoreError if another crawl of the engine has other shards or another unit, or the checkpoint has.
 
-    The seen URLs depend on the unit. Called before `clear`.
+    The marks of seen URLs depend on the unit. Must be called before `clear`.
     """
     if unit != crawl.keys.unit:
         raise StoreError(

@@ -1,6 +1,6 @@
-"""Reads files with what an operator changes about URLs: Parquet, JSON Lines or CSV with a column `url` and some others.
+"""Reads files with an operator's changes of URLs: Parquet, JSON Lines or CSV with a column `url` and some others.
 
-Every row is checked before anything is changed.
+Every row is checked before a URL is changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from webcrawl.policies.priorities import level_of_weight
 from webcrawl.urls.canonical import normalize, split
 
 COLUMNS = ("level", "weight", "date", "drop")
-"""What may be changed; other columns of a listing are ignored."""
+"""The columns that set something; other columns of a listing are ignored."""
 
 _AT_ONCE = 10_000
 _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
@@ -31,7 +31,7 @@ Row = tuple[str, Mapping[str, Any]]
 
 
 class URLChange(NamedTuple):
-    """What is set for a URL. `due`: ms since 1970. None leaves a value as it is; `drop` takes precedence."""
+    """The new values of a URL. `due`: ms since 1970. None leaves a value unchanged; `drop` takes precedence."""
 
     row: str
     """The row of the file, such as "row 3"."""
@@ -171,7 +171,7 @@ def _csv(path: Path) -> Iterator[Row]:
 
 
 def _check_columns(where: Path | str, names: Collection[str], *, setting: bool = True) -> None:
-    """Refuses columns that are misspelt or missing. Without `setting`, a row may set nothing."""
+    """Refuses misspelt or missing columns. Without `setting`, a row may set nothing."""
     known = {*FIELDS, *COLUMNS}
     if unknown := sorted(name for name in names if name not in known):
         raise ConfigurationError(

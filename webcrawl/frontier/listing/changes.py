@@ -20,7 +20,7 @@ _TABLE = """
 
 
 class OpenChange(NamedTuple):
-    """What is set for the path of a host: its level, its date in ms, and whether it is dropped."""
+    """The new values for a path of a host: its level, its date in ms, and whether it is dropped."""
 
     path: str
     level: int | None
@@ -28,12 +28,12 @@ class OpenChange(NamedTuple):
     drop: bool
 
     def is_level(self, level: int) -> bool:
-        """Whether a URL of this level stays as it is."""
+        """Whether the change leaves a URL of this level at its level."""
         return not self.drop and self.due is None and self.level in (None, level)
 
     @property
     def date(self) -> str | int:
-        """The date as an argument of scripts."""
+        """The date, or "drop", as an argument of scripts."""
         return "drop" if self.drop else "" if self.due is None else self.due
 
 
@@ -42,7 +42,7 @@ class Changes:
 
     def __init__(self, shard_of: Callable[[str], int]) -> None:
         self._shard_of = shard_of
-        # a temporary file, which SQLite deletes
+        # a temporary database, which SQLite deletes
         self._database = sqlite3.connect("")
         self._database.execute(_TABLE)
 
@@ -51,7 +51,7 @@ class Changes:
         self._database.close()
 
     def add(self, changes: Iterable[URLChange]) -> None:
-        """Adds changes; raises ConfigurationError for a URL that has a change already."""
+        """Adds changes; raises ConfigurationError for a URL that already has a change."""
         unread = iter(changes)
         while batch := list(islice(unread, _AT_ONCE)):
             rows = [
@@ -99,7 +99,7 @@ class Changes:
             yield from by_host.items()
 
     def find(self, shard: int, host: str, path: str) -> OpenChange | None:
-        """Returns the change of a URL; None if there is none without an outcome."""
+        """Returns the change of a URL that has no outcome yet, or None."""
         query = (
             "SELECT path, level, due, dropped FROM changes "
             "WHERE shard = ? AND host = ? AND path = ? AND outcome IS NULL"
@@ -115,7 +115,7 @@ class Changes:
         )
 
     def counts(self) -> dict[str, int]:
-        """Returns how many changes had each outcome, and how many of the changes that were made set what."""
+        """Returns the number of changes with each outcome, and the number of made changes by what they set."""
         kinds: Sequence[tuple[str, str]] = (
             ("dropped_now", "dropped"),
             ("dated", "due IS NOT NULL AND NOT dropped"),

@@ -1,9 +1,9 @@
 """Reads the URLs of a shard that wait, are leased, or were given up or dropped.
 
-The shard is held as for a checkpoint (webcrawl.frontier.checkpoint.export): entries that leave their places meanwhile
+The shard is held as for a checkpoint (webcrawl.frontier.checkpoint.export): entries that leave their lists meanwhile
 are written to a journal, which is read last. So an entry that was in the shard when the hold began is found, wherever
-workers move it. All is written to a temporary file first, because the hold should not last until a slow reader has
-taken the URLs. Only a digest of each URL is in memory, to find URLs that were read several times.
+workers move it. All URLs are written to a temporary file first, because the hold should not last until a slow reader
+has taken them. Only a digest of each URL is in memory, to find URLs that were read several times.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class EngineURL(NamedTuple):
     referrer: str | None = None
     attempts: int | None = None
     due: int | None = None
-    """When a waiting or scheduled URL is queued again."""
+    """When a waiting or scheduled URL will be queued again."""
     time: int | None = None
     """When a dead or dropped URL was given up or dropped."""
     reason: str | None = None
     queued: int | None = None
-    """When it was first queued, by the clock of the worker that found it; None if that is not known."""
+    """When the URL was first queued, by the clock of the worker that found it; None if unknown."""
 
 
 class ShardURLs:
@@ -62,7 +62,7 @@ class ShardURLs:
         self._digests = array("Q")
 
     def add(self, urls: Sequence[EngineURL], *, last: bool = False) -> None:
-        """Adds URLs. Of a URL that is added twice, the first state counts, and states without `last` before others."""
+        """Adds URLs. Of two states of a URL, the first counts; states added with `last` come after all others."""
         self._digests.extend(digest_of(url.url) for url in urls)
         self._file.write(msgpack.packb((last, urls)))
 
@@ -105,14 +105,14 @@ class EngineURLs:
     host: str | None = None
     waiting: Callable[[str], None] = lambda _: None
     lost: int = 0
-    """URLs in damaged or missing parts of the store."""
+    """The number of URLs in damaged or missing parts of the store."""
     _ahead: int = field(default=0, init=False)
     _overtaken: list[tuple[bytes, bytes]] = field(default_factory=list, init=False)
 
     async def read(self, shard: int, file: IO[bytes]) -> ShardURLs:
         """Reads the URLs of a shard into an empty file.
 
-        Raises StoreError when the hold was lost, or when a server of the engine was replaced meanwhile.
+        Raises StoreError if the hold was lost, or if a server of the engine was replaced meanwhile.
         """
         shard_urls = ShardURLs(file)
         async with self._held(shard):
@@ -125,7 +125,7 @@ class EngineURLs:
         return shard_urls
 
     def _add_overtaken(self, shard_urls: ShardURLs) -> None:
-        """Adds URLs that were queued again: their better entries are read too, unless they were added too late."""
+        """Adds URLs that were queued again, because their better entries may have been added too late to be read."""
         if self._overtaken:
             urls = [engine_url("queued", host, entry) for host, entry in self._overtaken]
             shard_urls.add(urls, last=True)
@@ -195,7 +195,7 @@ class EngineURLs:
         self.lost += queues.lost
 
     async def _hosts(self, prefix: str) -> AsyncIterator[list[bytes]]:
-        """Yields hosts with queues in batches; one may come twice."""
+        """Yields hosts with queues in batches; a host may come twice."""
         if self.host is not None:
             yield [self.host.encode()]
             return

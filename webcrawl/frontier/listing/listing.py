@@ -1,7 +1,7 @@
 """Every known URL of a crawl: from the engine, then from the table `pages`.
 
-A URL is listed once, in the state in which it was met first. Rows are read last, so a URL that was fetched meanwhile is
-in the engine's part or has a row.
+A URL is listed once, in the state in which it was read first. The table is read last, so a URL that is fetched
+meanwhile is in the engine's part or has a row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from webcrawl.urls.canonical import split
 Row = dict[str, Any]
 
 WAITING = ("queued", "waiting", "scheduled", "leased")
-"""States of URLs that are to be fetched."""
+"""States of URLs that will be fetched."""
 STATES = (*WAITING, "done", "dead", "dropped")
 
 FIELDS: Mapping[str, str] = {
@@ -47,18 +47,18 @@ FIELDS: Mapping[str, str] = {
 """Name -> type, as for exports."""
 
 CountLinks = Callable[[Sequence[str]], Mapping[str, int]]
-"""Returns how many links lead to each of some URLs."""
+"""Returns the number of links that lead to each of some URLs."""
 
 _AT_ONCE = 1_000
 _COUNTED_AT_ONCE = 50_000
-"""URLs whose links are counted together: each count reads all link files."""
+"""The URLs whose links are counted together, because each count reads all link files."""
 
 
 @dataclass(slots=True)
 class URLListing:
     """Lists the URLs of these states.
 
-    Without `metadata`, URLs that are done are not known. Without `count`, `in_links` is None.
+    Without `metadata`, finished URLs are not listed. Without `count`, `in_links` is None.
     """
 
     reading: EngineURLs
@@ -70,7 +70,7 @@ class URLListing:
     async def rows(self) -> AsyncIterator[list[Row]]:
         """Yields rows with FIELDS, a thousand at a time; the rows of a host follow each other within a state.
 
-        Raises what EngineURLs.read and Metadata.scan raise.
+        Raises the errors of EngineURLs.read and Metadata.scan.
         """
         at_once, waiting = _AT_ONCE if self.count is None else _COUNTED_AT_ONCE, list[Row]()
         async for some in self._batches():
@@ -114,7 +114,7 @@ class URLListing:
         return bool(await self.reading.engine.client.hexists(key, "credit"))
 
     def _stored(self, metadata: Metadata, host: str | None) -> Iterator[list[Row]]:
-        """Yields the rows of this crawl in the table `pages` whose URLs were not met."""
+        """Yields the rows of this crawl in the table `pages` whose URLs were not listed yet."""
         pages = metadata.scan(host, where=[of_crawl(self.reading.keys.crawl)])
         while some := list(islice(pages, _AT_ONCE)):
             yield [_of_page(row) for row in some if row["url"] not in self._met]
@@ -128,7 +128,7 @@ class URLListing:
 
 
 class Met:
-    """The digests of the URLs that were met, by shard, sorted in a file."""
+    """The digests of the URLs that were listed, by shard, sorted in a file."""
 
     def __init__(self, keys: Keys, file: IO[bytes]) -> None:
         self._keys, self._file = keys, file

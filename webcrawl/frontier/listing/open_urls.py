@@ -1,7 +1,7 @@
-"""The URLs of a crawl that are to be fetched, read window by window beside its workers: each takes bounded work.
+"""The URLs of a crawl that will be fetched, read window by window beside its workers. A window takes bounded work.
 
-They come in the engine's order: leased, queued, waiting for another attempt, with a date. A URL that moves meanwhile
-may be missing, or come twice. Of long queues, the part in the store is not read but counted.
+URLs come in the engine's order: leased, queued, waiting for another attempt, with a date. A URL that moves meanwhile
+may be missing, or come twice. The part of a long queue in the store is counted, but not read.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from webcrawl.frontier.operations import BATCH
 PARTS = ("leased", "queued", "waiting", "scheduled")
 _KEYS = {"leased": "leases", "queued": "queued", "waiting": "later", "scheduled": "scheduled"}
 _READ = 100
-"""URLs that one step reads."""
+"""The most URLs that one step reads."""
 _MOST_STEPS = 50
 _HOSTS_AT_ONCE = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """URLs of a window. `after`: where the next window begins; empty after the last window.
+    """URLs of a window. `after`: the begin of the next window; empty after the last window.
 
-    `stored`: how many more URLs its hosts have in the store.
+    `stored`: the number of further URLs that its hosts have in the store.
     """
 
     urls: list[EngineURL]
@@ -39,9 +39,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """Where a window begins: a part, a shard, and a cursor or number there.
+    """The begin of a window: a part, a shard, and a cursor or number in it.
 
-    Parts that are read by host also have the first host, and how many of its URLs to skip.
+    Parts that are read by host also have the first host, and the number of its URLs to skip.
     """
 
     part: int = 0
@@ -83,7 +83,7 @@ class OpenURLs:
     parts: Sequence[str] = PARTS
 
     async def window(self, after: str = "", most: int = _READ) -> Window:
-        """Returns the next URLs, about `most`; fewer if a limited number of steps brings no more.
+        """Returns the next URLs, about `most`; fewer if a limited number of steps finds no more.
 
         Raises StoreError for an `after` that no window had.
         """
@@ -122,7 +122,7 @@ class OpenURLs:
         return _Position(position.part + 1, self._shard if self._host else 0)
 
     async def _by_host(self, position: _Position) -> tuple[list[EngineURL], _Position | None, int]:
-        """Reads URLs of some hosts; also returns the next position, and how many URLs the hosts have in the store."""
+        """Reads URLs of some hosts; also returns the next position, and the number of their URLs in the store."""
         cursor, hosts = await self._hosts(position)
         some = hosts[:_HOSTS_AT_ONCE]
         read = self._leased if PARTS[position.part] == "leased" else self._queued
@@ -135,7 +135,7 @@ class OpenURLs:
                 return urls, replace(position, host=host, skip=skip + -more), stored
             stored += more
             if len(urls) >= _READ:
-                # behind this host: a space sorts before all that a longer name has there
+                # after this host: a space sorts before any character that a longer name has there
                 return urls, replace(position, host=f"{host} ", skip=0), stored
         if len(some) < len(hosts):
             return urls, replace(position, host=hosts[len(some)], skip=0), stored
@@ -146,7 +146,7 @@ class OpenURLs:
         )
 
     async def _hosts(self, position: _Position) -> tuple[int, list[str]]:
-        """Returns the cursor behind the hosts at a position, 0 at the end of the shard, and these hosts, sorted."""
+        """Returns the cursor after the hosts at a position, 0 at the end of the shard, and these hosts, sorted."""
         if self._host:
             return 0, [self._host] if self._host >= position.host else []
         key = self.keys.queue(position.shard)[0] + _KEYS[PARTS[position.part]]
@@ -181,9 +181,9 @@ class OpenURLs:
     async def _queued(
         self, position: _Position, hosts: Sequence[str]
     ) -> list[tuple[str, list[EngineURL], int]]:
-        """Returns for each host its URLs, and how many it has in the store.
+        """Returns for each host its URLs, and the number of its URLs in the store.
 
-        If its lists have more entries, that number is minus the number of entries that were read.
+        If its lists have more entries, the number is instead minus the number of entries that were read.
         """
         keys = self.keys.queue(position.shard)
         calls = [
@@ -202,7 +202,7 @@ class OpenURLs:
         ]
 
     async def _by_date(self, position: _Position) -> tuple[list[EngineURL], _Position | None, int]:
-        """Reads URLs that are queued again at a time, in the order of their times."""
+        """Reads URLs that will be queued again at a known time, in the order of these times."""
         state = PARTS[position.part]
         key = self.keys.queue(position.shard)[0] + _KEYS[state]
         members = await self.engine.client.zrange(key, position.cursor, position.cursor + BATCH - 1)

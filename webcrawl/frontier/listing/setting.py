@@ -1,9 +1,9 @@
-"""Changes URLs that wait, beside running workers: their levels and dates, and drops them.
+"""Changes the levels and dates of URLs that wait, or drops them, beside running workers.
 
-The changes of a host are made by a script, which finds the URLs in the host's lists at that moment; so a URL that was
-leased meanwhile is left alone. A part of a queue in the store is written anew without the changed URLs, and replaces
-the old part only if that has not moved. While a checkpoint or a listing reads a shard, its changes wait. URLs move
-between lists while they are searched, so URLs that are not found are searched once more.
+A script makes the changes of a host, and finds the URLs in the host's lists at that moment. So a URL that was leased
+meanwhile is not changed. A part of a queue in the store is written again without the changed URLs, and replaces the
+old part only if the old part has not moved. While a checkpoint or a listing reads a shard, its changes wait. URLs move
+between lists during the search, so URLs that are not found are searched once more.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Host = tuple[str, list[OpenChange]]
 
 @dataclass(slots=True)
 class URLChanger:
-    """Makes `changes`. `fingerprint` returns the fingerprint of a URL; `waiting` is called when a shard is being read.
+    """Makes `changes`. `fingerprint` returns the fingerprint of a URL; `waiting` is called while a shard is being read.
 
-    The outcomes are "changed", "unchanged" (it was so before), "leased", "dead", "dropped" (before), "done" (seen, and
-    not waiting any more), "unknown", and "unreachable" (the store that may have it is unavailable, see `problem`).
+    The outcomes are "changed", "unchanged" (it was so before), "leased", "dead", "dropped" (before), "done" (seen, but
+    no longer waiting), "unknown", and "unreachable" (the store that may have the URL is unavailable, see `problem`).
     """
 
     engine: Engine
@@ -48,10 +48,10 @@ class URLChanger:
     waiting: Callable[[], None] = lambda: None
     problem: str = ""
     _unreachable: set[str] = field(default_factory=set, init=False)
-    """Hosts of which parts could not be read."""
+    """Hosts with parts that could not be read."""
 
     async def run(self) -> None:
-        """Makes all changes; repeating it changes nothing more. Raises EngineUnavailable, EngineError."""
+        """Makes all changes; another run changes nothing more. Raises EngineUnavailable, EngineError."""
         for shard in self.changes.shards():
             for _ in range(_SEARCHES):
                 await self._search_queues(shard)
@@ -193,7 +193,7 @@ class URLChanger:
         self.changes.settle(shard, host, settled)
 
     async def _run_all(self, calls: Sequence[Call]) -> list[Any]:
-        """Runs scripts, and repeats each whose shard is being read by a checkpoint or a listing."""
+        """Runs scripts, and repeats those whose shard a checkpoint or a listing is reading."""
         replies: list[Any] = [None] * len(calls)
         left, has_waited = list(range(len(calls))), False
         while left:

@@ -1,4 +1,4 @@
-"""Who may see the dashboard and act: tokens, roles, and signed cookies."""
+"""Access to the dashboard: tokens, roles, and signed cookies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
 
 
 class Role(StrEnum):
-    """What a visitor may do: a reader sees everything, an operator also acts."""
+    """The rights of a visitor: a reader sees everything, an operator may also act."""
 
     READER = "reader"
     OPERATOR = "operator"
@@ -31,12 +31,12 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who sent a request."""
+    """The sender of a request."""
 
     role: Role
     cookie: str
     form_token: str
-    """What each form of this visitor carries, so that no other site can send it (CSRF)."""
+    """The value in each form of this visitor, without which other sites cannot send the form (CSRF)."""
 
     @property
     def is_operator(self) -> bool:
@@ -47,22 +47,22 @@ class Visitor:
 class Access:
     """The rules of access.
 
-    `tokens`: token -> role; if there are none, everybody is a visitor of the role `role`. `names`: host names by which
-    the dashboard may be asked, besides IP addresses and localhost. A page of another site cannot read the dashboard by
-    pointing its own name at this machine (DNS rebinding), because that name is not among them.
+    `tokens`: roles by token; without tokens, every visitor has the role `role`. `names`: the allowed host names of the
+    dashboard, besides IP addresses and localhost. Another site that points its own name at this machine (DNS
+    rebinding) cannot read the dashboard, because its name is not allowed.
     """
 
     tokens: Mapping[str, Role] = field(default_factory=dict)
     role: Role = Role.OPERATOR
     names: frozenset[str] = frozenset()
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
-    """Signs the cookies. It ends with the process, and the cookies with it."""
+    """The key that signs cookies. It is new for each process, so cookies become invalid with the process."""
 
     @classmethod
     def for_address(
         cls, address: str, tokens: Path | None, names: tuple[str, ...] = (), *, read_only: bool = False
     ) -> Self:
-        """The access to a dashboard that listens at an address; raises ConfigurationError without a needed token."""
+        """Returns the rules for a dashboard that listens at an address; raises ConfigurationError for missing tokens."""
         known = {} if tokens is None else read_tokens(tokens)
         if not (known or is_loopback(address)):
             raise ConfigurationError(
@@ -81,7 +81,7 @@ class Access:
         return not self.tokens
 
     def allows_host(self, host: str) -> bool:
-        """Whether the dashboard may be asked by this Host header."""
+        """Returns whether the Host header is allowed."""
         match = _HOST.fullmatch(host)
         if match is None:
             return False
@@ -89,7 +89,7 @@ class Access:
         return name in self.names or _is_address(name.strip("[]"))
 
     def role_of(self, token: str) -> Role | None:
-        """The role of a token; None if it is wrong. Takes as long for every wrong token."""
+        """Returns the role of a token; None for a wrong token, in the same time for all wrong tokens."""
         given, role_given = _digest(token), None
         for known, role in self.tokens.items():
             if hmac.compare_digest(_digest(known), given):
@@ -97,13 +97,13 @@ class Access:
         return role_given
 
     def admit(self, role: Role, now: float | None = None) -> Visitor:
-        """A new visitor."""
+        """Returns a new visitor."""
         expires = int((time.time() if now is None else now) + _HOURS * 3600)
         body = f"{role}.{expires}.{secrets.token_urlsafe(12)}"
         return self._visitor(role, f"{body}.{self._sign('cookie', body)}")
 
     def visitor(self, cookie: str, now: float | None = None) -> Visitor | None:
-        """The visitor who was given this cookie; None if it is wrong or has expired."""
+        """Returns the visitor of a cookie; None if the cookie is wrong or has expired."""
         body, _, signature = cookie.rpartition(".")
         if not hmac.compare_digest(self._sign("cookie", body).encode(), signature.encode()):
             return None
@@ -149,7 +149,7 @@ def read_tokens(path: Path) -> dict[str, Role]:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address to listen at is reachable from this machine alone."""
+    """Returns whether a listening address is reachable only from this machine."""
     return address == "localhost" or (_is_address(address) and ip_address(address).is_loopback)
 
 

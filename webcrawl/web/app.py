@@ -29,7 +29,7 @@ _NOBODY = Visitor(Role.READER, "", "")
 
 
 class Dashboard(Guard):
-    """The application. `close` ends the streams of open pages, before the server waits for them."""
+    """The application. `close` ends the streams of open pages, for which the server would wait."""
 
     def __init__(self, app: ASGIApp, access: Access, sampler: Sampler, crawls: Crawls) -> None:
         super().__init__(app, access)
@@ -58,7 +58,7 @@ def create_app(
 
 
 async def _missing(site: Site, request: Request, error: Exception) -> Response:
-    """The page for an address that no page has."""
+    """Returns the page for an unknown address or a wrong method."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     visitor = getattr(request.state, "visitor", None) or _NOBODY
     view = View(request, _ELSEWHERE, site, visitor)

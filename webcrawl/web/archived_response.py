@@ -1,4 +1,4 @@
-"""The archived body of a page as a response that a browser shows inert: no script, no form, nothing from elsewhere."""
+"""Makes a response of an archived body that a browser shows inert: without scripts, forms and external resources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from starlette.responses import Response
 
 MOST_BYTES = 4_000_000
-"""Bytes of a body that are shown; a longer body is cut."""
+"""The most bytes of a body that are shown; a longer body is truncated."""
 
 _POLICY = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; form-action 'none'; "
@@ -24,7 +24,7 @@ _HINTS = re.compile(rb"<(?=link\b)", re.IGNORECASE)
 
 
 def archived_response(chunks: Iterable[bytes], most: float, mime_type: str, charset: str | None) -> Response:
-    """Returns a body as its type is shown, or as a download if a browser cannot show it inert.
+    """Returns a body in the form for its type, or as a download if a browser cannot show it inert.
 
     Reads at most MOST_BYTES of the chunks.
     """
@@ -44,7 +44,7 @@ def archived_response(chunks: Iterable[bytes], most: float, mime_type: str, char
             "utf-16"
         ):
             body, charset = body.decode("utf-16", "replace").encode(), "utf-8"
-        # a policy does not keep a browser from connecting to the hosts of rel=preconnect
+        # a policy does not prevent a browser from connecting to the hosts of rel=preconnect
         body, shown = _HINTS.sub(b"<!-", body), "text/html"
     elif mime_type in _PICTURES:
         shown = mime_type

@@ -13,7 +13,7 @@ from webcrawl.web.own_engines import OwnEngines
 
 
 class Crawls:
-    """Finds crawls by their CRAWL_ID. `engine` is connected to the engine and to none of its crawls."""
+    """Finds crawls by their CRAWL_ID. `engine`: the connection to the engine, which belongs to no crawl."""
 
     def __init__(self, engine: OpenedCrawl, settings: Settings) -> None:
         self._engine = engine
@@ -24,19 +24,19 @@ class Crawls:
 
     @property
     def server(self) -> str:
-        """Where the crawls are, in words."""
+        """The engine of the crawls, for messages."""
         return str(self._engine.connection.server)
 
     async def names(self) -> list[str]:
-        """The CRAWL_ID of each crawl, also of iterations that run on this machine with engines of their own."""
+        """Returns the CRAWL_ID of each crawl, including iterations on this machine with their own engines."""
         return [*await self._engine.connection.crawls(), *await self._own.names()]
 
     async def close(self) -> None:
-        """Leaves the engines of iterations."""
+        """Closes the connections to engines of iterations."""
         await self._own.close()
 
     async def opened(self, crawl: str) -> OpenedCrawl | None:
-        """A crawl by its name; None if there is no such crawl."""
+        """Returns a crawl by its name; None if there is no such crawl."""
         opened = self._opened.get(crawl)
         if opened is None:
             try:
@@ -45,7 +45,7 @@ class Crawls:
                 return None
             opened = OpenedCrawl(self.settings_of(crawl), crawl)
             opened.connection.share(self._engine.connection)
-        # also when it is known: it may have been deleted, and begun again with other shards
+        # also for a known crawl: it may have been deleted, and begun again with other shards
         if not await opened.connection.adopt_layout():
             self._opened.pop(crawl, None)
             return await self._own.opened(crawl)
@@ -53,7 +53,7 @@ class Crawls:
         return opened
 
     def settings_of(self, crawl: str) -> Settings:
-        """The settings of the dashboard, with this CRAWL_ID."""
+        """Returns the settings of the dashboard, with this CRAWL_ID."""
         settings: Settings = self._settings.copy()
         if crawl:
             settings.set("CRAWL_ID", crawl, priority="cmdline")

@@ -27,11 +27,11 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
-"""Headers of every response; a response may have its own."""
+"""The headers of each response; a response may override them."""
 
 
 class Guard:
-    """An ASGI application around another one, which sees only requests of visitors."""
+    """An ASGI application around another application, to which it passes only requests of visitors."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -47,7 +47,7 @@ class Guard:
             await self._app(scope, receive, send)
 
     def _refusal(self, request: Request) -> Response | None:
-        """The answer to a request that no visitor may send."""
+        """Returns the response to a request that no visitor may send, or None."""
         if not self._access.allows_host(request.headers.get("host", "")):
             text = "This dashboard is not asked by that host name. If it is one of its own, start it with --name NAME."
             return PlainTextResponse(text, 421)
@@ -58,7 +58,7 @@ class Guard:
         return None
 
     def _admit(self, request: Request) -> Response | None:
-        """Finds or makes the visitor; returns the answer to a request without a token."""
+        """Finds or creates the visitor; returns the response to a request without a token, or None."""
         access, cookie = self._access, request.cookies.get(cookie_name(request), "")
         visitor = access.visitor(cookie)
         if visitor is None and access.is_open:
@@ -73,19 +73,19 @@ class Guard:
 
 
 def cookie_name(request: Request) -> str:
-    """The name of the cookie; cookies of one host name are shared by its ports."""
+    """Returns the name of the cookie, which has the port, because the ports of a host share its cookies."""
     return f"webcrawl-{(request.scope.get('server') or ('', 0))[1]}"
 
 
 def set_cookie(response: Response, request: Request, visitor: Visitor) -> None:
-    """Gives a visitor the cookie, which no script can read and no other site can make the browser send."""
+    """Sets the cookie of a visitor. Scripts cannot read it, and other sites cannot make the browser send it."""
     secure = request.url.scheme == "https"
     name = cookie_name(request)
     response.set_cookie(name, visitor.cookie, httponly=True, samesite="strict", secure=secure, path="/")
 
 
 def _is_same_site(request: Request) -> bool:
-    """Whether a form was sent by a page of this dashboard, as far as the browser says."""
+    """Returns whether a page of this dashboard sent a form, according to the headers of the browser."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"

@@ -1,4 +1,4 @@
-"""The jobs in the metadata database, and which of their crawls run on this machine."""
+"""Opens the jobs in the metadata database, and finds their crawls that run on this machine."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from webcrawl.jobs.store import JobStore
 
 @cache
 def job_store(uri: str) -> JobStore:
-    """The jobs in a database; one object for all requests."""
+    """Returns the jobs in a database, the same object for all requests."""
     return JobStore(uri)
 
 
 def metadata_uri(settings: Settings) -> str | None:
-    """The URI of the metadata database; None if it is a file that does not exist."""
+    """Returns the URI of the metadata database; None if it is a file that does not exist."""
     uri = StoreConfig.from_settings(settings).metadata
     url = make_url(uri)
     missing = url.get_backend_name() == "sqlite" and not (url.database and Path(url.database).exists())
@@ -30,7 +30,7 @@ def metadata_uri(settings: Settings) -> str | None:
 
 
 def with_job(settings: Settings, job: Job, iteration: Iteration) -> Settings:
-    """Sets what a job and an iteration set, by which the stores of its crawl are found."""
+    """Returns settings with those of a job and an iteration, which locate the stores of its crawl."""
     for name, value in dict(job.definition.get("settings") or {}).items():
         settings.set(name, value, priority="cmdline")
     settings.set("CRAWL_ID", iteration.crawl, priority="cmdline")
@@ -40,14 +40,14 @@ def with_job(settings: Settings, job: Job, iteration: Iteration) -> Settings:
 
 
 def running_here(settings: Settings) -> dict[str, Settings]:
-    """Crawl -> its settings, of the iterations that run with files on this machine; raises StoreError."""
+    """Returns the settings by crawl of running iterations with files on this machine; raises StoreError."""
     if (uri := metadata_uri(settings)) is None:
         return {}
     store, machine = job_store(uri), socket.gethostname()
     return {
         iteration.crawl: with_job(settings.copy(), job, iteration)
         for job in store.jobs()
-        # a job has one crawl at a time, and perhaps a crawl that waits
+        # a job has a single running crawl, and perhaps a waiting crawl
         for iteration in store.iterations(job.name, 2)
         if iteration.state == IterationState.RUNNING and iteration.data_dir and is_here(iteration, machine)
     }

@@ -1,4 +1,4 @@
-"""Starlette, Jinja2 and uvicorn, which only the dashboard needs."""
+"""Imports Starlette, Jinja2 and uvicorn, which only the dashboard needs."""
 
 from __future__ import annotations
 

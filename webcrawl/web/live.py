@@ -1,4 +1,4 @@
-"""Updates of open pages as server-sent events. One sampler reads the figures for all pages."""
+"""Updates open pages by server-sent events. A single sampler reads the figures for all pages."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ logger = logging.getLogger(__name__)
 
 SAMPLE_SECONDS = 2.0
 _KEEP_SECONDS = 20.0
-"""Seconds until a stream without news sends a comment: proxies end connections that are silent for a minute."""
+"""The seconds after which a stream without updates sends a comment: proxies end silent connections after a minute."""
 _MOST_STREAMS = 200
 _READER = Visitor(Role.READER, "", "")
 
 Topic = tuple[str, str]
-"""The name of a live part, and the crawl that it is about."""
+"""The name of a live function, and the CRAWL_ID of its crawl."""
 Read = Callable[[Topic], Awaitable[Mapping[str, str]]]
 
 
 @dataclass(eq=False)
 class Stream:
-    """One open page. It misses an update rather than wait for one: only the latest parts count."""
+    """An open page. A slow page misses updates: only the latest parts are sent."""
 
     topic: Topic
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     parts: dict[str, str] = field(default_factory=dict)
-    """What the page does not have yet."""
+    """The parts that the page does not have yet."""
     is_new: bool = True
-    """Whether the page has had no reading. An earlier reading may be older than the page."""
+    """Whether the page has got no reading yet. An earlier reading may be older than the page."""
 
     def put(self, parts: Mapping[str, str]) -> None:
         if parts:
@@ -49,7 +49,7 @@ class Stream:
 
 
 class Sampler:
-    """Reads what the open pages show: each topic once for all pages, and nothing while no page is open."""
+    """Reads the topics of the open pages: each topic once for all pages, and no topic without open pages."""
 
     def __init__(
         self, read: Read, seconds: float = SAMPLE_SECONDS, keep_seconds: float = _KEEP_SECONDS
@@ -70,7 +70,7 @@ class Sampler:
     async def updates(self, topic: Topic) -> AsyncIterator[dict[str, str]]:
         """Yields the parts of a page as they change, until the dashboard ends. The first reading yields all parts.
 
-        After a while without news it yields nothing new.
+        Yields an empty dict after some time without updates.
         """
         stream = Stream(topic)
         self._streams.add(stream)
@@ -110,7 +110,7 @@ class Sampler:
         self._shown.clear()
 
     async def _look(self, topic: Topic) -> None:
-        """Sends the parts that have changed to the pages that show them."""
+        """Sends the changed parts of a topic to its pages."""
         try:
             parts = {"": "", **await self._read(topic)}
         except UNAVAILABLE as error:
@@ -130,7 +130,7 @@ class Sampler:
 
 
 def reader_of(site: Site, parts: Mapping[str, tuple[DashboardPage, Live]]) -> Read:
-    """A function that reads the parts of a topic, as a reader sees them."""
+    """Returns a function that reads the parts of a topic in the view of a reader."""
 
     async def read(topic: Topic) -> Mapping[str, str]:
         name, crawl = topic
@@ -147,7 +147,7 @@ def reader_of(site: Site, parts: Mapping[str, tuple[DashboardPage, Live]]) -> Re
 
 
 def live_route(sampler: Sampler, names: Mapping[str, object]) -> Route:
-    """The route of the streams: /live/{name}?crawl=..."""
+    """Returns the route of the streams: /live/{name}?crawl=..."""
 
     async def stream(request: Request) -> Response:
         topic = request.path_params["name"], request.query_params.get("crawl", "")
@@ -155,7 +155,7 @@ def live_route(sampler: Sampler, names: Mapping[str, object]) -> Route:
             return PlainTextResponse("There are no updates of that name.", 404)
         if sampler.is_full:
             return PlainTextResponse("Too many pages are open.", 503)
-        # nginx would collect the events otherwise
+        # otherwise nginx would buffer the events
         headers = {"X-Accel-Buffering": "no"}
         return StreamingResponse(events(sampler, topic), headers=headers, media_type="text/event-stream")
 

@@ -1,4 +1,4 @@
-"""The page that asks for a token, and gives a cookie for it."""
+"""The login page, which exchanges a token for a cookie."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from webcrawl.web.page import DashboardPage, Site, View, read_form
 _PAGE = DashboardPage("login", "Log in", of_crawl=False)
 _NOBODY = Visitor(Role.READER, "", "")
 _WRONG_SECONDS = 1.0
-"""Seconds that a wrong token waits for its answer. All wrong tokens wait in one line, so that nobody can try many."""
+"""The seconds of delay after a wrong token. All wrong tokens wait in one queue, to prevent guessing."""
 
 
 def login_routes(access: Access, site: Site) -> list[Route]:
-    """The routes to log in and out."""
+    """Returns the routes to log in and out."""
     line = asyncio.Lock()
     return [
         Route("/login", partial(_ask, site)),
@@ -51,7 +51,7 @@ async def _log_in(access: Access, site: Site, line: asyncio.Lock, request: Reque
 
 
 async def _is_known(request: Request) -> Response:
-    """Whether the browser has a valid cookie: it sends none when a link in a mail opens a page."""
+    """Tells the login page whether the browser has a valid cookie: it sends none when it follows a link in a mail."""
     return Response(status_code=200 if request.state.visitor else 204)
 
 

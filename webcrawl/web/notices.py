@@ -1,4 +1,4 @@
-"""Where an action sends the browser, and the notice that the page there shows."""
+"""The redirect after an action, and the notice that the target page shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LONGEST = 300
 
 
 def from_page(address: str) -> str:
-    """The path and query of one of the dashboard's own pages; "/" for any other address."""
+    """Returns the path and query of an address in the dashboard; "/" for any other address."""
     if not address.startswith("/") or address.startswith(("//", "/\\")) or not address.isprintable():
         return "/"
     parts = urlsplit(address)
@@ -17,12 +17,12 @@ def from_page(address: str) -> str:
 
 
 def with_notice(address: str, notice: str) -> str:
-    """The address of a page that shows a notice."""
+    """Returns the address of a page with a notice."""
     path, _, query = address.partition("?")
     fields = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != _FIELD]
     return f"{path}?{urlencode([*fields, (_FIELD, notice[:_LONGEST])])}"
 
 
 def notice_of(query: dict[str, str]) -> str:
-    """The notice in the query of a page."""
+    """Returns the notice in the query of a page."""
     return query.get(_FIELD, "")[:_LONGEST]

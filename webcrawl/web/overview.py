@@ -1,4 +1,4 @@
-"""What the dashboard shows of a crawl at a glance: its state, its figures, its workers."""
+"""The overview of a crawl: its state, its figures, and its workers."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from webcrawl.frontier.vitals import AllVitals, Vitals
 from webcrawl.opened import Connection
 
 _IDLE_SECONDS = 60.0
-"""Seconds for which the figures of a crawl without workers are kept."""
+"""The seconds for which the figures of a crawl without workers are cached."""
 
 
 @dataclass(frozen=True)
 class Overview:
-    """A crawl at one time. `state`: running, holding, paused, stopped, finished, or empty."""
+    """A crawl at a moment. `state`: running, holding, paused, stopped, finished, or empty."""
 
     crawl: str
     state: str
     figures: CrawlFigures
     vitals: dict[str, Vitals | None]
-    """Live worker -> its latest vitals."""
+    """The latest vitals of live workers, by worker."""
 
     @property
     def speed(self) -> float:
-        """Pages a second of all workers."""
+        """The pages per second of all workers."""
         return sum(vitals.speed for vitals in self.vitals.values() if vitals)
 
     @property
     def errors(self) -> int:
-        """Responses that are errors, also those with status 200, and fetches without a response."""
+        """The number of error responses, including those with status 200, and of fetches without a response."""
         return self.now.errors + self.now.failed
 
     @property
@@ -52,7 +52,7 @@ class Overview:
 
 
 async def overview(crawl: Crawl, frontier: Frontier) -> Overview:
-    """Reads a crawl at a glance, in a few lookups for each shard."""
+    """Reads the overview of a crawl, with a few lookups in each shard."""
     now, alive = await asyncio.gather(figures(frontier, crawl), crawl.workers.alive())
     vitals = await AllVitals(crawl.engine, crawl.keys).of(alive)
     return Overview(
@@ -61,14 +61,14 @@ async def overview(crawl: Crawl, frontier: Frontier) -> Overview:
 
 
 class Overviews:
-    """Reads all crawls of an engine at a glance; crawls without workers once a minute."""
+    """Reads the overviews of all crawls of an engine; of crawls without workers once a minute."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._idle: dict[str, tuple[float, Overview]] = {}
 
     async def all(self) -> list[Overview]:
-        """Returns running crawls first, then by name."""
+        """Returns the overviews: running crawls first, then sorted by name."""
         engine, keys = self._connection.engine, self._connection.keys
         layouts = await engine.client.hgetall(CRAWLS)
         known = [replace(keys, crawl=name.decode()).with_layout(layout) for name, layout in layouts.items()]

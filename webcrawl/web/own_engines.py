@@ -1,7 +1,7 @@
-"""Crawls of iterations that run on this machine with an engine of their own, in their DATA_DIR.
+"""Opens crawls of iterations on this machine that have their own engine in their DATA_DIR.
 
-The dashboard connects to the socket of their engine as to a server. It takes no lock of a user, so it neither starts
-an engine nor keeps one running, and the engine ends with its crawl.
+The dashboard connects to the socket of such an engine as to a server. It does not take the lock of an engine's user,
+so it neither starts an engine nor keeps an engine running: the engine ends with its crawl.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from webcrawl.opened import OpenedCrawl
 
 
 class OwnEngines:
-    """Opens these crawls. `running` returns CRAWL_ID -> settings of the iterations that run here."""
+    """Opens these crawls. `running` returns the settings of running iterations on this machine by CRAWL_ID."""
 
     def __init__(self, running: Callable[[], Mapping[str, Settings]]) -> None:
         self._running = running
@@ -28,11 +28,11 @@ class OwnEngines:
         self._opening = asyncio.Lock()
 
     async def names(self) -> list[str]:
-        """The CRAWL_ID of each crawl that is reached."""
+        """Returns the CRAWL_ID of each reachable crawl."""
         return [crawl for crawl in await asyncio.to_thread(self._running) if await self.opened(crawl)]
 
     async def opened(self, crawl: str) -> OpenedCrawl | None:
-        """The crawl, connected to its engine; None if none of these engines has it, or its engine has ended."""
+        """Returns the crawl, connected to its engine; None if it has no such engine, or its engine has ended."""
         async with self._opening:
             opened = self._opened.pop(crawl, None) or await self._open(crawl)
             if opened is None:
@@ -64,11 +64,11 @@ class OwnEngines:
 
 
 def _socket(settings: Settings) -> Path | None:
-    """The socket of the engine in a DATA_DIR, if a server answers there."""
+    """Returns the socket of the engine in a DATA_DIR, or None if no server answers."""
     try:
         from webcrawl.engine.embedded import answers
         from webcrawl.engine.server_folder import socket_path
-    except ImportError:  # there are no embedded engines on this platform
+    except ImportError:  # this platform has no embedded engines
         return None
     folder = Path(read(settings, "DATA_DIR") or "data").resolve() / "engine"
     with suppress(CrawlError, OSError):

@@ -1,4 +1,4 @@
-"""A page of the dashboard: its address, its entry in the navigation, and the functions that answer."""
+"""A page of the dashboard: its address, its entry in the navigation, and its handlers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from webcrawl.web.templates import Templates
 logger = logging.getLogger(__name__)
 
 _MOST_BYTES = 65_536
-"""Of a form."""
+"""The most bytes of a form."""
 
 Values = Mapping[str, str]
 
 
 class Fields(dict[str, str]):
-    """The fields of a form; a missing one is bad input."""
+    """The fields of a form; a missing field raises StoreError."""
 
     def __missing__(self, name: str) -> str:
         raise StoreError(f"the form has no field {name!r}")
@@ -40,26 +40,26 @@ class Fields(dict[str, str]):
 
 @dataclass(frozen=True)
 class Site:
-    """What all pages share."""
+    """The objects that all pages share."""
 
     crawls: Crawls
     pages: Sequence[DashboardPage]
-    """In the order of the navigation."""
+    """The pages in the order of the navigation."""
     templates: Templates
     is_open: bool
-    """Nobody has to log in."""
+    """Whether no login is needed."""
 
 
 @dataclass
 class View:
-    """One request of a visitor, and what a page needs to answer it."""
+    """A request of a visitor, with the objects that a page needs to answer it."""
 
     request: Request
     page: DashboardPage
     site: Site
     visitor: Visitor
     crawl: str = ""
-    """The CRAWL_ID in the address; "" for a page about all crawls."""
+    """The CRAWL_ID in the address; "" for a page that is not about a crawl."""
     opened_crawl: OpenedCrawl | None = None
     form: Fields = field(default_factory=Fields)
 
@@ -99,7 +99,7 @@ class View:
 
     @property
     def navigation(self) -> list[tuple[str, str, bool]]:
-        """(address, title, whether it is this page) of the pages about all crawls, then of the pages of this crawl."""
+        """Address, title, and whether it is this page, for pages about all crawls and then for pages of this crawl."""
         return [
             (self.address(page.name) if page.of_crawl else f"/{page.name}", page.title, page is self.page)
             for page in sorted(self.site.pages, key=lambda page: page.of_crawl)
@@ -107,29 +107,29 @@ class View:
         ]
 
     def has(self, name: str) -> bool:
-        """Whether the dashboard has a page of this name."""
+        """Returns whether the dashboard has a page of this name."""
         return any(page.name == name for page in self.site.pages)
 
     def render(
         self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any
     ) -> Response:
-        """A page made from a template."""
+        """Returns a page made from a template."""
         return HTMLResponse(self.fragment(template, **values), status, headers)
 
     def fragment(self, template: str, **values: Any) -> str:
-        """HTML made from a template that is a part of a page."""
+        """Returns the HTML of a part of a page, made from a template."""
         common = {"view": self, "crawl": self.crawl, "operator": self.is_operator, "url_of": self.address}
         return self.site.templates.render(template, common | values)
 
     def address(self, path: str = "", /, **query: Any) -> str:
-        """The address of a page of this crawl: `address("hosts", host=...)`."""
+        """Returns the address of a page of this crawl: `address("hosts", host=...)`."""
         base = f"/crawls/{self.crawl}" if self.crawl else ""
         text = "/".join(part for part in (base, path) if part) or "/"
         known = {name: value for name, value in query.items() if value not in (None, "")}
         return text + (f"?{urlencode(known)}" if known else "")
 
     def done(self, notice: str, to: str | None = None) -> Response:
-        """Sends the browser back to the page with the form, or to another one, which shows the notice."""
+        """Redirects the browser to the page with the form, or to the page `to`, which shows the notice."""
         return RedirectResponse(with_notice(to or from_page(self.form.get("next", "/")), notice), 303)
 
 
@@ -138,7 +138,7 @@ Live = Callable[[View], Awaitable[Values]]
 
 
 class DashboardPage:
-    """A page. `name` is its path below "/crawls/{crawl}", or below "/" if it is not about a crawl."""
+    """A page. `name`: the path below "/crawls/{crawl}", or below "/" for a page that is not about a crawl."""
 
     def __init__(self, name: str, title: str, *, of_crawl: bool = True) -> None:
         self.name = name
@@ -148,17 +148,17 @@ class DashboardPage:
         self._handlers: list[tuple[str, str, Handler]] = []
 
     def get(self, path: str = "") -> Callable[[Handler], Handler]:
-        """Registers a function that answers GET."""
+        """Registers a handler of GET."""
         return self._register("GET", path)
 
     def post(self, path: str) -> Callable[[Handler], Handler]:
-        """Registers an action of operators: the function gets requests whose form was checked."""
+        """Registers an action of operators: a handler of POST, whose form has been checked."""
         return self._register("POST", path)
 
     def live(self, name: str) -> Callable[[Live], Live]:
-        """Registers a function that returns the parts of an open page that have changed: id of an element -> HTML.
+        """Registers a function that returns the live parts of an open page: HTML by the id of the element.
 
-        It is called every two seconds for all open pages of the crawl together, with the view of a reader.
+        The function is called every two seconds for all open pages of a crawl together, with the view of a reader.
         """
 
         def register(function: Live) -> Live:
@@ -168,7 +168,7 @@ class DashboardPage:
         return register
 
     def routes(self, site: Site) -> list[Route]:
-        """The routes of the page."""
+        """Returns the routes of the page."""
         base = "/crawls/{crawl}" if self.of_crawl else ""
         routes = []
         for method, path, handler in self._handlers:
@@ -186,7 +186,7 @@ class DashboardPage:
 
 
 async def _answer(page: DashboardPage, site: Site, handler: Handler, request: Request) -> Response:
-    """The response of a page, or the page of the error that it raised."""
+    """Returns the response of a page, or the page of the error that it raised."""
     view = View(request, page, site, request.state.visitor, request.path_params.get("crawl", ""))
     try:
         if request.method == "POST":
@@ -196,7 +196,7 @@ async def _answer(page: DashboardPage, site: Site, handler: Handler, request: Re
         if view.crawl:
             view.opened_crawl = await site.crawls.opened(view.crawl)
             if view.opened_crawl is None:
-                # without the links to pages of this crawl
+                # the error page must not link to pages of this crawl
                 missing, view.crawl = view.crawl, ""
                 raise NoSuchPage(f"there is no crawl {missing!r} in {site.crawls.server}")
         return await handler(view)
@@ -229,7 +229,7 @@ async def _read_form(view: View) -> Response | None:
 
 
 async def read_form(request: Request) -> Fields | None:
-    """The fields of a form; None if the body is too long or is no form."""
+    """Returns the fields of a form; None if the body is too long or is no form."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         return None
     body = b""

@@ -1,4 +1,4 @@
-"""The history of a crawl for the plots of a page."""
+"""Prepares the history of a crawl for the plots of a page."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ NAMES = tuple(field.name for field in fields(FigureSample))
 
 
 def columns(samples: Sequence[FigureSample]) -> str:
-    """Samples as JSON: a list for each figure, by name."""
+    """Returns samples as JSON: a list for each figure, by name."""
     rows = [astuple(sample) for sample in samples]
     return json.dumps({name: [row[column] for row in rows] for column, name in enumerate(NAMES)})
 
 
 def point(now: FigureSample) -> str:
-    """One sample as JSON."""
+    """Returns a sample as JSON."""
     return json.dumps(dict(zip(NAMES, astuple(now), strict=True)))

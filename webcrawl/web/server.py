@@ -18,7 +18,7 @@ _BACKLOG = 128
 
 
 def listening(address: str, port: int) -> socket.socket:
-    """A socket that listens; raises ConfigurationError."""
+    """Returns a listening socket; raises ConfigurationError."""
     try:
         ((family, _, _, _, socket_address), *_) = socket.getaddrinfo(
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -31,7 +31,7 @@ def listening(address: str, port: int) -> socket.socket:
 
 
 def _check(certificate: str, key: str | None) -> None:
-    """Raises ConfigurationError unless the files have a certificate and its private key."""
+    """Raises ConfigurationError unless the files contain a certificate and its private key."""
     for option, file in (("--certificate", certificate), ("--key", key)):
         try:
             if file:
@@ -40,7 +40,7 @@ def _check(certificate: str, key: str | None) -> None:
             raise ConfigurationError(f"{option} {file}: {error.strerror}") from error
 
     def passphrase() -> str:
-        # without this, OpenSSL asks the terminal, also the terminal of a service
+        # otherwise OpenSSL would ask for a passphrase at the terminal, also in a service
         raise ConfigurationError(
             f"--key {key or certificate}: the key has a passphrase, which nobody could type when the dashboard starts "
             "again. Write it without one: openssl pkey -in KEY -out FILE"
@@ -71,7 +71,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
-            # of a proxy on this machine: whether the browser used HTTPS
+            # accepts the header of a proxy on this machine that tells whether the browser used HTTPS
             proxy_headers=True,
             forwarded_allow_ips=["127.0.0.1", "::1"],
             timeout_graceful_shutdown=_LAST_SECONDS,
@@ -81,7 +81,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
 
     def url(self, listener: socket.socket) -> str:
-        """The address for a browser."""
+        """Returns the address for a browser."""
         host, port = listener.getsockname()[:2]
         if host in ("0.0.0.0", "::"):
             host = socket.gethostname()
@@ -93,7 +93,7 @@ class Server(uvicorn.Server):
         await self.serve([listener])
 
     def stop(self) -> None:
-        """Lets `run` return, when the open requests are answered; a second call does not wait for them."""
+        """Ends `run` after the open requests have been answered; a second call does not wait for them."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
@@ -103,5 +103,5 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leaves signals to the command."""
+        """Leaves the handling of signals to the command."""
         yield

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def in_metadata(opened: OpenedCrawl, read: Callable[[Metadata], T]) -> T | None:
-    """Returns what `read` returns; None if nothing was stored yet. Raises StoreError."""
+    """Returns the result of `read`; None if there is no database yet. Raises StoreError."""
 
     def work() -> T | None:
         metadata = opened.metadata_if_any()

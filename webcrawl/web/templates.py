@@ -1,4 +1,4 @@
-"""The templates of the pages: Jinja2 with autoescape, and the functions that write numbers, times and addresses."""
+"""The templates of the pages: Jinja2 with autoescape, and functions that format numbers, times and addresses."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ class Templates:
         self._environment.globals |= {"static": static, "notice_of": notice_of}
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
-        """Makes HTML from a template."""
+        """Returns HTML made from a template."""
         return self._environment.get_template(template).render(values)
 
 
 def static(name: str) -> str:
-    """The address of a file of `static`."""
+    """Returns the address of a file in `static`."""
     return f"/static/{name}"
 
 
 def number(value: float | None) -> str:
-    """A number with its thousands apart; a fraction has one digit below 100 and none above."""
+    """Returns a number with thousands separators; a fraction has one digit below 100 and no digit above."""
     if value is None:
         return "–"
     if isinstance(value, int):
@@ -64,14 +64,14 @@ def number(value: float | None) -> str:
 
 
 def took(seconds: float) -> str:
-    """A measured duration: "12 ms", "2.5 s", "3 min 50 s"."""
+    """Returns a measured duration, such as "12 ms", "2.5 s" or "3 min 50 s"."""
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
 
 
 def until(seconds: float) -> Markup:
-    """A time to come as "in 14 min", with the clock in UTC if it is a minute away or more."""
+    """Returns a future time as "in 14 min", with the time of day in UTC if it is at least a minute away."""
     when = datetime.fromtimestamp(time.time() + seconds, UTC)
     text = f"in {_passed(seconds)}" if seconds >= 120 else f"in {max(1.0, seconds):.0f} s"
     clock = f", {when:%H:%M:%S} UTC" if seconds >= 60 else ""
@@ -81,7 +81,7 @@ def until(seconds: float) -> Markup:
 
 
 def ago(moment: datetime | float | None, now: float | None = None) -> str:
-    """A time as "5 min ago", with its date in UTC as a title."""
+    """Returns a past time as "5 min ago", with its date in UTC as the title."""
     if moment is None:
         return "–"
     when = moment if isinstance(moment, datetime) else datetime.fromtimestamp(moment, UTC)
@@ -96,7 +96,7 @@ def ago(moment: datetime | float | None, now: float | None = None) -> str:
 
 
 def host_path(url: str) -> Markup:
-    """A URL whose host stands out."""
+    """Returns a URL with an emphasized host."""
     scheme, mark, rest = url.partition("://")
     host, slash, path = rest.partition("/")
     return Markup('<span class="url"><span>{}{}</span><b>{}</b><span>{}{}</span></span>').format(

@@ -1,4 +1,4 @@
-"""Why a URL is or is not fetched, from its state, its row and the verdicts on it."""
+"""Explains why a URL is or is not fetched, from its state, its row and the verdicts of rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DROPS = "drops it"
 
 
 class Verdict(NamedTuple):
-    """What one rule says about a URL. `kind`: good, warn, bad, or empty if it decides nothing."""
+    """The verdict of a rule on a URL. `kind`: good, warn, bad, or empty if the rule decides nothing."""
 
     name: str
     text: str
@@ -27,7 +27,7 @@ class Verdict(NamedTuple):
 
 
 class Conclusion(NamedTuple):
-    """The answer in a few words, and the reason in a sentence or two."""
+    """The conclusion in a few words, and the reason in one or two sentences."""
 
     kind: str
     short: str
@@ -35,7 +35,7 @@ class Conclusion(NamedTuple):
 
 
 def verdicts(report: Mapping[str, Any]) -> Iterator[Verdict]:
-    """Yields the verdicts of the rules in the order in which a link meets them."""
+    """Yields the verdicts of the rules, in the order in which they apply to a link."""
     if "DUST" in report:
         yield Verdict("DUST", report["DUST"], "warn")
     for name, text in report["filters"].items():
@@ -53,7 +53,7 @@ def verdicts(report: Mapping[str, Any]) -> Iterator[Verdict]:
 def conclude(
     report: Mapping[str, Any], state: URLState, row: Row | None, host: HostStatus, paused: bool
 ) -> Conclusion:
-    """Tells what happens to the URL, and why."""
+    """Returns what happens with the URL, and why."""
     refusals = [f"{verdict.name}: {verdict.text}" for verdict in verdicts(report) if verdict.kind == "bad"]
     if state.state is not None:
         return _in_engine(state, host, paused, refusals)

@@ -1,4 +1,4 @@
-"""The page of one crawl: figures, plots, hosts, workers, stores, settings; and pause, resume, stop."""
+"""The page of a crawl: figures, plots, hosts, workers, stores and settings, with pause, resume and stop."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def parts(view: View) -> Mapping[str, str]:
 
 @page.get("history")
 async def history(view: View) -> Response:
-    """The samples of the last hour, or of the whole crawl."""
+    """Returns the samples of the last hour, or of the whole crawl."""
     kept = History(view.connection.engine, view.connection.keys)
     samples = await (kept.whole() if view.query.get("span") == "whole" else kept.hour())
     return Response(columns(samples), media_type="application/json")
@@ -103,14 +103,14 @@ async def _values(view: View) -> dict[str, Any]:
 
 
 async def _paces(crawl: Crawl, current: Overview, hosts: Set[str]) -> dict[str, Pace]:
-    """The paces of these hosts, of the hosts that wait longest, and of all hosts that workers report."""
+    """Returns the paces of these hosts, of the hosts that wait longest, and of all hosts that workers report."""
     known, table = reported_paces(current.vitals.values()), HostTable(crawl)
     others = {*hosts, *await table.waiting(_MOST_HOSTS)} - known.keys()
     return known | paces(await table.rows(sorted(others)), known)
 
 
 def busiest(loads: Mapping[str, Load], costs: Mapping[str, Cost]) -> list[tuple[str, Load, Cost | None]]:
-    """The hosts that use most now, then those that have cost most."""
+    """Returns the hosts with the highest current load, then the hosts with the highest cost so far."""
     using = {host: load for host, load in loads.items() if "://" in host}
     used = sorted(using, key=lambda host: (-using[host].connections - using[host].unfinished, host))
     hosts = list(dict.fromkeys([*used, *costs]))[:_MOST_HOSTS]
@@ -118,7 +118,7 @@ def busiest(loads: Mapping[str, Load], costs: Mapping[str, Cost]) -> list[tuple[
 
 
 def slowest(current: Overview) -> list[tuple[str, float]]:
-    """The hosts whose last answers took longest, in seconds."""
+    """Returns the hosts whose last responses took longest, with the seconds."""
     slowest_answers: dict[str, float] = {}
     for vitals in current.vitals.values():
         for host, seconds in vitals.slowest if vitals else ():
@@ -128,19 +128,19 @@ def slowest(current: Overview) -> list[tuple[str, float]]:
 
 @dataclass(frozen=True)
 class Stores:
-    """Where pages go, as this machine sees it: addresses without passwords, and bytes."""
+    """The stores of a crawl, as this machine sees them: addresses without passwords, and sizes in bytes."""
 
     pages: str
     metadata: str
     data_dir: str
     free: int | None
-    """Free bytes on the disk of DATA_DIR; None if that is not on this machine."""
+    """The free bytes on the disk of DATA_DIR; None if it is not on this machine."""
     spooled: int
-    """Bytes that wait to be uploaded from this machine."""
+    """The bytes that wait for their upload from this machine."""
 
 
 def stores_of(config: StoreConfig) -> Stores:
-    """Looks at the stores of the settings."""
+    """Returns the stores in the settings, with their current sizes."""
     metadata = make_url(config.metadata).render_as_string(hide_password=True)
     return Stores(
         without_password(config.pages),

@@ -13,7 +13,7 @@ from webcrawl.web.page import DashboardPage, View
 
 page = DashboardPage("", "Crawls", of_crawl=False)
 _MOST_PLOTTED = 12
-"""The most crawls that are shown with plots; other crawls are rows of a table."""
+"""The most crawls with plots; other crawls are rows of a table."""
 
 
 @page.get()
@@ -38,12 +38,12 @@ async def parts(view: View) -> Mapping[str, str]:
 
 
 def _shown(plotted: list[Overview]) -> str:
-    """The crawls that have a card: a crawl that begins later has none yet, and a crawl that ends becomes a row."""
+    """Returns the crawls that have a card: a new crawl has no card yet, and an ended crawl becomes a row."""
     return json.dumps([overview.crawl for overview in plotted])
 
 
 def _divided(crawls: list[Overview]) -> tuple[list[Overview], list[Overview]]:
-    """Crawls with plots (the running crawls, or else the first crawl), then the others."""
+    """Returns the crawls with plots (the running crawls, or else the first crawl), and the other crawls."""
     running = [overview for overview in crawls if overview.is_alive] or crawls[:1]
     plotted = running[:_MOST_PLOTTED]
     return plotted, [overview for overview in crawls if overview not in plotted]

@@ -1,4 +1,4 @@
-"""Dead letters by reason, with samples, and queued again."""
+"""The page of dead letters: by reason, with samples, and an action that queues them again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def parts(view: View) -> Mapping[str, str]:
 
 @page.post("requeue")
 async def requeue(view: View) -> Response:
-    """Queues dead letters with a kind of reason again, of the host and text that the page was asked for."""
+    """Queues dead letters with a kind of reason again, restricted to the host and text of the page."""
     host = host_named(view.form["host"]) if view.form["host"] else None
     queued = await _letters(view).requeue(host, view.form["reason"], view.form["kind"])
     return view.done(_notice(queued))

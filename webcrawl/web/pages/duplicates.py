@@ -1,4 +1,4 @@
-"""Clusters of duplicates: a first page, and the pages that are like it."""
+"""The page of duplicates: clusters of a first page and its copies."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ async def parts(view: View) -> Mapping[str, str]:
 
 
 async def _total(view: View) -> int:
-    """The duplicates that the crawl has met."""
+    """Returns the number of duplicates that the crawl has found."""
     totals = await view.connection.crawl.totals()
     return totals.get("exact_duplicates", 0) + totals.get("near_duplicates", 0)

@@ -1,4 +1,4 @@
-"""Hosts: a table that is read window by window, and the page of a host, with actions for operators."""
+"""The pages of hosts: a table that is read in windows, and the page of a host with actions for operators."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ORDERS: Mapping[str, Callable[[HostRow], Any]] = {
     "waits": lambda row: -row.waits,
     "cost": lambda row: -row.cost.weight,
 }
-"""Order -> the key to sort rows by. Names come alphabetically, numbers the largest first; "-" turns an order round."""
+"""The sort keys by order. Names are sorted alphabetically, numbers in descending order; "-" reverses an order."""
 _USUAL = {
     "fetched": "pages",
     "failing": "errors",
@@ -50,9 +50,9 @@ _USUAL = {
     "waiting": "waits",
     "costliest": "cost",
 }
-"""List -> the order in which it is shown first; other lists are ordered by their queues."""
+"""The initial orders by list; other lists are sorted by the lengths of their queues."""
 _IN_ORDER = frozenset({"waiting", "costliest"})
-"""Lists that the engine keeps in the order of `_USUAL`, over the whole crawl."""
+"""The lists that the engine keeps in the order of `_USUAL`, over the whole crawl."""
 
 
 @page.get()
@@ -174,7 +174,7 @@ async def rule(view: View) -> Response:
 
 
 async def _robots(view: View, host: str) -> tuple[StoredRobots | None, str]:
-    """The robots.txt of a host, and why it cannot be read if it is damaged."""
+    """Returns the robots.txt of a host, and the reason if a damaged robots.txt cannot be read."""
     try:
         return await stored_robots(view.connection.engine, view.connection.keys, host), ""
     except StoreError as error:
@@ -182,7 +182,7 @@ async def _robots(view: View, host: str) -> tuple[StoredRobots | None, str]:
 
 
 async def _letters(view: View, host: str) -> Reasons | None:
-    """The dead letters of a host by reason; None while the store of some is unavailable."""
+    """Returns the dead letters of a host by reason; None while a store with dead letters is unavailable."""
     connection = view.connection
     try:
         return await CrawlDeadLetters(connection.frontier, connection.tails).by_reason(
@@ -193,7 +193,7 @@ async def _letters(view: View, host: str) -> Reasons | None:
 
 
 def _stored(metadata: Metadata, host: str) -> dict[str, int]:
-    """Outcome of the latest attempt -> how many of the first stored pages of a host had it."""
+    """Returns the numbers of a host's first stored pages by the outcome of their latest attempt."""
     rows = islice(metadata.scan(host), _MOST_STORED)
     outcomes = Counter(
         f"{row['status']}" if row["status"] and not row["error"] else (row["error"] or "no answer")
@@ -203,7 +203,7 @@ def _stored(metadata: Metadata, host: str) -> dict[str, int]:
 
 
 def _host_in(text: str) -> str:
-    """The host that a text names, such as a URL; "" if it names none."""
+    """Returns the host in a text such as a URL; "" for a text without a host."""
     try:
         return host_named(text) if "://" in text else ""
     except CrawlError:

@@ -1,4 +1,4 @@
-"""The page of an iteration's records: each of its URLs with its state and times, by pages."""
+"""The page of an iteration's records: its URLs with their states and times, page by page."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def records(view: View) -> Response:
 
 
 async def _opened(view: View, iteration: Iteration) -> OpenedCrawl | None:
-    """The crawl of an iteration; None if no engine that is read here has it, or while its engine is away."""
+    """Returns the crawl of an iteration; None if no reachable engine has it."""
     try:
         return await view.crawls.opened(iteration.crawl)
     except UNAVAILABLE:
@@ -61,7 +61,7 @@ async def _opened(view: View, iteration: Iteration) -> OpenedCrawl | None:
 async def _sources(
     iteration: Iteration, uri: str | None, opened: OpenedCrawl | None
 ) -> AsyncIterator[Sources]:
-    """What the records of an iteration are read from; raises NoSuchPage if it has none."""
+    """Opens the sources of an iteration's records; raises NoSuchPage if it has no records."""
     if why := why_no_records(iteration):
         raise NoSuchPage(why)
     assert iteration.started is not None
@@ -87,7 +87,7 @@ def _state(text: str) -> RecordState | None:
 
 
 def _prefix(text: str) -> str:
-    """The beginning of URLs that is meant: with a scheme, and with scheme and host in lower case."""
+    """Returns the prefix of URLs for an input: with a scheme, and with scheme and host in lower case."""
     text = text.strip()
     if not text:
         return ""

@@ -34,11 +34,11 @@ class Shown:
     job: Job
     iterations: list[Iteration]
     following: datetime | None
-    """When it fires next; None if it is not on."""
+    """When the job fires next; None if it is not on."""
 
     @property
     def current(self) -> Iteration | None:
-        """The iteration that runs, or else the next iteration that waits."""
+        """The running iteration, or else the next waiting iteration."""
         active = [iteration for iteration in reversed(self.iterations) if iteration.state in ACTIVE]
         return next(
             (iteration for iteration in active if iteration.started is not None),
@@ -87,7 +87,7 @@ async def history(view: View) -> Response:
 
 @page.get("{job}/stuck")
 async def stuck(view: View) -> Response:
-    """The stuck pages of one iteration."""
+    """Returns the page with the stuck pages of an iteration."""
     listed, iteration = await iteration_of(view)
     uri = metadata_uri(settings_of(view, listed.job, iteration))
     pages = await asyncio.to_thread(_stuck, uri, iteration.crawl, view.query)
@@ -125,7 +125,7 @@ async def off(view: View) -> Response:
 
 
 async def iteration_of(view: View) -> tuple[Shown, Iteration]:
-    """The job in the address and the iteration of the query; raises NoSuchPage."""
+    """Returns the job in the address and the iteration of the query; raises NoSuchPage."""
     listed = await asyncio.to_thread(_job, metadata_uri(view.settings), view.request.path_params["job"])
     number = view.query.get("iteration", "")
     iteration = next((each for each in listed.iterations if str(each.number) == number), None)
@@ -135,7 +135,7 @@ async def iteration_of(view: View) -> tuple[Shown, Iteration]:
 
 
 def _shown(jobs: list[Shown]) -> str:
-    """The states of the jobs and of their latest iterations, which decide the cards and buttons of a page."""
+    """Returns the states of the jobs and of their latest iterations, on which the cards and buttons depend."""
     return json.dumps(
         [
             (listed.job.name, listed.job.state, [(each.number, each.state) for each in _telling(listed)])
@@ -145,12 +145,12 @@ def _shown(jobs: list[Shown]) -> str:
 
 
 def _telling(listed: Shown) -> list[Iteration]:
-    """The iterations by which a card changes: the newest, and all that have not ended."""
+    """Returns the iterations that determine a card: the newest, and all that have not ended."""
     return [each for each in listed.iterations if each is listed.iterations[0] or each.state in ACTIVE]
 
 
 async def crawls_here(view: View) -> list[str]:
-    """The crawls that have pages here; none while the engine is away, because jobs are in the metadata database."""
+    """Returns the crawls with pages in this dashboard; no crawls while the engine is unavailable."""
     try:
         return await view.crawls.names()
     except UNAVAILABLE:
@@ -171,12 +171,12 @@ async def _change(view: View, work: Any) -> None:
 
 
 def settings_of(view: View, job: Job, iteration: Iteration) -> Settings:
-    """The settings by which the stores of an iteration are found."""
+    """Returns the settings that locate the stores of an iteration."""
     return with_job(view.crawls.settings_of(iteration.crawl), job, iteration)
 
 
 def shown_jobs(uri: str | None) -> list[Shown]:
-    """The jobs of a database with their latest iterations, those that have not ended included."""
+    """Returns the jobs of a database with their latest iterations, including all that have not ended."""
     if uri is None:
         return []
     store = job_store(uri)
@@ -194,7 +194,7 @@ def _job(uri: str | None, name: str) -> Shown:
 
 
 def _latest(store: JobStore, name: str, number: int) -> list[Iteration]:
-    """The latest iterations of a job, and older ones that have not ended."""
+    """Returns the latest iterations of a job, and older iterations that have not ended."""
     latest = store.iterations(name, number)
     known = {iteration.id for iteration in latest}
     return [*latest, *(iteration for iteration in store.active(name) if iteration.id not in known)]
@@ -205,7 +205,7 @@ def _following(job: Job) -> datetime | None:
         return None
     try:
         return Definition.of(job.definition).schedule.after(datetime.now(UTC))
-    except CrawlError:  # stored by a version that knew more
+    except CrawlError:  # a newer version may have stored the definition
         return None
 
 

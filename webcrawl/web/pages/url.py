@@ -1,4 +1,4 @@
-"""A URL: why it is or is not fetched, its state, its fetches, what is archived of it, and the links to it."""
+"""The page of a URL: why it is or is not fetched, its state, its fetches, its archived response, and links to it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_TEXT = 200_000
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What the stores have of a URL. `first`: the page that it is a copy of; `copies`: pages of its host like it."""
+    """The stored data of a URL. `first`: the page of which it is a copy; `copies`: copies of it on the same host."""
 
     row: Row
     history: list[StoredFetch]
@@ -78,7 +78,7 @@ async def url_page(view: View) -> Response:
 
 @page.get("archive")
 async def archive(view: View) -> Response:
-    """The archived headers, and a frame with the body."""
+    """Returns a page with the archived headers, and a frame with the body."""
     row, head, problem = None, list[str](), ""
     try:
         row, head = await _in_archive(view, lambda page: page.http_head())
@@ -91,7 +91,7 @@ async def archive(view: View) -> Response:
 
 @page.get("body")
 async def body(view: View) -> Response:
-    """The archived body alone, for the frame."""
+    """Returns the archived body alone, for the frame."""
 
     def shown(page: ArchivedPage) -> Response:
         chunks, most = page.body()
@@ -107,7 +107,7 @@ async def body(view: View) -> Response:
 
 @page.get("text")
 async def text(view: View) -> Response:
-    """The main part of the text."""
+    """Returns the main part of the text."""
     text_of_page, problem = "", ""
     try:
         with await asyncio.to_thread(view.opened.metadata) as metadata:
@@ -123,7 +123,7 @@ async def text(view: View) -> Response:
 
 @page.get("links")
 async def links(view: View) -> Response:
-    """The links to the URL, where LINKS stored them."""
+    """Returns the links to the URL, if LINKS stored them."""
     url, problem, links = _url(view), "", _Links()
     try:
         links = await asyncio.to_thread(_links_to, view.opened, url)
@@ -134,7 +134,7 @@ async def links(view: View) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class _Links:
-    """The first links to a URL, and how many there are. `unfinished`: crawls are writing more."""
+    """The first links to a URL, and the total. `unfinished`: whether crawls are writing further links."""
 
     rows: list[dict[str, Any]] | None = None
     total: int = 0
@@ -142,7 +142,7 @@ class _Links:
 
 
 def _links_to(opened: OpenedCrawl, url: str) -> _Links:
-    # imported late: reads need pyarrow, which may not be installed
+    # imported late: pyarrow may not be installed
     from webcrawl.links.questions import links_to
     from webcrawl.links.sources import link_files_if_any
 
@@ -160,7 +160,7 @@ def _url(view: View) -> str:
 
 
 async def _in_archive(view: View, read: Callable[[ArchivedPage], T]) -> tuple[Row, T]:
-    """The row of the URL, and what `read` returns for its archived page; raises StoreError."""
+    """Returns the row of the URL, and the result of `read` for its archived page; raises StoreError."""
     url = _url(view)
 
     def work() -> tuple[Row, T]:
@@ -197,7 +197,7 @@ def _stored(metadata: Metadata, opened: OpenedCrawl, url: str) -> _Stored | None
 
 
 def _chain(opened: OpenedCrawl, metadata: Metadata, row: Row) -> list[str]:
-    """The URLs of a chain of redirects, as far as the row has them: the URLs that led to it, itself, and its target."""
+    """Returns the URLs of a chain of redirects in a row: the redirecting URLs, the URL itself, and its target."""
     target = row["final_url"]
     if row["status"] is not None and 300 <= row["status"] < 400:
         with suppress(StoreError):
@@ -210,6 +210,6 @@ def _chain(opened: OpenedCrawl, metadata: Metadata, row: Row) -> list[str]:
 
 
 def _engine_facts(state: URLState) -> dict[str, Any]:
-    """What the engine has of a URL, by name."""
+    """Returns the facts of a URL in the engine, by name."""
     names = ("level", "depth", "attempts", "worker", "reason")
     return {name: value for name in names if (value := getattr(state, name)) not in (None, "")}

@@ -1,1 +1,1 @@
-"""The commands that the project adds to `scrapy`; each module is one."""
+"""The commands that the project adds to `scrapy`, one per module."""

@@ -1,4 +1,4 @@
-"""`scrapy alarms`: lists notifications, sends a test, sends what could not be sent, or watches crawls."""
+"""`scrapy alarms`: lists notifications, sends a test, sends unsent notifications, or watches crawls."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Command(OpenedCrawlCommand):
                 print(json.dumps(_fields(stored)) if opts.json else _line(stored))
 
     def _post(self, opened: OpenedCrawl) -> Post:
-        """The outbox and the targets; raises ConfigurationError."""
+        """Opens the outbox and the targets; raises ConfigurationError."""
         from webcrawl.alarms.watcher import Post
 
         if not (urls := read(self.settings, "NOTIFY")):

@@ -11,9 +11,9 @@ from webcrawl.temporary.command import TemporaryCrawlCommand
 
 
 class Command(TemporaryCrawlCommand, ScrapyCheck):
-    """Scrapy's command; it leaves the crawl and its results alone.
+    """Scrapy's command, which does not change the crawl and its results.
 
-    Contracts discard the items of callbacks, so Scrapy opens no pipelines of the project. Ours are left out too.
+    Contracts discard the items of callbacks, so Scrapy opens no pipelines of the project, nor are webcrawl's opened.
     """
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Command(OpenedCrawlCommand):
-    """Reads the engine and keeps the crawl's journal meanwhile; workers continue."""
+    """Reads the engine, and keeps the crawl's journal during the copy; workers continue."""
 
     usage = "[options] <folder or URI> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
     summary = "Copy the frontier to a folder or object store"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Command(OpenedCrawlCommand):
-    """Fetches nothing: the robots.txt verdict comes from the crawl's cached copy. The name of the host is resolved."""
+    """Sends no request: the robots.txt comes from the crawl's cache. Only the name of the host is resolved."""
 
     needs_crawl = False
     usage = "[options] <url>"

@@ -1,4 +1,4 @@
-"""`scrapy copies FILE|URL`: finds the pages of a crawl that have the text of a document, or a part of it."""
+"""`scrapy copies FILE|URL`: finds the pages of a crawl with the text of a document, or with a part of the text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONGEST = 200
 
 
 class Command(OpenedCrawlCommand):
-    """Reads the index and the stores; needs no engine, and asks no host."""
+    """Reads the index and the stores; needs no engine, and sends no request."""
 
     needs_engine = False
     usage = "[options] <file or URL of a page of the crawl>"
@@ -100,7 +100,7 @@ class Command(OpenedCrawlCommand):
 
 
 def _page(opened: OpenedCrawl, search: Search, name: str) -> tuple[str, str]:
-    """Returns URL and text of a page of the index."""
+    """Returns the URL and the text of a page in the index."""
     try:
         url = seed_url(name)
     except InvalidURL as error:

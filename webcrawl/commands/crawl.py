@@ -1,4 +1,4 @@
-"""`scrapy crawl`, with one line instead of a traceback when a setting is wrong."""
+"""`scrapy crawl`, which prints a line instead of a traceback for a wrong setting."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class Command(ScrapyCrawl):
         check_early(self.settings, opts)
         super().process_options(args, opts)
         take_private(self.settings, opts)
-        # Scrapy reads settings that add-ons set before it asks them
+        # Scrapy reads some settings before add-ons set them
         AddonManager.load_pre_crawler_settings(self.settings)
         if loop := self.settings["ASYNCIO_EVENT_LOOP"]:
-            # otherwise Scrapy creates the default loop first and leaves it unclosed, which prints errors at the end
+            # otherwise Scrapy first creates the default loop and never closes it, which prints errors at the end
             asyncio.set_event_loop(load_object(loop)())
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -127,7 +127,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _is_local(hostname: str) -> bool:
-    """Whether this host name means this machine."""
+    """Returns whether a host name denotes this machine."""
     try:
         return ip_address(hostname).is_loopback
     except ValueError:
@@ -135,10 +135,10 @@ def _is_local(hostname: str) -> bool:
 
 
 def _collect_garbage_rarely() -> None:
-    """Makes garbage collection rare: it took 0.37 ms a page, and reference counts free a page's objects.
+    """Makes garbage collection rare: it took 0.37 ms per page, and reference counts free the objects of pages.
 
-    Freezes what exists now (modules, classes, settings). Other objects are still collected, because some that are kept
-    for each host, such as parsed robots.txt files, are reference cycles.
+    Freezes all existing objects (modules, classes, settings). New objects are still collected, because some objects of
+    hosts, such as parsed robots.txt files, are reference cycles.
     """
     gc.freeze()
     gc.set_threshold(100_000, 1, 1)

@@ -1,4 +1,4 @@
-"""`scrapy dashboard`: shows the crawls of an engine as pages in a browser, and lets operators act on them."""
+"""`scrapy dashboard`: serves pages that show the crawls of an engine, with actions for operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PORT = 8780
 
 
 class Command(OpenedCrawlCommand):
-    """Reads the engine while pages are open, whether crawls are running or not."""
+    """Reads the engine while pages are open, also without running crawls."""
 
     needs_crawl = False
     usage = "[options]"

@@ -1,4 +1,4 @@
-"""`scrapy deadletters`: lists URLs that failed for good, with reasons, or queues them again."""
+"""`scrapy deadletters`: lists URLs that failed permanently, with reasons, or queues them again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Command(OpenedCrawlCommand):
-    """Prints each dead letter as it is read, so that memory stays flat; the total goes to stderr."""
+    """Prints each dead letter when it is read, so that memory is bounded; prints the total to stderr."""
 
     summary = "List URLs that failed for good, or queue them again"
     options = (

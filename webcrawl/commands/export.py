@@ -58,14 +58,14 @@ class Command(OpenedCrawlCommand):
             raise UsageError("--format cc-index has its own folders: leave out --partition")
         if (opts.text or opts.markdown) and opts.format == "cc-index":
             raise UsageError("--format cc-index has no columns for --text and --markdown")
-        # in a thread, because this thread asks the reader processes
+        # in a thread, because the event loop of this thread runs the reader processes
         manifest, uri = await asyncio.to_thread(self._export, opened, opts, asyncio.get_running_loop())
         print(f"{counted(manifest['rows'], 'page')} in {counted(len(manifest['files']), 'file')}: {uri}")
 
     def _export(
         self, opened: OpenedCrawl, opts: argparse.Namespace, loop: asyncio.AbstractEventLoop
     ) -> tuple[dict[str, Any], str]:
-        """Returns the manifest of the export, and where it is."""
+        """Returns the manifest of the export, and its location."""
         from webcrawl.crawler.pages.stored_texts import StoredTexts, TextColumns
         from webcrawl.opened import host_named
         from webcrawl.results.exports.export import export
@@ -96,7 +96,7 @@ class Command(OpenedCrawlCommand):
 
 
 def _check_crawl(name: str, metadata: Metadata) -> None:
-    """Raises StoreError if no row is of this crawl, because with --force nothing would replace an export."""
+    """Raises StoreError if the crawl has no row: with --force, an empty export would replace an export."""
     from webcrawl.errors import StoreError
     from webcrawl.stores.selection import of_crawl
 
@@ -108,7 +108,7 @@ def _check_crawl(name: str, metadata: Metadata) -> None:
 
 
 class _Form(NamedTuple):
-    """A format of exports: its files, their folders and fields, and how it makes its rows from rows of the database."""
+    """A format of exports: its files, folders and fields, and the function that makes its rows from database rows."""
 
     part: type[ExportPart]
     partition: str

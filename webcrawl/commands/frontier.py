@@ -1,4 +1,4 @@
-"""`scrapy frontier`: shows the frontier's counts, its busiest hosts, and the URL patterns that have sunk."""
+"""`scrapy frontier`: shows the counts of the frontier, its busiest hosts, and the URL patterns that have sunk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Command(OpenedCrawlCommand):
-    """Reads the engine, whether the crawl is running or not."""
+    """Reads the engine, also while the crawl is not running."""
 
     summary = "Show queued and seen URLs and the busiest hosts"
     description = (

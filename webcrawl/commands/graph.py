@@ -1,4 +1,4 @@
-"""`scrapy graph`: makes the graphs of pages, hosts and domains of the link store, and ranks them."""
+"""`scrapy graph`: makes the graphs of pages, hosts and domains in the link store, and ranks their vertices."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _silent(name: str, summary: dict[str, Any]) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Lets Ctrl-C end a computation; asyncio would wait until it is done."""
+    """Lets Ctrl-C interrupt a computation, whose end asyncio would wait for."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

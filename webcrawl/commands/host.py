@@ -1,4 +1,4 @@
-"""`scrapy host`: shows one host of the frontier and what it costs, and changes how it is treated."""
+"""`scrapy host`: shows a host of the frontier with its costs, and blocks, delays or limits it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _limit(text: str) -> int:
 
 
 class Command(OpenedCrawlCommand):
-    """A host is scheme, name and port, as in https://example.org. A delay applies to all crawls, the rest to one."""
+    """A host is scheme, name and port: https://example.org. Delays apply to all crawls, other changes to one."""
 
     usage = "[options] <https://host> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
     summary = "Show one host; block, slow down or limit it"
@@ -100,7 +100,7 @@ class Command(OpenedCrawlCommand):
 
 
 def _rule(opened: OpenedCrawl, host: str) -> str | None:
-    """The rule of POLITENESS_RULES for the host, if there is one."""
+    """Returns the rule of POLITENESS_RULES for the host, or None."""
     rules = opened.rules
     return str(rule) if rules and (rule := rules.of(hostname(host))).match else None
 

@@ -55,7 +55,7 @@ class Command(OpenedCrawlCommand):
         keep_private(opened.stores.data_dir, self)
         try:
             with opened.metadata() as metadata:
-                # raises StoreError for a damaged file, while the index that --again deletes is there
+                # raises StoreError for a damaged file before --again deletes the index
                 stored_anchors(opened.stores)
                 with open_to_write(index_folder(opened, opts), again=opts.again) as index:
                     columns = TextColumns(StoredTexts(opened, self.settings, metadata), ["text"])
@@ -93,12 +93,12 @@ async def _run(
         MediaTexts(metadata, bodies).of,
         report=_Progress(),
     )
-    # in a thread, because this thread asks the reader processes
+    # in a thread, because the event loop of this thread runs the reader processes
     running = asyncio.create_task(asyncio.to_thread(indexer.run))
     try:
         await asyncio.shield(running)
     except asyncio.CancelledError:
-        # Ctrl-C: what is indexed is kept, and the next run goes on
+        # Ctrl-C: indexed pages are committed, and the next run continues
         indexer.stop()
         await running
         print("Stopped. The next `scrapy index` goes on from here.", file=sys.stderr)
@@ -106,7 +106,7 @@ async def _run(
 
 
 class _Progress:
-    """Prints how far an indexer is, every ten seconds."""
+    """Prints the progress of an indexer every ten seconds."""
 
     def __init__(self) -> None:
         self._at = time.monotonic()

@@ -1,4 +1,4 @@
-"""`scrapy jobs`: defines crawls that run by themselves, and shows what became of them."""
+"""`scrapy jobs`: defines crawls that run on a schedule, and shows their results."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Command(OpenedCrawlCommand):
                 _change(store, what, named[0])
 
     def _read(self, path: Path) -> list[JobFile]:
-        """The jobs of a file or folder, all of them checked; raises ConfigurationError."""
+        """Returns the checked jobs of a file or folder; raises ConfigurationError."""
         from webcrawl.jobs.crawls import JobCrawls
         from webcrawl.jobs.files import read_jobs
 
@@ -108,7 +108,7 @@ class Command(OpenedCrawlCommand):
         return files
 
     async def _records(self, store: JobStore, name: str, opts: argparse.Namespace) -> None:
-        """Lists the URLs of an iteration, or one of them."""
+        """Prints the records of an iteration's URLs, or of one URL."""
         from webcrawl.jobs.crawls import JobCrawls
         from webcrawl.jobs.definition import Definition
         from webcrawl.jobs.printed_records import print_record, print_records
@@ -127,7 +127,7 @@ class Command(OpenedCrawlCommand):
                 await print_records(sources, opts.state, as_json=opts.json)
 
     async def _delete(self, store: JobStore, name: str, opts: argparse.Namespace) -> None:
-        """Deletes a job, and with --history all that it has left."""
+        """Deletes a job, and with --history also its history and stored data."""
         from webcrawl.jobs.crawls import JobCrawls
         from webcrawl.jobs.definition import Definition
         from webcrawl.jobs.records import JobState
@@ -150,7 +150,7 @@ class Command(OpenedCrawlCommand):
         print(f"{name} {'would be' if opts.dry_run else 'is'} deleted, {rest}.")
 
     async def _sweep(self, store: JobStore, *, dry_run: bool) -> None:
-        """Deletes what jobs no longer keep; a scheduler does the same once a minute."""
+        """Deletes iterations that jobs no longer keep, as a scheduler does once a minute."""
         from webcrawl.jobs.crawls import JobCrawls
         from webcrawl.jobs.retention import Retention
 
@@ -183,7 +183,7 @@ def _apply(store: JobStore, files: list[JobFile], *, dry_run: bool) -> None:
 
 
 def _tell_others(store: JobStore, files: list[JobFile], opts: argparse.Namespace) -> None:
-    """Deletes jobs that are in no file, or says that there are some."""
+    """Deletes the jobs that are in no file, or lists them."""
     names = {file.definition.name for file in files}
     for job in store.jobs():
         if job.name in names:
@@ -199,7 +199,7 @@ def _tell_others(store: JobStore, files: list[JobFile], opts: argparse.Namespace
 def _list(store: JobStore, *, as_json: bool) -> None:
     jobs = store.jobs()
     for job in jobs:
-        # the iteration that runs comes first; later firings may wait or have been skipped
+        # the running iteration comes first; later firings may wait or have been skipped
         begun = [iteration for iteration in store.active(job.name) if iteration.started is not None]
         latest = next(iter([*begun, *store.iterations(job.name, 1)]), None)
         print(json.dumps(_facts(job, latest), default=str) if as_json else printable(_line(job, latest)))
@@ -236,7 +236,7 @@ def _change(store: JobStore, what: str, name: str) -> None:
 
 
 def _next(job: Job) -> datetime | None:
-    """When a job is due next; None while it is not on."""
+    """Returns when a job is due next; None while it is not on."""
     from webcrawl.jobs.definition import Definition
     from webcrawl.jobs.records import JobState
 
@@ -251,7 +251,7 @@ def _facts(job: Job, latest: Iteration | None) -> dict[str, Any]:
         "state": job.state,
         "owner": job.owner,
         "next": _next(job),
-        # notifications have passwords
+        # the URLs of notifications contain passwords
         "definition": {key: value for key, value in job.definition.items() if key != "notify"},
         "latest": None if latest is None else _iteration_facts(latest),
     }

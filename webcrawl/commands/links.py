@@ -1,4 +1,4 @@
-"""`scrapy links URL`: shows the stored links of a page, or those to it."""
+"""`scrapy links URL`: shows the stored links on a page or to a page."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Command(OpenedCrawlCommand):
         if opts.merge:
             if args:
                 raise UsageError("--merge takes no URL")
-            link_files(opened.stores)  # there are some
+            link_files(opened.stores)  # raises StoreError if there are none
             merged = merge_files(opened.stores)
             print(f"Merged {counted(merged.before, 'file')} into {merged.after:,}.", file=sys.stderr)
             return

@@ -1,4 +1,4 @@
-"""`scrapy list`, with the spiders that add-ons bring."""
+"""`scrapy list`, with the spiders of add-ons."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scrapy.commands.list import Command as ScrapyList
 
 
 class Command(ScrapyList):
-    """Scrapy's command, after the add-ons have changed SPIDER_MODULES; Scrapy's own does not ask them."""
+    """Scrapy's command, run after the add-ons have changed SPIDER_MODULES, which Scrapy itself does not do."""
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings is not None

@@ -67,7 +67,7 @@ class Command(OpenedCrawlCommand):
             rows = [page.row for page in pages]
             for row in rows if texts is None else await _with_texts(rows, texts):
                 print(printable(json.dumps(row, ensure_ascii=False)))
-            # acknowledge pages only after they left this process
+            # pages are acknowledged only after they have left this process
             sys.stdout.flush()
             await listener.done(pages)
         _tell_missed(listener)
@@ -76,7 +76,7 @@ class Command(OpenedCrawlCommand):
 def _texts(
     opened: OpenedCrawl, settings: BaseSettings | None, opts: argparse.Namespace
 ) -> TextColumns | None:
-    """Returns the reader of the requested columns; raises StoreError when there is no metadata database."""
+    """Returns the reader of the requested columns, or None; raises StoreError without a metadata database."""
     names = [name for name in ("text", "markdown") if getattr(opts, name)]
     if not names:
         return None
@@ -87,7 +87,7 @@ def _texts(
 
 
 async def _with_texts(rows: list[dict[str, Any]], texts: TextColumns) -> list[dict[str, Any]]:
-    """Returns rows with the columns that are not empty; reports pages with unreadable records on stderr."""
+    """Returns the rows with their non-empty text columns; reports pages with unreadable records on stderr."""
     from webcrawl.documents.page import ROW_FIELDS
 
     complete = [dict.fromkeys(ROW_FIELDS) | row for row in rows]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Command(OpenedCrawlCommand):
-    """Reads the engine, so workers may run on any machine, or none."""
+    """Reads the engine, so workers may run on any machine, and need not run."""
 
     summary = "Print or serve the metrics of a whole crawl"
     description = "Print metrics of a whole crawl for Prometheus, or serve them with --port"
@@ -77,7 +77,7 @@ class _Crawls:
         from webcrawl.metrics.exposition import crawls_exposition
 
         if self._every:
-            # the last known crawls stay while the engine is away, and after the last crawl is deleted
+            # the last known crawls stay while the engine is unavailable, and after the last crawl was deleted
             with suppress(StoreError, *UNAVAILABLE):
                 await self.find()
         connection = self._opened.connection

@@ -1,4 +1,4 @@
-"""`scrapy mine`: tables of what links tell, and weights for crawls with MINED."""
+"""`scrapy mine`: mines links into tables, and into weights for crawls with MINED."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ def _load(opened: OpenedCrawl, workspace: Workspace, target: Target, crawl: str 
 
 
 def _learned(workspace: Workspace, target: Target, before: WeightsFile | None) -> ValueModel | None:
-    """Learns what pages are worth; if that fails, returns what the file `before` has.
+    """Learns the values of URLs; if learning fails, returns the model in the file `before`.
 
-    Raises StoreError if that fails and there is no such file.
+    Raises StoreError if learning fails and there is no such file.
     """
     from webcrawl.mining.training import learn
 
@@ -124,7 +124,7 @@ def _learned(workspace: Workspace, target: Target, before: WeightsFile | None) -
 
 
 def _mined_links(workspace: Workspace, store: ObjectStore, mined: Mined) -> Mined:
-    """Mines the links and writes the tables; returns the weights with what the links tell."""
+    """Mines the links and writes the tables; returns the weights, extended by those from links."""
     from webcrawl.mining.anchors import collect_anchors
     from webcrawl.mining.blocks import find_blocks, marks
     from webcrawl.mining.page_kinds import judge_pages

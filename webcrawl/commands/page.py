@@ -1,4 +1,4 @@
-"""`scrapy page URL`: shows what is stored about a page."""
+"""`scrapy page URL`: shows the stored metadata and the archived response of a page."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Command(OpenedCrawlCommand):
 
 
 def _print_body(page: ArchivedPage) -> None:
-    """Prints the body in chunks, so that its size does not matter; reports missing parts on stderr."""
+    """Prints the body in chunks, in bounded memory; reports missing parts on stderr."""
     chunks, most = page.body()
     out, left = sys.stdout.buffer, most
     for chunk in chunks:

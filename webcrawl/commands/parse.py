@@ -8,4 +8,4 @@ from webcrawl.temporary.command import TemporaryCrawlCommand
 
 
 class Command(TemporaryCrawlCommand, ScrapyParse):
-    """Scrapy's command; it leaves the crawl and its results alone."""
+    """Scrapy's command, which does not change the crawl and its results."""

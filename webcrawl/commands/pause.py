@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Command(OpenedCrawlCommand):
-    """Stored with the crawl: workers that start later are paused too."""
+    """The pause is stored with the crawl, so workers that start later are paused too."""
 
     summary = "Pause the workers of a crawl until scrapy resume"
 

@@ -1,4 +1,4 @@
-"""`scrapy reparse SPIDER`: archived pages go through spider and pipelines again; no request is sent."""
+"""`scrapy reparse SPIDER`: runs archived pages through spider and pipelines again, without sending requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FINISHED_BEFORE = "Nothing was read: this command was finished before with the 
 
 
 class Command(BaseRunSpiderCommand):
-    """Chooses the pages, starts the processes, and sums up.
+    """Chooses the pages, starts the processes, and prints a summary.
 
     Exit status: 2 when an option or setting is wrong, 1 when pages are left.
     """
@@ -121,7 +121,7 @@ class Command(BaseRunSpiderCommand):
         spider: str,
         opts: argparse.Namespace,
     ) -> int:
-        """Run the processes until no page is left, or they are stopped; returns their exit status."""
+        """Runs the processes until no page is left or they are stopped; returns their exit status."""
         from webcrawl.reparse.settings import PLAN
 
         words = [
@@ -145,7 +145,7 @@ class Command(BaseRunSpiderCommand):
 
 
 def _rows(opened: OpenedCrawl, stack: ExitStack, *, alone: bool) -> RereadRows:
-    """The rows of the crawl; with `alone`, no other reparse may work in the folder."""
+    """Returns the rows of the crawl; if `alone`, keeps other reparses out of the folder."""
     from webcrawl.reparse.plan_folder import locked
     from webcrawl.stores.metadata import Metadata
     from webcrawl.stores.reread_rows import RereadRows
@@ -153,13 +153,13 @@ def _rows(opened: OpenedCrawl, stack: ExitStack, *, alone: bool) -> RereadRows:
     uri = _database(opened)
     if alone:
         stack.enter_context(locked(opened.stores.data_dir))
-    # only now, as this writes, and another reparse may hold the database
+    # only after the lock, because this writes to the database, which another reparse may use
     Metadata(uri, history=opened.stores.history).close()
     return stack.enter_context(closing(RereadRows(uri, opened.connection.keys.crawl)))
 
 
 def _database(opened: OpenedCrawl) -> str:
-    """The URI of the metadata database, which exists."""
+    """Returns the URI of the metadata database; raises StoreError if the database does not exist."""
     uri = opened.stores.metadata
     if (metadata := opened.metadata_if_any()) is None:
         raise StoreError(f"nothing was stored yet: there is no {uri.partition(':///')[2]}")
@@ -182,14 +182,14 @@ def _setting(name: str, value: object) -> list[str]:
 
 
 async def _show(plan: Plan, settings: BaseSettings) -> None:
-    """Print a line with the progress from time to time."""
+    """Prints a line with the progress from time to time."""
     if read(settings, "PROGRESS") == "off":
         return
     before = plan.counts().get("done", 0)
     interval, pages = read(settings, "PROGRESS_INTERVAL"), plan.chosen["pages"]
     while True:
         await asyncio.sleep(interval)
-        with suppress(StoreError):  # the processes report it
+        with suppress(StoreError):  # the processes report this error
             done = plan.counts().get("done", 0)
             print(
                 f"{done:,} of {pages:,} pages ({(done - before) / interval:.1f}/s)",
@@ -200,7 +200,7 @@ async def _show(plan: Plan, settings: BaseSettings) -> None:
 
 
 def _finish(plan: Plan, rows: Any, opened: OpenedCrawl, settings: BaseSettings) -> None:
-    """Mark near-duplicates again if texts have changed, leave out earlier links and texts, and note the end."""
+    """Marks near-duplicates again if texts have changed, removes earlier links and texts, and records the end."""
     from collections import Counter
 
     from webcrawl.reparse.changed_texts import ChangedTexts
@@ -218,7 +218,7 @@ def _finish(plan: Plan, rows: Any, opened: OpenedCrawl, settings: BaseSettings) 
 
 
 def _conclude(plan: Plan, settings: BaseSettings, opts: argparse.Namespace) -> None:
-    """Print the summary, on standard error if items go to standard output."""
+    """Prints the summary, to standard error if items go to standard output."""
     from webcrawl.reparse.plan import facts_of
 
     facts = facts_of(plan)

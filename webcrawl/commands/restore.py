@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Command(OpenedCrawlCommand):
-    """Writes to the engine. No worker may run on the crawl meanwhile; none can join before it is complete."""
+    """Writes to the engine. No worker of the crawl may run; workers can join only after the crawl is complete."""
 
     needs_crawl = False
     usage = "[options] <folder or URI> [crawl id, default: that of the checkpoint]"

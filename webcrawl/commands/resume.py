@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Command(OpenedCrawlCommand):
-    """The reverse of `scrapy pause`. To continue a crawl whose workers were stopped, use `scrapy crawl`."""
+    """Reverses `scrapy pause`. To continue a crawl whose workers were stopped, use `scrapy crawl`."""
 
     summary = "Continue a crawl that was paused"
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Command(ScrapyCommand):
-    """Any number may run, on one machine or several. Ctrl-C and SIGTERM stop the workers cleanly; other schedulers, or
-    the next one, go on with their iterations.
+    """Any number of schedulers may run, on one machine or several. Ctrl-C and SIGTERM stop the workers cleanly; other
+    schedulers, or the next scheduler, continue their iterations.
     """
 
     requires_project = True
@@ -57,9 +57,9 @@ class Command(ScrapyCommand):
 
 
 def _begin_log(settings: BaseSettings) -> None:
-    """Logs by the settings LOG_... of the project, at level INFO if it sets none.
+    """Sets up logging by the project's settings LOG_..., by default at level INFO.
 
-    Scrapy's handler is not used, because it takes the level of each crawl whose settings are read.
+    Scrapy's handler is not used, because it changes to the level of each crawl whose settings are read.
     """
     level = "LOG_LEVEL"
     if settings.getbool("LOG_ENABLED"):

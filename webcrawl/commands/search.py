@@ -53,7 +53,7 @@ class Command(OpenedCrawlCommand):
         from webcrawl.search.searching import Search
 
         if args[:1] == ["--"]:
-            # Scrapy leaves it there; it lets words begin with a hyphen
+            # Scrapy leaves the "--" in `args`, after which words may begin with a hyphen
             args = args[1:]
         if not args or not 0 < opts.limit <= _MOST:
             raise UsageError(f"give the words, and a limit from 1 to {_MOST:,}")
@@ -114,7 +114,7 @@ def _json(hit: Hit) -> str:
 
 
 def _text(number: int, hit: Hit, *, bold: bool) -> str:
-    """Returns a result in four lines, its words in bold on a terminal."""
+    """Returns a result in up to four lines, with the words in bold on a terminal."""
     entry = hit.entry
     title = printable(" ".join((entry.title or entry.url).split()))
     facts = [entry.fetched_at[:10], entry.mime_type, entry.language, *_media_facts(entry.details)]
@@ -132,7 +132,7 @@ def _text(number: int, hit: Hit, *, bold: bool) -> str:
 
 
 def _media_facts(details: Any) -> list[str]:
-    """Returns size and duration of a medium."""
+    """Returns the size and the duration of an image, audio or video file."""
     if not isinstance(details, dict):
         return []
     stream: Any = next((stream for stream in details.get("streams") or () if stream.get("width")), details)
@@ -145,7 +145,7 @@ def _media_facts(details: Any) -> list[str]:
 
 
 def _marked(text: str, marks: Sequence[tuple[int, int]], begin: str, end: str) -> str:
-    """Returns a text for the terminal with signs around its marks."""
+    """Returns a text for the terminal with `begin` and `end` around its marks."""
     parts, text_offset = [], 0
     for start, stop in marks:
         if start >= text_offset:

@@ -10,7 +10,7 @@ from webcrawl.crawler.crawl_settings import completed
 
 
 class Command(ScrapySettings):
-    """Scrapy's command, after the add-ons have changed the settings; Scrapy's own does not ask them."""
+    """Scrapy's command, run after the add-ons have changed the settings, which Scrapy itself does not do."""
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings is not None

@@ -19,7 +19,7 @@ _STOP_SECONDS = 10
 
 
 class Command(TemporaryCrawlCommand, ScrapyShell):
-    """Scrapy's command; it leaves the crawl and its results alone."""
+    """Scrapy's command, which does not change the crawl and its results."""
 
     _used: Crawler | None = None
     _evaluates = False
@@ -31,13 +31,13 @@ class Command(TemporaryCrawlCommand, ScrapyShell):
         super().run(args, opts)
 
     def update_vars(self, vars: dict[str, Any]) -> None:
-        """Called by Scrapy after each fetch: without a response, the code of `-c` ends."""
+        """Is called by Scrapy after each fetch; without a response, ends the code of `-c`."""
         self._used = vars["crawler"]
         if self._evaluates and vars["request"] and not vars["response"]:
             sys.exit(1)
 
     def conclude(self) -> None:
-        """Do nothing: a URL without a response is no failure of an interactive shell."""
+        """Does nothing: a URL without a response is not a failure of an interactive shell."""
 
     def end(self) -> None:
         from webcrawl.temporary.scheduler import TemporaryScheduler

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Command(OpenedCrawlCommand):
-    """Each worker ends as after Ctrl-C. The queue stays: `scrapy crawl` continues the crawl."""
+    """Ends each worker as Ctrl-C does. The queue stays: `scrapy crawl` continues the crawl."""
 
     summary = "Stop the workers of a crawl"
 

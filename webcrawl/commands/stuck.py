@@ -1,4 +1,4 @@
-"""`scrapy stuck`: lists the pages of a crawl that could not be processed, and where their raw pages are."""
+"""`scrapy stuck`: lists the pages of a crawl that could not be processed, with the locations of their raw pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BATCH = 100
 
 
 class Command(OpenedCrawlCommand):
-    """Reads the metadata database, and the dead letters in the engine; the total goes to stderr."""
+    """Reads the metadata database, and the dead letters in the engine; prints the total to stderr."""
 
     summary = "List pages that could not be processed, with reasons"
     options = (

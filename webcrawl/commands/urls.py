@@ -1,4 +1,4 @@
-"""`scrapy urls`: lists every known URL of a crawl, and changes those that wait, also while it runs."""
+"""`scrapy urls`: lists all known URLs of a crawl, or changes waiting URLs, also while the crawl runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ENDINGS = {name: name for name in _FORMATS} | {"jl": "jsonl"}
 
 
 class _Wanted(NamedTuple):
-    """What is listed: states, and the host and the format, if they were given."""
+    """The states to list, and the host and the format, or None."""
 
     states: tuple[str, ...]
     host: str | None
@@ -37,7 +37,7 @@ class _Wanted(NamedTuple):
 
 
 class Command(OpenedCrawlCommand):
-    """Reads and changes a crawl beside its workers, in batches."""
+    """Reads and changes a crawl in batches while its workers run."""
 
     summary = "List every known URL, or change those that wait"
     description = "List every known URL of a crawl, or set levels and dates of those that wait, or drop them"
@@ -126,7 +126,7 @@ async def _list(opened: OpenedCrawl, wanted: _Wanted, output: str | None, *, wit
 
 @contextmanager
 def _written(opened: OpenedCrawl, form: str, output: str | None) -> Iterator[ExportPart]:
-    """A file that has its name when it is complete, or standard output."""
+    """Yields standard output, or a temporary file that gets its name when it is complete."""
     from webcrawl.config.private_files import readable_outside
     from webcrawl.frontier.listing.listing import FIELDS
     from webcrawl.results.exports.parts import FORMATS
@@ -153,7 +153,7 @@ def _written(opened: OpenedCrawl, form: str, output: str | None) -> Iterator[Exp
 
 
 def _count_links(opened: OpenedCrawl) -> CountLinks | None:
-    """Counts links in the link store; None if there is none."""
+    """Returns a function that counts links in the link store, or None without a link store."""
     from webcrawl.links.questions import link_counts
     from webcrawl.links.sources import has_link_files, link_files_if_any
 
@@ -208,7 +208,7 @@ _LEFT = {
     "unknown": "the crawl does not know them",
     "unreachable": "they may be in the store of long queues, which is unavailable",
 }
-"""Outcome -> why a URL was not changed."""
+"""The reasons why URLs were not changed, by outcome."""
 
 
 def _tell_holder(name: str) -> None:

@@ -1,4 +1,4 @@
-"""`scrapy wacz`: packs the archive of a crawl into one file for replay in a browser."""
+"""`scrapy wacz`: packs the archive of a crawl into a single file for replay in a browser."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Command(OpenedCrawlCommand):
-    """Reads archive and metadata, also while crawls write them; needs no engine."""
+    """Reads archive and metadata, also while crawls write to them; needs no engine."""
 
     needs_engine = False
     usage = "[options] -o <file.wacz or URI> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
@@ -74,7 +74,7 @@ class Command(OpenedCrawlCommand):
 
 
 def _check_archive(opened: OpenedCrawl) -> None:
-    """Raises StoreError when the archive is a folder that does not exist; opening it would create it."""
+    """Raises StoreError if the archive is a folder that does not exist, because opening the archive would create it."""
     from webcrawl.stores.objects.registry import open_store
 
     folder = open_store(opened.stores.pages, "STORE_URI", opened.stores.object_stores, check=False).folder
@@ -115,7 +115,7 @@ def _report(packed: Contents, store: ObjectStore, name: str) -> None:
 def _of_crawl(
     archive: Records, named: str | None, store_name: str
 ) -> tuple[str, list[tuple[StoredFile, StoredFile]]]:
-    """Returns the named crawl, or the only one, and its finished WARC files, each with its index.
+    """Returns the named crawl, or the only crawl, and its finished WARC files with their indexes.
 
     Raises StoreError when `archive` has no such file.
     """
@@ -139,7 +139,7 @@ def _of_crawl(
 
 
 class _Describe:
-    """Tells which captures are pages, with their titles from the metadata database."""
+    """Selects the captures that are pages, and adds their titles from the metadata database."""
 
     def __init__(self, bodies: Bodies, metadata: Metadata | None, text: bool) -> None:
         from webcrawl.documents.html.timed_parse import BlockingTimedParser

@@ -1,4 +1,4 @@
-"""`scrapy workers N SPIDER`: runs a crawl in several processes on one machine and one engine."""
+"""`scrapy workers N SPIDER`: runs a crawl in several processes that share a machine and an engine."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from webcrawl.errors import ConfigurationError, CrawlError
 
 
 class Command(BaseRunSpiderCommand):
-    """Starts `scrapy crawl` N times with the same options; the first process shows the progress of all.
+    """Starts `scrapy crawl` N times with the same options. The first process shows the progress of all.
 
     Each worker writes its own feed and log files. Ctrl-C stops all workers; they also stop when this process dies. The
-    exit status is the first one of a worker that is not 0.
+    exit status is the first exit status of a worker that is not 0.
     """
 
     requires_project = True
@@ -69,7 +69,7 @@ class Command(BaseRunSpiderCommand):
 
 
 def _try_ports(settings: BaseSettings, number: int) -> None:
-    """Raises ConfigurationError if a worker could not serve its metrics; else only its own log would say so."""
+    """Raises ConfigurationError if a worker could not serve its metrics, which otherwise only its log would report."""
     if (first := read(settings, "METRICS_PORT")) is not None:
         from webcrawl.metrics.server import listen
 
@@ -78,7 +78,7 @@ def _try_ports(settings: BaseSettings, number: int) -> None:
 
 
 def given(opts: argparse.Namespace) -> list[str]:
-    """The options that all workers share."""
+    """Returns the options that all workers share."""
     words = [word for setting in opts.set for word in ("-s", setting)]
     words += [word for name, value in opts.spargs.items() for word in ("-a", f"{name}={value}")]
     words += ["--loglevel", opts.loglevel] if opts.loglevel else []
@@ -87,7 +87,7 @@ def given(opts: argparse.Namespace) -> list[str]:
 
 async def run_all(commands: Sequence[Sequence[str]], logs: Path) -> int:
     """Runs the workers until they end; returns the first exit status that is not 0."""
-    # never written to: it closes when this process ends, which tells the workers to stop
+    # no data is written to the pipe: it closes when this process ends, and then the workers stop
     lifeline, ours = os.pipe()
     try:
         workers = [await _start(command, number, lifeline, logs) for number, command in enumerate(commands)]
@@ -104,7 +104,7 @@ async def run_all(commands: Sequence[Sequence[str]], logs: Path) -> int:
 async def _start(
     command: Sequence[str], number: int, lifeline: int, logs: Path
 ) -> asyncio.subprocess.Process:
-    # in their own process groups: Ctrl-C in a terminal must reach them once, through this process
+    # in separate process groups, because Ctrl-C in a terminal must reach the workers once, through this process
     if number == 0:
         return await asyncio.create_subprocess_exec(
             *command, stdin=lifeline, process_group=0, umask=given_umask()

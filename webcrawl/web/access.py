@@ -62,7 +62,7 @@ class Access:
     def for_address(
         cls, address: str, tokens: Path | None, names: tuple[str, ...] = (), *, read_only: bool = False
     ) -> Self:
-        """Returns the rules for a dashboard that listens at an address; raises ConfigurationError for missing tokens."""
+        """Returns the rules of a dashboard that listens at an address; raises ConfigurationError for missing tokens."""
         known = {} if tokens is None else read_tokens(tokens)
         if not (known or is_loopback(address)):
             raise ConfigurationError(

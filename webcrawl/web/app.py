@@ -62,7 +62,7 @@ async def _missing(site: Site, request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     visitor = getattr(request.state, "visitor", None) or _NOBODY
     view = View(request, _ELSEWHERE, site, visitor)
-    reason = f"There is no page {request.url.path!r}." if status == 404 else "It cannot be asked like that."
+    reason = f"There is no page {request.url.path!r}." if status == 404 else "The page has no such method."
     return view.render(
         "error.html", status, title="Not found" if status == 404 else "Not allowed", reason=reason
     )

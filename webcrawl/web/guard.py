@@ -49,7 +49,7 @@ class Guard:
     def _refusal(self, request: Request) -> Response | None:
         """Returns the response to a request that no visitor may send, or None."""
         if not self._access.allows_host(request.headers.get("host", "")):
-            text = "This dashboard is not asked by that host name. If it is one of its own, start it with --name NAME."
+            text = "Unknown host name. If it belongs to this dashboard, start the dashboard with --name NAME."
             return PlainTextResponse(text, 421)
         if request.method not in _METHODS:
             return PlainTextResponse("Only GET, HEAD and POST.", 405, {"Allow": ", ".join(_METHODS)})

@@ -39,7 +39,7 @@ async def _ask(site: Site, request: Request) -> Response:
 async def _log_in(access: Access, site: Site, line: asyncio.Lock, request: Request) -> Response:
     form = await read_form(request)
     if form is None:
-        return PlainTextResponse("The form is too long, or no form.", 413)
+        return PlainTextResponse("The body is too long, or not a form.", 413)
     wanted, role = from_page(form.get("next", "/")), access.role_of(form.get("key", ""))
     if role is None:
         async with line:

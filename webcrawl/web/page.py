@@ -216,7 +216,7 @@ async def _read_form(view: View) -> Response | None:
         return view.render("error.html", 403, title="For operators", reason="Your role is that of a reader.")
     form = await read_form(view.request)
     if form is None:
-        return PlainTextResponse("The form is too long, or no form.", 413)
+        return PlainTextResponse("The body is too long, or not a form.", 413)
     view.form = form
     if not hmac.compare_digest(form.get("token", "").encode(), view.visitor.form_token.encode()):
         return view.render(

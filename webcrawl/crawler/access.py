@@ -1,4 +1,4 @@
-"""How components find the tasks of their crawl, and what they pass to each other with requests."""
+"""The tasks of a crawl, for its components, and the keys of Request.meta that they share."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from webcrawl.errors import ConfigurationError
 from webcrawl.urls.canonical import normalize, split
 
 ROBOTS = "robots_txt"
-"""Request.meta key that marks a fetch of robots.txt, which is no page."""
+"""Request.meta key that marks a fetch of robots.txt, which is not a page."""
 
 UNKNOWN_PATH = "unknown_path"
-"""Request.meta key that marks a request for a path that cannot exist, which is no page either."""
+"""Request.meta key that marks a request for a path that cannot exist, which is not a page either."""
 
 
 def tasks_of(crawler: Crawler) -> Tasks:
-    """The tasks of a running crawl; raises ConfigurationError when its scheduler is not ours."""
+    """Returns the tasks of a running crawl; raises ConfigurationError if its scheduler is not ours."""
     scheduler: Any = crawler.engine.scheduler
     try:
         tasks: Tasks = scheduler.tasks
@@ -31,7 +31,7 @@ def tasks_of(crawler: Crawler) -> Tasks:
 
 
 def host_of(request: Request) -> str:
-    """The host key of a request, however its URL is written; raises InvalidURL."""
+    """Returns the host key of a request, however its URL is written; raises InvalidURL."""
     return split(normalize(request.url))[0]
 
 
@@ -41,5 +41,5 @@ def is_robots(request: Request) -> bool:
 
 
 def is_question(request: Request) -> bool:
-    """Whether a request only asks for robots.txt or a path that cannot exist, and counts in no figure."""
+    """Whether a request only asks for robots.txt or for a path that cannot exist, and so counts in no figure."""
     return ROBOTS in request.meta or UNKNOWN_PATH in request.meta

@@ -48,7 +48,7 @@ class OpenedCrawlCommand(ScrapyCommand):
     """The only argument names a crawl. Otherwise the arguments name none."""
     needs_engine = True
     needs_crawl = True
-    """Fail if the crawl does not exist, without starting an engine."""
+    """Whether to fail if the crawl does not exist, without starting an engine."""
 
     def syntax(self) -> str:
         return self.usage
@@ -76,16 +76,16 @@ class OpenedCrawlCommand(ScrapyCommand):
                 raise
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             self.exitcode = 1
-        if "duckdb" not in sys.modules:  # DuckDB reports what is not freed
+        if "duckdb" not in sys.modules:  # DuckDB reports objects that are not freed
             # otherwise Python looks for garbage among all modules at exit, for a tenth of a second
             gc.freeze()
 
     @abstractmethod
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
-        """Do the command's work; CrawlError, RedisError and OSError are printed."""
+        """Does the command's work; a CrawlError, RedisError or OSError is printed."""
 
     def crawl_id(self, args: list[str]) -> str | None:
-        """The crawl that the arguments name, by default the only argument; None if they name none."""
+        """Returns the crawl that the arguments name, by default the only argument; None without a name."""
         if not self.takes_crawl:
             return None
         if len(args) > 1:
@@ -105,7 +105,7 @@ class OpenedCrawlCommand(ScrapyCommand):
             await self.work(opened, args, opts)
 
     async def _connect(self, opened: OpenedCrawl) -> None:
-        """Connect to the engine, and choose its only crawl if none is named."""
+        """Connects to the engine, and chooses its only crawl if none is named."""
         connection = opened.connection
         if self.needs_crawl and not opened.has_engine:
             raise StoreError(f"no crawl was run in {connection.server}")

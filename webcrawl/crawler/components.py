@@ -1,4 +1,4 @@
-"""What the components of a crawl do for each other, and what they read of its pages.
+"""The roles of a crawl's components, and the parts of its pages that they read.
 
 A component declares both once. Parts of HTML pages, as a class attribute of a pipeline or a spider:
 
@@ -38,7 +38,7 @@ class Reads(Flag):
 
     NOTHING = 0
     TREE = 1
-    """The parsed page, `document.html`. It is parsed in the worker then, not in another process."""
+    """The parsed page, `document.html`. The worker then parses pages itself, not in another process."""
     FACTS = 2
     """Title, description, text and so on, in `page.reading.outline`."""
     SIMHASH = 4
@@ -50,22 +50,22 @@ class Pacer(ABC):
 
     @abstractmethod
     async def take_another_turn(self, request: Request) -> None:
-        """Wait again, because the request will be sent a second time."""
+        """Waits again, because the request will be sent a second time."""
 
     def sent_at(self, request: Request) -> float | None:
-        """The monotonic time at which a request without a response was sent. Only the progress display asks."""
+        """Returns the monotonic time at which a request without a response was sent; for the progress display."""
         return None
 
 
 class ResourceRules(ABC):
-    """Decides which resources a rendered page may load; without this role, all are allowed."""
+    """Decides which resources a rendered page may load; without this role, all resources are allowed."""
 
     @abstractmethod
     async def allows(self, url: str) -> bool:
-        """Whether a URL may be loaded. Raises Postponed, EngineUnavailable when the crawl ends meanwhile."""
+        """Whether a URL may be loaded. Raises Postponed or EngineUnavailable if the crawl ends meanwhile."""
 
     def is_asking(self, host: str) -> bool:
-        """Whether the rules of a host are being fetched. Only the progress display asks."""
+        """Whether the rules of a host are being fetched; for the progress display."""
         return False
 
 
@@ -74,7 +74,7 @@ class FailureJudge(ABC):
 
     @abstractmethod
     def judge(self, request: Request, error: Exception) -> Request | None:
-        """The request when it is fetched again, None when the error goes on to the errback."""
+        """Returns the request if it is fetched again; None if the error goes on to the errback."""
 
 
 _ROLES = (Pacer, ResourceRules, FailureJudge)
@@ -89,11 +89,11 @@ class Components:
         self.read_link_texts = False
         """Whether the levels of links depend on their texts."""
         self.keep_trees = False
-        """Whether a pipeline reads the tree, or facts made of it: the tree is kept until the page has passed them."""
+        """Whether a pipeline reads the tree or facts made of it, so that the tree is kept until the page has passed."""
         self._by_role: dict[type, object] = {}
 
     def register(self, component: Pacer | ResourceRules | FailureJudge) -> None:
-        """Give a component the roles that it subclasses; raises ConfigurationError when one is taken."""
+        """Gives a component the roles that it subclasses; raises ConfigurationError if a role is taken."""
         for role in _ROLES:
             if isinstance(component, role):
                 if role in self._by_role:
@@ -105,16 +105,16 @@ class Components:
                 self._by_role[role] = component
 
     def get(self, role: type[R]) -> R | None:
-        """The component that registered for a role, or None."""
+        """Returns the component that registered for a role, or None."""
         component = self._by_role.get(role)
         assert component is None or isinstance(component, role)
         return component
 
     def collect_reads(self, spider: Any, pipelines: Iterable[Any]) -> None:
-        """Combine what the spider and the pipelines declare; raises ConfigurationError for a wrong declaration.
+        """Combines the declarations of spider and pipelines; raises ConfigurationError for a wrong declaration.
 
-        A spider that declares nothing, such as a spider of plain Scrapy, counts as a reader of trees: it does not use
-        what another process makes of a page.
+        A spider that declares nothing, such as a spider of plain Scrapy, counts as a reader of trees, because it does
+        not use the outline that another process makes of a page.
         """
         later = Reads.NOTHING
         for pipeline in pipelines:
@@ -127,14 +127,14 @@ class Components:
 
 
 def enabled_pipelines(crawler: Crawler) -> list[Any]:
-    """The item pipelines of a crawler whose engine exists."""
+    """Returns the item pipelines of a crawler whose engine exists."""
     paths = crawler.settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
     classes = [load_object(path) for path, order in paths.items() if order is not None]
     return [crawler.get_item_pipeline(pipeline_class) for pipeline_class in classes]
 
 
 def declared_reads(component: Any, default: Reads) -> Reads:
-    """The `reads` of a component, or `default`; raises ConfigurationError."""
+    """Returns the `reads` of a component, or `default`; raises ConfigurationError."""
     name = type(component).__name__
     if hasattr(component, "reads_trees"):
         raise ConfigurationError(f"{name}.reads_trees is no longer used: set reads = Reads.TREE instead")

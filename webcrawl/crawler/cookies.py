@@ -27,24 +27,24 @@ from webcrawl.urls.canonical import hostname, is_public_suffix, normalize, regis
 logger = logging.getLogger(__name__)
 
 MOST_SITES = 10_000
-"""Parts of jars that a worker keeps in memory."""
+"""The most parts of jars that a worker keeps in memory."""
 _MOST_MEMORY = 64 * 1024 * 1024
-"""Bytes of these parts, about."""
+"""The most bytes of these parts, about."""
 _MOST_SHARED = 100_000
-"""Parts of jars that the engine keeps."""
+"""The most parts of jars that the engine keeps."""
 _MOST_SHARED_BYTES = 256 * 1024 * 1024
 MOST_COOKIES = 180
-"""Cookies of one jar for one domain, as in browsers."""
+"""The most cookies of one jar for one domain, as in browsers."""
 MOST_RECEIVED = 50
-"""Cookies of one response that are read: as many as a user agent should keep of a domain (RFC 6265, section 6.1)."""
+"""The most cookies of a response that are read, as many as user agents should keep per domain (RFC 6265, 6.1)."""
 _MOST_BYTES = 4096
-"""Bytes of one cookie's name and value (ibid.)."""
+"""The most bytes of one cookie's name and value (RFC 6265, 6.1)."""
 _LONGEST_LINE = _MOST_BYTES + 1024
-"""Bytes of a header Set-Cookie with its attributes."""
+"""The most bytes of a header Set-Cookie with its attributes."""
 _MOST_SITE_BYTES = 64 * 1024
-"""Bytes of the cookies of one jar for one domain: more than servers accept in a header Cookie."""
+"""The most bytes of one jar's cookies for one domain: more than servers accept in a header Cookie."""
 _COOKIE_MEMORY = 1024
-"""What a Cookie takes in memory besides its text."""
+"""The bytes of memory that a Cookie takes besides its text."""
 
 
 class SiteCookies:
@@ -55,22 +55,22 @@ class SiteCookies:
         self.cookies = CookieJar()
         self.changes = 0
         self.memory = 0
-        """Bytes of memory, about."""
+        """The bytes of memory that the cookies take, about."""
         self.lock = asyncio.Lock()
         self.leases: dict[str, int] = {}
         """Host -> the fencing token of the lease in which the cookies were read last."""
         try:
             self.field: bytes | None = pack([jar, site])
         except Unserializable:
-            self.field = None  # a request with this key cannot leave the worker either
+            self.field = None  # a request with this jar cannot leave the worker either
 
     def accept(self, response: Response, request: Request, most: int = MOST_COOKIES) -> None:
-        """Adds the last `most` cookies that a response sets and may set; drops the oldest ones if there are too many.
+        """Adds the last `most` cookies that a response may set; drops the oldest cookies if there are too many.
 
         Lines that are too long, and lines before the last `most`, are not even parsed.
         """
         lines = [line for line in response.headers.getlist("Set-Cookie") if len(line) <= _LONGEST_LINE]
-        # a response of its own, because a jar parses Set-Cookie2 too, in the square of its length
+        # a bounded copy, because a jar also parses Set-Cookie2, in quadratic time
         bounded = Response(response.url, headers={"Set-Cookie": lines[-most:]})
         before = list(self.cookies)
         owners: dict[str, str | None] = {}
@@ -118,7 +118,7 @@ class SiteCookies:
 
 
 def _owner(domain: str, request: Request) -> str | None:
-    """Returns the domain for which a cookie of a request's host is kept; None if strangers may have hosts there."""
+    """Returns the domain for which a cookie of a request's host is kept; None if others may have hosts under it."""
     bare = domain.removeprefix(".")
     if not bare or not is_public_suffix(bare):
         return domain
@@ -134,14 +134,14 @@ def _are_same(before: Sequence[Cookie], after: Sequence[Cookie]) -> bool:
 
 
 def _text_bytes(cookie: Cookie) -> int:
-    """Characters of a cookie's text, with its attributes."""
+    """Returns the number of characters of a cookie's text, with its attributes."""
     attributes: dict[str, str | None] = vars(cookie)["_rest"]
     own = sum(len(value) for value in vars(cookie).values() if isinstance(value, str))
     return own + sum(len(name) + len(value or "") for name, value in attributes.items())
 
 
 class Jars:
-    """All jars of a worker. The sites that were used longest ago are dropped from memory when it is too much."""
+    """All jars of a worker. If they take too much memory, the sites that were used longest ago are dropped."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -215,5 +215,5 @@ class Jars:
 
 
 def site_of(url: str) -> str:
-    """Returns the registered domain of a URL, or its host if it has none."""
+    """Returns the registered domain of a URL, or its host without such a domain."""
     return registered_domain(hostname(normalize(url)))

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def completed(settings: Settings, spider: type[Spider] | None = None) -> Settings:
-    """The settings of a crawl with this spider: the given settings, completed by the spider and the add-ons."""
+    """Returns the settings of a crawl with this spider: the given settings, completed by spider and add-ons."""
     return crawler_of(settings, spider).settings
 
 
 def crawler_of(settings: Settings, spider: type[Spider] | None) -> Crawler:
-    """A crawler that does not run, with its add-ons loaded."""
+    """Returns a crawler that does not run, with its add-ons loaded."""
     from scrapy import Spider
     from scrapy.addons import AddonManager
     from scrapy.crawler import Crawler
@@ -34,9 +34,9 @@ def crawler_of(settings: Settings, spider: type[Spider] | None) -> Crawler:
 
 
 def crawl_settings(loader: SpiderLoaderProtocol, settings: Settings, name: str) -> BaseSettings:
-    """The settings of a crawl with this spider, checked before anything starts.
+    """Returns the settings of a crawl with this spider, checked before anything starts.
 
-    Raises ConfigurationError when there is no such spider, a setting is wrong, or a safeguard is missing.
+    Raises ConfigurationError if the spider does not exist, a setting is wrong, or a safeguard is missing.
     """
     from scrapy_redis.spiders import RedisMixin
 

@@ -52,7 +52,7 @@ class OverlongHead(MalformedAnswer):
 
 
 class SchemaRefused(CrawlError, DropItem):
-    """An item is not as its schema says; the message says why. It is dropped, and its page becomes stuck."""
+    """An item does not fit its schema; the message says why. The item is dropped, and its page becomes stuck."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)

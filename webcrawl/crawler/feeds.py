@@ -21,7 +21,7 @@ from webcrawl.documents.spreadsheet import harmless
 logger = logging.getLogger(__name__)
 
 _APPENDABLE = frozenset({"jsonlines", "jsonl", "jl", "pickle", "marshal"})
-"""Formats of which two files in a row are one file."""
+"""Formats in which a file can be appended to another file."""
 
 
 class PageCsvExporter(CsvItemExporter):
@@ -38,11 +38,11 @@ class PageCsvExporter(CsvItemExporter):
 
 
 class ResumedFileStorage(FileFeedStorage):
-    """Scrapy's storage, which does not overwrite the items of earlier runs of a crawl that goes on.
+    """Scrapy's storage, except that a resumed crawl does not overwrite the items of its earlier runs.
 
-    With `-O` it appends the first item of a run to the file then. Formats that cannot be appended to, such as JSON, and
-    batches, whose size is limited, begin a new file, and the earlier one gets another name. A run without items changes
-    no file that has some.
+    With `-O`, items of a resumed crawl are appended to the file. Formats that cannot be appended to, such as JSON, and
+    batches, whose size is limited, begin a new file, and the earlier file gets another name. A run without items does
+    not change a file with items.
     """
 
     def __init__(self, uri: str, session: Session, *, feed_options: dict[str, Any] | None = None) -> None:
@@ -51,7 +51,7 @@ class ResumedFileStorage(FileFeedStorage):
         self._session = session
         self._is_appendable = options.get("format") in _APPENDABLE and not options.get("batch_item_count")
         if self._has_earlier_items():
-            # Scrapy reads this option when it has the storage, and opens the storage of a run without items only for it
+            # Scrapy reads this option later, and then opens no storage for a run without items
             options["store_empty"] = False
 
     @classmethod
@@ -77,6 +77,6 @@ class ResumedFileStorage(FileFeedStorage):
 
 
 def _free(path: Path) -> Path:
-    """A name beside `path` that no file has: items-earlier-1.json."""
+    """Returns a path beside `path` that no file has: items-earlier-1.json."""
     names = (path.with_name(f"{path.stem}-earlier-{number}{path.suffix}") for number in count(1))
     return next(name for name in names if not name.exists())

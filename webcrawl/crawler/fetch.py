@@ -1,8 +1,8 @@
 """Attaches data to a request or response for as long as it exists: one `Fetch` each.
 
 Scrapy's requests and responses accept no further attributes, and the meta of a request is copied to other requests and
-stored in the frontier. So a table maps each request or response, its owner, to its `Fetch`. A copy of the owner has
-another one.
+stored in the frontier. So a table maps each request or response, the owner, to its `Fetch`. A copy of the owner has a
+`Fetch` of its own.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ Owner: TypeAlias = Request | Response
 
 
 class Fetch:
-    """The data of one request or response. When a response is replaced, the new one begins with an empty `Fetch`.
+    """The data of one request or response. If a response is replaced, the new response begins with an empty `Fetch`.
 
     For a request:
       check          is called right before the request is sent
       exchange       the bytes sent and received
-      received       the bytes received for it, with heads and framing; 0 if the download handler does not count them
+      received       the number of bytes received, with heads and framing; 0 if the download handler does not count
       known          the stored response whose validators made the request conditional
     For a response:
       document       its document
       outline        what the HTML process returned for the document
-      pending_links  where the links in the document are handed over
+      pending_links  the `PendingLinks` that hands over the links in the document
       archived       the stored response that a 304 confirms
-      processed      an event that is set when the page has left the pipelines
-      is_page        a page was made of it
+      processed      the event that is set when the page has left the pipelines
+      is_page        whether a page was made of the response
     """
 
     __slots__ = (
@@ -95,17 +95,17 @@ def exchange_of(request: Request | None) -> Exchange | None:
 
 
 def keep_exchange(request: Request, exchange: Exchange) -> None:
-    """Sets what `exchange_of` returns."""
+    """Sets the result of `exchange_of`."""
     fetch_of(request).exchange = exchange
 
 
 def check_before_sending(request: Request, check: Callable[[], None]) -> None:
-    """Sets a function to call on the open connection right before the request is sent. It may raise to prevent that."""
+    """Sets the function to call on the open connection right before the request is sent; may raise to prevent that."""
     fetch_of(request).check = check
 
 
 def check_of(request: Request) -> Callable[[], None] | None:
-    """Returns what `check_before_sending` set, or None."""
+    """Returns the function that `check_before_sending` set, or None."""
     return fetch_of(request).check
 
 
@@ -113,8 +113,8 @@ def check_of(request: Request) -> Callable[[], None] | None:
 class PacedCheck:
     """A check of a request that waits for its turn on the open connection, because connecting takes time.
 
-    `sending` is called with the address of the connection, or None if it is not known. It waits when it is entered, and
-    the request is written within it. `address`: the IP address whose turn is expected, if addresses have turns.
+    `sending` is called with the address of the connection, or None if unknown. Its context waits on entry, and the
+    request is written within the context. `address`: the IP address whose turn is expected, if addresses have turns.
     """
 
     check: Callable[[], None]
@@ -126,7 +126,7 @@ class PacedCheck:
 
 
 def paced_address(request: Request) -> str | None:
-    """Returns the only address to which a request may be sent without a call of its `PacedCheck`; None for any."""
+    """Returns the only address to which a request may be sent without a call of its `PacedCheck`; None allows any."""
     check = check_of(request)
     return check.address if isinstance(check, PacedCheck) else None
 
@@ -134,7 +134,7 @@ def paced_address(request: Request) -> str | None:
 async def wait_to_send(request: Request) -> None:
     """Waits for the turn of a request as its `PacedCheck` does, and calls its check, if any.
 
-    For download handlers that cannot wait on an open connection: they connect after it.
+    For download handlers that cannot wait on an open connection, and connect after the turn.
     """
     async with turn_to_send(request):
         pass
@@ -142,9 +142,9 @@ async def wait_to_send(request: Request) -> None:
 
 @asynccontextmanager
 async def turn_to_send(request: Request) -> AsyncIterator[bool]:
-    """Waits as `wait_to_send` does, and keeps other requests from their turn until the request is sent within it.
+    """Waits like `wait_to_send`; the request is sent within the context, which keeps other requests from their turn.
 
-    Yields whether others may wait for that.
+    Yields whether other requests may wait for the context to end.
     """
     check = check_of(request)
     if isinstance(check, PacedCheck):

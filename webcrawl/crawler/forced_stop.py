@@ -1,4 +1,4 @@
-"""What the second SIGINT or SIGTERM does: the crawl ends at once, and says in one line what that means."""
+"""Handles the second SIGINT or SIGTERM: the crawl ends at once, and logs one line about the consequences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scrapy.crawler import CrawlerProcessBase
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 5.0
-"""Seconds in which abandoned tasks may end."""
+"""Seconds that abandoned tasks have to end."""
 
 
 def tell_of_forced_stop(
@@ -28,10 +28,10 @@ def tell_of_forced_stop(
             signal.Signals(number).name,
             lease_seconds,
         )
-        # Scrapy abandons tasks, and asyncio would print a line for each
+        # Scrapy abandons tasks, and asyncio would print a line for each task
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         ended(128 + number)
-        # a task may refuse to end, and asyncio waits for all
+        # a task may refuse to end, and asyncio waits for all tasks
         last = threading.Timer(_PATIENCE, os._exit, (128 + number,))
         last.daemon = True
         last.start()

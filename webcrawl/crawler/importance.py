@@ -1,8 +1,8 @@
 """Writes the importance of pages into their rows when a crawl is over.
 
-A row gets the importance that its page had when it was fetched. Links that are found later still count: if the links of
-nearly all pages are known here, the credit flows on along them until it has settled. Otherwise the engine knows what
-reached each page.
+A row has the importance that its page had when it was fetched. Links that are found later still count: if the links of
+nearly all pages are known here, the credit flows on along them until it has settled. Otherwise, the credit that has
+reached each page is read from the engine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DIGITS = 4
 
 
 async def update_importance(connection: Connection, uri: str, links: Path) -> int:
-    """Updates the rows of the crawl in the metadata database; returns how many had another importance.
+    """Updates the rows of the crawl in the metadata database; returns the number of rows with another importance.
 
     `links`: the folder of webcrawl.frontier.link_memory. Raises StoreError and EngineUnavailable.
     """
@@ -59,7 +59,7 @@ async def update_importance(connection: Connection, uri: str, links: Path) -> in
 
 
 async def _credited(connection: Connection, urls: Sequence[str]) -> list[float | None]:
-    """Returns the importance of pages by the credit that has reached them; None for those that the engine lacks."""
+    """Returns the importance of pages by the credit that has reached them; None for pages unknown to the engine."""
     worth_of_each = await connection.retry_until_available(
         lambda: worths(connection.engine, connection.keys, urls)
     )

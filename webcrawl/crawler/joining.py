@@ -1,4 +1,4 @@
-"""How a worker joins its crawl in the engine: it begins the crawl or resumes it, and stores which run begins."""
+"""Lets a worker join its crawl in the engine: begins or resumes the crawl, and stores the run that begins."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class JoinedCrawl:
     """The state of a crawl when this process joined it."""
 
     has_urls: bool = False
-    """URLs had been added before."""
+    """Whether URLs had been added before."""
     resumed: bool = False
-    """It had URLs, and no worker was alive."""
+    """Whether the crawl had URLs, and no worker was alive."""
     finished: bool = False
-    """It was resumed, and nothing was left to crawl."""
+    """Whether the crawl was resumed, and nothing was left to crawl."""
     paused: bool = False
-    """An operator had paused it."""
+    """Whether an operator had paused the crawl."""
 
 
 async def join(connection: Connection, config: FrontierConfig, turns: Turns) -> JoinedCrawl:
-    """Connect, and begin the crawl or resume it.
+    """Connects, and begins or resumes the crawl.
 
-    Raises ConfigurationError when the crawl was begun with other settings, EngineUnavailable, EngineError.
+    Raises ConfigurationError if the crawl was begun with other settings, EngineUnavailable, EngineError.
     """
     await connection.connect(to_crawl=True)
     try:
@@ -58,7 +58,7 @@ async def _join(connection: Connection, config: FrontierConfig, turns: Turns) ->
     await connection.begin_tails()
     await _review_limits(connection, turns)
     if connection.server.is_exclusive:
-        # no other process uses this engine: every worker and lease it knows is dead
+        # no other process uses this engine, so all its workers are dead, and so are their leases
         await crawl.workers.forget()
         await frontier.reap(everything=True, delay=turns.config.delay)
         connection.server.admit_others()
@@ -69,7 +69,7 @@ async def _join(connection: Connection, config: FrontierConfig, turns: Turns) ->
 
 
 async def _review_limits(connection: Connection, turns: Turns) -> None:
-    """Check hosts with spent budgets again if their limits, or the rules that limit pages, have changed."""
+    """Checks hosts with spent budgets again if their limits, or the rules that limit pages, have changed."""
     frontier, rules = connection.frontier, turns.rules
     if await connection.crawl.limits_changed(frontier.host_limits, rules.limits_pages if rules else ""):
         pages_of = rules.max_pages if rules else lambda _: None

@@ -1,4 +1,4 @@
-"""What is known about a URL that is fetched again: its validators and its archived response."""
+"""The stored response of a URL that is fetched again: its validators, and where it is archived."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _WITHOUT_LINKS = (
 class Known:
     """The stored response of a URL: its validators as header values, and where it is archived.
 
-    `body_location` is the record with its body, or None without one. `head` is the record with its header, which
-    is another record for an exact copy.
+    `body_location` is the record with its body, or None without such a record. `head` is the record with its header,
+    which is another record for an exact copy.
     """
 
     digest: str | None
@@ -39,7 +39,7 @@ class Known:
 
     @classmethod
     def of_row(cls, row: Row, get: Callable[[str], Row | None], limit: float) -> Self | None:
-        """Returns what a row of the table `pages` says; None if it has no validator or cannot be confirmed by a 304.
+        """Reads a row of the table `pages`; returns None if it has no validator, or no 304 can confirm it.
 
         `get` returns the row of the original of a copy. `limit` is the number of bytes to which a body of
         its type is truncated now: a body that was truncated to it would not grow if it were fetched again.
@@ -73,7 +73,7 @@ class Known:
         return not self.has_links or self.body_location is not None
 
     def validators(self, etag: str | None, last_modified: str | None) -> tuple[str | None, str | None]:
-        """Returns the validators to store after a 304: the given ones only if one of them matches (RFC 9111, 4.3.4).
+        """Returns the validators to store after a 304: the given validators only if one matches (RFC 9111, 4.3.4).
 
         Without a match, the new validators belong to another version, which must not confirm this body later.
         """

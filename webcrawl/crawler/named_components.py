@@ -1,4 +1,4 @@
-"""The check of Scrapy's settings that name components: a wrong one ends a command in one line.
+"""The check of Scrapy's settings that name components: a wrong setting ends a command with one line.
 
 Scrapy itself raises errors of many kinds, before a command runs or only at the first request.
 """
@@ -18,7 +18,7 @@ from webcrawl.crawler.download.reactor import reactor_is_missing
 from webcrawl.errors import ConfigurationError
 
 _ORDERED = ("SPIDER_MIDDLEWARES", "DOWNLOADER_MIDDLEWARES", "EXTENSIONS", "ITEM_PIPELINES")
-"""Settings that map a component to a number, its place, or to None, which leaves it out."""
+"""Settings that map a component to a number, which sets its order, or to None, which leaves it out."""
 _BY_NAME = ("DOWNLOAD_HANDLERS", "FEED_STORAGES", "FEED_EXPORTERS")
 """Settings that map a name, such as a scheme, to a component, or to None, which leaves it out."""
 _MODULES = ("SPIDER_MODULES", "COMMANDS_MODULE", "NEWSPIDER_MODULE")
@@ -52,9 +52,9 @@ def check_early(settings: Settings, options: argparse.Namespace) -> None:
 
 
 def check_components(settings: BaseSettings) -> None:
-    """Raises ConfigurationError if a component has no valid place, or cannot be imported.
+    """Raises ConfigurationError if a component has no valid number, or cannot be imported.
 
-    A component that needs the reactor of Twisted passes, because the crawl says more about it.
+    A component that needs the reactor of Twisted passes, because the crawl gives a better message.
     """
     for name in _ORDERED:
         _check_order(settings, name)
@@ -70,7 +70,7 @@ def check_components(settings: BaseSettings) -> None:
 
 
 def _check_type(name: str, value: object) -> None:
-    """Raises ConfigurationError if the setting must be a dict of components, and the value is no dict."""
+    """Raises ConfigurationError if the setting must be a dict of components, but the value is not a dict."""
     if name not in _DICTS:
         return
     try:
@@ -110,7 +110,7 @@ def _exists(module: str) -> bool:
 
 
 def _load(name: str, component: Any, what: str = "") -> None:
-    """Raises ConfigurationError if a component cannot be imported; an error within its module is raised as it is."""
+    """Raises ConfigurationError if a component cannot be imported; raises an error within its module unchanged."""
     if isinstance(component, str) and component.startswith("webcrawl."):
         return  # components of webcrawl are imported when they are needed
     try:

@@ -1,6 +1,6 @@
 """Settings and arguments of `scrapy crawl` that other users of the machine must not read: they may be passwords.
 
-Every user can read the command lines of all processes, and only the owner of a process its environment.
+Every user can read the command lines of all processes, but only the owner of a process can read its environment.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _VARIABLE = "WEBCRAWL_OPTIONS"
 
 
 def private_options(settings: Mapping[str, Any], arguments: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variable of the environment that passes settings, with their types, and arguments of the spider."""
+    """Returns the environment variable that passes settings, with their types, and arguments of the spider."""
     return {_VARIABLE: json.dumps({"settings": settings, "arguments": arguments})}
 
 
 def take_private(settings: BaseSettings, opts: argparse.Namespace) -> None:
-    """Adds the options in the environment to the options of the command line, and keeps them from child processes."""
+    """Adds the options of the environment to those of the command line, and hides them from child processes."""
     if text := os.environ.pop(_VARIABLE, None):
         options = json.loads(text)
         settings.setdict(options["settings"], priority="cmdline")

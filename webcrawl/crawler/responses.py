@@ -1,4 +1,4 @@
-"""Scrapy responses whose body may be in a file, and the flags that tell why a body is incomplete."""
+"""Scrapy responses whose body may be in a file, and the flags that say why a body is incomplete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMED_OUT = "timeout"
 UNFINISHED = "unfinished"
 """Response.flags: the body was received in full, but ends before its Content-Encoding does."""
 BAD_CODING = "bad_coding"
-"""Response.flags: the body could not be decoded and is as it was sent."""
+"""Response.flags: the body could not be decoded, and is kept as it was sent."""
 
 _GUESS_BYTES = 5000
 _MESSAGE_BYTES = 200
@@ -39,7 +39,7 @@ def truncation_of(flags: Collection[str]) -> str | None:
 
 
 def received_headers(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Returns received header fields as Scrapy's class, which checks names and values and takes five times as long."""
+    """Returns received header fields as Scrapy's Headers, whose own checks would take five times as long."""
     headers = Headers()
     for name, value in fields:
         dict.setdefault(headers, name.title(), []).append(value)
@@ -47,13 +47,13 @@ def received_headers(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 
 def header_values(headers: Headers, name: bytes) -> list[bytes]:
-    """Returns `headers.getlist(name)` in a tenth of the time; `name` is as Scrapy writes it, such as b"Etag"."""
+    """Returns `headers.getlist(name)` in a tenth of the time; `name` in Scrapy's spelling, such as b"Etag"."""
     values: list[bytes] = dict.get(headers, name, [])
     return values
 
 
 def header(headers: Headers, name: bytes) -> bytes | None:
-    """Returns `headers.get(name)` in a tenth of the time; `name` is as Scrapy writes it, such as b"Etag"."""
+    """Returns `headers.get(name)` in a tenth of the time; `name` in Scrapy's spelling, such as b"Etag"."""
     values = dict.get(headers, name)
     return values[-1] if values else None
 
@@ -80,7 +80,7 @@ def content_type(headers: Headers) -> str | None:
 
 
 def says_nosniff(headers: Headers) -> bool:
-    """Returns whether X-Content-Type-Options forbids to guess the type."""
+    """Returns whether X-Content-Type-Options forbids guessing the type."""
     value = header(headers, b"X-Content-Type-Options")
     return value is not None and value.split(b",")[0].strip().lower() == b"nosniff"
 
@@ -120,7 +120,7 @@ class SpooledResponse(Response):
         return bytes(self.spooled)
 
     def replace(self, *args: Any, **changes: Any) -> Any:
-        """Returns a changed copy, as Scrapy's; reads the body only if `cls` asks for another class."""
+        """Returns a changed copy, as in Scrapy; reads the body only if `cls` is another class."""
         if changes.get("cls") is None:
             if "body" in changes:
                 changes["cls"] = self.plain

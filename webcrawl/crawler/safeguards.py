@@ -1,7 +1,7 @@
 """The parts without which no crawl starts.
 
-The add-on checks them when it has joined our parts with a spider's own. An add-on after ours may change them, and a
-spider may replace ADDONS. So `scrapy crawl` and, in a program, the downloader check them again when settings are final.
+The add-on checks them after it has added our parts to a spider's own. A later add-on may change them, and a spider may
+replace ADDONS. So `scrapy crawl` and, in a program, the downloader check them again when settings are final.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class Safeguard:
-    """A part without which no crawl starts: a component of this class, or one derived from it, in a setting."""
+    """A part without which no crawl starts: a component of this class, or of a derived class, in a setting."""
 
     setting: str
     path: str
@@ -62,7 +62,7 @@ SAFEGUARDS = {
 
 
 def check_addon(crawler: Crawler) -> None:
-    """Raises ConfigurationError when a crawler has not loaded the add-on."""
+    """Raises ConfigurationError if a crawler has not loaded the add-on."""
     kinds = (kind for addon in crawler.addons.addons for kind in type(addon).__mro__)
     if not any(f"{kind.__module__}.{kind.__qualname__}" == _ADDON for kind in kinds):
         raise ConfigurationError(
@@ -94,7 +94,7 @@ def check_safeguards(settings: BaseSettings) -> None:
 
 
 def _check_handlers(settings: BaseSettings) -> None:
-    """Raises ConfigurationError for a download handler that connects without asking the address guard."""
+    """Raises ConfigurationError for a download handler that bypasses the address guard."""
     for scheme in ("http", "https", "ftp"):
         path = read(settings, "DOWNLOAD_HANDLERS").get(scheme)
         if path and not any(kind.__module__.startswith("webcrawl.") for kind in load_object(path).__mro__):
@@ -112,7 +112,7 @@ def _has(settings: BaseSettings, safeguard: Safeguard) -> bool:
 
 
 def _classes(settings: BaseSettings, name: str) -> Iterator[type[Any]]:
-    """The classes that a setting registers, by a table or by a single name."""
+    """Yields the classes that a setting registers, by a table or by a single name."""
     is_table = isinstance(settings[name], BaseSettings)
     for path in settings.get_component_priority_dict_with_base(name) if is_table else [settings[name]]:
         loaded = load_object(path)
@@ -121,5 +121,5 @@ def _classes(settings: BaseSettings, name: str) -> Iterator[type[Any]]:
 
 
 def _source(settings: BaseSettings, name: str) -> str:
-    """Who set a setting."""
+    """Returns a phrase for the place where a setting was set."""
     return _SOURCES.get(settings.getpriority(name) or 0, "a call")

@@ -1,7 +1,7 @@
 """The objects that the components of one crawl share in one process.
 
-Scrapy builds scheduler, middlewares and pipelines apart from each other. Each calls `Session.of(crawler)` and gets the
-same session. Settings are read and checked when it is made; `open` is the first to use the network.
+Scrapy builds scheduler, middlewares and pipelines separately. Each calls `Session.of(crawler)` and gets the same
+session. The settings are read and checked when the session is made; only `open` uses the network.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _sessions: WeakKeyDictionary[Crawler, Session] = WeakKeyDictionary()
 
 
 class Session(OpenedCrawl):
-    """An opened crawl and what crawling it needs besides. `connection` can be used after `open`."""
+    """An opened crawl, with the objects that crawling needs. `connection` can be used after `open`."""
 
     settings: BaseSettings
 
@@ -71,7 +71,7 @@ class Session(OpenedCrawl):
         """The state of the crawl when `open` joined it."""
         self.components = Components()
         self.costs = Costs()
-        """What hosts cost this process."""
+        """The costs of hosts for this process."""
         self.turns = self._make_turns()
         self.backpressure = Backpressure()
         self.guard = AddressGuard(read(settings, "ALLOWED_NETWORKS"))
@@ -83,12 +83,12 @@ class Session(OpenedCrawl):
         self.proxies = self._make_proxies()
         self.scope = SharedScope(self.connection, self.guard, settings)
         self._deletes_crawl = False
-        # last, so that wrong settings leave the umask as it was
+        # last, so that wrong settings leave the umask unchanged
         keep_private(self.stores.data_dir, self)
 
     @classmethod
     def of(cls, crawler: Crawler) -> Self:
-        """The session of a crawler, made on first use; raises ConfigurationError when a setting is wrong."""
+        """Returns the session of a crawler, made on first use; raises ConfigurationError if a setting is wrong."""
         session = _sessions.get(crawler)
         if session is None:
             session = _sessions[crawler] = cls(crawler.settings, crawler.spidercls.name)
@@ -99,7 +99,7 @@ class Session(OpenedCrawl):
 
     @classmethod
     def with_store(cls, crawler: Crawler, is_on: Callable[[StoreConfig], object]) -> Self:
-        """The session of a crawler, for a pipeline that `is_on` switches on; otherwise raises NotConfigured."""
+        """Returns the session of a crawler, for a pipeline that `is_on` switches on; otherwise raises NotConfigured."""
         session = cls.of(crawler)
         if not is_on(session.stores):
             raise NotConfigured
@@ -107,12 +107,12 @@ class Session(OpenedCrawl):
 
     @cached_property
     def readers(self) -> Readers:
-        """The processes that read documents, at the cost of the hosts."""
+        """The processes that read documents, whose time is charged to the hosts."""
         return Readers(ReaderConfig.from_settings(self.settings), self.costs.charge)
 
     @cached_property
     def observed(self) -> Observations | None:
-        """What this process observes for its metrics and traces; None without METRICS_PORT and TRACES."""
+        """The observations of this process for metrics and traces; None without METRICS_PORT and TRACES."""
         wanted = read(self.settings, "METRICS_PORT") is not None or read(self.settings, "TRACES")
         return Observations() if wanted else None
 
@@ -131,7 +131,7 @@ class Session(OpenedCrawl):
 
     @cached_property
     def soft_404s(self) -> Soft404s:
-        """What is known of hosts to recognize soft 404s; first used after `open`."""
+        """The answers of hosts by which soft 404s are recognized; first used after `open`."""
         crawl, distance = self.connection.crawl, read(self.settings, "SIMHASH_DISTANCE")
         paths = UnknownPaths(crawl.engine, crawl.keys, crawl.worker)
         return Soft404s(
@@ -152,7 +152,7 @@ class Session(OpenedCrawl):
         )
 
     def need_renderer(self) -> Renderer:
-        """The crawl's browser, made now if RENDER is empty; raises ConfigurationError."""
+        """Returns the crawl's browser, made now if RENDER is empty; raises ConfigurationError."""
         if self.proxies is not None:
             raise ConfigurationError("PROXIES is set, and rendered pages are not loaded through proxies")
         if self.renderer is None:
@@ -160,8 +160,8 @@ class Session(OpenedCrawl):
         return self.renderer
 
     async def open(self) -> None:
-        """Begin the crawl or resume it; raises what `joining.join` raises."""
-        # imports NumPy, which takes a quarter of a second: better now than during the first pages
+        """Begins or resumes the crawl; raises the errors of `joining.join`."""
+        # imports NumPy, which takes a quarter of a second, now rather than during the first pages
         with suppress(ImportError):  # the scheduler alone works without it
             importlib.import_module("webcrawl.documents.markup_bounds")
         self.joined = await join(self.connection, self.config, self.turns)
@@ -177,13 +177,13 @@ class Session(OpenedCrawl):
             ).ask
 
     async def stored(self, store: str, url: str, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of `work`, which stores the page of a URL; see `Backpressure.retry_until_available`.
+        """Returns the result of `work`, which stores the page of a URL; see `Backpressure.retry_until_available`.
 
         `store` is one of `webcrawl.metrics.observations.STORES`.
         """
         if self.observed is None:
             return await self.backpressure.retry_until_available(work, self.turns.ending)
-        # a context manager would take longer than all else that is observed of a page
+        # a context manager would take longer than all other observations of a page
         began = time.monotonic()
         try:
             return await self.backpressure.retry_until_available(work, self.turns.ending)
@@ -191,7 +191,7 @@ class Session(OpenedCrawl):
             self.observed.store(store, url, began)
 
     async def close(self) -> None:
-        """Close the browser, the child processes and the connection; with SCHEDULER_PERSIST off, delete the crawl."""
+        """Closes the browser, the child processes and the connection; without SCHEDULER_PERSIST, deletes the crawl."""
         try:
             if self.renderer is not None:
                 await self.renderer.close()
@@ -206,7 +206,7 @@ class Session(OpenedCrawl):
             await super().close()
 
     def _make_proxies(self) -> ProxyPool | None:
-        """The pool of PROXIES, or None; raises ConfigurationError."""
+        """Returns the pool of PROXIES, or None; raises ConfigurationError."""
         if not (words := read(self.settings, "PROXIES")):
             return None
         if self.renderer is not None:
@@ -234,7 +234,7 @@ class Session(OpenedCrawl):
         )
 
     def _make_turns(self) -> Turns:
-        """The turns at all hosts; raises ConfigurationError."""
+        """Returns the turns at all hosts; raises ConfigurationError."""
         settings, lease_seconds = self.settings, self.config.lease_seconds
         limits = AddressConfig.from_settings(settings)
         exceptions = read_networks("POLITENESS_ADDRESS_EXCEPT", read(settings, "POLITENESS_ADDRESS_EXCEPT"))

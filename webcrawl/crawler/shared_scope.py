@@ -1,4 +1,4 @@
-"""The URLs that a crawl follows, as its workers share them: seeds, scope, URL filters, and the levels of links."""
+"""The rules about links that the workers of a crawl share: seeds, scope, URL filters, and levels of links."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _SEEDS_AT_ONCE = 1000
 
 
 class SharedScope:
-    """What this process knows of the crawl's seeds and scope. The engine keeps both for all workers.
+    """The crawl's seeds and scope, as far as this process knows them. The engine keeps both for all workers.
 
-    Every method that waits raises EngineUnavailable when the crawl ends while the engine is unavailable.
+    Every method that waits raises EngineUnavailable if the crawl ends while the engine is unavailable.
     """
 
     def __init__(self, connection: Connection, guard: AddressGuard, settings: BaseSettings) -> None:
@@ -44,7 +44,7 @@ class SharedScope:
         self.link_rules = LinkRules.from_config(settings)
         self.prioritizer = Prioritizer.from_config(settings, chain_classes(settings, "PRIORITIZERS", Term))
         self.mined = Mined("")
-        """What `scrapy mine` has learned, as far as it was read."""
+        """The weights of `scrapy mine` that were read last."""
         self._most_hops: int = read(settings, "OFFSITE_HOPS")
         self.filters = self._chain()
         self._admitted: set[str] = set()
@@ -54,7 +54,7 @@ class SharedScope:
 
     @cached_property
     def resource_filters(self) -> FilterChain:
-        """The filters for what pages load, which may be outside the scope and ALLOWED_DOMAINS."""
+        """The filters for resources of pages, which may be outside the scope and ALLOWED_DOMAINS."""
         return self._chain(Scope("web"), {"ALLOWED_DOMAINS": []})
 
     @cached_property
@@ -63,23 +63,23 @@ class SharedScope:
         return self._chain(Scope("web"))
 
     def offsite(self, url: str, hops: int) -> str | None:
-        """The URL to crawl for a normalised one outside the scope, or None. `hops`: its links in a row outside."""
+        """Returns the URL to crawl for a normalized URL outside the scope, or None. `hops`: links in a row outside."""
         current = self.current
         if hops > self._most_hops or current is None or current.allows(url):
             return None
         return self._offsite_filters.apply(url)
 
     def use_mined(self, mined: Mined) -> None:
-        """Weigh links by these weights from now on."""
+        """Weighs links by these weights from now on."""
         self.mined = mined
         for term in self.prioritizer.terms:
             if isinstance(term, MinedTerm):
                 term.use(mined)
 
     async def set(self, scope: Scope, *, remember: bool = True) -> None:
-        """Follow links within this scope, widened by what other workers added to it.
+        """Follows links within this scope, widened by the additions of other workers.
 
-        `remember`: add it to the crawl's scope in the engine.
+        `remember`: also adds it to the crawl's scope in the engine.
         """
         retry_until_available, crawl = self._connection.retry_until_available, self._connection.crawl
         self.current = scope
@@ -91,14 +91,14 @@ class SharedScope:
         self.filters = self._chain()
 
     async def widen(self, url: str) -> None:
-        """Add the target of a redirected seed to the scope, for all workers."""
+        """Adds the target of a redirected seed to the scope, for all workers."""
         if self.current is not None and (key := self.current.widen(url)):
             await self._connection.retry_until_available(
                 lambda: self._connection.crawl.sets.add("scope", [key])
             )
 
     async def update_for(self, url: str) -> None:
-        """Learn from the engine whether another worker widened the scope to this normalised URL."""
+        """Widens the scope to this normalized URL if another worker has done so in the engine."""
         scope = self.current
         if scope is None or scope.allows(url):
             return
@@ -110,9 +110,9 @@ class SharedScope:
                 return
 
     async def admit_seeds(self, urls: Iterable[str]) -> None:
-        """Let the address guard pass the hosts of these URLs, in all workers: the operator named them.
+        """Lets the hosts of these URLs pass the address guard in all workers, because the operator named them.
 
-        A host given by name passes at the addresses of its first answer; see `settle_seed`.
+        A host that is given by name passes at the addresses of its first DNS answer; see `settle_seed`.
         """
         seeds = sorted({self.admit_seed(url) for url in urls} - self._admitted)
         for start in range(0, len(seeds), _SEEDS_AT_ONCE):
@@ -123,7 +123,7 @@ class SharedScope:
             self._admitted.update(batch)
 
     def admit_seed(self, url: str) -> str:
-        """Let the address guard pass the host of one URL, in this process alone; returns host name and port."""
+        """Lets the host of one URL pass the address guard, in this process alone; returns host name and port."""
         url = normalize(url)
         name, number = hostname(url), port(url)
         if is_address(name):
@@ -133,17 +133,17 @@ class SharedScope:
         return f"{name} {number}"
 
     def is_unsettled_seed(self, name: str, number: int) -> bool:
-        """Whether a seed named in this process has this host name and port, and was not settled yet."""
+        """Whether a seed of this process has this host name and port, and was not settled yet."""
         return self._settled.get((name, number)) is False
 
     async def settle_seed(
         self, name: str, number: int, addresses: Sequence[str], *, remember: bool = True
     ) -> bool:
-        """Let the address guard pass the host of a seed at the addresses of its first answer, and at no later ones.
+        """Lets the host of a seed pass the address guard at the addresses of its first DNS answer, and at no others.
 
-        Otherwise the owner of a name could lead the crawl to an inner address by changing its answer. `addresses` are
-        from an answer; they count if no worker had an answer before and `remember` is set. Returns False if no seed of
-        any worker has this host.
+        Otherwise, the owner of a name could lead the crawl to an inner address by a later answer. `addresses` are from
+        an answer, which counts as the first if no worker had an answer before and `remember` is set. Returns False if
+        no seed of any worker has this host.
         """
         seed, sets = f"{name} {number}", self._connection.crawl.sets
         retry_until_available = self._connection.retry_until_available
@@ -158,7 +158,7 @@ class SharedScope:
         return True
 
     def _chain(self, scope: Scope | None = None, others: Mapping[str, object] | None = None) -> FilterChain:
-        """The filters with the settings, a scope, and other values of some settings."""
+        """Returns the filters with the settings, a scope, and other values of some settings."""
         scope = scope or self.current or Scope("web")
         config: Mapping[str, object] = {**self._settings, **(others or {}), "SCOPE": scope}
         # the scope always applies: a URL_FILTERS without it must not open the whole web
@@ -167,7 +167,7 @@ class SharedScope:
 
 
 def chain_classes(settings: BaseSettings, name: str, base: type[T]) -> list[type[T]]:
-    """The classes of a setting in the order of their places; None as a place leaves a class out.
+    """Returns the classes of a setting in the order of their numbers; None instead of a number leaves a class out.
 
     Raises ConfigurationError for a class that cannot be loaded or is no subclass of `base`.
     """

@@ -11,7 +11,7 @@ _ANY_SENDER = id(AnySender)
 
 
 def send(crawler: Crawler, signal: object, **details: Any) -> list[tuple[Any, Any]]:
-    """Like `crawler.signals.send_catch_log`, which takes ten times as long when no receiver is connected."""
+    """Sends a signal like `crawler.signals.send_catch_log`, in a tenth of its time if no receiver is connected."""
     if is_heard(crawler, signal):
         return crawler.signals.send_catch_log(signal, **details)
     return []

@@ -1,4 +1,4 @@
-"""Components written for Scrapy before 2.14, whose methods require the spider as an argument."""
+"""Supports components for Scrapy before 2.14, whose methods require the spider as an argument."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scrapy.utils.deprecate import argument_is_required
 
 
 def fill_spider(method: Callable[..., Any], crawler: Crawler) -> Callable[..., Any]:
-    """Returns the method itself, or a function that passes it the spider if it requires that deprecated argument."""
+    """Returns the method, or a function that passes the spider to a method with this deprecated argument."""
     if not argument_is_required(method, "spider"):
         return method
 

@@ -1,4 +1,4 @@
-"""What became of the start URLs, so that a crawl without pages can say why."""
+"""The outcomes of start URLs, by which a crawl without pages can say why it has none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webcrawl.frontier.figures import FAILED_START
 from webcrawl.urls.canonical import normalize
 
 MOST_KEPT = 100
-"""Start URLs of which a process keeps the outcome."""
+"""The most start URLs whose outcomes a process keeps."""
 
 _MOST_SHARED = 20
 _LONGEST = 300
@@ -40,9 +40,9 @@ class StartOutcomes:
 
     def __init__(self) -> None:
         self.number = 0
-        """Number of start requests of this process."""
+        """The number of start requests of this process."""
         self.reasons: dict[str, str] = {}
-        """Start URL -> why it has brought no page so far; QUEUED until that is known."""
+        """Start URL -> why it has brought no page so far; QUEUED until the reason is known."""
         self.failed = False
         """Whether a start URL has failed for good in this run, or start() raised an exception."""
         self._spider: Spider | None = None
@@ -50,29 +50,29 @@ class StartOutcomes:
         self._shared = 0
 
     def watch(self, crawler: Crawler) -> None:
-        """Record the start requests of a crawler whose spider is about to start."""
+        """Records the start requests of a crawler whose spider is about to start."""
         self._spider, self._seeding = crawler.spider, True
         crawler.signals.connect(self._scheduled, signals.request_scheduled)
         crawler.signals.connect(self._start_failed, signals.spider_error)
 
     def end_of_start(self) -> None:
-        """The spider has no more start requests."""
+        """Records that the spider has no more start requests."""
         if self._seeding and self._spider is not None:
             self._seeding = False
             self._spider.crawler.signals.disconnect(self._scheduled, signals.request_scheduled)
 
     def queued(self, request: Request) -> None:
-        """The request of a start URL was given to the frontier."""
+        """Records that the request of a start URL was given to the frontier."""
         if self._seeding and not request.meta.get("depth"):
             self._keep(_named(request.url), QUEUED)
 
     def refused(self, url: str, reason: str) -> None:
-        """A start URL was not given to the frontier."""
+        """Records that a start URL was not given to the frontier."""
         if self._seeding:
             self._keep(_named(url), reason)
 
     def ended(self, url: str, outcome: Settlement, totals: Counter[str], *, judged: bool) -> None:
-        """All work on a start URL is done for now, and it brought no page; counts a final failure in `totals`.
+        """Records that all work on a start URL is done for now without a page; counts a final failure in `totals`.
 
         `judged`: a component set the outcome. Otherwise the response became another request, as a redirect does.
         """
@@ -96,7 +96,7 @@ class StartOutcomes:
             self.reasons[url] = reason
 
     def _scheduled(self, request: Request, spider: Spider) -> None:
-        """Count a start request; until it is queued, it counts as filtered by another receiver of this signal."""
+        """Counts a start request; until it is queued, it counts as filtered by another receiver of this signal."""
         if request.meta.get("depth"):
             return
         self.number += 1
@@ -111,7 +111,7 @@ class StartOutcomes:
 
 
 def _named(url: str) -> str:
-    """A URL as the frontier writes it, or unchanged if it is invalid."""
+    """Returns a URL as the frontier writes it, or unchanged if it is invalid."""
     try:
         return normalize(url)
     except InvalidURL:
@@ -119,7 +119,7 @@ def _named(url: str) -> str:
 
 
 def _in_words(reason: str) -> str:
-    """The reason of an outcome, without the class of a failed download."""
+    """Returns the reason of an outcome, without the class of a failed download."""
     if reason.startswith("Filtered offsite"):
         return OFFSITE
     return _FAILED_DOWNLOAD.sub("", reason)

@@ -1,4 +1,4 @@
-"""Whether and how early a crawl would fetch a URL, and why: the verdict of each of its rules."""
+"""Reports whether and how early a crawl would fetch a URL, and why: the verdict of each of its rules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from webcrawl.worker.dust import Dust
 
 @dataclass(frozen=True, slots=True)
 class ReportedLink:
-    """A URL as a link leads to it.
+    """A URL, and the link that leads to it.
 
     page   the URL of the page with the link, for LINK_RULES and PatternRecord; empty if it does not matter
     depth  the number of links between a seed and the URL
@@ -78,7 +78,7 @@ class _Judges:
         )
 
     async def use_scope(self, scope: Scope | None) -> None:
-        """Judge by a scope, by default by the current scope of the crawl, if it has one."""
+        """Judges by a scope, by default by the current scope of the crawl, if it has one."""
         if scope is None and (kind := await self._opened.connection.crawl.scope_kind()) is not None:
             scope = Scope.from_keys(cast("ScopeKind", kind), ())
         if scope is not None:
@@ -126,19 +126,19 @@ class _Judges:
         return f'{verdict}; decided by "{line}"' if line else verdict
 
     def _rule(self, host: str) -> dict[str, str]:
-        """The rule of POLITENESS_RULES for the host, if there is one."""
+        """Returns the rule of POLITENESS_RULES for the host, if any."""
         rules = self._opened.rules
         return {"POLITENESS_RULES": str(rule)} if rules and (rule := rules.of(hostname(host))).match else {}
 
     async def _simpler(self, host: str, path: str) -> str | None:
-        """The URL that the DUST rules of the host make of a link; None if it stays."""
+        """Returns the URL that the DUST rules of the host make of a link; None if it stays unchanged."""
         connection = self._opened.connection
         self._dust.open(host, *await DustRules(connection.engine, connection.keys).of(host))
         variant = self._dust.rewrite(host, path)
         return None if variant is None else variant.url
 
     def _link(self, url: str, link: ReportedLink) -> dict[str, str]:
-        """The verdicts of OFFSITE_HOPS and LINK_RULES, if they apply."""
+        """Returns the verdicts of OFFSITE_HOPS and LINK_RULES, if they apply."""
         scope, verdicts = self._scope, {}
         if scope.offsite(url, 1) is not None:
             verdicts["OFFSITE_HOPS"] = "follows it from pages within the scope"
@@ -153,7 +153,7 @@ class _Judges:
         return verdicts
 
     def _priority(self, url: str, link: ReportedLink, sunk: int) -> dict[str, Any]:
-        """The weight of a link with its terms, and its level. `sunk`: the levels by which its pattern has sunk."""
+        """Returns the weight of a link with its terms, and its level. `sunk`: the levels by which its pattern sank."""
         page = normalize(link.page) if link.page else ""
         prospect = Prospect(url, split(url)[1], max(link.depth, 0), page, time.time(), link.text, sunk=sunk)
         weighed = self._scope.prioritizer.weighed(prospect)
@@ -165,7 +165,7 @@ class _Judges:
         }
 
     async def _address(self, url: str) -> str:
-        """The verdict of the address guard on what the host resolves to."""
+        """Returns the verdict of the address guard on the addresses of the host."""
         name, number = hostname(url), port(url)
         try:
             answer = await self.resolver.resolve(name)

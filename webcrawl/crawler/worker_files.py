@@ -1,4 +1,4 @@
-"""The port, feed and log files of a worker's own, where several processes crawl together."""
+"""The own port, feed files and log file of each worker, if several processes crawl together."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _NAME = re.compile(r"(.*?)((?:\.[^./]+)?(?::\w+)?)", re.DOTALL)
 
 
 def own_name(name: str, number: int) -> str:
-    """The name of one worker's own file: "items-2.jsonl" for "items.jsonl"."""
+    """Returns the name of one worker's own file: "items-2.jsonl" for "items.jsonl"."""
     match = _NAME.fullmatch(name)
     assert match is not None
     return f"{match[1]}-{number}{match[2]}"
 
 
 def own_options(settings: BaseSettings, number: int | None) -> list[str]:
-    """The options that give a worker its own port, feed and log files; `number` is None for the only one."""
+    """Returns the options for a worker's own port, feed and log files; `number` is None for a single worker."""
     feeds = {str(uri): options for uri, options in settings.getdict("FEEDS").items()}
     if number is not None and any(uri.startswith("stdout:") for uri in feeds):
         raise ConfigurationError("several workers would mix their items on stdout: give -o a file name")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _END_SECONDS = 15.0
-"""How long the last notifications may take; what is not sent by then stays in the outbox."""
+"""Seconds that the last notifications may take; those that are not sent by then stay in the outbox."""
 _POLL_SECONDS = 0.5
 _NEVER_BEGAN = ("cannot_start", "no_seeds")
 
@@ -107,7 +107,7 @@ class Alarms:
         await watcher.leave()
 
     async def _is_last(self, reason: str) -> bool:
-        """Whether no worker is left, after a while in which others end too, or are found to have died."""
+        """Whether no worker is left, after a while in which other workers end too or count as dead."""
         crawl = self._session.connection.crawl
         deadline = time.monotonic() + (0.0 if reason == "shutdown" else crawl.worker_seconds + 1.0)
         while await crawl.workers.count_alive():

@@ -1,4 +1,4 @@
-"""Why a crawl is not faster: the shares of what the next requests to its hosts wait for.
+"""The causes that limit a crawl's speed: the shares of what the next requests to its hosts wait for.
 
 Each leased host waits for one thing before its next request. Hosts gather where they wait longest, so the causes with
 the largest shares are what limits the crawl.
@@ -14,12 +14,12 @@ from enum import StrEnum
 from webcrawl.worker.stages import Stage
 
 _LOOKS = 20
-"""Number of looks whose mean is shown: the looks of ten seconds."""
+"""The number of looks whose mean is shown, those of ten seconds."""
 _LEAST_SHOWN = 0.05
 
 
 class Cause(StrEnum):
-    """What a crawl waits for; docs/watch-a-crawl.md explains each of them."""
+    """What a crawl waits for; docs/watch-a-crawl.md explains each cause."""
 
     POLITENESS = "politeness"
     NETWORK = "network"
@@ -31,12 +31,12 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one worker does at one moment.
+    """The state of one worker at one moment.
 
     `hosts`: stage -> leased hosts. `processed`: pages that are parsed or stored, of which stores write `written`.
-    `has_connections`: one is free. `is_full`: pages that are processed take so much memory that fetching pauses.
-    `holds`: the stores accept nothing. `engine_is_away`: it does not answer, or too many links wait for it.
-    `queued`, `retrying`: URLs of the crawl that no worker has; those that failed before are in `retrying` alone.
+    `has_connections`: a connection is free. `is_full`: the processed pages take so much memory that fetching pauses.
+    `holds`: the stores accept nothing. `engine_is_away`: the engine does not answer, or too many links wait for it.
+    `queued`, `retrying`: URLs of the crawl that no worker has; URLs that failed before are in `retrying` alone.
     """
 
     hosts: Mapping[Stage, int]
@@ -68,19 +68,19 @@ def causes(look: Look) -> dict[Cause, float]:
 
 
 def _processing(look: Look) -> Cause:
-    """What most pages that are fetched wait for."""
+    """Returns what most fetched pages wait for."""
     return Cause.STORES if 2 * look.written > look.processed else Cause.PARSER
 
 
 def _not_sent(look: Look) -> Cause:
-    """Why hosts that may be asked are not asked."""
+    """Returns why hosts that may be asked are not asked."""
     if look.is_full or look.has_connections:
         return _processing(look)
     return Cause.NETWORK
 
 
 def _without_hosts(look: Look) -> Cause | None:
-    """What is waited for while no host is leased."""
+    """Returns what the crawl waits for while no host is leased."""
     if look.processed:
         return _processing(look)
     if look.queued:
@@ -95,7 +95,7 @@ class Shares:
         self._looks: deque[dict[Cause, float]] = deque(maxlen=_LOOKS)
 
     def add(self, look: Look) -> None:
-        """Adds a look; one without a cause counts for nothing."""
+        """Adds a look; a look without a cause does not count."""
         if shares := causes(look):
             self._looks.append(shares)
 

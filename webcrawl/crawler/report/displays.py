@@ -17,14 +17,14 @@ class Display:
         self._pages: list[tuple[float, int]] = []
 
     def update(self, now: CrawlFigures, waits: Sequence[str]) -> None:
-        """Show the figures, and what the crawl waits for."""
+        """Shows the figures, and what the crawl waits for."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """Restore the terminal."""
+        """Restores the terminal."""
 
     def speed(self, now: CrawlFigures) -> float:
-        """Pages a second over the last 20 updates; at the first update, over the crawl so far."""
+        """Returns pages per second over the last 20 updates; at the first update, over the crawl so far."""
         self._pages = [*self._pages[-20:], (time.monotonic(), now.pages)]
         (began, first), (ended, last) = self._pages[0], self._pages[-1]
         return (last - first) / (ended - began) if ended > began else now.pages_per_second
@@ -38,7 +38,7 @@ class PlainLines(Display):
 
 
 def plain_line(now: CrawlFigures, speed: float) -> str:
-    """One line for a log."""
+    """Returns one line for a log."""
     state = "paused, " if now.paused else ""
     return f"{state}{holding(now)}" + (
         f"{counted(now.pages, 'page')} ({speed:.1f}/s), {size(now.bytes)}, {now.queued + now.leased:,} queued, "
@@ -49,7 +49,7 @@ def plain_line(now: CrawlFigures, speed: float) -> str:
 
 
 def holding(now: CrawlFigures) -> str:
-    """The number of workers that hold because their stores accept nothing, and the reason of one of them."""
+    """Returns the number of workers that hold because their stores accept nothing, and the reason of one."""
     if not now.holding:
         return ""
     holders = (
@@ -59,15 +59,15 @@ def holding(now: CrawlFigures) -> str:
 
 
 def http_errors(now: CrawlFigures) -> int:
-    """Responses of status 400 and above. Fetches without a response are counted as failed instead."""
+    """Returns the number of responses with status 400 or above. A fetch without a response is not counted."""
     return sum(count for status, count in now.responses.items() if status >= "400")
 
 
 def errors(now: CrawlFigures) -> int:
-    """HTTP errors, and error pages that answered with 200."""
+    """Returns the number of HTTP errors, and of error pages that answered with 200."""
     return http_errors(now) + now.soft_404
 
 
 def duplicates(now: CrawlFigures) -> int:
-    """Exact and near-duplicates."""
+    """Returns the number of exact duplicates and near-duplicates."""
     return now.exact_duplicates + now.near_duplicates

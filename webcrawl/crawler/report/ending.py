@@ -1,7 +1,7 @@
-"""Estimates when a crawl ends, at a limit or with an empty queue, and finds the hosts that hold it up.
+"""Estimates when a crawl ends, at a limit or with an empty queue, and finds the hosts that delay the end.
 
-There is no estimate until the course was steady for a while: equal parts of it give about the same rate. An estimate
-moves slowly, and is withdrawn when the course is no longer steady.
+There is no estimate until the course of the crawl was steady for a while, so that its equal parts have about the same
+rate. An estimate moves slowly, and is withdrawn when the course is no longer steady.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from webcrawl.frontier import Frontier
 from webcrawl.worker.stages import LeasedHostState, Stage
 
 _LEAST_SECONDS = 20.0
-"""Seconds of the course that must be known."""
+"""The least seconds of the course for an estimate."""
 _SPANS = (120.0, 60.0, 30.0)
-"""Seconds of the course that are looked at: the longest of these spans in which it was steady."""
+"""Spans in seconds; the longest span in which the course was steady is used."""
 _POINT_SECONDS = 1.0
 """The shortest time between two points."""
 _PARTS = 4
@@ -30,19 +30,19 @@ _STEADY = 2.0
 _KEPT_SECONDS = 10.0
 """Seconds for which an ending is shown after the course was last steady."""
 _STEP = 0.1
-"""An ending that is shown moves by at most this share of the time left."""
+"""A shown ending moves by at most this share of the time left."""
 _HOSTS_ASKED = 16
-"""Hosts whose queues are looked up at a time."""
+"""The number of hosts whose queues are looked up at a time."""
 _MOST_SLOW_HOSTS = 3
 _SLOW_HOST_SECONDS = 60.0
 """A host whose URLs take less time is not shown."""
 _SLOW_HOST_SHARE = 0.5
-"""A host is shown if it takes this share of the slowest one's time."""
+"""A host is shown if it takes at least this share of the slowest host's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The figures of a crawl at a monotonic time; `open` URLs are still to be crawled and not to be retried."""
+    """The figures of a crawl at a monotonic time. `open`: URLs left to crawl, without retries."""
 
     time: float
     pages: int
@@ -52,7 +52,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of a crawl in `seconds`, and on what grounds."""
+    """The end of a crawl in `seconds`, and the grounds for this estimate."""
 
     seconds: float
     grounds: str
@@ -121,7 +121,7 @@ class Course:
         if rate := recent_rate([(point.time, -float(point.open)) for point in points]):
             seconds = points[-1].open / rate
             grounds = "the queue shrinks steadily" if seconds >= slowest else "the slowest host has most left"
-            # what comes of the retries is not known
+            # the outcome of the retries is not known
             if max(seconds, slowest) >= retries:
                 endings.append(Ending(max(seconds, slowest), grounds))
         return min(endings, key=lambda ending: ending.seconds, default=None)
@@ -138,7 +138,7 @@ def recent_rate(course: Sequence[tuple[float, float]]) -> float | None:
 
 
 def steady_rate(course: Sequence[tuple[float, float]]) -> float | None:
-    """Returns by how much a value grows in a second; None unless it grows about equally in each part of its course.
+    """Returns the growth of a value per second; None unless it grows about equally in each part of its course.
 
     `course`: times in seconds, in order, and values.
     """
@@ -157,7 +157,7 @@ def steady_rate(course: Sequence[tuple[float, float]]) -> float | None:
 
 
 def about(seconds: float) -> str:
-    """A duration that is not exact, in words: "less than a minute", "about 4 min", "about 3 h", "about 12 days"."""
+    """Returns a rough duration in words: "less than a minute", "about 4 min", "about 3 h", "about 12 days"."""
     if seconds < 60:
         return "less than a minute"
     for step, most, unit, name in (
@@ -172,7 +172,7 @@ def about(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SlowHost:
-    """A host with `urls` to fetch, one each `gap` seconds at most."""
+    """A host with `urls` to fetch, at most one in `gap` seconds."""
 
     host: str
     urls: int
@@ -180,12 +180,12 @@ class SlowHost:
 
     @property
     def seconds(self) -> float:
-        """The time that its URLs take at least."""
+        """The least time that its URLs take."""
         return self.urls * self.gap
 
 
 class SlowHosts:
-    """Finds the slowest hosts that this worker has leased: each look compares a few more with the slowest so far."""
+    """Finds the slowest leased hosts of this worker: each look compares a few hosts with the slowest so far."""
 
     def __init__(self) -> None:
         self._slowest: list[SlowHost] = []
@@ -203,7 +203,7 @@ class SlowHosts:
         return shown(self._slowest)
 
     def _next(self, states: Sequence[LeasedHostState]) -> list[LeasedHostState]:
-        """The next few hosts of which the engine may have more URLs."""
+        """Returns the next few hosts of which the engine may have more URLs."""
         more = [state for state in states if state.has_more and state.gap > 0]
         first = self._from % max(1, len(more))
         self._from = first + _HOSTS_ASKED
@@ -211,13 +211,13 @@ class SlowHosts:
 
 
 def shown(slowest: Sequence[SlowHost]) -> list[SlowHost]:
-    """Returns the hosts to show, in order: slow ones that take not much less time than the slowest."""
+    """Returns the hosts to show, in order: slow hosts that take not much less time than the slowest."""
     least = max(_SLOW_HOST_SECONDS, _SLOW_HOST_SHARE * max((host.seconds for host in slowest), default=0.0))
     return [host for host in slowest if host.seconds >= least]
 
 
 def hosts_line(hosts: Sequence[SlowHost]) -> str:
-    """The hosts in words: "held up by http://a.example (1,200 URLs, 10 s apart: about 3 h), ..."."""
+    """Returns the hosts in words: "held up by http://a.example (1,200 URLs, 10 s apart: about 3 h), ..."."""
     return "held up by " + ", ".join(
         f"{host.host} ({host.urls:,} URLs, {host.gap:.3g} s apart: {about(host.seconds)})" for host in hosts
     )

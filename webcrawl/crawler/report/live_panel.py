@@ -20,7 +20,7 @@ from webcrawl.documents.values import size
 from webcrawl.frontier.figures import CrawlFigures
 
 _FRAME = 4
-"""Columns that the border of a panel takes."""
+"""The number of columns that the border of a panel takes."""
 
 
 class LivePanel(Display):
@@ -50,7 +50,7 @@ class LivePanel(Display):
 
 
 def panel(console: Console, title: str, now: CrawlFigures, speed: float, waits: Sequence[str] = ()) -> Panel:
-    """The figures in three columns, or in as many as fit the console, above what the crawl waits for."""
+    """Returns the figures in up to three columns that fit the console, above the lines about waits."""
     cells = _cells(now, speed)
     for columns in (3, 2, 1):
         table = _table(cells, columns)
@@ -74,7 +74,7 @@ def panel(console: Console, title: str, now: CrawlFigures, speed: float, waits: 
 
 
 def _cells(now: CrawlFigures, speed: float) -> list[tuple[str, str]]:
-    """Names and figures. In the first column is what was done, then what is left or left out, then what went wrong."""
+    """Returns names and figures: first the work done, then the URLs left or left out, then the errors."""
     return [
         ("pages", f"{now.pages:,}"),
         ("pages/s", f"{speed:.1f}"),
@@ -103,7 +103,7 @@ def _state(now: CrawlFigures, ending: bool) -> str:
 
 
 def _table(cells: Sequence[tuple[str, str]], columns: int) -> Table:
-    """A table of names and numbers, filled column by column."""
+    """Returns a table of names and numbers, filled column by column."""
     table = Table.grid(padding=(0, 2))
     for _ in range(columns):
         table.add_column(style="dim", no_wrap=True)

@@ -52,7 +52,7 @@ class QuietLogFormatter(LogFormatter):
     def item_error(
         self, item: Any, exception: BaseException, response: Any, spider: Spider
     ) -> LogFormatterResult:
-        """Log pages that could not be stored when the crawl ended at level INFO; they are fetched again.
+        """Logs pages that could not be stored when the crawl ended at level INFO, because they are fetched again.
 
         A page that a store refuses is one line; the traceback that Scrapy adds goes to level DEBUG.
         """

@@ -1,4 +1,4 @@
-"""The crawl as a whole, for the progress display: what it waits for, which hosts hold it up, and when it ends."""
+"""The outlook of a crawl, for the progress display: its waits, the hosts that hold it up, and its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webcrawl.worker.link_intake import MOST_DISCOVERED
 from webcrawl.worker.stages import LeasedHostState
 
 _HOSTS_SECONDS = 2.0
-"""How often the queues of hosts are looked up."""
+"""Seconds between two look-ups of the queues of hosts."""
 
 
 class Outlook:
@@ -33,7 +33,7 @@ class Outlook:
         self._slow: list[SlowHost] = []
         self._looked = -math.inf
         self._states: list[LeasedHostState] = []
-        """Those of the last sample."""
+        """The leased hosts at the last sample."""
 
     def sample(self, now: CrawlFigures | None, *, engine_answers: bool) -> None:
         """Counts what the worker waits for at this moment. `now`: the last known figures of the crawl."""
@@ -43,7 +43,7 @@ class Outlook:
             self._shares.add(self._look(now, engine_answers=engine_answers))
 
     async def lines(self, now: CrawlFigures) -> list[str]:
-        """What the crawl waits for, the hosts that hold it up, and when it ends, as far as known; raises UNAVAILABLE.
+        """Returns lines about waits, hosts that hold the crawl up, and its end, as far as known; raises UNAVAILABLE.
 
         Call it at each update of the display.
         """

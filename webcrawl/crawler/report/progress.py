@@ -23,7 +23,7 @@ from webcrawl.frontier.figures import CrawlFigures, figures
 _LIVE_SECONDS = 0.5
 _STOPPING_SECONDS = 1.0
 _READ_SECONDS = 2.0
-"""How long a look at the engine may take before the display says that it waits for the engine."""
+"""Seconds that a look at the engine may take before the display says that it waits for the engine."""
 
 
 class Progress:
@@ -87,7 +87,7 @@ class Progress:
             self._display.end()
 
     async def _pause(self) -> None:
-        """Waits for the next update; Ctrl-C ends that, and from then on there is an update each second."""
+        """Waits for the next update; Ctrl-C ends the wait, and from then on there is an update each second."""
         ending = self._session.turns.ending
         if ending.is_set():
             await asyncio.sleep(min(self._interval, _STOPPING_SECONDS))

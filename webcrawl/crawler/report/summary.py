@@ -33,7 +33,7 @@ from webcrawl.urls.canonical import split
 logger = logging.getLogger(__name__)
 
 _MOST_WRITES = 3
-"""The figures of a crawl that other workers continue never stop changing; the last worker to end writes last."""
+"""The most writes, because other workers may change the figures all the time; the last worker to end writes last."""
 _NEVER_BEGAN = ("cannot_start", "no_seeds")
 
 
@@ -81,13 +81,13 @@ class Summary:
             logger.error("%s", "\n".join(why))
 
     def _locations(self, now: CrawlFigures) -> str:
-        """Where the results are, and in a project the commands for them."""
+        """Returns where the results are, and in a project the commands for them."""
         stores, settings = self._session.stores, self._crawler.settings
         lines = [result_locations(stores, now), *feed_lines(now.feeds, self._feeds.failed)]
         return "\n".join([*lines, *(result_commands(stores, now, settings) if inside_project() else ())])
 
     async def _explain(self, now: CrawlFigures, reason: str) -> list[str]:
-        """Why no page was fetched, as lines; sets the exit status if that is an error."""
+        """Returns lines that say why no page was fetched; sets the exit status if that is an error."""
         if not self._no_pages.applies(now):
             return []
         stats = self._crawler.stats
@@ -96,12 +96,12 @@ class Summary:
         return self._no_pages.lines(now, await self._no_pages.reasons(now, reason))
 
     def _lost(self) -> dict[str, int]:
-        """Callback -> requests that could not be stored and end with this process."""
+        """Returns callback -> requests that could not be stored and end with this process."""
         stats = self._crawler.stats.get_stats().items()
         return {name.removeprefix(LOST): number for name, number in stats if name.startswith(LOST)}
 
     async def _count(self) -> None:
-        """Add to the totals what is known only now: feeds and lost requests."""
+        """Adds the feeds and the lost requests, known only now, to the totals."""
         before = (await self._figures()).feeds
         after = self._feeds.totals(before)
         counted = {f"{FEED}{name}": number - before.get(name, 0) for name, number in after.items()}
@@ -113,7 +113,7 @@ class Summary:
         return await figures(self._session.connection.frontier, self._session.connection.crawl)
 
     async def _write(self, reason: str) -> CrawlFigures:
-        """Write the figures, and again if they changed meanwhile, because another worker may have ended."""
+        """Writes the figures, and again if they changed meanwhile, because another worker may have ended."""
         folder, crawl = self._session.stores.data_dir, self._session.connection.keys.crawl
         now = await self._figures()
         for _ in range(_MOST_WRITES):
@@ -127,7 +127,7 @@ class Summary:
 
 
 def write_summary(path: Path, summary: dict[str, Any]) -> None:
-    """Replace the file atomically, because several workers may write it, and others read it."""
+    """Replaces the file atomically, because several workers may write it while others read it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}")
     temporary.write_text(json.dumps(summary, indent=2) + "\n")
@@ -147,10 +147,10 @@ class NoPages:
         self._crawler = crawler
         self._session = session
         self._before = 0
-        """Pages of earlier runs, of a crawl that no other worker was crawling when this worker began."""
+        """The number of pages of earlier runs, if no other worker was crawling when this worker began."""
 
     async def begin(self) -> None:
-        """Remember the pages of earlier runs."""
+        """Remembers the number of pages of earlier runs."""
         connection = self._session.connection
         if connection.is_open and self._session.joined.resumed:
             totals = await connection.crawl.totals()
@@ -166,14 +166,14 @@ class NoPages:
         return starts.failed and fetched == self._before
 
     async def reasons(self, now: CrawlFigures, reason: str) -> dict[str, str]:
-        """Start URL -> why it brought no page, of the start URLs that are known here; raises UNAVAILABLE."""
+        """Returns start URL -> why it brought no page, for the start URLs known here; raises UNAVAILABLE."""
         outcomes = {}
         for url, why in self._session.scope.starts.reasons.items():
             outcomes[url] = why if why != QUEUED else await self._look_up(url, now, reason)
         return outcomes | {url: why for url, why in now.failed_start_urls.items() if url not in outcomes}
 
     def lines(self, now: CrawlFigures, reasons: dict[str, str]) -> list[str]:
-        """What the summary prints."""
+        """Returns the lines of the summary."""
         if not reasons:
             return ["No page was fetched: the spider made no start request."]
         shown = list(reasons.items())[:_MOST_SHOWN]
@@ -183,7 +183,7 @@ class NoPages:
         return [f"{'This run fetched no page' if now.pages else 'No page was fetched'}:", *lines]
 
     async def _look_up(self, url: str, now: CrawlFigures, reason: str) -> str:
-        """What the engine knows of a start URL whose outcome this process did not see."""
+        """Returns the engine's outcome of a start URL whose outcome this process did not see."""
         if why := now.failed_start_urls.get(url):
             return why
         if url.partition("://")[1] and (dead := await self._dead_letter(url)):
@@ -208,7 +208,7 @@ class WrittenFeeds:
         crawler.signals.connect(self._all_closed.set, signals.feed_exporter_closed)
 
     async def close(self) -> None:
-        """Wait until Scrapy has stored all feeds, at the end of the spider."""
+        """Waits until Scrapy has stored all feeds, at the end of the spider."""
         from scrapy.extensions.feedexport import FeedExporter
 
         if self._crawler.get_extension(FeedExporter) is not None:
@@ -221,11 +221,11 @@ class WrittenFeeds:
         return sum(number for name, number in stats if name.startswith("feedexport/failed_count/"))
 
     def totals(self, before: dict[str, int]) -> dict[str, int]:
-        """Feed -> its items after this run, given the items of earlier runs."""
+        """Returns feed -> its items after this run, given the items of earlier runs."""
         return before | self._replaced | {name: before.get(name, 0) + n for name, n in self._added.items()}
 
     def _closed(self, slot: Any) -> None:
-        """A file is complete. The batches of a feed count together, by the template of their names."""
+        """Counts a complete file. The batches of a feed count together, by the template of their names."""
         if slot.feed_options["batch_item_count"]:
             self._added[without_password(slot.uri_template)] += slot.itemcount
         elif getattr(slot.storage, "write_mode", "wb") == "ab":

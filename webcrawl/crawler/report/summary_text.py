@@ -28,7 +28,7 @@ _REASONS = {
 
 
 def result_locations(stores: StoreConfig, now: CrawlFigures) -> str:
-    """Where the results of the crawl are: files in DATA_DIR, then stores elsewhere, without passwords."""
+    """Returns where the results are: files in DATA_DIR, then stores elsewhere, without passwords."""
     files, elsewhere = ["summary.json"], []
     if now.archived and stores.pages == (stores.data_dir / "warc").resolve().as_uri():
         files.append("warc/")
@@ -46,7 +46,7 @@ def result_locations(stores: StoreConfig, now: CrawlFigures) -> str:
 
 
 def feed_lines(feeds: Mapping[str, int], failed: int) -> list[str]:
-    """A line for each feed, and one if files of this run could not be stored."""
+    """Returns a line for each feed, and a line if files of this run could not be stored."""
     lines = [f"{name}: {counted(number, 'item')}" for name, number in feeds.items()]
     lines += [f"{counted(failed, 'file')} could not be stored: see the log"] if failed else []
     return [f"  {'' if number else 'feeds':<10}  {line}" for number, line in enumerate(lines)]
@@ -61,7 +61,7 @@ def summary_text(
     lost: Mapping[str, int] = _NONE_LOST,
     job: str = "",
 ) -> str:
-    """The summary as text. `idle`: this run had nothing to do, so the figures are of earlier runs.
+    """Returns the summary as text. `idle`: this run had nothing to do, so the figures are those of earlier runs.
 
     `lost`: callback -> requests that ended with this process, although their placeholders are still queued.
     `job`: the job of which the crawl is an iteration.
@@ -104,7 +104,7 @@ def _withheld(now: CrawlFigures) -> list[str]:
 
 
 def _errors(now: CrawlFigures) -> str:
-    """The line with answers and fetches that failed."""
+    """Returns the line about answers and fetches that failed."""
     soft = f"{now.soft_404:,} soft 404, " if now.soft_404 else ""
     return (
         f"  errors      {counted(http_errors(now), 'answer')} 4xx or 5xx, {soft}"
@@ -114,7 +114,7 @@ def _errors(now: CrawlFigures) -> str:
 
 
 def _how_to_continue(now: CrawlFigures, left: int, reason: str, job: str) -> list[str]:
-    """A line that says what becomes of the URLs that are left; none without any."""
+    """Returns a line that says what happens to the URLs that are left; no line if none are left."""
     if now.paused:
         return ["It is paused: `scrapy resume` continues it."]
     if not left:
@@ -129,7 +129,7 @@ def _how_to_continue(now: CrawlFigures, left: int, reason: str, job: str) -> lis
 
 
 def _how_to_run_again(reason: str, job: str) -> list[str]:
-    """A line that says what becomes of the URLs that an iteration has left; only a scheduler continues it."""
+    """Returns a line about the URLs that an iteration has left, which only a scheduler continues."""
     begin = f"scrapy jobs run {job}"
     if reason == "max_pages":
         return [
@@ -142,7 +142,7 @@ def _how_to_run_again(reason: str, job: str) -> list[str]:
 
 
 def _items(items: Mapping[str, int]) -> list[str]:
-    """A line with the items of each class; none without items."""
+    """Returns a line with the items of each class; no line without items."""
     if not items:
         return []
     each = sorted(items.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -161,7 +161,7 @@ def _losses(lost: Mapping[str, int]) -> list[str]:
 
 
 def _types(types: dict[str, dict[str, int]]) -> list[str]:
-    """A line for each of the most frequent types; none if all pages are HTML without errors."""
+    """Returns a line for each of the most frequent types; no line if all pages are HTML without errors."""
     if types.keys() <= {"text/html"} and not any(counts["errors"] for counts in types.values()):
         return []
     shown = list(types.items())[:_SHOWN_TYPES]
@@ -181,7 +181,7 @@ _DASHBOARD_LIBRARIES = ("starlette", "jinja2", "uvicorn")
 
 
 def result_commands(stores: StoreConfig, now: CrawlFigures, settings: BaseSettings) -> list[str]:
-    """Lines with the commands for what the crawl has stored; none if it has stored no pages.
+    """Returns lines with the commands for the stored results; no line if the crawl has stored no pages.
 
     A command whose library is not installed is left out.
     """
@@ -206,7 +206,7 @@ def result_commands(stores: StoreConfig, now: CrawlFigures, settings: BaseSettin
 
 
 def _options(settings: BaseSettings) -> str:
-    """The options of the command line that the commands need too; a URI may contain a password and is left out."""
+    """Returns the options that the commands need too, without URIs, which may contain passwords."""
     words = []
     if _is_option(settings, "DATA_DIR"):
         words.append(f"-s {shlex.quote('DATA_DIR=' + str(settings['DATA_DIR']))}")

@@ -1,4 +1,4 @@
-"""Sends the ways of pages through this worker as traces."""
+"""Sends the stages of pages in this worker as traces."""
 
 from __future__ import annotations
 

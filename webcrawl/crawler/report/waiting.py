@@ -22,7 +22,7 @@ STOPPING = "stopping"
 """Begins the line of a crawl that ends."""
 
 _SLOW_SECONDS = 3.0
-"""A request that takes longer is shown."""
+"""Seconds after which a request is shown."""
 _MOST_SHOWN = 3
 
 
@@ -38,7 +38,7 @@ class Waiting:
         return tasks_of(self._crawler)
 
     async def lines(self, now: CrawlFigures) -> list[str]:
-        """One line for each cause of waiting, the most important first; raises UNAVAILABLE."""
+        """Returns one line for each cause of waiting, the most important first; raises UNAVAILABLE."""
         if self._session.turns.ending.is_set():
             return self.stopping()
         lines = []
@@ -58,7 +58,7 @@ class Waiting:
         return lines
 
     async def _over_their_share(self) -> list[str]:
-        """A line about the costliest domains that wait for their share of the workers, if there are any."""
+        """Returns a line about the costliest domains that wait for their share of the workers, if any."""
         crawl = self._session.connection.crawl
         loads = await crawl.costs.loads(await crawl.workers.names())
         waiting = [name for name, load in loads.items() if load.waits]
@@ -67,7 +67,7 @@ class Waiting:
         return [share_line({name: costs[name] for name in costliest})] if costliest else []
 
     def without_engine(self, error: BaseException | None) -> list[str]:
-        """The lines while the engine does not answer."""
+        """Returns the lines while the engine does not answer."""
         if self._session.turns.ending.is_set():
             return self.stopping()
         why = f" ({error})" if error else ""
@@ -78,7 +78,7 @@ class Waiting:
         ]
 
     def stopping(self) -> list[str]:
-        """What is left to do after Ctrl-C or at the end of the crawl."""
+        """Returns lines about the work left after Ctrl-C or at the end of the crawl."""
         number = len(self._tasks)
         if not number:
             return [f"{STOPPING}: sends the last results to the engine"]
@@ -86,7 +86,7 @@ class Waiting:
         return [f"{STOPPING}: {requests} left", self._oldest_request(0.0)]
 
     def _oldest_request(self, least: float) -> str:
-        """The request of this worker that takes longest, if it has taken `least` seconds; else ""."""
+        """Returns a line about the longest request of this worker, if it has taken `least` seconds; otherwise ""."""
         oldest = self._tasks.oldest()
         if oldest is None:
             return ""
@@ -115,7 +115,7 @@ class Waiting:
 
 
 def share_line(costs: Mapping[str, Cost]) -> str:
-    """The domains that wait for their share, and what they have cost so far."""
+    """Returns a line about the domains that wait for their share, with their costs so far."""
     return "over their share, so they wait: " + ", ".join(
         f"{name} ({cost.seconds:,.1f} s of processor, {size(cost.bytes)}, {cost.questions:,} names asked)"
         for name, cost in costs.items()
@@ -123,7 +123,7 @@ def share_line(costs: Mapping[str, Cost]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration in words: "47 s", "3 min 50 s", "2 h 5 min"."""
+    """Returns a duration in words: "47 s", "3 min 50 s", "2 h 5 min"."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -133,7 +133,7 @@ def duration(seconds: float) -> str:
 
 
 def _time_left(request: Request, took: float) -> str:
-    """How long until DOWNLOAD_TIMEOUT ends a request."""
+    """Returns the time until DOWNLOAD_TIMEOUT ends a request, in words."""
     limit = request.meta.get("download_timeout")
     if not isinstance(limit, int | float) or limit <= took:
         return ""
@@ -141,7 +141,7 @@ def _time_left(request: Request, took: float) -> str:
 
 
 def retry_line(number: int, retry: NextRetry) -> str:
-    """What `number` URLs wait for; the next is `retry`. A URL whose delay is over only waits for a worker."""
+    """Returns a line about `number` retries, the next of which is `retry`. A due URL only waits for a worker."""
     is_due = round(retry.seconds) <= 0
     attempt = f"for its {_ordinal(retry.attempt)}"
     if number <= 1:
@@ -152,7 +152,7 @@ def retry_line(number: int, retry: NextRetry) -> str:
 
 
 def host_line(queued: int, host: NextHost) -> str:
-    """What `queued` URLs wait for, if `host` is the next that may be asked."""
+    """Returns a line about `queued` URLs, whose next host that may be asked is `host`."""
     urls = "1 queued URL waits" if queued == 1 else f"{queued:,} queued URLs wait"
     failures = f" after {host.failures} failures in a row" if host.failures > 1 else ""
     failures = " after a failure" if host.failures == 1 else failures
@@ -161,6 +161,6 @@ def host_line(queued: int, host: NextHost) -> str:
 
 
 def _ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th ..."""
+    """Returns an ordinal: 1st, 2nd, 3rd, 4th..."""
     ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"

@@ -1,4 +1,4 @@
-"""The metrics of one worker, served at METRICS_PORT: its counters, the latencies of its stages, and its work now."""
+"""The metrics of a worker, served at METRICS_PORT: counters, latencies of stages, and present work."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ ROBOTS = Family(
 
 
 def worker_samples(session: Session, tasks: Tasks) -> list[MetricSample]:
-    """The metrics of a worker with METRICS_PORT, without the metrics of its disk."""
+    """Returns the metrics of a worker with METRICS_PORT, without the metrics of its disk."""
     worker, observed = tasks.worker, session.observed
     assert observed is not None
     status = worker.status()
@@ -113,7 +113,7 @@ def worker_samples(session: Session, tasks: Tasks) -> list[MetricSample]:
 
 
 def disk_samples(stores: StoreConfig) -> list[MetricSample]:
-    """The metrics of the disk and of child processes; reading them may block."""
+    """Returns the metrics of the disk and of child processes; may block."""
     spool, disk = stores.data_dir / "spool", os.statvfs(stores.data_dir)
     values = {
         "spool_bytes": sum(map(occupied, [spool, *spool.rglob("*/")])) if spool.is_dir() else 0,
@@ -158,7 +158,7 @@ class MetricsPort:
 
         self._crawler = crawler
         self._session = session
-        # now, not when the spider opens: a port that is taken stops the crawl before it starts
+        # now, not when the spider opens, so that a port in use stops the crawl before it starts
         self._server: MetricsServer = MetricsServer(listen("METRICS_PORT", host, port), self._metrics)
 
     @classmethod

@@ -1,1 +1,1 @@
-"""What happens to a request between Scrapy and the frontier."""
+"""Converts, holds and settles requests between Scrapy and the frontier."""

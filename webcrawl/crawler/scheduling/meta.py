@@ -1,4 +1,4 @@
-"""What becomes of the keys of Request.meta that Scrapy documents; docs/requests.md has the same in words."""
+"""The keys of Request.meta that Scrapy documents, as the frontier treats them; see docs/requests.md."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class KeyWarnings:
 
 
 def most_retries(request: Request, usual: int) -> int:
-    """How often a failed request is retried, by `dont_retry` and `max_retry_times` in its meta."""
+    """Returns the most retries of a failed request, by `dont_retry` and `max_retry_times` in its meta."""
     if request.meta.get("dont_retry"):
         return 0
     most = request.meta.get("max_retry_times")
@@ -55,7 +55,7 @@ def most_retries(request: Request, usual: int) -> int:
 
 
 def recrawl_after(request: Request) -> float | None:
-    """`response.meta["recrawl_after"]`: seconds after which the spider wants the page again."""
+    """Returns `response.meta["recrawl_after"]`: the seconds after which the spider wants the page again."""
     after = request.meta.get("recrawl_after")
     if after is None:
         return None

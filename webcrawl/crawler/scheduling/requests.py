@@ -22,13 +22,13 @@ SITEMAP = "sitemap"
 """Request.meta key of a URL that robots.txt, a sitemap index or a seed names as a sitemap."""
 
 OFFSITE = "offsite_hops"
-"""Request.meta key of a URL outside the scope: how many links in a row led to it from within."""
+"""Request.meta key of a URL outside the scope: the number of links in a row that led to it from within."""
 
 DUST_TRIAL = "dust_trial"
-"""Request.meta key of a URL that a DUST rule would make simpler, fetched to see whether the rule still holds."""
+"""Request.meta key of a URL that a DUST rule would make simpler, fetched to test the rule."""
 
 RESOURCE = "page_resource"
-"""Request.meta key of a URL that a page loads: how many resources lead to it from the page, itself included."""
+"""Request.meta key of a resource: the number of resources on the way to it from the page, itself included."""
 
 QUEUED_AT = "queued_at"
 """Request.meta key of the Unix time at which a URL was first queued."""
@@ -46,7 +46,7 @@ _TARGET = re.compile(r"[^:]*:[/\\]*[^/\\?#]*(.*)", re.DOTALL)
 def to_candidate(
     request: Request, spider: Spider, canonicalizer: Canonicalizer, level: int | None = None
 ) -> Candidate:
-    """The queue entry of a request; raises InvalidURL, or Unserializable when it cannot be stored.
+    """Returns the queue entry of a request; raises InvalidURL, or Unserializable if it cannot be stored.
 
     `level`: the result of `level_of`; by default the level of its priority.
     """
@@ -75,7 +75,7 @@ def _depth(request: Request) -> int:
 
 
 def _referrer(request: Request) -> str | None:
-    """The page that links to a request; `meta["referrer"]` may also be a user's own data."""
+    """Returns the page that links to a request; `meta["referrer"]` may also be a user's own data."""
     referrer = request.meta.get("referrer")
     return referrer if isinstance(referrer, str) and referrer.isprintable() else None
 
@@ -103,7 +103,7 @@ def is_plain(request: Request, spider: Spider) -> bool:
 
 
 def level_of(request: Request, prioritizer: Prioritizer) -> int:
-    """The level of a request by its priority, or by its weight if it has no priority. Raises InvalidURL."""
+    """Returns the level of a request by its priority, or by its weight without a priority. Raises InvalidURL."""
     if request.priority or not prioritizer.weighs_requests:
         return level_of_priority(request.priority)
     url = normalize(request.url)
@@ -113,12 +113,12 @@ def level_of(request: Request, prioritizer: Prioritizer) -> int:
 
 
 def link_extra(spider: Spider, meta: dict[str, Any]) -> bytes:
-    """The `extra` of the queue entry of a link whose request has this meta."""
+    """Returns the `extra` of the queue entry of a link whose request has this meta."""
     return _extra(spider, {"meta": meta})
 
 
 def resource_extra(spider: Spider, hops: int) -> bytes:
-    """The `extra` of the queue entry of a resource; `hops`: how many resources lead to it from its page."""
+    """Returns the `extra` of the queue entry of a resource; `hops`: the resources on the way from its page."""
     return _extra(spider, {"meta": {RESOURCE: hops}, "callback": "parse_resource"})
 
 
@@ -127,7 +127,7 @@ def _extra(spider: Spider, record: dict[str, Any]) -> bytes:
 
 
 def to_request(url: LeasedURL, spider: Spider) -> Request:
-    """The request of a leased URL; raises StoreError when its entry names a method or class that does not exist."""
+    """Returns the request of a leased URL; raises StoreError if its entry names an unknown method or class."""
     meta: dict[str, Any] = {"depth": url.depth}
     if url.referrer:
         meta["referrer"] = url.referrer
@@ -154,10 +154,10 @@ def to_request(url: LeasedURL, spider: Spider) -> Request:
 
 
 def with_retries(meta: dict[str, Any], url: LeasedURL) -> dict[str, Any]:
-    """The meta of a stored request, with `retry_times` increased by the failed attempts that the frontier counted.
+    """Returns the meta of a stored request, with `retry_times` increased by the frontier's failed attempts.
 
-    `retry_times` counts the retries of a request since it was first scheduled, by its callback and by the frontier. A
-    URL that a date brings back begins anew.
+    `retry_times` counts the retries of a request since it was first scheduled, by its callback and by the frontier.
+    A URL that a date brings back begins at zero.
     """
     if not url.attempts and not url.dated:
         return meta
@@ -166,7 +166,7 @@ def with_retries(meta: dict[str, Any], url: LeasedURL) -> dict[str, Any]:
 
 
 def _request_class(name: str) -> type[Request]:
-    """A loaded subclass of Request by its full name; stored data must not cause an import."""
+    """Returns a loaded subclass of Request by its full name; stored data must not cause an import."""
     waiting = [Request]
     while waiting:
         kind = waiting.pop()
@@ -184,14 +184,14 @@ def _method(spider: Spider, name: str) -> Callable[..., Any]:
 
 
 def _target(url: str) -> str:
-    """Path, query and fragment of a URL, unchanged. The host is normalised, because turns are per host."""
+    """Returns path, query and fragment of a URL, unchanged. The host is normalized, because turns are per host."""
     match = _TARGET.fullmatch(url)
     target = match[1] if match else ""
     return target if target.startswith("/") else f"/{target}"
 
 
 def _own_meta(request: Request, spider: Spider) -> dict[str, Any]:
-    """The meta of a request without the keys that the entry stores elsewhere or Scrapy sets for each request."""
+    """Returns the meta of a request without keys that the entry stores elsewhere or Scrapy sets for each request."""
     own = {key: value for key, value in request.meta.items() if key not in _NOT_KEPT}
     if "download_timeout" in own:
         usual = read(spider.settings, "DOWNLOAD_TIMEOUT") if hasattr(spider, "settings") else None
@@ -201,13 +201,13 @@ def _own_meta(request: Request, spider: Spider) -> dict[str, Any]:
 
 
 def _record(request: Request, spider: Spider, url: str) -> dict[str, Any]:
-    """`Request.to_dict` without defaults, empty values and what the entry stores elsewhere."""
+    """Returns `Request.to_dict` without defaults, empty values and values that the entry stores elsewhere."""
     try:
         record = request.to_dict(spider=spider)
     except ValueError as error:
         raise Unserializable(_not_a_method(request, spider)) from error
     record["meta"] = _own_meta(request, spider)
-    # the entry has the normalised URL
+    # the entry has the normalized URL
     del record["url"]
     if request.meta.get("verbatim_url"):
         record["url"] = url

@@ -4,7 +4,7 @@ The worker claims the start URLs that it takes, until the frontier has them. Two
 claims:
 
     {LIST}:claimed:CRAWL          SET   workers that have claims
-    {LIST}:claimed:CRAWL:WORKER   LIST  what the worker took last: an entry of the list or set, or "SCORE entry"
+    {LIST}:claimed:CRAWL:WORKER   LIST  the entries that the worker took last: of a list or set, or "SCORE entry"
 
 The braces are LIST's own if it has a hash tag. The claims of a dead worker are put back into the list.
 """
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 _FEED_SECONDS = 0.5
 _LOOK_FOR_DEAD_EVERY = 10
 _ENDS_SECONDS = 5.0
-"""How long to wait for a pending read of the list when the spider ends."""
+"""Seconds to wait for a pending read of the list when the spider ends."""
 
 _MOST_WAITING = 1000
 """Above this number of unsent URLs, as when the engine is unavailable, start URLs stay in their list."""
@@ -43,7 +43,7 @@ _TAKE = """
 -- Take entries from a list, set or sorted set, and claim them.
 -- KEYS[1] the list   KEYS[2] the worker's claims   KEYS[3] the workers that have claims
 -- ARGV    "list" | "set" | "zset", how many at most, the worker
--- reply   what is claimed: new entries, or the entries of the last call if they were not settled since
+-- reply   the claimed entries: new entries, or the entries of the last call if they were not settled since
 local kind, n, taken = ARGV[1], tonumber(ARGV[2]), redis.call('LRANGE', KEYS[2], 0, -1)
 if #taken > 0 then return taken end
 if kind == 'set' then
@@ -65,7 +65,7 @@ _GIVE_BACK = """
 -- Put a dead worker's claims back, at the head of a list.
 -- KEYS[1] the list   KEYS[2] the worker's claims   KEYS[3] the workers that have claims
 -- ARGV    "list" | "set" | "zset", the worker
--- reply   how many
+-- reply   number of claims
 local claims = redis.call('LRANGE', KEYS[2], 0, -1)
 for i = #claims, 1, -1 do
   local score, entry = string.match(claims[i], '^(%S+) (.*)$')
@@ -94,11 +94,11 @@ class StartURLClaims:
         self._worker = worker
         self._workers = f"{key if _is_tagged(key) else f'{{{key}}}'}:claimed:{crawl}"
         self.outstanding = False
-        """Whether there are claims that are not settled."""
+        """Whether some claims are not settled."""
 
     @classmethod
     def of(cls, spider: Any, crawl: str, worker: str) -> StartURLClaims | None:
-        """The claims for a RedisSpider; None if it overrides how its list is read."""
+        """Returns the claims for a RedisSpider; None if it overrides how its list is read."""
         server, fetch = getattr(spider, "server", None), getattr(spider, "fetch_data", None)
         ways: dict[Kind, Any] = {
             "list": getattr(spider, "pop_list_queue", None),
@@ -130,7 +130,7 @@ class StartURLClaims:
         self.outstanding = False
 
     def owners(self) -> list[str]:
-        """The workers that have claims."""
+        """Returns the workers that have claims."""
         return [_text(name) for name in self._server.smembers(self._workers)]
 
     def give_back(self, dead: Iterable[str]) -> int:
@@ -175,11 +175,11 @@ class StartURLFeeding:
             )
         self._make = self._spider.make_request_from_data
         self._spider.make_request_from_data = self._valid
-        # the spider's idle handler finds nothing, because it cannot wait until all workers know their hosts
+        # the spider's idle handler reads nothing, because it cannot wait until all workers know the hosts
         self._read = self._spider.next_requests
         self._spider.next_requests = list
         self._is_between = False
-        """Whether URLs may have left the list that the worker has not discovered."""
+        """Whether URLs that the worker has not discovered may have left the list."""
         self._task = asyncio.create_task(self._run())
 
     async def end(self) -> None:
@@ -252,7 +252,7 @@ class StartURLFeeding:
             logger.warning("Put %d start URLs of dead workers back into %s", number, self._spider.redis_key)
 
     def _valid(self, data: Any) -> Any:
-        """The requests of one entry; an invalid entry must not affect the others."""
+        """Returns the requests of one entry; an invalid entry must not affect the others."""
         try:
             made = self._make(data)
             requests = [made] if isinstance(made, Request) else list(made or ())

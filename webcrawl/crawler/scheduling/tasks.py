@@ -1,4 +1,4 @@
-"""The leased URLs that Scrapy works on, and what becomes of them."""
+"""The leased URLs that Scrapy works on, and their outcomes."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ class Task:
     began: float = field(default_factory=time.monotonic)
     settlement: Settlement | None = None
     cause: str = "other"
-    """Why it is a dead letter: a word of `webcrawl.metrics.totals.CAUSES`."""
+    """Why the URL is a dead letter: a word of `webcrawl.metrics.totals.CAUSES`."""
     is_page: bool = False
     answered: bool = False
-    """Its host sent something; `size` is the number of bytes of all bodies."""
+    """Whether the host sent something; `size` is the number of bytes of all bodies."""
     size: int = 0
     is_error: bool = False
-    """Its last answer had a status from 400 on."""
+    """Whether the last answer had a status from 400 on."""
     fetched: float | None = None
-    """Monotonic time at which its fetch was over."""
+    """The monotonic time at which the fetch was over."""
     postponed: bool = False
-    """It stays leased, with no attempt counted, until its host is given back."""
+    """Whether the URL stays leased, with no attempt counted, until its host is given back."""
     put_off: float | None = None
-    """Seconds for which no worker is to ask its host, if postponed; None: another worker may."""
+    """Seconds for which no worker may ask the host, if postponed; None if another worker may."""
 
     @property
     def comes_again(self) -> bool:
@@ -75,7 +75,7 @@ class Task:
         self.settlement = Settlement(self.url.index, verdict, delay, reason and brief(reason))
 
     def outcome(self, request: Request, *, judged: bool) -> Settlement:
-        """The outcome to report. `judged`: a component sets an outcome for every request."""
+        """Returns the outcome to report. `judged`: a component sets an outcome for every request."""
         settlement = self.settlement or self._default_outcome(judged)
         if self.is_error or (not self.answered and settlement.verdict in ("retry", "dead")):
             settlement = replace(settlement, failed=True)
@@ -84,14 +84,14 @@ class Task:
         return settlement
 
     def _default_outcome(self, judged: bool) -> Settlement:
-        """The outcome of a URL for which none was set: done if its host answered, else a dead letter, which is kept."""
+        """Returns the outcome of a URL for which none was set: done if its host answered, otherwise a dead letter."""
         if self.answered or not judged:
             return Settlement(self.url.index)
         return Settlement(self.url.index, "dead", reason="its fetch ended without an outcome: see the log")
 
 
 class Tasks:
-    """The tasks of one process by request; middlewares report here what becomes of a request.
+    """The tasks of one process by request; middlewares report the outcomes of requests here.
 
     All methods accept requests that did not come from the frontier, and do nothing for them. `paced`: a component makes
     requests wait for their hosts' turns. `judged`: a component sets an outcome for every request.
@@ -128,16 +128,16 @@ class Tasks:
             self._turns.turn(url.host).start(time.monotonic())
 
     def oldest(self) -> tuple[Request, Task] | None:
-        """The request that Scrapy has worked on for longest, and its task."""
+        """Returns the request that Scrapy has worked on for longest, and its task."""
         return next(iter(self._tasks.items()), None)
 
     def leased(self, request: Request) -> LeasedURL | None:
-        """The leased URL of a request, or None when the request did not come from the frontier."""
+        """Returns the leased URL of a request; None if the request did not come from the frontier."""
         task = self._tasks.get(request)
         return task.url if task else None
 
     def lease_holds(self, request: Request) -> bool:
-        """Whether a request may still be sent: it came without a lease, or its host is still leased."""
+        """Whether a request may still be sent: it has no lease, or its host is still leased."""
         task = self._tasks.get(request)
         return task is None or self.worker.token(task.url) == task.token
 
@@ -196,7 +196,7 @@ class Tasks:
     def finish(self, request: Request, *, page: bool = False, reason: str = "") -> None:
         """Makes the URL done when all work on the request is done. A `page` counts against CRAWL_MAX_PAGES.
 
-        `reason`: why a start URL is no page.
+        `reason`: why a start URL is not a page.
         """
         if task := self._tasks.get(request):
             task.is_page = page
@@ -222,7 +222,7 @@ class Tasks:
     def postpone(self, request: Request, put_off: float | None = None) -> None:
         """Keeps the URL leased, with no attempt counted, until its host is given back.
 
-        `put_off`: seconds for which no worker is to ask the host.
+        `put_off`: seconds for which no worker may ask the host.
         """
         if task := self._tasks.get(request):
             task.postponed, task.put_off = True, put_off
@@ -248,11 +248,11 @@ class Tasks:
         return None if settlement.verdict == "retry" else task.url
 
     def processing_since(self, before: float) -> list[tuple[Request, Task]]:
-        """The requests whose fetch was over by a monotonic time, and that are still worked on, the oldest first."""
+        """Returns unfinished requests whose fetch was over by a monotonic time, the oldest first."""
         return list(takewhile(lambda work: (work[1].fetched or 0.0) <= before, self.processing.items()))
 
     def urls_processed_since(self, before: float) -> list[tuple[str, float]]:
-        """The URLs of `processing_since`, each with the monotonic time at which its fetch was over."""
+        """Returns the URLs of `processing_since`, each with the monotonic time at which its fetch was over."""
         return [(task.url.url, task.fetched or 0.0) for _, task in self.processing_since(before)]
 
     def fail_processing(self, request: Request, reason: str, delay: float = 0.0) -> None:
@@ -275,7 +275,7 @@ class Tasks:
     def callback_failed(self, response: Any, failure: Failure) -> None:
         """Handles `spider_error`: the callback would raise again, so the URL becomes a dead letter.
 
-        It is retried when the callback itself fetched something that had to be postponed.
+        The URL is retried if the callback itself made a request that had to be postponed.
         """
         request = getattr(response, "request", None)
         if request is not None and isinstance(failure.value, Postponed | EngineUnavailable):

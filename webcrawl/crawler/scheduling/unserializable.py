@@ -1,4 +1,4 @@
-"""Requests that cannot be stored, as with a lambda as callback. One worker holds them in memory.
+"""Requests that cannot be stored, for example because their callback is a lambda. One worker holds them in memory.
 
 The frontier queues a placeholder for each, so that it waits for its host's turn like any other URL. If the worker that
 holds the request dies, the placeholder becomes a dead letter.
@@ -30,7 +30,7 @@ _TICKET = "local"
 """Key of an `extra` that marks a placeholder."""
 
 _MOST_REASONS = 100
-"""Reasons why requests cannot be stored that are logged at most."""
+"""The most logged reasons why requests cannot be stored."""
 
 
 class Ticket(NamedTuple):
@@ -42,7 +42,7 @@ class Ticket(NamedTuple):
     reason: str
 
     def lost(self, url: str) -> str:
-        """The reason of the dead letter that the placeholder becomes without its request."""
+        """Returns the reason of the dead letter that the placeholder becomes without its request."""
         return f"the request for {url} ({self.callback}) was held by a worker that ended: {self.reason}"
 
 
@@ -71,7 +71,7 @@ class HeldRequests:
     ) -> Candidate:
         """Holds a request; returns the placeholder to queue. Raises InvalidURL.
 
-        `error` is why it cannot be stored, which is logged once; None in a crawl that stores no requests.
+        `error`: why the request cannot be stored, which is logged once; None in a crawl that stores no requests.
         """
         stand_in = Request(
             request.url,
@@ -91,7 +91,7 @@ class HeldRequests:
         return replace(candidate, extra=pack(placeholder))
 
     def take_up(self, ticket: Ticket, url: LeasedURL) -> Request | None:
-        """The request of a ticket, if this worker holds it; it is held until `forget`."""
+        """Returns the request of a ticket, if this worker holds it; it is held until `forget`."""
         held = self._requests.get(ticket.number)
         if held is None:
             return None
@@ -104,7 +104,7 @@ class HeldRequests:
             self._want(held.host, -1)
 
     def by_callback(self) -> Counter[str]:
-        """The number of held requests of each callback, most first."""
+        """Returns the number of held requests of each callback, the most first."""
         return Counter(dict(Counter(held.callback for held in self._requests.values()).most_common()))
 
     def _warn(self, callback: str, reason: str) -> None:
@@ -116,7 +116,7 @@ class HeldRequests:
 
 
 def ticket_of(extra: bytes | None) -> Ticket | None:
-    """The ticket in the `extra` of a queue entry, or None; raises StoreError for damaged data."""
+    """Returns the ticket in the `extra` of a queue entry, or None; raises StoreError for damaged data."""
     if extra is None or _TICKET.encode() not in extra:
         return None
     record = unpack(extra)
@@ -128,6 +128,6 @@ def ticket_of(extra: bytes | None) -> Ticket | None:
 
 
 def _callback_of(request: Request) -> str:
-    """The name of a request's callback, as in the spider's code."""
+    """Returns the name of a request's callback, as in the spider's code."""
     callback = request.callback
     return "parse" if callback is None else getattr(callback, "__name__", type(callback).__name__)

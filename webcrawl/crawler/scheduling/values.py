@@ -1,8 +1,8 @@
-"""MessagePack of the values that requests carry, never pickle.
+"""Packs the values that requests carry as MessagePack, never as pickle.
 
-These are plain data, and items: Scrapy items, dataclasses, attrs and pydantic classes, stored by class name and fields.
-Stored data never causes an import. No constructor of a dataclass or attrs class runs: an instance is created without
-the constructor and gets its fields and attributes back, as `copy.copy` does.
+The values are plain data and items: Scrapy items, dataclasses, attrs and pydantic classes, stored by class name and
+fields. Stored data never causes an import. No constructor of a dataclass or attrs class runs: an instance is created
+without the constructor and gets its fields and attributes back, as by `copy.copy`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from itemadapter.adapter import PydanticAdapter, ScrapyItemAdapter
 from webcrawl.errors import StoreError, Unserializable
 
 _EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    # code: type, conversion to what MessagePack knows, conversion back
+    # code: type, conversion to a type of MessagePack, conversion back
     1: (tuple, list, tuple),
     2: (set, list, set),
     3: (frozenset, list, frozenset),
@@ -34,10 +34,10 @@ _EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] 
 _ITEM = 7
 
 _NAMED_LEVELS = 2
-"""A message names the attribute of a request and the key in `meta` or `cb_kwargs`."""
+"""The levels that a message names: the attribute of a request, and the key in `meta` or `cb_kwargs`."""
 
 _DEEPEST = 50
-"""Levels of nested tuples, sets and items. The parser recurses on the C stack, which ends at about 200."""
+"""The most nested tuples, sets and items. The parser recurses on the C stack, which ends at about 200."""
 
 
 _ADVICE = "pass plain data, a scrapy.Item, a dataclass, or an attrs or pydantic class"
@@ -47,7 +47,7 @@ _ItemParts = tuple[str, str, dict[str, Any], dict[str, Any]]
 
 
 def pack(value: Any) -> bytes:
-    """MessagePack of plain data, tuples, sets, dates, decimals and items; raises Unserializable, which says where."""
+    """Packs plain data, tuples, sets, dates, decimals and items; raises Unserializable, which names the part."""
     try:
         return _pack(value, 0)
     except Unserializable as error:
@@ -56,7 +56,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """The reverse of `pack`; raises StoreError when the data is damaged or names a class that is not loaded."""
+    """Reverses `pack`; raises StoreError if the data is damaged or names a class that is not loaded."""
     try:
         return _unpack(data, 0)
     except StoreError:
@@ -116,7 +116,7 @@ def _step(value: Any, name: Any, depth: int) -> str:
 
 
 def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
-    """The parts of a container or item, each with its key, its field or None."""
+    """Yields the parts of a container or item, each after its key, its field or None."""
     if isinstance(value, dict):
         return [*((None, key) for key in value), *value.items()]
     if isinstance(value, list | tuple | set | frozenset):
@@ -129,7 +129,7 @@ def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _take_apart(item: Any) -> _ItemParts:
-    """The parts of an item; raises TypeError for any other object, or if the class cannot be found by its name."""
+    """Returns the parts of an item; raises TypeError for any other object, or for a class without a global name."""
     kind = type(item)
     named = f"is a {kind.__module__}.{kind.__qualname__}"
     if not _is_item_class(kind):
@@ -152,7 +152,7 @@ def _take_apart(item: Any) -> _ItemParts:
 
 
 def _put_together(parts: Any) -> Any:
-    """The reverse of `_take_apart`; raises StoreError if the class is not loaded, is no item class or lacks a field."""
+    """Reverses `_take_apart`; raises StoreError if the class is not loaded, not an item class, or lacks a field."""
     try:
         module, name, fields, others = parts
         kind = _loaded(module, name)
@@ -188,8 +188,8 @@ def _instance(kind: type, fields: dict[str, Any], others: dict[str, Any]) -> Any
 
 
 def _model(kind: Any, fields: dict[str, Any], others: dict[str, Any]) -> Any:
-    """A pydantic model, made without validation: validation may refuse or convert values that were validated before."""
-    if not others:  # of pydantic 1
+    """Returns a pydantic model without validation, which could refuse or convert values that were validated before."""
+    if not others:  # a model of pydantic 1
         return kind.construct(**fields)
     model = kind.model_construct(set(others["set"]), **fields, **others["extra"])
     for name, value in others["private"].items():
@@ -206,7 +206,7 @@ def _has_constructor_of_its_own(kind: type) -> bool:
 
 
 def _loaded(module: str, name: str) -> type | None:
-    """A class by its names, if its module is loaded; looks only into dicts, because a module's getattr may import."""
+    """Returns a class if its module is loaded; reads only dicts, because the getattr of a module may import."""
     owner: Any = sys.modules.get(module)
     for part in name.split("."):
         owner = None if owner is None else vars(owner).get(part)

@@ -1,4 +1,4 @@
-"""Makes the parts of a worker that know the worth of URLs: patterns, DUST rules, credit, budgets, mined weights."""
+"""Makes the parts of a worker that weigh URLs: patterns, DUST rules, credit, budgets, mined weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def intake_of(session: Session, counters: Counter[str]) -> LinkIntake:
-    """The intake of links, which counts in `counters`."""
+    """Returns the intake of links, which counts in `counters`."""
     connection, patterns = session.connection, _patterns_of(session)
     return LinkIntake(
         connection.frontier,
@@ -36,20 +36,20 @@ def intake_of(session: Session, counters: Counter[str]) -> LinkIntake:
 
 
 def mined_of(session: Session) -> MinedChanges | None:
-    """The weights of `scrapy mine`; None if MINED is off."""
+    """Returns the weights of `scrapy mine`; None if MINED is off."""
     use = session.scope.use_mined
     return MinedChanges(WeightsFile.of(session.stores), use) if session.config.mined else None
 
 
 def _patterns_of(session: Session) -> KnownPatterns:
-    """The records of URL patterns. They change no level that URL_LEVELS sets or that follows from credit."""
+    """Returns the records of URL patterns. They change no level that URL_LEVELS sets or credit decides."""
     config, prioritizer = session.config, session.scope.prioritizer
     sinks = any(isinstance(term, PatternRecord) for term in prioritizer.terms)
     return KnownPatterns(sinks_leased=sinks and prioritizer.levels is None and config.importance == "off")
 
 
 def _budgets_of(session: Session) -> Budgets | None:
-    """The budgets of names and domains, which the frontier asks from now on; None if HOST_BUDGETS is off."""
+    """Returns the budgets of names and domains, which the frontier uses from now on; None if HOST_BUDGETS is off."""
     if not session.config.budgets:
         return None
     connection, delay = session.connection, session.turns.config.delay
@@ -59,7 +59,7 @@ def _budgets_of(session: Session) -> Budgets | None:
 
 
 def _credit_of(session: Session, patterns: KnownPatterns) -> PageCredit | None:
-    """The credit of pages; None if IMPORTANCE is off."""
+    """Returns the credit of pages; None if IMPORTANCE is off."""
     config, level = session.config, session.scope.prioritizer.level
     if config.importance == "off":
         return None
@@ -70,5 +70,5 @@ def _credit_of(session: Session, patterns: KnownPatterns) -> PageCredit | None:
 
     connection = session.connection
     memory = LinkMemory(connection.link_memory, connection.worker)
-    # other orders than breadth-first decide themselves which URL of a host comes next
+    # orders other than breadth-first choose the next URL of a host themselves
     return PageCredit(connection.frontier, weigh if config.order == "breadth-first" else None, memory)

@@ -15,10 +15,10 @@ from tests.metadata import row
 from tests.web import Hit, LocalWeb, Reply
 from webcrawl.config import StoreConfig
 from webcrawl.mining.tables import TABLES
-from webcrawl.mining.weights_file import NAME, WeightsFile
 from webcrawl.policies.learned_value import BITS, ValueModel, bucket
 from webcrawl.policies.mined import Mined, mark
 from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.weights_file import NAME, WeightsFile
 
 RunCrawl = Callable[..., CrawlResult]
 HERE = Project(CHECKOUT)

@@ -19,11 +19,11 @@ from webcrawl.policies.mined import Mined
 
 if TYPE_CHECKING:
     from webcrawl.mining.targets import Target
-    from webcrawl.mining.weights_file import WeightsFile
     from webcrawl.mining.workspace import Workspace
     from webcrawl.opened import OpenedCrawl
     from webcrawl.policies.learned_value import ValueModel
     from webcrawl.stores.objects.store import ObjectStore
+    from webcrawl.stores.weights_file import WeightsFile
 
 
 class Command(OpenedCrawlCommand):
@@ -56,8 +56,8 @@ def _mine(opened: OpenedCrawl, opts: argparse.Namespace) -> None:
     # slow to import, and not installed everywhere
     from webcrawl.mining.libraries import check_libraries
     from webcrawl.mining.targets import Target
-    from webcrawl.mining.weights_file import WeightsFile
     from webcrawl.mining.workspace import Workspace
+    from webcrawl.stores.weights_file import WeightsFile
 
     check_libraries()
     target, file = Target.named(opts.target), WeightsFile.of(opened.stores)

@@ -16,10 +16,10 @@ from webcrawl.frontier.robots import stored_robots
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.dns import Resolver
 from webcrawl.hosts.robots import robots_url
-from webcrawl.mining.weights_file import WeightsFile
 from webcrawl.opened import OpenedCrawl
 from webcrawl.policies.pattern_records import HostPatterns
 from webcrawl.policies.priorities import Prospect
+from webcrawl.stores.weights_file import WeightsFile
 from webcrawl.urls.canonical import hostname, normalize, port, split
 from webcrawl.urls.scope import Scope, ScopeKind
 from webcrawl.worker.dust import Dust

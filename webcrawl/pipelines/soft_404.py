@@ -24,9 +24,15 @@ from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.page import Page
 from webcrawl.errors import EngineUnavailable, InvalidURL, StoreUnavailable
 from webcrawl.pipelines.html import HtmlPipeline
-from webcrawl.policies.soft_404 import Print, UnknownPathAnswer, impossible, may_be_error, text_print
+from webcrawl.policies.soft_404 import (
+    Print,
+    UnknownPathAnswer,
+    impossible,
+    may_be_error,
+    payload_print,
+    text_print,
+)
 from webcrawl.urls.canonical import normalize, without_fragment
-from webcrawl.worker.soft_404s import payload_print
 
 logger = logging.getLogger(__name__)
 

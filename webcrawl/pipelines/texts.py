@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
@@ -17,9 +16,6 @@ from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.archive import open_wet
 from webcrawl.stores.group_commit import PAUSE, Batches
 from webcrawl.stores.tables.texts import open_text_table
-from webcrawl.worker.backpressure import POLL_SECONDS
-
-logger = logging.getLogger(__name__)
 
 
 class TextsPipeline:
@@ -113,15 +109,7 @@ class _Wet(_Store):
 
     async def tend(self) -> None:
         """Closes old files, also while no text is written."""
-        failure = ""
-        while True:
-            try:
-                failure = await self.batches.run(self._files.tend)
-            except StoreError as error:
-                if str(error) != failure:
-                    logger.error("%s", error)
-                failure = str(error)
-            await asyncio.sleep(POLL_SECONDS)
+        await self.batches.tend(self._files.tend, lambda shortage: None)
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
         """Writes the texts of pages one by one, as WarcPipeline does."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
@@ -19,9 +18,6 @@ from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.group_commit import PAUSE, Batches
 from webcrawl.stores.warc.files import WarcLocation
-from webcrawl.worker.backpressure import POLL_SECONDS
-
-logger = logging.getLogger(__name__)
 
 
 class WarcPipeline:
@@ -72,20 +68,14 @@ class WarcPipeline:
 
     async def _tend(self) -> None:
         """Closes old files and checks the disk, also while no page is written."""
-        failure = ""
-        while True:
-            try:
-                self._session.backpressure.shortage = await self._batches.run(self._look)
-                failure = ""
-            except StoreError as error:
-                if str(error) != failure:
-                    logger.error("%s", error)
-                failure = str(error)
-            await asyncio.sleep(POLL_SECONDS)
+        await self._batches.tend(self._look, self._hold)
 
     def _look(self) -> str:
         stores = self._session.stores
         return self._archive.tend() or shortage(stores.data_dir, stores.min_free)
+
+    def _hold(self, shortage: str) -> None:
+        self._session.backpressure.shortage = shortage
 
     def _write(self, pages: list[Page]) -> list[WarcLocation | Exception]:
         """Writes pages one by one: if the disk is full for a later page, the earlier pages are not written again."""

@@ -107,6 +107,11 @@ def impossible(url: str, word: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{parts.path[: parts.path.rfind('/') + 1] or '/'}{word}"
 
 
+def payload_print(digest: str | None) -> int:
+    """Returns the hash of a payload digest; 0 without a digest."""
+    return xxhash.xxh3_64_intdigest(digest.encode()) if digest else 0
+
+
 def text_print(text: str, url: str) -> int:
     """Returns the hash of a short text without the address that it may mention; 0 if nothing is left."""
     parts = urlsplit(url)

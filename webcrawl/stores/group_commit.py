@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import Generic, NoReturn, TypeVar
+
+from webcrawl.errors import StoreError
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -14,6 +19,7 @@ S = TypeVar("S")
 
 PAUSE = 0.02
 """The seconds in which a busy worker collects pages to store: this saves 2 % of the processor time of a page."""
+_TEND_SECONDS = 1.0
 
 
 class GroupCommit(Generic[T, R]):
@@ -89,6 +95,19 @@ class Batches(GroupCommit[T, R]):
     async def run(self, work: Callable[[], S]) -> S:
         """Returns the result of other work in the same thread, between two batches."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def tend(self, work: Callable[[], S], use: Callable[[S], object]) -> NoReturn:
+        """Passes the result of other work to `use` each second, until cancelled; logs each StoreError once."""
+        failure = ""
+        while True:
+            try:
+                use(await self.run(work))
+                failure = ""
+            except StoreError as error:
+                if str(error) != failure:
+                    logger.error("%s", error)
+                failure = str(error)
+            await asyncio.sleep(_TEND_SECONDS)
 
     async def close(self, last: Callable[[], None] | None = None) -> None:
         """Waits for all batches, runs `last` in the thread, and ends the thread."""

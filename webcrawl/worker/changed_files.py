@@ -13,8 +13,8 @@ from webcrawl.frontier import Frontier, Lease
 from webcrawl.frontier.ruled_limits import review_rules
 from webcrawl.hosts.rules import HostRules
 from webcrawl.hosts.turns import Turns
-from webcrawl.mining.weights_file import WeightsFile
 from webcrawl.policies.mined import Mined
+from webcrawl.stores.weights_file import WeightsFile
 from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.membership import Membership
 

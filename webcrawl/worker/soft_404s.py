@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import xxhash
 from cachetools import FIFOCache
 
 from webcrawl.documents.page import Page
@@ -146,8 +145,3 @@ class Soft404s:
     async def _known(self, host: str) -> UnknownPathAnswer | None:
         answer: UnknownPathAnswer | None = await self._until_available(lambda: self._paths.of(host))
         return answer
-
-
-def payload_print(digest: str | None) -> int:
-    """Returns the hash of a payload digest; 0 without a digest."""
-    return xxhash.xxh3_64_intdigest(digest.encode()) if digest else 0

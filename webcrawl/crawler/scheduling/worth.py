@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from webcrawl.frontier.ledger import Ledger
 from webcrawl.frontier.link_memory import LinkMemory
-from webcrawl.mining.weights_file import WeightsFile
 from webcrawl.policies.priorities import Prospect
 from webcrawl.policies.terms import PatternRecord
+from webcrawl.stores.weights_file import WeightsFile
 from webcrawl.urls.canonical import split
 from webcrawl.worker.budgets import Budgets
 from webcrawl.worker.changed_files import MinedChanges

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from webcrawl.config import PolitenessRule, politeness_rule
+from webcrawl.config.politeness_rules import PolitenessRule, politeness_rule
 from webcrawl.errors import ConfigurationError, WrongEntry
 
 _SPACE = re.compile(r"[ \t\r\n]*")

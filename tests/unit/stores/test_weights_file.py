@@ -11,9 +11,9 @@ import pytest
 
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, StoreUnavailable
-from webcrawl.mining.weights_file import NAME, WeightsFile
 from webcrawl.policies.learned_value import BITS, ValueModel
 from webcrawl.policies.mined import Mined
+from webcrawl.stores.weights_file import NAME, WeightsFile
 from webcrawl.worker import changed_files as module
 from webcrawl.worker.changed_files import MinedChanges
 

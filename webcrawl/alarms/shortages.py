@@ -25,8 +25,8 @@ def shortages(stores: StoreConfig, machine: str, about: About) -> list[Notice]:
     """Returns a notice for each disk and spool of this machine that is nearly full: one for each day (UTC)."""
     now = utc_now()
     return [
-        about.notice("STORES", f"{machine} {what} {now:%Y-%m-%d}", f"{what} on {machine}", text, now)
-        for what, text in _short(stores)
+        about.notice("STORES", f"{machine} {problem} {now:%Y-%m-%d}", f"{problem} on {machine}", text, now)
+        for problem, text in _short(stores)
     ]
 
 
@@ -54,9 +54,9 @@ def _disks(stores: StoreConfig) -> dict[Path, str]:
             (Path(database.database).parent, "When it is full, workers wait: it has the database.")
         )
     disks: dict[int, tuple[Path, str]] = {}
-    for folder, what in folders:
+    for folder, consequence in folders:
         if folder.exists():
-            disks.setdefault(folder.stat().st_dev, (folder, what))
+            disks.setdefault(folder.stat().st_dev, (folder, consequence))
     return dict(disks.values())
 
 

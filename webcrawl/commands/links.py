@@ -74,11 +74,11 @@ class Command(OpenedCrawlCommand):
 
 
 def _why_none(opts: argparse.Namespace) -> str:
-    what = "host" if opts.host else "page"
-    of = f" by crawl {opts.crawl!r}" if opts.crawl else ""
+    target = "host" if opts.host else "page"
+    by_crawl = f" by crawl {opts.crawl!r}" if opts.crawl else ""
     if opts.inbound:
-        return f": no link to this {what} is stored{of}"
-    return f": no link on {'pages of this host' if opts.host else 'this page'} is stored{of}"
+        return f": no link to this {target} is stored{by_crawl}"
+    return f": no link on {'pages of this host' if opts.host else 'this page'} is stored{by_crawl}"
 
 
 def _json(line: dict[str, Any]) -> str:

@@ -92,9 +92,9 @@ def _load(opened: OpenedCrawl, workspace: Workspace, target: Target, crawl: str 
     finally:
         columns.close()
     if workspace.is_empty:
-        of = f"crawl {crawl!r} has" if crawl else "the crawls have"
+        subject = f"crawl {crawl!r} has" if crawl else "the crawls have"
         raise StoreError(
-            f"nothing to mine: {of} stored no page and no link. What was mined before stays in use"
+            f"nothing to mine: {subject} stored no page and no link. What was mined before stays in use"
         )
     return bool(files.openers)
 

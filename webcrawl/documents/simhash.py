@@ -146,9 +146,9 @@ def _shingles(words: Numbers) -> Numbers:
     return mixed
 
 
-def distance(a: int, b: int) -> int:
+def distance(first: int, second: int) -> int:
     """Returns the number of bits in which two fingerprints differ."""
-    return (a ^ b).bit_count()
+    return (first ^ second).bit_count()
 
 
 def blocks(simhash: int, distance: int = 3) -> tuple[int, ...]:

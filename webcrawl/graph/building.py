@@ -88,8 +88,8 @@ def _write_levels(
     database.add(_rows(files))
     pages, links = database.number()
     if not pages:
-        of = f"crawl {wanted.crawl!r} has" if wanted.crawl else "the crawls have"
-        raise StoreError(f"{of} stored no links that count yet: crawl with LINKS = True")
+        subject = f"crawl {wanted.crawl!r} has" if wanted.crawl else "the crawls have"
+        raise StoreError(f"{subject} stored no links that count yet: crawl with LINKS = True")
     scratch = folder / "scratch"
     summary: dict[str, Any] = {"links": links}
     for level in levels(database, pages, scratch, only_hosts=wanted.only_hosts):

@@ -56,13 +56,13 @@ def write_texts(folder: Path, graph: Digraph, names: list[str], database: LinkDa
 
     names  the columns for a vertex: its name as in Common Crawl, and for domains the number of hosts
     """
-    shown, path = ", ".join(names), [str(folder / VERTICES)]
-    lines = database.batches(f"SELECT id, {shown} FROM read_parquet($1) ORDER BY id", path)
+    columns, path = ", ".join(names), [str(folder / VERTICES)]
+    lines = database.batches(f"SELECT id, {columns} FROM read_parquet($1) ORDER BY id", path)
     _write(folder / "vertices.txt.gz", lines)
     _write(folder / "edges.txt.gz", _edges(graph))
     named = {"host": "#host_rev", "domain": "#host_rev", "hosts": "#n_hosts"}
     header = [*_HEADER, *(named.get(name, f"#{name}") for name in names)]
-    query = f"SELECT {', '.join(_RANKS)}, {shown} FROM read_parquet($1) ORDER BY harmonic_position"
+    query = f"SELECT {', '.join(_RANKS)}, {columns} FROM read_parquet($1) ORDER BY harmonic_position"
     _write(folder / "ranks.txt.gz", database.batches(query, path), header)
 
 
@@ -87,5 +87,5 @@ def _lines(batch: Any) -> memoryview:
     ended = arrow.compute.binary_join_element_wise(columns.pop(), "", "\n")
     rows = arrow.compute.binary_join_element_wise(*columns, ended, "\t")
     # the rows follow one another in a buffer, which may be longer
-    _, ends, data = rows.buffers()
-    return memoryview(data or b"")[: np.frombuffer(ends, dtype=np.int32)[len(batch)] if len(batch) else 0]
+    _, ends, text = rows.buffers()
+    return memoryview(text or b"")[: np.frombuffer(ends, dtype=np.int32)[len(batch)] if len(batch) else 0]

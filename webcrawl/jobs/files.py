@@ -48,8 +48,8 @@ def read_jobs(path: Path) -> list[JobFile]:
     names: dict[str, JobFile] = {}
     for file in _files(path):
         for job in _read(file):
-            if same := names.get(job.definition.name):
-                raise job.wrong(f"{job.definition.name!r} is also in {same.path}:{same.lines[()]}", "name")
+            if other := names.get(job.definition.name):
+                raise job.wrong(f"{job.definition.name!r} is also in {other.path}:{other.lines[()]}", "name")
             names[job.definition.name] = job
             jobs.append(job)
     if not jobs:

@@ -15,8 +15,8 @@ from webcrawl.urls.seeds import seed_url
 async def print_records(sources: Sources, only: str | None, *, as_json: bool) -> None:
     """Prints the records in a state or all records, and the count of each state to standard error."""
     records = URLRecords(sources)
-    async for some in records.batches():
-        for record in some:
+    async for batch in records.batches():
+        for record in batch:
             if only in (None, record.state):
                 print(_printed(record, sources.begun, as_json=as_json))
     numbers = ", ".join(f"{records.counts[state]:,} {state}" for state in RecordState)

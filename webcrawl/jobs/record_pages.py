@@ -117,14 +117,14 @@ class RecordPages:
         rows, records = self.rows(), list[URLRecord]()
         try:
             for _ in range(0, _MOST_READ, _READ_TOGETHER):
-                some = rows.window(_COLUMNS, position, self.prefix, _READ_TOGETHER)
-                for record in self._of_rows(some):
+                window = rows.window(_COLUMNS, position, self.prefix, _READ_TOGETHER)
+                for record in self._of_rows(window):
                     records.append(record)
                     if len(records) == SHOWN:
                         return records, record.url
-                if len(some) < _READ_TOGETHER:
+                if len(window) < _READ_TOGETHER:
                     return records, ""
-                position = some[-1]["url"]
+                position = window[-1]["url"]
         finally:
             rows.close()
         return records, position

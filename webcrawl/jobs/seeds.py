@@ -53,9 +53,9 @@ async def seeds_argument(seeds: Seeds) -> str:
     return argument
 
 
-def _seeds_in(data: bytes, seeds: Seeds) -> Iterator[str]:
+def _seeds_in(content: bytes, seeds: Seeds) -> Iterator[str]:
     try:
-        return seeds_in_lines(data.decode("utf-8-sig").splitlines())
+        return seeds_in_lines(content.decode("utf-8-sig").splitlines())
     except UnicodeDecodeError as error:
         raise StoreError(f"the seeds in {_source(seeds)} are no text in UTF-8") from error
 

@@ -125,9 +125,9 @@ class URLRecords:
 
         Raises the exceptions of EngineURLs.read, StuckPages.pages and Metadata.scan.
         """
-        async for some in self._all():
-            self.counts.update(record.state for record in some)
-            yield some
+        async for batch in self._all():
+            self.counts.update(record.state for record in batch)
+            yield batch
 
     async def _all(self) -> AsyncIterator[list[URLRecord]]:
         with tempfile.TemporaryFile() as file:
@@ -187,11 +187,11 @@ class URLRecords:
         if self.sources.metadata is None:
             return
         rows = self.sources.metadata.scan(where=[of_crawl(self.sources.crawl)])
-        while some := list(islice(rows, _AT_ONCE)):
-            stuck = self.sources.stuck_of([row["url"] for row in some])
+        while batch := list(islice(rows, _AT_ONCE)):
+            stuck = self.sources.stuck_of([row["url"] for row in batch])
             yield [
                 record_of_row(row, self.sources.begun)
-                for row in some
+                for row in batch
                 if row["url"] not in stuck and not self._is_met(row["url"])
             ]
 

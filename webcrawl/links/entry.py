@@ -43,10 +43,10 @@ def pack_entry(entry: StoredLinks) -> bytes:
     return bytes(msgpack.packb(values, unicode_errors="replace"))
 
 
-def unpack_entry(data: bytes) -> StoredLinks:
+def unpack_entry(packed: bytes) -> StoredLinks:
     """Reverses `pack_entry`; raises ValueError for any other bytes."""
     try:
-        url, crawl, depth, fetched, nofollow, rows, again = msgpack.unpackb(data)
+        url, crawl, depth, fetched, nofollow, rows, again = msgpack.unpackb(packed)
         read_at = None if again is None else int(again)
         made = StoredLinks(
             str(url), str(crawl), int(depth), int(fetched), bool(nofollow), tuple(rows), read_at

@@ -169,10 +169,10 @@ def _ranked(values: Any, ranks: Codes) -> Column:
     """Returns a sorted column; `ranks` are the positions of its values in ascending order."""
 
     def rows(start: int, end: int) -> Any:
-        some = ranks[start:end]
-        first, last = (int(some[0]), int(some[-1])) if len(some) else (0, -1)
+        group_ranks = ranks[start:end]
+        first, last = (int(group_ranks[0]), int(group_ranks[-1])) if len(group_ranks) else (0, -1)
         kept = values.slice(first, last - first + 1)
-        return pyarrow().DictionaryArray.from_arrays(some - first, kept)
+        return pyarrow().DictionaryArray.from_arrays(group_ranks - first, kept)
 
     return rows
 

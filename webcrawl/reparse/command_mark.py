@@ -30,7 +30,7 @@ def command_mark(spider: str, opts: argparse.Namespace, settings: BaseSettings) 
     in `_READ`, the components, the feeds, and the project's own settings. `settings` must be complete, with the
     settings of the spider and the add-ons. Changes to the project's code are not noticed.
     """
-    said = [
+    identity = [
         VERSION,
         spider,
         sorted(opts.spargs.items()),
@@ -38,7 +38,7 @@ def command_mark(spider: str, opts: argparse.Namespace, settings: BaseSettings) 
         [getattr(opts, name) for name in OPTIONS],
         _values(settings),
     ]
-    return hashlib.sha256(_json(said).encode()).hexdigest()[:12]
+    return hashlib.sha256(_json(identity).encode()).hexdigest()[:12]
 
 
 def _values(settings: BaseSettings) -> Mapping[str, Any]:

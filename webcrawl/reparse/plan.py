@@ -134,8 +134,8 @@ class Plan(StateFile):
                 ((*(reading or (None, None)), position) for position, reading in done.items()),
             )
             kept = database.execute("SELECT count(*) FROM failures").fetchone()[0]
-            some = list(failures.items())[: max(0, _MOST_REASONS - kept)]
-            database.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?)", some)
+            stored_failures = list(failures.items())[: max(0, _MOST_REASONS - kept)]
+            database.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?)", stored_failures)
             database.executemany(
                 "INSERT INTO counts VALUES (?, ?) ON CONFLICT DO UPDATE SET number = number + excluded.number",
                 counts.items(),
@@ -147,10 +147,10 @@ class Plan(StateFile):
         with self.reading():
             self._database.execute("CREATE INDEX IF NOT EXISTS work_urls ON work (url)")
             for start in range(0, len(urls), _MOST_VALUES):
-                some = urls[start : start + _MOST_VALUES]
-                marks = ",".join("?" * len(some))
+                part = urls[start : start + _MOST_VALUES]
+                marks = ",".join("?" * len(part))
                 query = f"SELECT url, fetched_at, read_at FROM work WHERE read_at IS NOT NULL AND url IN ({marks})"
-                readings.update({url: Reading(*times) for url, *times in self._database.execute(query, some)})
+                readings.update({url: Reading(*times) for url, *times in self._database.execute(query, part)})
         return readings
 
     def counts(self) -> dict[str, int]:

@@ -99,11 +99,11 @@ def _write_others(store: ObjectStore, name: str, file: Any, columns: _Columns, k
         with writer(path, file.schema_arrow) as made:
             for group in range(file.num_row_groups):
                 rows = file.read_row_group(group)
-                some = rows.filter(kept.slice(start, len(rows)))
+                remaining = rows.filter(kept.slice(start, len(rows)))
                 start += len(rows)
-                if len(some):
-                    made.write_table(some)
-                    urls.update(some[columns.url].unique().to_pylist())
+                if len(remaining):
+                    made.write_table(remaining)
+                    urls.update(remaining[columns.url].unique().to_pylist())
             if PAGES in (file.metadata.metadata or {}):
                 made.add_key_value_metadata(footer_of(urls))
         store.move_file(name, path)

@@ -177,9 +177,9 @@ def _untried(
         return None
     facts: dict[str, Any] = {"status": row["status"], "fetched_at": row["fetched_at"].isoformat()}
     if referrers is not None:
-        some = referrers[:_MOST_REFERRERS]
+        first_referrers = referrers[:_MOST_REFERRERS]
         return PageChange(
-            row["url"], "unlinked", **facts, error="no page links to it any more", referrers=some
+            row["url"], "unlinked", **facts, error="no page links to it any more", referrers=first_referrers
         )
     kind, why = ("unseen", doubt) if doubt else ("gone", "no page leads to it")
     return PageChange(row["url"], kind, **facts, error=why)

@@ -112,8 +112,8 @@ def _candidates(
         if len(near):
             # all near pages would take unbounded memory
             nearest = near[np.argsort(apart[near], kind="stable")][:CANDIDATES]
-            some = query.term_set_query(schema(), "key", [int(key) for key in keys[nearest]])
-            yield from (address for _, address in search.searcher.search(some, CANDIDATES, count=False).hits)
+            terms = query.term_set_query(schema(), "key", [int(key) for key in keys[nearest]])
+            yield from (address for _, address in search.searcher.search(terms, CANDIDATES, count=False).hits)
     phrases = [
         query.const_score_query(query.phrase_query(schema(), "text", list(words)), 1.0)
         for words in _phrases(search, original, language)

@@ -102,18 +102,18 @@ def _length(details: object) -> int | None:
     return length if isinstance(length, int) else None
 
 
-def unpacked(data: bytes) -> tuple[IndexedPage, str]:
+def unpacked(packed: bytes) -> tuple[IndexedPage, str]:
     """Reads the `page` of a document: its entry and its text; raises ValueError if it is damaged."""
     try:
-        fields, text = msgpack.unpackb(data)
+        fields, text = msgpack.unpackb(packed)
         return IndexedPage(*fields), str(text)
     except (TypeError, msgpack.UnpackException) as error:
         raise ValueError(f"a document is damaged: {error}") from error
 
 
-def entry_from(data: bytes) -> IndexedPage:
+def entry_from(packed: bytes) -> IndexedPage:
     """Reverses `IndexedPage.packed`."""
-    return IndexedPage(*msgpack.unpackb(data))
+    return IndexedPage(*msgpack.unpackb(packed))
 
 
 def document(entry: IndexedPage, text: str) -> Any:

@@ -192,9 +192,9 @@ class Indexer:
     def _delete(self, keys: Sequence[int]) -> None:
         query = tantivy().Query
         for start in range(0, len(keys), _KEYS):
-            some = list(keys[start : start + _KEYS])
+            batch = list(keys[start : start + _KEYS])
             # delete_documents_by_term of tantivy-py makes a wrong term from a key above 2**63
-            self._writer.delete_documents_by_query(query.term_set_query(schema(), "key", some))
+            self._writer.delete_documents_by_query(query.term_set_query(schema(), "key", batch))
 
 
 def conditions() -> list[ColumnElement[bool]]:
@@ -263,10 +263,10 @@ class IndexPlan:
         """Returns the pages that wait for some texts, by `text_key`."""
         entries_by_text: dict[int, list[IndexedPage]] = {}
         for start in range(0, len(texts), _AT_ONCE):
-            some = [_signed(text) for text in texts[start : start + _AT_ONCE]]
-            marks = ", ".join("?" * len(some))
+            batch = [_signed(text) for text in texts[start : start + _AT_ONCE]]
+            marks = ", ".join("?" * len(batch))
             query = f"SELECT text, entry FROM plan WHERE text IN ({marks})"
-            for text, entry in self._database.execute(query, some):
+            for text, entry in self._database.execute(query, batch):
                 entries_by_text.setdefault(text % (2 * _HALF), []).append(entry_from(entry))
         return entries_by_text
 

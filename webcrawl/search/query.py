@@ -57,14 +57,14 @@ def query_of(
     for language in filters.languages or languages or [""]:
         alike[stemmer(language)].append(language)
     parsed: dict[str, tuple[Any, list[str]]] = {}
-    for some in alike.values():
-        parsed_query = _parsed(index, words, some[0], any_word=any_word)
-        parsed.setdefault(repr(parsed_query), (parsed_query, []))[1].extend(some)
+    for group in alike.values():
+        parsed_query = _parsed(index, words, group[0], any_word=any_word)
+        parsed.setdefault(repr(parsed_query), (parsed_query, []))[1].extend(group)
     parts = [parsed_query for parsed_query, _ in parsed.values()]
     if len(parts) > 1:
         parts = [
-            query.boolean_query([(occur.Must, parsed_query), (occur.Must, _any_of("language", some))])
-            for parsed_query, some in parsed.values()
+            query.boolean_query([(occur.Must, parsed_query), (occur.Must, _any_of("language", group))])
+            for parsed_query, group in parsed.values()
         ]
     wanted = parts[0] if len(parts) == 1 else query.disjunction_max_query(parts)
     return query.boolean_query(

@@ -105,16 +105,16 @@ class Search:
                 break
             wanted *= 2
         snippets = Snippets(self.index, self.searcher, query)
-        return [self._hit(same, snippets) for same in chosen.values()], total
+        return [self._hit(candidates, snippets) for candidates in chosen.values()], total
 
-    def _hit(self, same: Sequence[_Candidate], snippets: Snippets) -> Hit:
+    def _hit(self, candidates: Sequence[_Candidate], snippets: Snippets) -> Hit:
         """Returns the original if it is among the results, or else the best copy, with the best score of all."""
-        shown = next((candidate for candidate in same if candidate.is_first), same[0])
-        entry, text = self.page(shown.address)
+        best = next((candidate for candidate in candidates if candidate.is_first), candidates[0])
+        entry, text = self.page(best.address)
         snippet, marks = snippets.of(entry, text)
-        others = [candidate for candidate in same if candidate is not shown][:MOST_COPIES]
+        others = [candidate for candidate in candidates if candidate is not best][:MOST_COPIES]
         copies = [self.page(candidate.address)[0].url for candidate in others]
-        return Hit(entry, same[0].score, snippet, marks, copies)
+        return Hit(entry, candidates[0].score, snippet, marks, copies)
 
     def text_of(self, url: str) -> str | None:
         """Returns the text of a page, or None if the page is not in the index or is an image, audio or video file."""

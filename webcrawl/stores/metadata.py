@@ -176,8 +176,8 @@ class Metadata(SchemaTables):
                 if kept["fetches"] > self._history + 1:
                     full.append(url)
         remembered = {self._statements.remember: earlier} if earlier else {}
-        for statement, some in (remembered | written).items():
-            connection.exec_driver_sql(statement.text, statement.parameters(some))
+        for statement, batch in (remembered | written).items():
+            connection.exec_driver_sql(statement.text, statement.parameters(batch))
         if full:
             self._forget(connection, full)
 
@@ -201,11 +201,11 @@ class Metadata(SchemaTables):
 
     def _forget(self, connection: Connection, urls: Sequence[str]) -> None:
         """Deletes the oldest fetches of these URLs."""
-        some = fetches.alias()
+        earlier = fetches.alias()
         oldest_kept = (
-            select(some.c.fetched_at)
-            .where(some.c.url == bindparam("key"))
-            .order_by(some.c.fetched_at.desc())
+            select(earlier.c.fetched_at)
+            .where(earlier.c.url == bindparam("key"))
+            .order_by(earlier.c.fetched_at.desc())
             .offset(self._history - 1)
             .limit(1)
             .scalar_subquery()

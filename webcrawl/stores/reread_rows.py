@@ -141,9 +141,9 @@ class RereadRows(DatabaseTables):
             for url, first in sorted(firsts.items())
         ]
         for start in range(0, len(marks), _AT_ONCE):
-            some = marks[start : start + _AT_ONCE]
+            batch = marks[start : start + _AT_ONCE]
             self.database.write(
-                lambda connection, some=some: self._execute(connection, self._mark, some)  # type: ignore[misc]
+                lambda connection, batch=batch: self._execute(connection, self._mark, batch)  # type: ignore[misc]
             )
 
     def _execute(self, connection: Any, statement: WriteStatement, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -45,10 +45,10 @@ class WeightsFile:
         now = self._version()
         if now is None or now == self._seen:
             return None
-        data = self.store.read(NAME, 0, _MOST_BYTES)
+        content = self.store.read(NAME, 0, _MOST_BYTES)
         self._seen = now
         try:
-            return Mined.unpack(data)
+            return Mined.unpack(content)
         except ValueError as error:
             raise StoreError(f"{self.name} is not used: {error}") from error
 

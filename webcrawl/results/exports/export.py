@@ -173,11 +173,11 @@ class _Files:
 def read_manifest(store: ObjectStore) -> dict[str, Any] | None:
     """Returns the manifest of the export in a store, or None; raises StoreError if `export` did not write it."""
     try:
-        data = b"".join(store.chunks(MANIFEST))
+        content = b"".join(store.chunks(MANIFEST))
     except NoSuchObject:
         return None
     try:
-        manifest = json.loads(data)
+        manifest = json.loads(content)
         names = [PurePosixPath(file["name"]) for file in manifest["files"]]
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(f"{store.uri(MANIFEST)} is not the manifest of an export: {error}") from error

@@ -44,7 +44,7 @@ def data_dir(settings: Settings) -> Path:
 
 
 def _server_url(parameters: dict[str, Any]) -> str | None:
-    """Takes the arguments that name a server out of `parameters` and returns its URL; None if there are none."""
+    """Takes the arguments that name a server out of `parameters` and returns its URL; None without such arguments."""
     parts = {name: parameters.pop(name, None) for name in ("host", "port", "db", "unix_socket_path")}
     if all(value is None for value in parts.values()):
         return None

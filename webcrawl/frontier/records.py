@@ -30,7 +30,7 @@ class Lease:
     ruled: int | None = None
     """The limit of pages by the host's rule, as stored in the engine."""
     dust: bytes = b""
-    """The packed evidence for its DUST rules (webcrawl.policies.dust); empty if there is none."""
+    """The packed evidence for its DUST rules (webcrawl.policies.dust); empty without evidence."""
     dust_off: frozenset[str] = frozenset()
     """The DUST rules that an operator has switched off."""
     over: str = ""

@@ -194,7 +194,7 @@ class Tails:
             await asyncio.wait([self._serving], timeout=0.1)
 
     async def _serve(self, shards: Callable[[], Sequence[int]]) -> None:
-        """Serves tails until it is cancelled, whatever fails."""
+        """Serves tails until it is cancelled, and continues after any failure."""
         hold = 0.0
         while True:
             try:

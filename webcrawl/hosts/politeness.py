@@ -138,7 +138,7 @@ class HostTurn:
         return self._update_gap()
 
     def begin_with(self, gap: float) -> None:
-        """Continues to adapt from the gap of an earlier lease in seconds; 0 if there is none."""
+        """Continues to adapt from the gap of an earlier lease in seconds; 0 without an earlier lease."""
         if self._adaptation and gap > 0:
             self._adaptation.begin_with(gap)
             self._update_gap()

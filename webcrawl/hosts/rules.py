@@ -146,7 +146,7 @@ def _suffixes(name: str) -> Iterator[str]:
 
 
 def _table(rules: Iterable[tuple[str, PolitenessRule]]) -> dict[str, PolitenessRule]:
-    """Returns the rules by what they match; raises ConfigurationError."""
+    """Returns match -> rule; raises ConfigurationError."""
     table: dict[str, PolitenessRule] = {}
     for where, rule in rules:
         try:

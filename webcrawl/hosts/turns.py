@@ -74,7 +74,7 @@ class Turns:
             self.waiting -= 1
 
     def counted(self, requests: int) -> int:
-        """Returns how many of the requests count for the total: requests that neither wait nor are slow."""
+        """Returns the number of requests that count for the total, because they neither wait nor are slow."""
         return requests - self.waiting - self._connections.slow
 
     @property

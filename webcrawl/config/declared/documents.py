@@ -15,8 +15,8 @@ READING = SettingGroup(
             "HTML_PROCESS",
             True,
             Flag(),
-            "Parses HTML pages of more than 4 KiB in separate processes, so that no other page is lost when one "
-            "hangs or crashes the parser; large pages that take over a second in the processes for other types. "
+            "Parses HTML pages of more than 4 KiB in separate processes, so that a page that hangs or crashes the "
+            "parser loses no other page. Large pages that take over a second go to the processes for other types. "
             "`False` may be faster with as many workers as cores, and slower with fewer; it takes up to 1.3 times the "
             "memory. See [Performance](performance.md).",
             example=False,
@@ -34,7 +34,7 @@ READING = SettingGroup(
             1_073_741_824,
             Whole(least=256 * 1024 * 1024),
             "Address space of each process that reads documents, in bytes. One document other than HTML may take an "
-            "eighth of it, at least 128 MiB, and 48 bytes more for each of its own. A document that needs more gets a "
+            "eighth of it, at least 128 MiB, and 48 bytes more per byte of the document. If it needs more, it gets a "
             "`processing_error`. On macOS there are no such limits.",
             example=2_147_483_648,
         ),
@@ -67,7 +67,7 @@ DUPLICATES = SettingGroup(
             3,
             Whole(most=MOST_DISTANCE),
             "Near-duplicates are texts whose 64-bit SimHashes differ in at most this many bits. Do not change "
-            "it during a crawl: pages in the index would not be found any more.",
+            "it during a crawl, because pages in the index would no longer be found.",
             example=5,
         ),
         Setting(

@@ -22,7 +22,7 @@ GROUP = SettingGroup(
             True,
             Flag(),
             "Obeys robots.txt as RFC 9309 defines it, including `Crawl-delay`. While robots.txt answers 5xx "
-            "or 429, or does not answer, nothing of the host is fetched.",
+            "or 429, or is not answered, no URL of the host is fetched.",
             example=False,
         ),
         Setting(
@@ -47,10 +47,10 @@ GROUP = SettingGroup(
             "POLITENESS_UNIT",
             "name",
             Choice(("name", "origin")),
-            "What takes turns: `name`, so that `http` and `https` and all ports of a host name share delay, back-off "
-            "and connections, or `origin`, so that each scheme and port has its own. robots.txt and the failures after "
-            "which a host is given up are those of the scheme and port in both cases. All crawls of an engine need "
-            "the same value, from their begin to their end.",
+            "What takes turns: with `name`, `http` and `https` and all ports of a host name share delay, back-off "
+            "and connections; with `origin`, each scheme and port has its own. In both cases, each scheme and port has "
+            "its own robots.txt, and its own failures after which it is given up. All crawls of an engine need "
+            "the same value, from beginning to end.",
             example="origin",
         ),
         Setting(

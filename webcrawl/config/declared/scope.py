@@ -73,8 +73,8 @@ URLS = SettingGroup(
             0,
             Whole(most=255),
             "The number of links in a row that are followed outside the scope of the crawl. With 1, the pages to which "
-            "pages within the scope link are fetched too, but not their links, except those that lead back. A page "
-            "that was found by a long way is not visited again when a shorter one is found.",
+            "pages within the scope link are fetched too, but not their links, except links that lead back. A page "
+            "that was reached by many such links is not fetched again when a shorter way to it is found.",
             example=1,
         ),
         Setting(
@@ -198,9 +198,9 @@ LIMITS = SettingGroup(
             "HOST_BUDGETS",
             True,
             Flag(),
-            "Lets hosts and registered domains earn their places: the more other registered domains link to one, the "
-            "more pages it may have before others come first. Nothing is dropped: over its budget, a host is asked "
-            "less often while others have better URLs. See [Budgets](priorities.md#budgets).",
+            "Gives each host name and registered domain a budget of pages, which grows with the number of other "
+            "registered domains that link to it. Over its budget, a host is asked less often while others have better "
+            "URLs; no URL is dropped. See [Budgets](priorities.md#budgets).",
             example=False,
         ),
         Setting(

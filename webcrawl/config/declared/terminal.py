@@ -42,7 +42,7 @@ GROUP = SettingGroup(
             "TRACES",
             False,
             Flag(),
-            "Sends the way of each page as a [trace](metrics.md#traces) of OpenTelemetry, whose own environment "
+            "Sends the stages of each page as a [trace](metrics.md#traces) of OpenTelemetry, whose own environment "
             'variables name the collector and the share of pages. Needs `pip install "scrapy-webcrawl[traces]"`.',
             example=True,
         ),

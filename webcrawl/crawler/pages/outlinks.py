@@ -92,7 +92,7 @@ class Outlinks:
             await self._follow(links_in_document, source, document_of(answer_of(response)))
 
     def load(self, response: Response, resources: PageResources) -> None:
-        """Adds the resources of a page, before further pages of its host, whatever the scope and depth limit."""
+        """Adds the resources of a page before further pages of its host; scope and depth limit do not apply."""
         session, spider = self._session, self._crawler.spider
         assert spider is not None
         worker, allowed = tasks_of(self._crawler).worker, session.scope.resource_filters.apply

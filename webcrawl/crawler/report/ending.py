@@ -128,7 +128,7 @@ class Course:
 
 
 def recent_rate(course: Sequence[tuple[float, float]]) -> float | None:
-    """Returns the steady rate of the longest of a few spans until now; None if there is none."""
+    """Returns the steady rate of the longest of a few spans until now; None without a steady span."""
     for span in _SPANS if course else ():
         since = course[-1][0] - span
         number = max(_LEAST_POINTS, sum(moment[0] >= since for moment in course))

@@ -44,7 +44,7 @@ local function leave_level(P, host, entry)
   if page.stored then save_page(P, page) end
 end
 
--- Applies a change to a queued entry. Returns the entry to queue, unchanged if nothing changes; nil if none is to be queued.
+-- Applies a change to a queued entry. Returns the entry to queue, unchanged if nothing changes; nil if it leaves its queue.
 local function change_queued(P, host, entry, change, now)
   if change.drop then return drop_url(P, host, entry, now) end
   local new, due = entry, change.due and change.due + ms_ahead()

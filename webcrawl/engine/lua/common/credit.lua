@@ -213,7 +213,7 @@ local function take_credit(P, url)
   return credit
 end
 
--- Gives credit to a URL. Returns its worth if the URL is now worth a better level than the one at which it waits.
+-- Gives credit to a URL. Returns its worth if the URL is now worth a better level than its own.
 local function receive_credit(P, number, amount)
   local page, known = page_of(P, number), ledger_of(P)
   if page.fetched then

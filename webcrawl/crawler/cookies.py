@@ -86,6 +86,10 @@ class SiteCookies:
             self._trim(after)
             self.changes += 1
 
+    def names(self) -> set[tuple[str, str, str]]:
+        """Domain, path and name of each cookie."""
+        return {(cookie.domain, cookie.path, cookie.name) for cookie in self.cookies}
+
     def dump(self) -> bytes:
         fields = [
             {"rest" if name == "_rest" else name: value for name, value in vars(cookie).items()}

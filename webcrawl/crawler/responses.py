@@ -21,6 +21,17 @@ UNFINISHED = "unfinished"
 """Response.flags: the body was received in full, but ends before its Content-Encoding does."""
 BAD_CODING = "bad_coding"
 """Response.flags: the body could not be decoded, and is kept as it was sent."""
+COOKIES_KEPT = "cookies_kept"
+"""Response.flags: its cookies were kept."""
+NEW_COOKIES = "new_cookies"
+"""Response.flags: among its cookies is one that the jar did not have."""
+COOKIES_REFUSED = "cookies_refused"
+"""Response.flags: it is a redirect that sets a cookie, and no cookies are kept."""
+WANTS_COOKIES = "wants_cookies"
+"""Response.flags: it is such a redirect, and leads back to a page that led to it."""
+
+REMARKS = frozenset({COOKIES_REFUSED, WANTS_COOKIES})
+"""Flags that `details.remarks` in the row of a page repeats."""
 
 _GUESS_BYTES = 5000
 _MESSAGE_BYTES = 200

@@ -47,6 +47,7 @@ class ArchivedResponse:
     is_first              the page represents its exact copies once it is stored
     duplicate_fetched_at  when `duplicate_of` was fetched, for a revisit record; None until that page is stored
     unchanged             the stored document that a 304 confirms, if it may have links; only its links are needed
+    remarks               flags of the response that the row repeats, such as "wants_cookies"
     read_at               when `scrapy reparse` reads the archived response
     """
 
@@ -57,6 +58,7 @@ class ArchivedResponse:
         "noarchive",
         "read_at",
         "record_id",
+        "remarks",
         "unchanged",
     )
 
@@ -68,6 +70,7 @@ class ArchivedResponse:
         self.duplicate_fetched_at: datetime | None = None
         self.unchanged: Document | None = None
         self.read_at: datetime | None = None
+        self.remarks: tuple[str, ...] = ()
 
 
 class PageReading:
@@ -248,7 +251,7 @@ class Page(_UnstoredFields):
     truncated          why the body is incomplete: as in `Exchange`, also "length" if decoding exceeded the limit, and
                        "coding" if the content coding is truncated
     processing_error   why the body could not be read
-    details            further facts: lists, dicts and plain values
+    details            further facts: lists, dicts and plain values; the row adds `archived.remarks`
     importance         what links to the page are worth when it is fetched, as a multiple of the mean; the row gets the
                        value at the end of the crawl
     soft_404           the page is an error page although its status is 200, or a redirect of an unknown path
@@ -308,7 +311,10 @@ class Page(_UnstoredFields):
 
     def row(self) -> dict[str, Any]:
         """Returns the row by column name (`ROW_FIELDS`)."""
-        return dict(zip(ROW_FIELDS, _row_values(self), strict=True))
+        row = dict(zip(ROW_FIELDS, _row_values(self), strict=True))
+        if self.archived.remarks:
+            row["details"] = {**(self.details or {}), "remarks": list(self.archived.remarks)}
+        return row
 
 
 ROW_FIELDS: tuple[str, ...] = tuple(column.name for column in fields(Page))

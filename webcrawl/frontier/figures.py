@@ -24,6 +24,7 @@ class CrawlFigures:
     `soft_404`: error pages that answered with 200, and redirects of unknown paths.
     `repaired`: damaged documents that were read nevertheless, such as a sitemap with a bare "&".
     `noindex`, `noarchive`, `nofollow`: pages whose text, archived body or links were left out because they say so.
+    `remarks`: flag in `details.remarks` of rows -> pages, such as `wants_cookies`.
     `rewritten`: number of URLs of links or of the queue that a DUST rule made simpler.
     `parked`: queued URLs of hosts that are blocked or have spent their budgets.
     `unreachable`: hosts that never answered, although they were asked (exact within 1%).
@@ -59,6 +60,7 @@ class CrawlFigures:
     near_duplicates: int
     soft_404: int
     repaired: int
+    remarks: dict[str, int]
     noindex: int
     noarchive: int
     nofollow: int
@@ -119,6 +121,9 @@ GIVEN_UP = "given_up."
 FEED, LOST_REQUESTS = "feed.", "lost."
 """Begin the totals that count the items in a feed, and the lost requests of a callback."""
 
+REMARK = "remark."
+"""Begins the totals that count the pages with a remark."""
+
 
 async def figures(frontier: Frontier, crawl: Crawl) -> CrawlFigures:
     """Reads the figures from the engine."""
@@ -154,6 +159,7 @@ def _from_totals(totals: dict[str, int]) -> dict[str, Any]:
         "feeds": _named(totals, FEED),
         "lost_requests": _named(totals, LOST_REQUESTS),
         "types": _types(totals),
+        "remarks": _named(totals, REMARK),
         "failed_start_urls": _failed_start_urls(totals),
         "seconds": round(seconds, 3),
         "pages_per_second": round(pages / seconds, 2) if seconds else 0.0,

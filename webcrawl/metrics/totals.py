@@ -120,6 +120,7 @@ COUNTED = (
     ),
     _total("soft_404_pages", "error pages that answered with 200", "soft_404"),
     _total("repaired_documents", "damaged documents that were read all the same", "repaired"),
+    Counted("remarks", "pages with a remark in their row, by the remark", label="remark", prefix="remark."),
     Counted(
         "withheld_pages",
         "pages of which a part was left out because a robots directive says so",

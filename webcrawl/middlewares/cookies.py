@@ -13,6 +13,7 @@ from scrapy.http import Response
 from webcrawl.config import read
 from webcrawl.crawler.access import host_of, is_robots, tasks_of
 from webcrawl.crawler.cookies import MOST_RECEIVED, Jars, SiteCookies
+from webcrawl.crawler.responses import COOKIES_KEPT, NEW_COOKIES
 from webcrawl.crawler.session import Session
 
 logger = logging.getLogger(__name__)
@@ -68,8 +69,11 @@ class CookiesMiddleware:
     async def _keep(self, request: Request, response: Response) -> Response:
         # a jar that was dropped from memory meanwhile is read again, so that the engine's cookies are not lost
         part = await self._part(request)
-        before = part.changes
+        before, names = part.changes, part.names()
         part.accept(response, request, MOST_RECEIVED)
+        response.flags.append(COOKIES_KEPT)
+        if not part.names() <= names:
+            response.flags.append(NEW_COOKIES)
         if self._debug:
             logger.debug("Received cookies from %s: %r", response, response.headers.getlist("Set-Cookie"))
         if part.changes != before:

@@ -10,6 +10,7 @@ from scrapy.downloadermiddlewares.redirect import RedirectMiddleware as ScrapyRe
 from scrapy.http import Response
 
 from webcrawl.crawler.access import is_robots, tasks_of
+from webcrawl.crawler.cookie_walls import CookieWalls
 from webcrawl.crawler.scheduling.requests import OFFSITE, RESOURCE
 from webcrawl.crawler.session import Session
 from webcrawl.documents.page import Page
@@ -30,6 +31,7 @@ class RedirectMiddleware:
         self._crawler = crawler
         self._session = session
         self._redirects = redirects
+        self._walls = CookieWalls(self._fingerprint)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -64,7 +66,10 @@ class RedirectMiddleware:
             # otherwise a site that requires its session ID would never send the page
             if allowed not in (target, normalize(request.url)):
                 result, target = result.replace(url=allowed), allowed
-        result = self._pass_seen_test(request, result)
+        after_cookies = self._walls.follow(request, response, result)
+        if after_cookies is None:
+            return response
+        result = self._pass_seen_test(request, after_cookies)
         result.meta["referrer"] = without_fragment(request.url)
         if not await self._is_error(request, response, target):
             self._link(request, target)

@@ -30,7 +30,7 @@ from webcrawl.crawler.errors import (
     RequestRefused,
     RobotsUnreachable,
 )
-from webcrawl.crawler.responses import LOST, TIMED_OUT, refusal_of
+from webcrawl.crawler.responses import LOST, TIMED_OUT, WANTS_COOKIES, refusal_of
 from webcrawl.crawler.scheduling.requests import RESOURCE
 from webcrawl.crawler.session import Session
 from webcrawl.errors import EngineUnavailable, NameNotResolved, StoreUnavailable
@@ -155,6 +155,8 @@ def _failure_of(response: Response) -> str:
     """Returns why the response to a start URL is not a page; "" for 304, which confirms a stored page."""
     if response.status == 304:
         return ""
+    if WANTS_COOKIES in response.flags:
+        return f"status {response.status}: it wants its cookie back: set COOKIES_ENABLED=True"
     location = response.headers.get("Location")
     if response.status < 400 and location is not None:
         return f"status {response.status}: its redirect to {location.decode('latin-1')} was not followed"

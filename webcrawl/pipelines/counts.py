@@ -9,6 +9,7 @@ from scrapy.crawler import Crawler
 from webcrawl.crawler.access import tasks_of
 from webcrawl.documents.mime.sniff import known_types
 from webcrawl.documents.page import Page
+from webcrawl.frontier.figures import REMARK
 
 
 class CountsPipeline:
@@ -35,6 +36,8 @@ class CountsPipeline:
                 count(f"type_errors.{mime_type}")
             elif item.details and item.details.get("broken"):
                 count("repaired")
+            for remark in item.archived.remarks:
+                count(f"{REMARK}{remark}")
             if item.reading.noindex:
                 count("noindex")
             if item.archived.noarchive:

@@ -15,6 +15,7 @@ from webcrawl.crawler.pages.revisits import UNCHANGED, stored_answer
 from webcrawl.crawler.responses import (
     BAD_CODING,
     LOST,
+    REMARKS,
     TIMED_OUT,
     TRUNCATED,
     UNFINISHED,
@@ -125,6 +126,8 @@ def page_of(response: Response) -> Page:
         processing_error=exchange.problem if exchange else None,
     )
     page.document, page.archived.exchange, page.reading.outline = document, exchange, fetch.outline
+    if response.flags:
+        page.archived.remarks = tuple(flag for flag in response.flags if flag in REMARKS)
     page.reading.is_sitemap, page.queued_at = bool(meta.get(SITEMAP)), queued_at(response.request)
     page.reading.content_language = _single_language(header(headers, b"Content-Language"))
     if response.status == UNCHANGED and sent and sent.known is not None:

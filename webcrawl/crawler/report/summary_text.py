@@ -26,6 +26,12 @@ _REASONS = {
     "closespider_pagecount": "stopped at CLOSESPIDER_PAGECOUNT",
 }
 
+_REMARKS = {
+    "cookies_refused": "redirected with a cookie that was not kept",
+    "wants_cookies": "led back to where they came from until they get a cookie: set COOKIES_ENABLED=True",
+}
+"""Remark -> what the summary says after the number of pages."""
+
 
 def result_locations(stores: StoreConfig, now: CrawlFigures) -> str:
     """Returns where the results are: files in DATA_DIR, then stores elsewhere, without passwords."""
@@ -87,6 +93,7 @@ def summary_text(
         ),
         f"  left out    {now.robots_denied:,} by robots.txt, {now.addresses_refused:,} by the address guard",
         *_withheld(now),
+        *_remarks(now.remarks),
         *([f"  repaired    {counted(now.repaired, 'damaged document')}"] if now.repaired else []),
         _errors(now),
         f"  results in  {locations}",
@@ -101,6 +108,12 @@ def _withheld(now: CrawlFigures) -> list[str]:
     numbers = {"noindex": now.noindex, "noarchive": now.noarchive, "nofollow": now.nofollow}
     named = ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
     return [f"  directives  {named}: see ROBOTS_META_OBEY"] if named else []
+
+
+def _remarks(remarks: Mapping[str, int]) -> list[str]:
+    """A line for each remark about answers, with what can be done; none without any."""
+    lines = [f"{counted(number, 'page')} {_REMARKS.get(name, name)}" for name, number in remarks.items()]
+    return [f"  {'' if number else 'remarks':<10}  {line}" for number, line in enumerate(lines)]
 
 
 def _errors(now: CrawlFigures) -> str:

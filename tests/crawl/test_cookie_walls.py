@@ -1,0 +1,161 @@
+"""Pages that redirect back to themselves until their cookie comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from urllib.parse import unquote
+
+import pytest
+
+from tests.crawls import CrawlResult
+from tests.web import Hit, LocalWeb, Page, Reply
+
+SITE, GATE = "127.0.1.1", "127.0.1.2"
+StartWeb = Callable[..., LocalWeb]
+RunCrawl = Callable[..., CrawlResult]
+PAGES = [f"/page-{number}" for number in range(4)]
+
+
+def sent(hit: Hit) -> set[str]:
+    return {name.partition("=")[0].strip() for name in hit.headers.get("Cookie", "").split(";")} - {""}
+
+
+def to(url: str, cookie: str = "") -> Reply:
+    return Reply("", 302, {"Location": url, **({"Set-Cookie": f"{cookie}=1; Path=/"} if cookie else {})})
+
+
+def walled(web: LocalWeb, way: str) -> None:
+    """A site whose pages want a cookie: `direct`, over a gate for each page, or over two gates that all share."""
+    web.put(SITE, "/", "".join(f"<a href={path}>{path}</a>" for path in PAGES))
+
+    def page(hit: Hit) -> Reply:
+        if "wall" in sent(hit):
+            return Reply(f"<p>the text of {hit.path}")
+        if way == "direct":
+            return to(hit.path, "wall")
+        if way == "gate":
+            return to(f"/gate?back={hit.path}", "first")
+        return to(web.url(SITE, f"/one?back={hit.path}"), "first")
+
+    def gate(hit: Hit) -> Reply:
+        return to(unquote(hit.path.partition("back=")[2]), "wall")
+
+    for path in PAGES:
+        web.put(SITE, path, page)
+    web.put(SITE, "/gate", gate)
+    web.put(SITE, "/one", lambda hit: to(f"/two?{hit.path.partition('?')[2]}"))
+    web.put(SITE, "/two", gate)
+
+
+@pytest.mark.parametrize("way", ["direct", "gate", "two gates"])
+def test_with_cookies_each_page_is_fetched_behind_its_wall(
+    way: str, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    walled(web, way)
+    result = run_crawl("broad", [web.url(SITE, "/")], COOKIES_ENABLED=True)
+    statuses = {row["url"]: row["status"] for row in result.rows()}
+    assert {statuses[web.url(SITE, path)] for path in PAGES} == {200}
+    assert result.summary["remarks"] == {}
+    assert sum(hit.status == 302 for hit in web.log(SITE)) <= 3 * len(PAGES)
+
+
+@pytest.mark.parametrize(
+    ("way", "remark"),
+    [("direct", "wants_cookies"), ("gate", "cookies_refused"), ("two gates", "cookies_refused")],
+)
+def test_without_cookies_rows_and_summary_say_that_pages_want_them(
+    way: str, remark: str, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    walled(web, way)
+    result = run_crawl("broad", [web.url(SITE, "/")])
+    remarks = {row["url"]: json.loads(row["details"] or "{}").get("remarks") for row in result.rows()}
+    assert [remarks[web.url(SITE, path)] for path in PAGES] == [[remark]] * len(PAGES)
+    assert result.summary["remarks"]["wants_cookies"] == len(PAGES)
+    assert (
+        "4 pages led back to where they came from until they get a cookie: set COOKIES_ENABLED"
+        in result.stderr
+    )
+    # nobody is asked twice for it
+    assert sorted(hit.path for hit in web.log(SITE) if hit.path in PAGES) == PAGES
+
+
+@pytest.mark.parametrize("cookies", [None, True])
+def test_pages_share_a_gate_that_knows_them_by_a_cookie(
+    cookies: bool | None, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+
+    def page(hit: Hit) -> Reply:
+        if f"passed{hit.path[1:]}" in sent(hit):
+            return Reply(hit.path)
+        return Reply("", 302, {"Location": "/gate", "Set-Cookie": f"back={hit.path}; Path=/"})
+
+    def gate(hit: Hit) -> Reply:
+        path = next(iter(hit.headers.get("Cookie", "").split("back=/")[1:]), "early").partition(";")[0]
+        return to(f"/{path}", f"passed{path}")
+
+    web.put(SITE, "/", "<a href=/early>early</a> <a href=/hub>hub</a>")
+    web.put(SITE, "/hub", "<a href=/hub2>hub</a>")
+    web.put(SITE, "/hub2", "<a href=/hub3>hub</a>")
+    web.put(SITE, "/hub3", "<a href=/late>late</a>")
+    web.put(SITE, "/early", page)
+    web.put(SITE, "/late", page)
+    web.put(SITE, "/gate", gate)
+    result = run_crawl("broad", [web.url(SITE, "/")], COOKIES_ENABLED=cookies)
+    rows = {row["url"]: row for row in result.rows()}
+    late = rows[web.url(SITE, "/late")]
+    if cookies:
+        assert (rows[web.url(SITE, "/early")]["status"], late["status"]) == (200, 200)
+    else:
+        assert result.summary["remarks"] == {"cookies_refused": 1, "wants_cookies": 2}
+        assert json.loads(late["details"])["remarks"] == ["wants_cookies"]
+
+
+def never_content(hit: Hit) -> Reply:
+    """Sets one more cookie for each one that comes back."""
+    return to(hit.path, f"c{len(sent(hit))}")
+
+
+def to_seen(hit: Hit) -> Reply:
+    return to("/seen", "session")
+
+
+@pytest.mark.parametrize(
+    ("page", "most"),
+    [(never_content, 7), (to_seen, 1), (lambda hit: to(hit.path), 1)],
+    ids=["endless", "seen", "loop"],
+)
+@pytest.mark.parametrize("cookies", [None, True, False])
+def test_no_wall_takes_a_crawl_for_a_walk(
+    page: Page, most: int, cookies: bool | None, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "<a href=/seen>seen</a> <a href=/page>page</a>")
+    web.put(SITE, "/seen", "seen")
+    web.put(SITE, "/page", page)
+    result = run_crawl("broad", [web.url(SITE, "/")], COOKIES_ENABLED=cookies)
+    assert 1 <= web.paths(SITE).count("/page") <= most
+    assert web.paths(SITE).count("/seen") <= 2
+    assert result.summary["queued"] == result.summary["leased"] == 0
+
+
+def test_a_seed_behind_a_wall_says_so(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", lambda hit: to("/", "wall"))
+    result = run_crawl("broad", [web.url(SITE, "/")], status=1)
+    assert "it wants its cookie back: set COOKIES_ENABLED=True" in result.stderr
+
+
+def test_a_gate_of_another_site_waits_for_that_site(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE, GATE)
+    web.put(SITE, "/robots.txt", "User-agent: *\nDisallow: /no")
+    web.put(GATE, "/robots.txt", "User-agent: *\nDisallow: /gate")
+    web.put(SITE, "/", lambda hit: to(web.url(GATE, "/gate"), "wall"))
+    web.put(GATE, "/gate", to(web.url(SITE, "/")))
+    run_crawl(
+        "broad", [web.url(SITE, "/")], COOKIES_ENABLED=True, ALLOWED_NETWORKS="127.0.0.0/8", status=None
+    )
+    assert [hit.path for hit in web.log(GATE)] == ["/robots.txt"]

@@ -75,7 +75,7 @@ class Nodes:
         )
 
     async def jobs(self) -> dict[str, dict[str, bool] | None]:
-        """Returns by node its jobs, and whether each job waits; None for a node that does not answer."""
+        """Returns by node its jobs, and whether each is pending or running; None for a node that does not answer."""
         answers = await self._all(f"listjobs.json?project={self._project}")
         return {
             address: None if isinstance(answer, BaseException) else _states(answer)

@@ -26,7 +26,7 @@ from webcrawl.stores.chosen_columns import ChosenColumns
 SHOWN = 100
 """The number of records of a page; a page may have more if the engine stores them together."""
 _READ_TOGETHER, _MOST_READ = 1_000, 10_000
-"""The most rows to read: in a shared database, most rows may belong to other iterations."""
+"""Rows that are read at a time, and for a page: in a shared database, most may belong to other iterations."""
 _COLUMNS = ("crawl", "state", "error", "fetched_at", "first_fetched_at", "tried_at", "queued_at")
 _SECTIONS = ("stuck", "engine", "rows")
 _OF_STATE = {

@@ -36,7 +36,7 @@ _MOST_REDIRECTS = 5
 _MOST_SITEMAPS = 1_000
 _RESOURCE_SECONDS = 10.0
 _LARGE_SHARE = 0.2
-"""The most share of time for reading large robots.txt files; hosts with large files wait for each other."""
+"""The largest share of time for reading large robots.txt files; hosts with large files wait for each other."""
 
 
 class RobotsMiddleware(ResourceRules):

@@ -85,7 +85,7 @@ class Uploads:
     def _send_all(self, failures: int) -> bool:
         """Uploads all finished files that no other process is uploading. Returns whether this succeeded.
 
-        Gives up after three failed files.
+        Gives up after three failed files, or when the store is unavailable.
         """
         failed = 0
         for path in self._waiting():
@@ -108,7 +108,7 @@ class Uploads:
         return not failed
 
     def _send(self, path: Path) -> None:
-        """Uploads the index last and deletes it first, so that a WARC file in the folder is still to be uploaded."""
+        """Uploads the index last and deletes it first: as long as the WARC file is in the folder, work is left."""
         index = path.with_name(index_name(path.name))
         for file in (path, index):
             if file.exists():

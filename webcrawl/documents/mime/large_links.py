@@ -23,7 +23,7 @@ _PACKED = 128
 MOST_LINKS = 250_000
 """The most links of large documents in memory. If there are none, any document may be read."""
 _BYTES_A_LINK = 40
-"""While an HTML page is being read, one link is expected for each 40 bytes, and for each element."""
+"""While an HTML page is being read, a link is expected for each of these many bytes, or for each element if more."""
 _LINK = 2
 """A link of a sitemap or a feed, with its times, counts as this many links of a page."""
 _LONG = 100

@@ -65,7 +65,7 @@ async def table(view: View) -> Response:
     order = query.get("order", usual)
     key = ORDERS.get(order.removeprefix("-"))
     if key is None:
-        raise StoreError(f"{order!r} is not an order: choose one of {', '.join(ORDERS)}")
+        raise StoreError(f"{order!r} is no order: choose one of {', '.join(ORDERS)}")
     start = _whole(query.get("start", "0"), "start")
     crawl = view.connection.crawl
     window = await HostTable(crawl).window(name, after, text)

@@ -256,7 +256,7 @@ def test_no_other_private_name_is_used() -> None:
 
 
 def test_the_handlers_keep_the_reason_why_one_cannot_be_used() -> None:
-    """`DownloadHandlers._get_handler`, `_notconfigured`: download/reactor.py refuses such a handler at the start."""
+    """`DownloadHandlers._get_handler`, `_notconfigured`: download/downloader.py refuses such a handler at the start."""
     handlers = DownloadHandlers(
         crawler(
             TWISTED_REACTOR_ENABLED=False,

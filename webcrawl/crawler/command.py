@@ -76,9 +76,6 @@ class OpenedCrawlCommand(ScrapyCommand):
                 raise
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             self.exitcode = 1
-        if "duckdb" not in sys.modules:  # DuckDB reports objects that are not freed
-            # otherwise Python looks for garbage among all modules at exit, for a tenth of a second
-            gc.freeze()
 
     @abstractmethod
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
@@ -102,6 +99,8 @@ class OpenedCrawlCommand(ScrapyCommand):
         async with OpenedCrawl(self.settings) as opened:
             if self.needs_engine:
                 await self._connect(opened)
+            # before the work: Python then looks for no garbage among modules at exit, and frees what the work leaves
+            gc.freeze()
             await self.work(opened, args, opts)
 
     async def _connect(self, opened: OpenedCrawl) -> None:

@@ -43,7 +43,7 @@ class IterationClaims:
         """Returns iterations that this scheduler may try to take, the oldest first. `held`: the ids that it has."""
         query = select(iterations).where(iterations.c.state.in_(ACTIVE)).order_by(iterations.c.id)
         with self.store.database.reading() as connection:
-            active = [read_iteration(row) for row in connection.execute(query)]
+            active = [read_iteration(row) for row in connection.execute(query).mappings()]
         # by `held` instead of the holder, because the answer to the statement that took an iteration may have been lost
         others = [iteration for iteration in active if iteration.id not in held]
         before = self._seen
@@ -85,7 +85,7 @@ class IterationClaims:
                 "data_dir": iteration.data_dir or data_dir,
             }
             change = iterations.update().where(*same, *unchanged).values(values).returning(*iterations.c)
-            row = connection.execute(change).first()
+            row = connection.execute(change).mappings().first()
             return None if row is None else read_iteration(row)
 
         return self.store.database.write(work)
@@ -119,7 +119,7 @@ class IterationClaims:
         change = iterations.update().where(*mine, iterations.c.state == IterationState.RUNNING).values(values)
 
         def work(connection: Connection) -> Iteration:
-            row = connection.execute(change.returning(*iterations.c)).first()
+            row = connection.execute(change.returning(*iterations.c)).mappings().first()
             if row is None:
                 raise ClaimLost(
                     f"iteration {iteration.number} of job {iteration.job!r} was taken by another scheduler"

@@ -57,7 +57,7 @@ def _left_out(records: URLRecords) -> list[str]:
 
 def _printed(record: URLRecord, begun: datetime, *, as_json: bool) -> str:
     if as_json:
-        facts = {name: value for name, value in record._asdict().items() if value is not None}
+        facts = record.known()
         if record.created is None:
             facts["created_after"] = begun
         return json.dumps(facts, default=lambda time: time.isoformat())

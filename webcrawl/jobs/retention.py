@@ -108,7 +108,7 @@ class Retention:
         begun = (iterations.c.job == job, iterations.c.started.is_not(None), ~iterations.c.state.in_(ACTIVE))
         with self._store.database.reading() as connection:
             query = select(iterations).where(*begun).order_by(iterations.c.number.desc())
-            return [read_iteration(row) for row in connection.execute(query)]
+            return [read_iteration(row) for row in connection.execute(query).mappings()]
 
     async def _delete_crawl(self, definition: Definition, iteration: Iteration) -> None:
         """Deletes the crawl from a shared engine; an embedded engine is deleted with its folder."""

@@ -67,7 +67,7 @@ def _begins_with_seeds(spider: type[Spider]) -> bool:
     """Returns whether a spider starts like webcrawl's spiders, with seeds from its argument only."""
     if not issubclass(spider, BroadSpider):
         return False
-    methods = (spider.start, spider._good_seeds, spider.from_crawler)
+    methods = (spider.start, spider.seed_urls, spider.from_crawler)
     return all(_package(method) == "webcrawl" for method in methods)
 
 

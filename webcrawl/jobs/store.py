@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, RowMapping, func, select
 
 from webcrawl.errors import StoreError
 from webcrawl.jobs.records import ACTIVE, Iteration, IterationState, Job, JobState
@@ -29,7 +29,7 @@ class JobStore(SchemaTables):
     def jobs(self) -> list[Job]:
         """Returns all jobs, by name."""
         with self.database.reading() as connection:
-            return [_job(row) for row in connection.execute(_JOBS.order_by(jobs.c.name))]
+            return [_job(row) for row in connection.execute(_JOBS.order_by(jobs.c.name)).mappings()]
 
     def job(self, name: str) -> Job:
         """Returns a job; raises StoreError, which names the known jobs, if it does not exist."""
@@ -42,7 +42,7 @@ class JobStore(SchemaTables):
         if job is not None:
             query = query.where(iterations.c.job == job)
         with self.database.reading() as connection:
-            return [read_iteration(row) for row in connection.execute(query)]
+            return [read_iteration(row) for row in connection.execute(query).mappings()]
 
     def active(self, job: str) -> list[Iteration]:
         """Returns the iterations of a job that have not ended, the newest first."""
@@ -59,7 +59,7 @@ class JobStore(SchemaTables):
         if number is not None:
             query = query.where(iterations.c.number == number)
         with self.database.reading() as connection:
-            row = connection.execute(query.limit(1)).first()
+            row = connection.execute(query.limit(1)).mappings().first()
             if row is None:
                 _existing(connection, job)
                 which = "iteration yet" if number is None else f"iteration {number}"
@@ -69,7 +69,7 @@ class JobStore(SchemaTables):
     def iteration(self, id: int) -> Iteration | None:
         """Returns the iteration with this id."""
         with self.database.reading() as connection:
-            row = connection.execute(select(iterations).where(iterations.c.id == id)).first()
+            row = connection.execute(select(iterations).where(iterations.c.id == id)).mappings().first()
             return None if row is None else read_iteration(row)
 
     def changes(self, definitions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -165,14 +165,15 @@ _JOBS = select(*(jobs.c[name] for name in Job.__dataclass_fields__))
 
 def lock(connection: Connection, name: str) -> Job | None:
     """Returns a job or None, and prevents other processes from deciding its firings until the transaction ends."""
-    row = connection.execute(_JOBS.where(jobs.c.name == name).with_for_update()).first()
+    row = connection.execute(_JOBS.where(jobs.c.name == name).with_for_update()).mappings().first()
     return None if row is None else _job(row)
 
 
 def active(connection: Connection, job: str) -> list[Iteration]:
     """Returns the iterations of a job that have not ended, the oldest first."""
-    query = select(iterations).where(iterations.c.job == job, iterations.c.state.in_(ACTIVE))
-    return [read_iteration(row) for row in connection.execute(query.order_by(iterations.c.number))]
+    of_job = (iterations.c.job == job, iterations.c.state.in_(ACTIVE))
+    query = select(iterations).where(*of_job).order_by(iterations.c.number)
+    return [read_iteration(row) for row in connection.execute(query).mappings()]
 
 
 def add_iteration(
@@ -194,8 +195,8 @@ def add_iteration(
     values |= {"state": IterationState.SKIPPED if skipped else IterationState.WAITING, "reason": skipped}
     values |= {"fired": now, "ended": now if skipped else None, "fence": 0, "beat": 0}
     values |= dict.fromkeys(("found", "queued", "crawled", "processed", "stuck"), 0)
-    row = connection.execute(iterations.insert().values(values).returning(*iterations.c)).one()
-    return read_iteration(row)
+    insert = iterations.insert().values(values).returning(*iterations.c)
+    return read_iteration(connection.execute(insert).mappings().one())
 
 
 def crawl_id(job: str, due: datetime) -> str:
@@ -214,19 +215,17 @@ def stop_active(connection: Connection, job: str, reason: str, now: datetime) ->
     connection.execute(iterations.update().where(*running).values(stop=reason))
 
 
-def read_iteration(row: Row[Any]) -> Iteration:
+def read_iteration(row: RowMapping) -> Iteration:
     """Returns the iteration in a row of the table."""
-    values = dict(row._mapping)
-    return Iteration(**values | {"state": IterationState(values["state"])})
+    return Iteration(**{**row, "state": IterationState(row["state"])})
 
 
-def _job(row: Row[Any]) -> Job:
-    values = dict(row._mapping)
-    return Job(**values | {"state": JobState(values["state"])})
+def _job(row: RowMapping) -> Job:
+    return Job(**{**row, "state": JobState(row["state"])})
 
 
 def _existing(connection: Connection, name: str) -> Job:
-    row = connection.execute(_JOBS.where(jobs.c.name == name)).first()
+    row = connection.execute(_JOBS.where(jobs.c.name == name)).mappings().first()
     if row is None:
         names = ", ".join(connection.execute(select(jobs.c.name).order_by(jobs.c.name)).scalars())
         raise StoreError(
@@ -244,7 +243,7 @@ def _check_idle(connection: Connection, name: str) -> None:
 
 
 def _changes(connection: Connection, definitions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    known = {job.name: job.definition for job in map(_job, connection.execute(_JOBS))}
+    known = {job.name: job.definition for job in map(_job, connection.execute(_JOBS).mappings())}
     changed = {}
     for definition in definitions:
         before = known.get(definition["name"], {})

@@ -96,7 +96,7 @@ class Telling:
         """Returns recent iterations of a job with the given conditions, the oldest first."""
         query = select(iterations).where(iterations.c.job == job, *which).order_by(iterations.c.number)
         with self._store.database.reading() as connection:
-            return [read_iteration(row) for row in connection.execute(query)]
+            return [read_iteration(row) for row in connection.execute(query).mappings()]
 
 
 def _missed(lately: Sequence[Iteration], since: datetime) -> list[list[Iteration]]:

@@ -62,6 +62,10 @@ class URLRecord(NamedTuple):
     detail: str
     reason: str | None
 
+    def known(self) -> dict[str, Any]:
+        """The fields that have a value, by name."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
 
 @dataclass(slots=True)
 class Sources:

@@ -87,7 +87,7 @@ class BroadSpider(Spider):
     async def start(self) -> AsyncIterator[Request]:
         session = Session.of(self.crawler)
         try:
-            urls = list(self._good_seeds())
+            urls = list(self.seed_urls())
         except CrawlError as error:
             # resuming an earlier run would hide that these seeds are not crawled
             logger.error("%s", error)
@@ -106,6 +106,18 @@ class BroadSpider(Spider):
         meta = {"allow_offsite": True} if getattr(self, "allowed_domains", None) else None
         for url in urls:
             yield Request(url, errback=self.errback, priority=10, meta=meta)
+
+    def seed_urls(self) -> Iterator[str]:
+        """Yields the URLs of the seeds to begin with. Skips seeds that are no URLs, with an error in the log."""
+        for seed in read_seeds(self.seeds):
+            try:
+                url = seed_url(seed)
+                if "://" not in seed:
+                    logger.warning("Seed %r has no scheme: using %s", seed, url)
+                yield url
+            except InvalidURL as error:
+                logger.error("Skipping a seed: %s", error)
+                Session.of(self.crawler).scope.starts.refused(seed, str(error))
 
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
         yield self.page(response)
@@ -201,17 +213,6 @@ class BroadSpider(Spider):
     def _robots_agent(self, response: Response) -> str | None:
         """Returns the user agent for the robots directives of a page; None if they are not obeyed."""
         return Session.of(self.crawler).robots_agents.of(response.url) if self._obeys_directives else None
-
-    def _good_seeds(self) -> Iterator[str]:
-        for seed in read_seeds(self.seeds):
-            try:
-                url = seed_url(seed)
-                if "://" not in seed:
-                    logger.warning("Seed %r has no scheme: using %s", seed, url)
-                yield url
-            except InvalidURL as error:
-                logger.error("Skipping a seed: %s", error)
-                Session.of(self.crawler).scope.starts.refused(seed, str(error))
 
     def _refuse_typos(self, arguments: Iterable[str]) -> None:
         """Raises ConfigurationError for an unknown argument that resembles an argument of this class.

@@ -85,7 +85,7 @@ class LinkCheck(BroadSpider):
         links = self.stored_links()
         path = Path(self.report or session.stores.data_dir / "linkcheck.jsonl")
         with StoredPages(session.stores, session.fetch) as stored:
-            inside, seeds, crawl = self.scope.allows, self._good_seeds(), session.connection.keys.crawl
+            inside, seeds, crawl = self.scope.allows, self.seed_urls(), session.connection.keys.crawl
             link_problems = list(problems(stored, inside, session.canonicalizer, seeds, lost, crawl, links))
         unfinished = path.with_name(f".{path.name}.unfinished")
         with readable_outside(session.stores.data_dir, path):

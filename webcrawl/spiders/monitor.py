@@ -138,7 +138,7 @@ class Monitor(BroadSpider):
     def _digests(self) -> dict[str, str]:
         """Returns by name the digests of the settings and arguments that decide which pages a run visits."""
         values = {name: _plain(self.settings.get(name)) for name in _DECIDING}
-        values |= {"seeds": sorted(self._good_seeds()), "scope": self.scope.kind}
+        values |= {"seeds": sorted(self.seed_urls()), "scope": self.scope.kind}
         return {name: hashlib.sha256(repr(value).encode()).hexdigest()[:16] for name, value in values.items()}
 
     def _differing(self, others: Mapping[str, str]) -> list[str]:

@@ -38,8 +38,8 @@ class Sitemap(BroadSpider):
         if self.follow or _may_be_a_sitemap(page.mime_type or ""):
             yield self.links(response)
 
-    def _good_seeds(self) -> Iterator[str]:
-        for url in super()._good_seeds():
+    def seed_urls(self) -> Iterator[str]:
+        for url in super().seed_urls():
             host, path = split(url)
             yield f"{host}/sitemap.xml" if path == "/" else url
 

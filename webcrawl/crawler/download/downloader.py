@@ -11,6 +11,7 @@ from scrapy.core.downloader import Downloader as ScrapyDownloader
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.python import global_object_name
 from scrapy.utils.reactorless import (
     ReactorImportHook,
     install_reactor_import_hook,
@@ -22,13 +23,14 @@ from webcrawl.config import read
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import FailureJudge
 from webcrawl.crawler.download.middleware_chain import MiddlewareChain
-from webcrawl.crawler.download.reactor import check_handlers, reactor_is_missing, refusal
+from webcrawl.crawler.download.reactor import reactor_is_missing, refusal, unusable_handler
 from webcrawl.crawler.errors import Postponed
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
 from webcrawl.crawler.safeguards import check_addon, check_safeguards
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.signals import send
 from webcrawl.documents.html.outline_process import MAX_WAITING_BYTES
+from webcrawl.urls.canonical import DEFAULT_PORTS
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +47,7 @@ class Downloader(ScrapyDownloader):
         if crawler.crawling:
             check_safeguards(crawler.settings)
         super().__init__(crawler)
-        check_handlers(self.handlers, crawler)
+        self._check_handlers()
         session = Session.of(crawler)
         self._turns = session.turns
         self._turns.on_aside = self._go_on
@@ -77,6 +79,22 @@ class Downloader(ScrapyDownloader):
             return True
         self._is_busy = 0 < self.total_concurrency <= self._turns.counted(len(self.active))
         return self._is_busy
+
+    def _check_handlers(self) -> None:
+        """Loads the handlers of the schemes that crawls fetch; raises ConfigurationError if a handler cannot be used.
+
+        Otherwise Scrapy would raise at the first request, and each URL would be retried.
+        """
+        handlers = self.handlers
+        for scheme, handler in self.settings.getwithbase("DOWNLOAD_HANDLERS").items():
+            if handler is None or scheme not in DEFAULT_PORTS:
+                continue
+            name = handler if isinstance(handler, str) else global_object_name(handler)
+            # handlers of the project are loaded when they are needed, to save their imports
+            if scheme in handlers._notconfigured or not (
+                name.startswith("webcrawl.") or handlers._get_handler(scheme)
+            ):
+                raise unusable_handler(scheme, name, handlers._notconfigured[scheme])
 
     def _go_on(self) -> None:
         """Wakes the engine when a request begins to wait; otherwise, only the end of a request would wake it."""

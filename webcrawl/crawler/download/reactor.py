@@ -7,13 +7,9 @@ from pathlib import Path
 
 import scrapy
 import twisted
-from scrapy.core.downloader.handlers import DownloadHandlers
-from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured, NotSupported
-from scrapy.utils.python import global_object_name
 
 from webcrawl.errors import ConfigurationError
-from webcrawl.urls.canonical import DEFAULT_PORTS
 
 _ADVICE = (
     "this crawl runs on asyncio without it: remove the component, use one that runs on asyncio (for browser "
@@ -51,20 +47,7 @@ def refusal(error: BaseException) -> ConfigurationError:
     return ConfigurationError(f"a component needs Twisted's reactor ({where}); {_ADVICE}")
 
 
-def check_handlers(handlers: DownloadHandlers, crawler: Crawler) -> None:
-    """Loads the handlers of the schemes that crawls fetch; raises ConfigurationError if a handler cannot be used.
-
-    Otherwise Scrapy would raise at the first request, and each URL would be retried.
-    """
-    for scheme, handler in crawler.settings.getwithbase("DOWNLOAD_HANDLERS").items():
-        if handler is None or scheme not in DEFAULT_PORTS:
-            continue
-        name = handler if isinstance(handler, str) else global_object_name(handler)
-        # handlers of the project are loaded when they are needed, to save their imports
-        if scheme not in handlers._notconfigured and (
-            name.startswith("webcrawl.") or handlers._get_handler(scheme)
-        ):
-            continue
-        reason = handlers._notconfigured[scheme]
-        advice = f" {_ADVICE[0].upper()}{_ADVICE[1:]}" if "reactor" in reason else ""
-        raise ConfigurationError(f"DOWNLOAD_HANDLERS {scheme!r}: {name} cannot be used: {reason}{advice}")
+def unusable_handler(scheme: str, name: str, reason: str) -> ConfigurationError:
+    """Returns the exception that refuses the download handler of a scheme."""
+    advice = f" {_ADVICE[0].upper()}{_ADVICE[1:]}" if "reactor" in reason else ""
+    return ConfigurationError(f"DOWNLOAD_HANDLERS {scheme!r}: {name} cannot be used: {reason}{advice}")

@@ -151,7 +151,7 @@ class FrontierScheduler(RedisScheduler):
             self._timer.set(_BACKLOG_SECONDS)
             return None
         while (url := worker.next()) is not None:
-            token = worker.token(url)
+            token = worker.hosts.token(url.host)
             request = self._request_of(url, token)
             if request is not None:
                 tasks.begin(request, url, token)
@@ -251,7 +251,7 @@ class FrontierScheduler(RedisScheduler):
             self._held.forget(url.extra)
 
     def _want(self, host: str, more: int) -> None:
-        self.worker.want(host, more)
+        self.worker.membership.want(self.session.connection.keys.shard(host), more)
 
     def _request_of(self, url: LeasedURL, token: int) -> Request | None:
         """Returns the request of a leased URL; None if this worker cannot make it: the URL is settled or given back."""

@@ -16,7 +16,7 @@ from webcrawl.documents.page import Page
 from webcrawl.pipelines.dust import sketch_of
 from webcrawl.policies.page_sketches import Sketch
 from webcrawl.urls.canonical import split
-from webcrawl.worker.dust import Dust
+from webcrawl.worker.host_records import Dust
 
 HOST = "https://shop.example"
 

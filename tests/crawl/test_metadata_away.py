@@ -16,11 +16,11 @@ from webcrawl.stores.metadata import Metadata
 
 SITES = tuple(f"127.0.1.{n}" for n in range(1, 7))
 IMPATIENT = """
-import webcrawl.worker.backpressure
+import webcrawl.stores.backpressure
 from webcrawl.spiders.base import BroadSpider
 
 # ten seconds would be long for a test
-webcrawl.worker.backpressure.SHUTDOWN_SECONDS = 0.5
+webcrawl.stores.backpressure.SHUTDOWN_SECONDS = 0.5
 
 
 class Impatient(BroadSpider):
@@ -124,12 +124,12 @@ def test_a_urllength_limit_beyond_the_databases_maximum_is_refused_at_start(
 
 
 HURRIED = """
-import webcrawl.worker.backpressure
+import webcrawl.stores.backpressure
 from webcrawl.spiders.base import BroadSpider
 from webcrawl.stores import answering, database
 
 # the default of half a minute is too long for a test
-webcrawl.worker.backpressure.SHUTDOWN_SECONDS = 0.5
+webcrawl.stores.backpressure.SHUTDOWN_SECONDS = 0.5
 answering.ANSWER_SECONDS = 1.0
 database.CONNECT_SECONDS = 2
 

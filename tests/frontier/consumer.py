@@ -19,10 +19,9 @@ from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.politeness import Ok, Outcome
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
-from webcrawl.worker.backpressure import Backpressure
-from webcrawl.worker.dust import Dust
+from webcrawl.stores.backpressure import Backpressure
+from webcrawl.worker.host_records import Dust, HostRecords, KnownPatterns
 from webcrawl.worker.link_intake import LinkIntake
-from webcrawl.worker.patterns import KnownPatterns
 from webcrawl.worker.reporter import Tally
 from webcrawl.worker.worker import Worker
 
@@ -66,7 +65,7 @@ class Consumer:
             self.crawl,
             self.turns,
             settings,
-            LinkIntake(frontier, tally.counters, patterns=KnownPatterns(), dust=dust or Dust()),
+            LinkIntake(frontier, tally.counters, HostRecords(KnownPatterns(), dust or Dust())),
             tally,
             self._woken.set,
             tails=tails,
@@ -116,7 +115,7 @@ class Consumer:
     async def _consume(self) -> None:
         while not self.stopped:
             while not self.stopped and (url := self.worker.next()) is not None:
-                task = asyncio.create_task(self._fetch(url, self.worker.token(url)))
+                task = asyncio.create_task(self._fetch(url, self.worker.hosts.token(url.host)))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             self._woken.clear()

@@ -24,7 +24,7 @@ class Stepper(Consumer):
         """Fetch the next URL, on whose page these URLs are found."""
         while (url := self.worker.next()) is None:
             await asyncio.sleep(0.005)
-        token = self.worker.token(url)
+        token = self.worker.hosts.token(url.host)
         self.turns.give(url.host, await self.turns.take(url.host), Ok())
         self.order.append(url.path)
         for one in found:
@@ -71,7 +71,7 @@ async def test_better_urls_are_leased_although_the_host_had_no_more(frontier_of:
     await consumer.fetch_next(page("http://a.test/own", level=level_of_priority(-2)))
     await consumer.until_counts(done=2, leased=1)
     await consumer.frontier.add([page("http://a.test/better", level=level_of_priority(1))])
-    consumer.worker.delay_changed("http://a.test")
+    consumer.worker.hosts.delay_changed("http://a.test")
     await consumer.until_counts(done=2, leased=2)
     await consumer.fetch_next()
     await consumer.fetch_next()

@@ -213,9 +213,9 @@ async def test_a_failover_to_a_fast_clock_takes_no_leases_from_live_workers(
 
     engine.servers = servers  # type: ignore[method-assign]
     clock.move(HOUR)
-    beat = worker._heartbeat._last
-    worker._engine._doubted = True
-    await consumer.until(lambda: worker._safety._lease_at > 0 and worker._heartbeat._last > beat)
+    beat = worker.heartbeat._last
+    worker.engine._doubted = True
+    await consumer.until(lambda: worker._leasing.safety._lease_at > 0 and worker.heartbeat._last > beat)
     assert await alive.extend([lease]) == set()
     await consumer.stop()
 

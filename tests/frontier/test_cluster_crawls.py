@@ -29,7 +29,7 @@ class Pair:
         ]
 
     def _answer(self, number: int, url: LeasedURL) -> Any:
-        if self.both[1 - number].worker.token(url) != -1:
+        if self.both[1 - number].worker.hosts.token(url.host) != -1:
             self.together.append(url.url)
         return page_with(self.links[url.url])
 

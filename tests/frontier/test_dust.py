@@ -12,7 +12,7 @@ from webcrawl.frontier import Candidate, Frontier, LeasedURL, LeaseReport
 from webcrawl.frontier.dust import DustRules
 from webcrawl.policies.dust_rules import LEAST_PAIRS
 from webcrawl.policies.page_sketches import Sketch
-from webcrawl.worker.dust import MOST_SITES, Dust
+from webcrawl.worker.host_records import MOST_SITES, Dust
 
 HOST = "http://a.test"
 Frontiers = Callable[..., Frontier]

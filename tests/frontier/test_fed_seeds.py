@@ -58,7 +58,7 @@ class Reading:
         crawler.stats = StatsCollector(crawler)
         crawler.spider = cast(Spider, Fed.from_crawler(crawler))
         crawler.engine = cast(Any, SimpleNamespace(crawl=lambda request: self.urls.put_nowait(request.url)))
-        worker = SimpleNamespace(is_registered=True, intake=Discovered())
+        worker = SimpleNamespace(heartbeat=SimpleNamespace(is_registered=True), intake=Discovered())
         self.feeding = StartURLFeeding(crawler, Session.of(crawler), cast(Worker, worker))
 
 

@@ -11,7 +11,7 @@ from tests.frontier.consumer import Consumer, page_with
 from webcrawl.crawler.report.displays import plain_line
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.figures import figures
-from webcrawl.worker.backpressure import Backpressure
+from webcrawl.stores.backpressure import Backpressure
 from webcrawl.worker.membership import Membership
 
 PAGES = [f"http://h{n % 5}.test/{n}" for n in range(400)]

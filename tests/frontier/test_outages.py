@@ -81,7 +81,7 @@ async def test_state_that_a_power_cut_lost_is_sent_again(
     tokens: dict[str, int] = {}
 
     def answer(url: LeasedURL) -> Any:
-        tokens[url.path] = consumer.worker.token(url)
+        tokens[url.path] = consumer.worker.hosts.token(url.host)
         return page_with()
 
     consumer = Consumer(frontier, answer, lease_urls=2)
@@ -91,7 +91,7 @@ async def test_state_that_a_power_cut_lost_is_sent_again(
     await consumer.until(lambda: worker.due_in() <= 0)
     first = worker.next()
     assert first is not None
-    token = worker.token(first)
+    token = worker.hosts.token(first.host)
     cut = PowerCut(durable_server)
     worker.add(page("http://b.test/link"))
     worker.finish_fetch(first, token)

@@ -8,7 +8,7 @@ from tests.frontier.copying import copied
 from tests.frontier.pages import all_done, page, urls_of
 from webcrawl.frontier import Frontier, LeasedURL, LeaseReport, Settlement
 from webcrawl.policies.pattern_records import is_trial
-from webcrawl.worker.patterns import KnownPatterns
+from webcrawl.worker.host_records import KnownPatterns
 
 HOST = "http://a.test"
 Frontiers = Callable[..., Frontier]

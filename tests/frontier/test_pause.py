@@ -32,7 +32,7 @@ async def test_a_paused_worker_releases_its_hosts(frontier: Frontier) -> None:
     consumer.start(PAGES[0])
     await consumer.crawl.pause()
     async with asyncio.timeout(20):
-        while not consumer.worker.status().paused or (await frontier.counts()).leased:
+        while not consumer.worker.heartbeat.paused or (await frontier.counts()).leased:
             await asyncio.sleep(0.05)
     await consumer.crawl.resume()
     assert await consumer.end() == "finished"

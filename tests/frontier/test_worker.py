@@ -23,10 +23,9 @@ from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, LeasedURL, Settlement
 from webcrawl.hosts.politeness import Failed, Ok, Throttled
 from webcrawl.hosts.turns import Turns
-from webcrawl.worker.dust import Dust
+from webcrawl.worker.host_records import Dust, HostRecords, KnownPatterns
 from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.link_intake import LinkIntake
-from webcrawl.worker.patterns import KnownPatterns
 
 Frontiers = Callable[..., Frontier]
 
@@ -288,11 +287,11 @@ async def test_lost_leases_and_late_settlements_are_counted(
 
     await consumer.until(take)
     (url,) = holding
-    token = worker.token(url)
+    token = worker.hosts.token(url.host)
     worker._leasing._lease_at = math.inf  # keeps this worker from leasing the host again first
     await other.reap(everything=True)
     (lease,) = await other.lease(10, 10)
-    await consumer.until(lambda: worker.token(url) == -1)
+    await consumer.until(lambda: worker.hosts.token(url.host) == -1)
     worker.finish_fetch(url, token)
     worker.settle(url, token, Settlement(url.index), page=True)
     assert await other.acknowledge(lease, [Settlement(1), Settlement(2)]) == []
@@ -316,7 +315,7 @@ async def test_leases_are_extended_while_many_urls_are_added(
 
     async def slow_add(self: Frontier, candidates: Sequence[Candidate]) -> list[bool]:
         done.append("add")
-        worker._heartbeat._last = -math.inf  # as if the call had taken that long
+        worker.heartbeat._last = -math.inf  # as if the call had taken that long
         return await add(self, candidates)
 
     async def seen_extend(self: Frontier, leases: Sequence[Lease]) -> set[str]:
@@ -367,7 +366,7 @@ async def test_a_page_is_settled_after_its_own_links_are_sent(
     async def finish_meanwhile(self: Frontier, candidates: Sequence[Candidate]) -> list[bool]:
         if candidates[0].path == "/others":
             (url,) = taken
-            token = worker.token(url)
+            token = worker.hosts.token(url.host)
             worker.finish_fetch(url, token)
             worker.add(page("http://a.test/own"))
             worker.settle(url, token, Settlement(url.index), page=True)
@@ -392,7 +391,7 @@ def test_a_url_waits_for_another_request_to_its_host() -> None:
     turns = Turns(PolitenessConfig(delay=0.0))
     turn = turns.turn("http://a.test")
     turn.start(now := time.monotonic())
-    intake = LinkIntake(cast("Frontier", None), Counter(), patterns=KnownPatterns(), dust=Dust())
+    intake = LinkIntake(cast("Frontier", None), Counter(), HostRecords(KnownPatterns(), Dust()))
     hosts = LeasedHosts(turns, intake, lambda: None)
     url = LeasedURL(1, "http://a.test", "/", 3, 0, 0, 0, None, None)
     hosts.open(Lease("http://a.test", 1, 0, None, [url]), until=math.inf)

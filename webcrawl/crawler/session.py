@@ -46,8 +46,8 @@ from webcrawl.hosts.networks import read_networks
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
 from webcrawl.opened import OpenedCrawl
-from webcrawl.worker.backpressure import Backpressure
-from webcrawl.worker.dust import Dust
+from webcrawl.stores.backpressure import Backpressure
+from webcrawl.worker.host_records import Dust
 from webcrawl.worker.soft_404s import Soft404s
 
 if TYPE_CHECKING:

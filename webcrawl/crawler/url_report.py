@@ -22,7 +22,7 @@ from webcrawl.policies.priorities import Prospect
 from webcrawl.stores.weights_file import WeightsFile
 from webcrawl.urls.canonical import hostname, normalize, port, split
 from webcrawl.urls.scope import Scope, ScopeKind
-from webcrawl.worker.dust import Dust
+from webcrawl.worker.host_records import Dust
 
 
 @dataclass(frozen=True, slots=True)

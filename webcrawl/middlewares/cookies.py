@@ -93,7 +93,7 @@ class CookiesMiddleware:
         part = self._jars.part(request.meta.get("cookiejar"), request.url)
         tasks = tasks_of(self._crawler)
         url = tasks.leased(request)
-        await self._jars.read(part, host_of(request), tasks.worker.token(url) if url else 0)
+        await self._jars.read(part, host_of(request), tasks.worker.hosts.token(url.host) if url else 0)
         return part
 
     def _warn(self, message: str, request: Request) -> None:

@@ -82,7 +82,7 @@ class RobotsMiddleware(ResourceRules):
         if host in self._unfollowed:
             self._follow_sitemaps(host, policy)
         if self._session.turns.set_crawl_delay(host, policy.crawl_delay(self._agents.of(host))):
-            tasks_of(self._crawler).delay_changed(host)
+            tasks_of(self._crawler).worker.hosts.delay_changed(host)
         if not self._allows(host, policy, without_fragment(request.url)):
             if not is_question(request):
                 tasks_of(self._crawler).count("robots_denied")

@@ -61,9 +61,13 @@ class DustPipeline:
         if page.status in _REDIRECTS:
             target, target_path = split(canonical(normalize(page.final_url)))
             if target == host and not page.soft_404:
-                tasks_of(self._crawler).worker.count_redirect(host, path, target_path)
+                self._reconsider(dust.add_redirect(host, path, target_path))
         elif dust.wants(host, path) and (sketch := sketch_of(page, host, path)) is not None:
-            tasks_of(self._crawler).worker.compare_page(host, path, sketch)
+            self._reconsider(dust.add(host, path, sketch))
+
+    def _reconsider(self, hosts: Iterable[str]) -> None:
+        """Applies new rules to the leased URLs of hosts."""
+        tasks_of(self._crawler).worker.hosts.reconsider(*hosts)
 
 
 def sketch_of(page: Page, host: str, path: str) -> Sketch | None:

@@ -40,7 +40,10 @@ class PatternRecordsPipeline:
     def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and not item.reading.is_frame and (outcome := self.outcome(item)):
             with suppress(InvalidURL):  # a local file
-                tasks_of(self._crawler).worker.count_page(*split(item.url), outcome)
+                host, path = split(item.url)
+                worker = tasks_of(self._crawler).worker
+                if worker.intake.records.count_page(host, path, outcome):
+                    worker.hosts.reconsider(host)
         return item
 
     def outcome(self, page: Page) -> Outcome | None:

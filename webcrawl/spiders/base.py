@@ -56,6 +56,8 @@ class BroadSpider(Spider):
     items                       your own items, for your pipelines and feeds
     requests                    Scrapy requests, with your own callbacks
 
+    It may also override `seed_urls`, which yields the URLs to begin with.
+
     Arguments: `seeds` (URLs separated by commas or white space, or @file), `scope` (path, host, domain or web).
     """
 

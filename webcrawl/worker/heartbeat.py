@@ -21,7 +21,7 @@ from webcrawl.frontier.history import SAMPLE_SECONDS, History
 from webcrawl.frontier.vitals import AllVitals, Vitals
 from webcrawl.hosts.costs import ALL, Cost, Costs, Load, with_domains
 from webcrawl.metrics.totals import DEAD
-from webcrawl.worker.backpressure import Backpressure
+from webcrawl.stores.backpressure import Backpressure
 from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.leasing import LeaseSafety
 from webcrawl.worker.membership import Membership, Permits
@@ -44,7 +44,8 @@ Processing = Callable[[float], Sequence[tuple[str, float]]]
 class Heartbeat:
     """The heartbeat of one worker.
 
-    `finish` is called with the reason "stopped" when an operator has stopped the crawl.
+    `finish` is called with the reason "stopped" when an operator has stopped the crawl, and "max_bytes" when the crawl
+    has got `max_bytes` (0: no limit).
     """
 
     frontier: Frontier
@@ -56,6 +57,7 @@ class Heartbeat:
     backpressure: Backpressure
     tally: Tally
     vitals: VitalsReports
+    max_bytes: int
     finish: Callable[[str], None]
     paused: bool = field(default=False, init=False)
     """An operator paused the crawl."""
@@ -96,10 +98,8 @@ class Heartbeat:
         await self.membership.update()
         await self.vitals.send(self.crawl.worker_seconds)
         self._last = sent
-
-    async def end(self) -> None:
-        """Sends the last costs, and takes the last sample."""
-        await self.vitals.send_last()
+        if self.max_bytes and (await self.crawl.totals()).get("bytes", 0) >= self.max_bytes:
+            self.finish("max_bytes")
 
     async def check_engine_age(self) -> None:
         """Leaves hosts to other workers for a while if the engine has just started: it may not know their leases.

@@ -130,9 +130,9 @@ class LeasedHost:
 
     def admit(self, urls: Sequence[LeasedURL], intake: LinkIntake) -> Sequence[LeasedURL]:
         """Settles URLs that simpler URLs replace, and URLs whose pattern has sunk; returns the other URLs."""
-        if self.lease.host in intake.dust.active:
+        if self.lease.host in intake.records.dust.active:
             urls = self._without_replaced(urls, intake)
-        sunk = [intake.patterns.sink(url) for url in urls]
+        sunk = [intake.records.patterns.sink(url) for url in urls]
         if not any(sunk):
             return urls
         self.settled += [Settled(settlement) for settlement in sunk if settlement]
@@ -181,12 +181,13 @@ class LeasedHosts:
     ) -> None:
         self.to_report: set[str] = set()
         """Hosts to include in the next report. A host may not be leased any more."""
+        self.lost: list[str] = []
+        """Hosts whose leases were lost, and that are not logged yet."""
         self._turns = turns
         self._intake = intake
         self._wake = wake
         self._changed = changed or asyncio.Event()
         self._observed = observed
-        self._lost: list[str] = []
         self._hosts: dict[str, LeasedHost] = {}
         self._due: list[tuple[float, int, str]] = []
         self._order = itertools.count()
@@ -227,7 +228,7 @@ class LeasedHosts:
         if self._observed is not None:
             host.arrivals = Arrivals(self._observed)
         self._hosts[lease.host] = host
-        self._intake.open(lease)
+        self._intake.records.open(lease)
         self.add_urls(host, lease.urls)
         if host.settled:  # URLs that have sunk or were replaced
             self.report(lease.host)
@@ -258,11 +259,11 @@ class LeasedHosts:
         if (arrivals := self._hosts.pop(name).arrivals) is not None:
             arrivals.close()
         self._turns.host_slots.close(name)
-        self._intake.close(name)
+        self._intake.records.close(name)
 
     def lose(self, name: str) -> None:
         """Removes a host whose lease was lost."""
-        self._lost.append(name)
+        self.lost.append(name)
         self.drop(name)
 
     def report(self, name: str) -> None:
@@ -275,28 +276,30 @@ class LeasedHosts:
         self._hosts[name].leaving = True
         self.report(name)
 
-    def reconsider(self, name: str) -> None:
-        """Settles the URLs of a host that sink or are replaced now, and reports what its pages have told."""
-        if (host := self._hosts.get(name)) is not None:
-            host.reconsider(self._intake)
-            self.report(name)
+    def release_all(self) -> None:
+        """Releases each host as soon as its fetches in flight are done."""
+        for host in self:
+            if not host.leaving:
+                self.release(host.lease.host)
+
+    def reconsider(self, *names: str) -> None:
+        """Settles the URLs of hosts that sink or are replaced now, and reports what their pages have told."""
+        for name in names:
+            if (host := self._hosts.get(name)) is not None:
+                host.reconsider(self._intake)
+                self.report(name)
 
     def delay_changed(self, name: str) -> None:
         """Reschedules a host whose delay has changed, and reports the new delay."""
         self.reschedule(name)
         self.report(name)
 
-    def take_lost(self) -> list[str]:
-        """Returns the hosts whose leases were lost since the last call."""
-        lost, self._lost = self._lost, []
-        return lost
-
     def next(self, now: float, allowed: Callable[[], bool]) -> LeasedURL | None:
         """Returns a URL whose host may be asked at the monotonic time `now`, or None.
 
         `allowed` is called before a URL is handed out, and may prevent it.
         """
-        budgets = self._intake.budgets
+        budgets = self._intake.records.budgets
         while self._due and self._due[0][0] <= now:
             _, _, name = heapq.heappop(self._due)
             host = self._hosts.get(name)

@@ -14,9 +14,9 @@ from webcrawl.engine.client import Engine
 from webcrawl.frontier import Frontier, Lease
 from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.turns import Turns
-from webcrawl.worker.changed_files import RuleChanges
 from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.membership import Membership
+from webcrawl.worker.rule_changes import RuleChanges
 
 logger = logging.getLogger(__name__)
 

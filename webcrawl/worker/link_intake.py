@@ -10,15 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from webcrawl.frontier import Candidate, Frontier, Lease, LeasedURL, LeaseReport
+from webcrawl.frontier import Candidate, Frontier, LeasedURL
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.recent import Recent
 from webcrawl.hosts.duty_cycle import DutyCycle
 from webcrawl.policies.importance import importance
-from webcrawl.worker.budgets import Budgets
-from webcrawl.worker.dust import Dust
+from webcrawl.worker.host_records import HostRecords
 from webcrawl.worker.page_credit import PageCredit
-from webcrawl.worker.patterns import KnownPatterns
 
 MOST_DISCOVERED = 10_000
 """Discovered URLs that may wait in memory before pages with many links wait; each takes about 500 bytes."""
@@ -36,10 +34,8 @@ class LinkIntake:
     """Sends discovered URLs to the frontier: each URL once, in order, in batches. Counts what the links tell.
 
     counters  the increments for the crawl's totals
-    patterns  the records of URL patterns, by which URLs sink
-    dust      the rules by which simpler URLs replace others
+    records   what is known of hosts, by which URLs sink and are replaced
     credit    the credit that pages give to their links; None if IMPORTANCE is off
-    budgets   what names and domains spend; None if HOST_BUDGETS is off
     bloom     replaces the engine's seen set
     """
 
@@ -47,14 +43,12 @@ class LinkIntake:
         self,
         frontier: Frontier,
         counters: Counter[str],
+        records: HostRecords,
         *,
-        patterns: KnownPatterns,
-        dust: Dust,
         credit: PageCredit | None = None,
-        budgets: Budgets | None = None,
         bloom: BloomSeen | None = None,
     ) -> None:
-        self.patterns, self.dust, self.credit, self.budgets = patterns, dust, credit, budgets
+        self.records, self.credit = records, credit
         self.recent = Recent()
         self.sender: asyncio.Task[None] | None = None
         """The task that calls `send`; None before it was started."""
@@ -159,21 +153,21 @@ class LinkIntake:
         """
         host, path = page
         if new > len(refused):
-            self.patterns.add_links(host, path, new - len(refused))
-        if self.budgets:
+            self.records.patterns.add_links(host, path, new - len(refused))
+        if budgets := self.records.budgets:
             # hosts out of scope need no budget, and there may be millions of them
-            self.budgets.link(host, [link for link in links if link not in refused] if refused else links)
+            budgets.link(host, [link for link in links if link not in refused] if refused else links)
         self._counters["filtered"] += len(refused)
         if self.credit:
-            self.credit.link(url, self.dust.simplest(links), depth, refused | uncredited)
+            self.credit.link(url, self.records.dust.simplest(links), depth, refused | uncredited)
 
     def begin(self, url: LeasedURL) -> None:
         """Begins to collect the links of a page that is handed out, and spends from the budgets of its host."""
         if self.credit:
             self.credit.begin(url)
-        if self.budgets:
+        if budgets := self.records.budgets:
             worth = url.worth if self.credit else None
-            self.budgets.spend(url.host, None if worth is None else importance(worth))
+            budgets.spend(url.host, None if worth is None else importance(worth))
 
     def end(self, url: str, *, fetched: bool) -> tuple[str, ...]:
         """Returns the distinct URLs to which a page links, now that all work on it is done; () without credit."""
@@ -184,41 +178,11 @@ class LinkIntake:
 
         Returns how many discovered URLs the engine must have before it has the simpler URL; None without a simpler URL.
         """
-        if (simpler := self.dust.replacement(url)) is None:
+        if (simpler := self.records.dust.replacement(url)) is None:
             return None
         self._counters["rewritten"] += 1
         self.add(simpler)
         return self.total
-
-    def open(self, lease: Lease) -> None:
-        """Takes what the engine knows of a host that was just leased."""
-        self.patterns.open(lease.host, lease.patterns)
-        self.dust.open(lease.host, lease.dust, lease.dust_off)
-        if self.budgets:
-            self.budgets.open(lease.host, answered=lease.answered)
-
-    def close(self, host: str) -> None:
-        """Forgets what the engine has of a host that is not leased here any more."""
-        self.patterns.close(host)
-        self.dust.close(host)
-
-    def with_records(self, report: LeaseReport, *, last: bool) -> LeaseReport:
-        """Returns a report with the records of the host for the engine. `last`: the host is released."""
-        host = report.lease.host
-        over = self.budgets.over(host) if self.budgets else ""
-        return replace(
-            report,
-            patterns=self.patterns.unsaved(host, last=last),
-            dust=self.dust.unsaved(host, last=last),
-            over=None if over == report.lease.over else over,
-        )
-
-    def saved(self, report: LeaseReport) -> None:
-        """Records that the engine has what a report contains."""
-        self.patterns.saved(report.lease.host, report.patterns)
-        self.dust.saved(report.lease.host, report.dust)
-        if report.over is not None:
-            report.lease.over = report.over
 
     async def send(self, between: Callable[[], Awaitable[None]]) -> bool:
         """Sends the URLs discovered so far; returns True if any was new to the engine.
@@ -251,15 +215,15 @@ class LinkIntake:
         """
         if self.credit:
             await self.credit.pay_if_due(shards)
-        if self.budgets:
-            await self.budgets.send_if_due(shards, budget_changed)
+        if budgets := self.records.budgets:
+            await budgets.send_if_due(shards, budget_changed)
 
     async def send_last_worth(self, shards: Sequence[int]) -> None:
         """Pays the rest of the credit and sends what was spent since, when the worker ends."""
         if self.credit:
             await self.credit.pay(shards)
-        if self.budgets:
-            await self.budgets.send_last()
+        if budgets := self.records.budgets:
+            await budgets.send_last()
 
     def doubt(self, *, reload: bool) -> None:
         """Forgets which URLs were added recently, because the engine may have lost its last writes.

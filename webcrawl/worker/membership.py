@@ -9,6 +9,7 @@ from collections import Counter
 
 import xxhash
 
+from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Crawl
 
 _LENT_SECONDS = 2.0
@@ -25,9 +26,11 @@ class Membership:
     moves only its own share. A worker also serves shards with requests that only its process can make.
     """
 
-    def __init__(self, crawl: Crawl, shards: int) -> None:
+    def __init__(self, crawl: Crawl, shards: int, *, alone: bool = False) -> None:
+        """`alone`: the crawl must have no other worker."""
         self._crawl = crawl
         self._all = shards
+        self._alone = alone
         self.peers: frozenset[str] = frozenset({crawl.worker})
         """All live workers of the crawl, this one among them."""
         self._owners = self.peers
@@ -38,10 +41,15 @@ class Membership:
         self._dead: set[str] = set()
 
     async def update(self) -> None:
-        """Reads the live workers from the engine."""
+        """Reads the live workers from the engine; raises ConfigurationError if this worker must be alone and is not."""
         doubted, self._doubted = self._doubted, set()
         workers, holding = await asyncio.gather(self._crawl.workers.names(), self._crawl.workers.holding())
         self.peers = frozenset({*workers, self._crawl.worker})
+        if self._alone and len(self.peers) > 1:
+            raise ConfigurationError(
+                'SEEN_SET = "bloom" works with a single worker, but this crawl has several. '
+                'Set SEEN_SET = "exact" or stop the other workers.'
+            )
         # workers that hold leave their shards to the others, if there are any
         self._owners = self.peers - holding.keys() or self.peers
         self._dead |= doubted - self.peers

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from webcrawl.frontier import Crawl, Frontier, LeasedURL, LeaseReport
 from webcrawl.frontier.figures import GIVEN_UP
+from webcrawl.frontier.ledger import owners
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
 from webcrawl.metrics.totals import DEAD
@@ -131,10 +132,28 @@ class Reporter:
         message = "Giving up %s after too many failures in a row; %d more URLs became dead letters."
         logger.log(level, message, name, buried)
 
+    def report_owned(self, owner: str) -> None:
+        """Reports the leased hosts of a name or domain that is over its budget now, or no longer."""
+        for host in self.hosts:
+            if owner in owners(host.lease.host):
+                self.hosts.report(host.lease.host)
+
+    def log_lost_leases(self) -> None:
+        """Logs one line, because a worker that was suspended loses all its leases at once."""
+        if lost := self.hosts.lost:
+            self.tally.counters["lost_leases"] += len(lost)
+            logger.warning(
+                "The lease of %s%s was lost: the host was blocked, or this worker sent no heartbeat for "
+                "FRONTIER_LEASE_SECONDS.",
+                lost[0],
+                f" (and of {len(lost) - 1} more hosts)" if len(lost) > 1 else "",
+            )
+            lost.clear()
+
     def _report(self, host: LeasedHost) -> LeaseReport:
         """The current report of a host. It may release the host when no fetch is in flight."""
         host.lease.gap, host.lease.answered = host.turn.gap, host.turn.answered
-        report = self.intake.with_records(host.report(self.intake.sent), last=False)
+        report = self.intake.records.complete(host.report(self.intake.sent), last=False)
         if report.over and not host.lease.over:
             host.leaving = True  # it sinks now: other hosts come first
         complete = len(report.settled) == len(host.settled)
@@ -170,7 +189,7 @@ class Reporter:
         asked = pause == wait and host.turn.pace(now).wait_by == "Retry-After"
         quiet = self.turns.config.forgive_after
         report = host.report(self.intake.sent)
-        return self.intake.with_records(replace(report, pause=pause, quiet=quiet, asked=asked), last=True)
+        return self.intake.records.complete(replace(report, pause=pause, quiet=quiet, asked=asked), last=True)
 
     def _wanted(self, host: LeasedHost) -> int:
         """How many more URLs to lease; a host is kept while no other host waits to be leased.
@@ -213,7 +232,7 @@ class Reporter:
         """Applies the engine's reply to one report: further URLs, or None when the lease was lost."""
         self._on_last_reply(report, urls, given)
         name, host = report.lease.host, self.hosts[report.lease.host]
-        self.intake.saved(report)
+        self.intake.records.saved(report)
         del host.settled[: len(report.settled)]
         if host.settled:
             self.hosts.report(name)

@@ -12,29 +12,24 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from webcrawl.config import FrontierConfig
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Settlement
-from webcrawl.frontier.ledger import owners
 from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
-from webcrawl.policies.page_sketches import Sketch
-from webcrawl.policies.pattern_records import Outcome
-from webcrawl.worker.backpressure import Backpressure
-from webcrawl.worker.changed_files import MinedChanges, RuleChanges
+from webcrawl.stores.backpressure import Backpressure
+from webcrawl.stores.weights_file import MinedChanges
 from webcrawl.worker.heartbeat import Heartbeat, Processing, VitalsReports
 from webcrawl.worker.leased_hosts import LeasedHosts, Settled
 from webcrawl.worker.leasing import EngineWatch, HostLeasing, LeaseSafety, LeaseWindow
 from webcrawl.worker.link_intake import LinkIntake
 from webcrawl.worker.membership import AHEAD_SECONDS, Membership, Permits
 from webcrawl.worker.reporter import Reporter, Tally
-from webcrawl.worker.stages import HostStages, LeasedHostState, WorkerStatus, count_hosts
+from webcrawl.worker.rule_changes import RuleChanges
 
 logger = logging.getLogger(__name__)
 
@@ -84,34 +79,35 @@ class Worker:
         """Why the crawl is over: "finished", "max_pages", "max_bytes", "stopped" or "frontier_error"; else None."""
         self.failure: Exception | None = None
         """The exception behind "frontier_error"."""
-        self._frontier, self._crawl, self._turns, self._config = frontier, crawl, turns, config
-        self._backpressure, self._tails, self._mined, self._observed = backpressure, tails, mined, observed
+        self._frontier, self._crawl, self._turns, self._tails, self._mined = (
+            frontier,
+            crawl,
+            turns,
+            tails,
+            mined,
+        )
         self._changed = asyncio.Event()
         """Set when the task has something to do."""
-        self.membership = Membership(crawl, frontier.keys.shards)
+        self.membership = membership = Membership(crawl, frontier.keys.shards, alone=intake.is_alone)
         self.hosts = hosts = LeasedHosts(turns, intake, wake, self._changed, observed)
-        self._stages = HostStages(hosts)
-        self._permits = permits = Permits(crawl, config.max_pages)
+        self.permits = permits = Permits(crawl, config.max_pages)
         window = LeaseWindow(config.lease_hosts, config.most_lease_hosts, config.lease_urls)
-        self._safety = LeaseSafety(config.lease_seconds, turns.config.delay, turns.addresses)
-        self._engine = EngineWatch(frontier.engine, turns.ending, self._safety.answer_seconds / 2)
-        self._rules = RuleChanges(frontier, turns, hosts, self.membership)
-        self._leasing = HostLeasing(
-            frontier, turns, hosts, self.membership, window, self._safety, self._rules
-        )
-        self._reporter = Reporter(
-            frontier, crawl, turns, hosts, intake, self.membership, permits, window, tally
-        )
-        self._heartbeat = Heartbeat(
+        safety = LeaseSafety(config.lease_seconds, turns.config.delay, turns.addresses)
+        self.engine = EngineWatch(frontier.engine, turns.ending, safety.answer_seconds / 2)
+        rules = RuleChanges(frontier, turns, hosts, membership)
+        self._leasing = HostLeasing(frontier, turns, hosts, membership, window, safety, rules)
+        self._reporter = Reporter(frontier, crawl, turns, hosts, intake, membership, permits, window, tally)
+        self.heartbeat = Heartbeat(
             frontier,
             crawl,
             hosts,
-            self.membership,
+            membership,
             permits,
-            self._safety,
+            safety,
             backpressure,
             tally,
-            VitalsReports(frontier, crawl, hosts, self.membership, permits, costs or Costs(), processing),
+            VitalsReports(frontier, crawl, hosts, membership, permits, costs or Costs(), processing),
+            config.max_bytes,
             self._finish,
         )
         self._given_up: set[str] = set()
@@ -120,36 +116,9 @@ class Worker:
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def is_registered(self) -> bool:
-        """Whether the engine has this worker's first heartbeat."""
-        return self._heartbeat.is_registered
-
-    @property
-    def waits_for_permits(self) -> bool:
-        """Whether a URL is due, but the other workers have reserved the rest of the page limit."""
-        return self._permits.short
-
-    @property
     def waits(self) -> bool:
         """Whether pages may wait for the stores or the engine, which accept nothing now."""
-        return self._engine.is_away or bool(self._backpressure.reason)
-
-    def status(self) -> WorkerStatus:
-        """Returns what the worker shows in its metrics."""
-        now, beat = time.monotonic(), self._heartbeat
-        return WorkerStatus(
-            not self._engine.is_away,
-            beat.paused,
-            beat.holds,
-            len(self.intake),
-            sum(len(host.urls) for host in self.hosts),
-            count_hosts(self.hosts),
-            sorted(now - host.arrivals.opened for host in self.hosts if host.arrivals is not None),
-        )
-
-    def host_states(self, now: float) -> list[LeasedHostState]:
-        """Returns the states of at most a thousand hosts at the monotonic time `now`; each call goes on with others."""
-        return self._stages.next(now)
+        return self.engine.is_away or bool(self.heartbeat.backpressure.reason)
 
     def add(self, candidate: Candidate) -> bool:
         """Adds a URL to the frontier; returns False if this worker added it recently."""
@@ -159,44 +128,18 @@ class Worker:
         self._changed.set()
         return True
 
-    def adding_links(self, host: str) -> AbstractContextManager[None]:
-        """Keeps a host from being asked while many links of one of its pages are added."""
-        return self.hosts.adding_links(host)
-
-    def count_page(self, host: str, path: str, outcome: Outcome) -> None:
-        """Counts a page for the pattern of its URL. Leased URLs whose pattern sinks now are given back."""
-        intake = self.intake
-        if intake.patterns.add(host, path, outcome):
-            self.hosts.reconsider(host)
-        if intake.budgets and outcome != "new":
-            intake.budgets.waste(host)
-
-    def compare_page(self, host: str, path: str, sketch: Sketch) -> None:
-        """Compares a page with others of its site, for its DUST rules, and applies new rules to leased URLs."""
-        for changed in self.intake.dust.add(host, path, sketch):
-            self.hosts.reconsider(changed)
-
-    def count_redirect(self, host: str, path: str, target: str) -> None:
-        """Takes a redirect within a host for a sign that the simpler URL works, and applies new DUST rules."""
-        for changed in self.intake.dust.add_redirect(host, path, target):
-            self.hosts.reconsider(changed)
-
     def next(self) -> LeasedURL | None:
         """Returns a URL whose host may be asked now, or None. Call `finish_fetch` and `settle` for it."""
-        url = self.hosts.next(time.monotonic(), self._permits.take)
+        url = self.hosts.next(time.monotonic(), self.permits.take)
         if url is not None:
             self.intake.begin(url)
-        if self._permits.low:
+        if self.permits.low:
             self._changed.set()
         return url
 
     def due_in(self) -> float:
         """Seconds until `next` may have a URL; infinite when nothing is scheduled."""
-        return math.inf if self._permits.short else max(0.0, self.hosts.next_at() - time.monotonic())
-
-    def token(self, url: LeasedURL) -> int:
-        """Returns the fencing token of a URL's lease; -1 when the lease is gone."""
-        return self.hosts.token(url.host)
+        return math.inf if self.permits.short else max(0.0, self.hosts.next_at() - time.monotonic())
 
     def finish_fetch(self, url: LeasedURL, token: int) -> None:
         """Ends the fetch of a URL, successful or not: the next URL of its host may be scheduled."""
@@ -213,13 +156,13 @@ class Worker:
 
         `page`: it counts against page limits; `size` in bytes counts against byte limits.
         """
-        self._permits.settle(page=page)
+        self.permits.settle(page=page)
         if page:
             self.tally.counters["pages"] += 1
         links = self.intake.end(url.url, fetched=settlement.verdict in ("done", "again"))
         if host := self.hosts.of(url.host, token):
             settlement = replace(settlement, pages=int(page), bytes=size, links=links)
-            at = None if self._observed is None else time.monotonic()
+            at = None if host.arrivals is None else time.monotonic()
             host.settle(Settled(settlement, self.intake.total, at))
             self.hosts.to_report.add(url.host)
         else:
@@ -231,7 +174,7 @@ class Worker:
 
         `put_off`: seconds for which no worker is to ask its host; the shard is kept.
         """
-        self._permits.settle(page=False)
+        self.permits.settle(page=False)
         self.intake.end(url.url, fetched=False)
         if host := self.hosts.of(url.host, token):
             host.put_back(url)
@@ -241,17 +184,6 @@ class Worker:
                 host.resumes = max(host.resumes, time.monotonic() + put_off)
             self.hosts.to_report.add(url.host)
         self._changed.set()
-
-    def delay_changed(self, host: str) -> None:
-        """Reschedules a host whose delay has changed, and reports the new delay."""
-        self.hosts.delay_changed(host)
-
-    def want(self, host: str, more: int) -> None:
-        """Counts requests to a host that only this process can make, so that it leases the host.
-
-        `more` is negative when they are done.
-        """
-        self.membership.want(self._frontier.keys.shard(host), more)
 
     def start(self) -> None:
         """Starts the task that talks to the engine."""
@@ -283,17 +215,17 @@ class Worker:
         while True:
             began = time.monotonic()
             try:
-                if await self._engine.was_restarted():
+                if await self.engine.was_restarted():
                     await self._on_engine_restart()
                 await self._round()
-                self._log_lost_leases()
-                self._engine.answered()
+                self._reporter.log_lost_leases()
+                self.engine.answered()
                 if self._closing:
                     await self._report_last()
                     return
             except UNAVAILABLE as error:
-                self.intake.doubt(reload=not self._engine.is_away)
-                if not await self._engine.wait(error, closing=self._closing):
+                self.intake.doubt(reload=not self.engine.is_away)
+                if not await self.engine.wait(error, closing=self._closing):
                     return
                 continue
             except Exception as error:
@@ -312,9 +244,9 @@ class Worker:
         self.intake.engine_restarted()
         for host in self.hosts:
             host.frozen = True
-        self._safety.leave_to_others(time.monotonic())
-        await self._beat()
-        self._engine.restart_handled()
+        self._leasing.safety.leave_to_others(time.monotonic())
+        await self.heartbeat.beat(seeding=self.seeding)
+        self.engine.restart_handled()
 
     async def _pause(self, round_took: float) -> None:
         """Waits until there is something to do. Pauses shortly in any case, which makes batches; longer under load."""
@@ -328,7 +260,7 @@ class Worker:
             self._changed.clear()
 
     async def _round(self) -> None:
-        heartbeat = self._heartbeat
+        heartbeat = self.heartbeat
         # the heartbeat comes first: entries may name this worker, which must count as alive by then; and leases must
         # not expire while a full engine rejects what is added
         if not heartbeat.is_registered:
@@ -342,15 +274,15 @@ class Worker:
             await self._mined.update()
         await self._send_discovered()
         if not self.hosts:
-            self._permits.give_back()
-        await self._rules.update()
+            self.permits.give_back()
+        await self._leasing.rules.update()
         await self._reporter.send(seeding=self.seeding, closing=self._closing)
         if self._closing:
             return
-        await self.intake.send_worth_if_due(self.membership.served(), self._budget_changed)
+        await self.intake.send_worth_if_due(self.membership.served(), self._reporter.report_owned)
         await heartbeat.update_hold()
         if heartbeat.paused or heartbeat.holds:
-            self._release_all()
+            self.hosts.release_all()
         else:
             await self._update_permits()
             await self._leasing.lease()
@@ -360,19 +292,8 @@ class Worker:
             await self._check_finished()
 
     async def _beat_if_due(self) -> None:
-        if self._heartbeat.is_due:
-            await self._beat()
-
-    async def _beat(self) -> None:
-        await self._heartbeat.beat(seeding=self.seeding)
-        limit = self._config.max_bytes
-        if limit and (await self._crawl.totals()).get("bytes", 0) >= limit:
-            self._finish("max_bytes")
-        if self.intake.is_alone and len(self.membership.peers) > 1:
-            raise ConfigurationError(
-                'SEEN_SET = "bloom" works with a single worker, but this crawl has several. '
-                'Set SEEN_SET = "exact" or stop the other workers.'
-            )
+        if self.heartbeat.is_due:
+            await self.heartbeat.beat(seeding=self.seeding)
 
     async def _send_discovered(self) -> None:
         """Sends discovered URLs, with heartbeats in between so that no lease expires meanwhile."""
@@ -382,23 +303,11 @@ class Worker:
     async def _report_last(self) -> None:
         while self.intake:
             await self._send_discovered()
-        await self._heartbeat.end()
+        await self.heartbeat.vitals.send_last()
         await self._reporter.send_last()
 
-    def _budget_changed(self, owner: str) -> None:
-        """Reports the leased hosts of a name or domain that is over its budget now, or no longer."""
-        for host in self.hosts:
-            if owner in owners(host.lease.host):
-                self.hosts.report(host.lease.host)
-
-    def _release_all(self) -> None:
-        """Releases each host as soon as its fetches in flight are done: the crawl is paused or holds."""
-        for host in self.hosts:
-            if not host.leaving:
-                self.hosts.release(host.lease.host)
-
     async def _update_permits(self) -> None:
-        permits = self._permits
+        permits = self.permits
         permits.give_back_unneeded(self.hosts.due(AHEAD_SECONDS))
         if not permits.low:
             return
@@ -415,14 +324,3 @@ class Worker:
         # a callback may have discovered URLs meanwhile that the engine does not have yet
         if nothing_left and not self.intake:
             self._finish("finished")
-
-    def _log_lost_leases(self) -> None:
-        """Logs one line, because a worker that was suspended loses all its leases at once."""
-        if lost := self.hosts.take_lost():
-            self.tally.counters["lost_leases"] += len(lost)
-            logger.warning(
-                "The lease of %s%s was lost: the host was blocked, or this worker sent no heartbeat for "
-                "FRONTIER_LEASE_SECONDS.",
-                lost[0],
-                f" (and of {len(lost) - 1} more hosts)" if len(lost) > 1 else "",
-            )

@@ -13,9 +13,8 @@ from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.policies.learned_value import BITS, ValueModel
 from webcrawl.policies.mined import Mined
-from webcrawl.stores.weights_file import NAME, WeightsFile
-from webcrawl.worker import changed_files as module
-from webcrawl.worker.changed_files import MinedChanges
+from webcrawl.stores import weights_file as module
+from webcrawl.stores.weights_file import NAME, MinedChanges, WeightsFile
 
 FIRST, SECOND = Mined("1"), Mined("2", ValueModel("text", 0.5, array("f", bytes(4 << BITS))))
 

@@ -10,15 +10,14 @@ from tests.frontier.pages import hash_of, page
 from webcrawl.frontier import Frontier, LeasedURL
 from webcrawl.policies.dust_rules import LEAST_PAIRS
 from webcrawl.policies.page_sketches import Sketch
-from webcrawl.worker.dust import Dust
+from webcrawl.worker.host_records import Dust, HostRecords, KnownPatterns
 from webcrawl.worker.link_intake import LinkIntake
-from webcrawl.worker.patterns import KnownPatterns
 
 HOST = "http://a.test"
 
 
 def intake_with(counters: Counter[str], dust: Dust) -> LinkIntake:
-    return LinkIntake(cast("Frontier", None), counters, patterns=KnownPatterns(), dust=dust)
+    return LinkIntake(cast("Frontier", None), counters, HostRecords(KnownPatterns(), dust))
 
 
 def learned() -> Dust:

@@ -151,7 +151,7 @@ class Outlinks:
         worker, host = tasks_of(self._crawler).worker, split(normalize(source.url))[0]
         self._session.costs.of(host).waits += len(links) > _MANY
         aside = self._session.readers.aside(document) if document is not None else nullcontext()
-        with worker.adding_links(host), aside:
+        with worker.hosts.adding_links(host), aside:
             for start in range(0, len(links), _BATCH):
                 async with worker.intake.turn_to_add(self._session.turns.ending):
                     began = time.perf_counter()
@@ -214,8 +214,8 @@ class Outlinks:
         fingerprint, remember = session.canonicalizer.fingerprint, intake.recent.links.add
         prospect = Prospect("", "", source.depth, source.url, time.time(), worth=worth)
         texts, change = source.texts, intake.credit.rise(worth) if intake.credit else None
-        sunk, dusty = intake.patterns.levels, session.dust.active
-        tries = intake.patterns.tries(*split(normalize(source.url)))
+        sunk, dusty = intake.records.patterns.levels, session.dust.active
+        tries = intake.records.patterns.tries(*split(normalize(source.url)))
         for link in links:
             url, extra = allowed(link), usual
             if url is None and (url := scope.offsite(link, source.hops + 1)) is not None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from webcrawl.worker.stages import Stage
+from webcrawl.crawler.report.stages import Stage
 
 _LOOKS = 20
 """The number of looks whose mean is shown, those of ten seconds."""

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from webcrawl.crawler.report.stages import LeasedHostState, Stage
 from webcrawl.frontier import Frontier
-from webcrawl.worker.stages import LeasedHostState, Stage
 
 _LEAST_SECONDS = 20.0
 """The least seconds of the course for an estimate."""

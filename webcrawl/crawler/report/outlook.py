@@ -11,11 +11,11 @@ from scrapy.crawler import Crawler
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.report.causes import Look, Shares
 from webcrawl.crawler.report.ending import Course, Point, SlowHost, SlowHosts, about, hosts_line
+from webcrawl.crawler.report.stages import HostStages, LeasedHostState
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.outline_process import MAX_WAITING_BYTES
 from webcrawl.frontier.figures import CrawlFigures
 from webcrawl.worker.link_intake import MOST_DISCOVERED
-from webcrawl.worker.stages import LeasedHostState
 
 _HOSTS_SECONDS = 2.0
 """Seconds between two look-ups of the queues of hosts."""
@@ -32,6 +32,7 @@ class Outlook:
         self._slow_hosts = SlowHosts()
         self._slow: list[SlowHost] = []
         self._looked = -math.inf
+        self._stages = HostStages()
         self._states: list[LeasedHostState] = []
         """The leased hosts at the last sample."""
 
@@ -68,7 +69,7 @@ class Outlook:
     def _look(self, now: CrawlFigures | None, *, engine_answers: bool) -> Look:
         session, tasks = self._session, tasks_of(self._crawler)
         worker = tasks.worker
-        self._states = worker.host_states(time.monotonic())
+        self._states = self._stages.next(worker.hosts, time.monotonic())
         scraper, outlines = self._crawler.engine.scraper.slot, session.outlines
         is_full = outlines is not None and outlines.bytes > MAX_WAITING_BYTES
         return Look(

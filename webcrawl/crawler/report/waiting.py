@@ -42,7 +42,7 @@ class Waiting:
         if self._session.turns.ending.is_set():
             return self.stopping()
         lines = []
-        if self._tasks.worker.waits_for_permits:
+        if self._tasks.worker.permits.short:
             lines.append("waits for page permits: requests under way may use up CRAWL_MAX_PAGES")
         if slow := self._oldest_request(_SLOW_SECONDS):
             lines.append(slow)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
@@ -24,7 +26,7 @@ from webcrawl.metrics.library import prometheus_client
 from webcrawl.metrics.observations import STAGES, STORES, Observations
 from webcrawl.metrics.processes import child_memory
 from webcrawl.metrics.totals import samples_of
-from webcrawl.worker.stages import WorkerStatus
+from webcrawl.worker.leased_hosts import LeasedHost
 
 if TYPE_CHECKING:
     # slow to import, and Scrapy imports extensions that are off too
@@ -92,20 +94,20 @@ def worker_samples(session: Session, tasks: Tasks) -> list[MetricSample]:
     """Returns the metrics of a worker with METRICS_PORT, without the metrics of its disk."""
     worker, observed = tasks.worker, session.observed
     assert observed is not None
-    status = worker.status()
+    hosts, beat = list(worker.hosts), worker.heartbeat
     return [
         *samples(
             GAUGES,
             [
-                ("engine_up", status.engine_answers),
-                ("paused", status.paused),
-                ("holding", status.holds),
-                ("leased_urls", status.leased_urls),
-                ("unsent_urls", status.unsent_urls),
+                ("engine_up", not worker.engine.is_away),
+                ("paused", beat.paused),
+                ("holding", beat.holds),
+                ("leased_urls", sum(len(host.urls) for host in hosts)),
+                ("unsent_urls", len(worker.intake)),
                 ("html_waiting_bytes", session.outlines.bytes if session.outlines else 0),
             ],
         ),
-        *_of_leases(status),
+        *_of_leases(hosts, time.monotonic()),
         *_of_requests(tasks, session.turns.waiting),
         *samples_of(WORKER, observed.counts + worker.tally.counters),
         *_observed(observed),
@@ -125,10 +127,20 @@ def disk_samples(stores: StoreConfig) -> list[MetricSample]:
     return samples(GAUGES, [*values.items(), *([] if memory is None else [("child_memory_bytes", memory)])])
 
 
-def _of_leases(status: WorkerStatus) -> Iterator[MetricSample]:
+def _of_leases(hosts: Sequence[LeasedHost], now: float) -> Iterator[MetricSample]:
+    states = Counter(_state(host, now) for host in hosts)
     for state in ("busy", "ready", "waiting", "leaving"):
-        yield MetricSample(GAUGES["hosts"], status.hosts[state], (state,))
-    yield from lease_ages(GAUGES["lease_age_seconds"], status.lease_ages)
+        yield MetricSample(GAUGES["hosts"], states[state], (state,))
+    ages = sorted(now - host.arrivals.opened for host in hosts if host.arrivals is not None)
+    yield from lease_ages(GAUGES["lease_age_seconds"], ages)
+
+
+def _state(host: LeasedHost, now: float) -> str:
+    if host.leaving:
+        return "leaving"
+    if host.in_flight:
+        return "busy"
+    return "ready" if host.turn.may_start(now) else "waiting"
 
 
 def _of_requests(tasks: Tasks, waiting: int) -> Iterator[MetricSample]:

@@ -211,7 +211,7 @@ class StartURLFeeding:
                 await self.settle()
                 if turn % _LOOK_FOR_DEAD_EVERY == 0:
                     await self._take_over()
-                if self._worker.is_registered and len(self._worker.intake) <= _MOST_WAITING:
+                if self._worker.heartbeat.is_registered and len(self._worker.intake) <= _MOST_WAITING:
                     turn += 1
                     await self._feed()
             except UNAVAILABLE as error:

@@ -139,7 +139,7 @@ class Tasks:
     def lease_holds(self, request: Request) -> bool:
         """Whether a request may still be sent: it has no lease, or its host is still leased."""
         task = self._tasks.get(request)
-        return task is None or self.worker.token(task.url) == task.token
+        return task is None or self.worker.hosts.token(task.url.host) == task.token
 
     def is_last_attempt(self, request: Request, *, sent: bool = True) -> bool:
         """Whether a failure of this request is final; always true if it did not come from the frontier.
@@ -164,10 +164,6 @@ class Tasks:
     def count(self, name: str, amount: int = 1) -> None:
         """Adds to one of the crawl's totals."""
         self._tally.counters[name] += amount
-
-    def delay_changed(self, host: str) -> None:
-        """Records that the delay between two requests to a host has changed, as by a Crawl-delay."""
-        self.worker.delay_changed(host)
 
     def unreachable(self, host: str) -> None:
         """Records that a host did not answer, or that its name could not be resolved."""

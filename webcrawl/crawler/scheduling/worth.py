@@ -9,13 +9,12 @@ from webcrawl.frontier.ledger import Ledger
 from webcrawl.frontier.link_memory import LinkMemory
 from webcrawl.policies.priorities import Prospect
 from webcrawl.policies.terms import PatternRecord
-from webcrawl.stores.weights_file import WeightsFile
+from webcrawl.stores.weights_file import MinedChanges, WeightsFile
 from webcrawl.urls.canonical import split
 from webcrawl.worker.budgets import Budgets
-from webcrawl.worker.changed_files import MinedChanges
+from webcrawl.worker.host_records import HostRecords, KnownPatterns
 from webcrawl.worker.link_intake import LinkIntake
 from webcrawl.worker.page_credit import PageCredit
-from webcrawl.worker.patterns import KnownPatterns
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
@@ -27,10 +26,8 @@ def intake_of(session: Session, counters: Counter[str]) -> LinkIntake:
     return LinkIntake(
         connection.frontier,
         counters,
-        patterns=patterns,
-        dust=session.dust,
+        HostRecords(patterns, session.dust, _budgets_of(session)),
         credit=_credit_of(session, patterns),
-        budgets=_budgets_of(session),
         bloom=connection.bloom,
     )
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.crawler.report.causes import Cause, Look, Shares, causes
-from webcrawl.worker.stages import Stage
+from webcrawl.crawler.report.stages import Stage
 
 numbers = st.integers(0, 5_000)
 looks = st.builds(

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from webcrawl.crawler.report.ending import SlowHost, SlowHosts, hosts_line, shown
-from webcrawl.worker.stages import LeasedHostState, Stage
+from webcrawl.crawler.report.stages import LeasedHostState, Stage
 
 hosts = st.dictionaries(
     st.integers(0, 99).map("http://h{}.test".format),

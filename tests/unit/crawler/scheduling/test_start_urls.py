@@ -57,7 +57,9 @@ def feeding_of(spider: Listed, crawled: list[str], *, backlog: int = 0) -> Start
     connection = SimpleNamespace(keys=keys, worker="w1")
     scope = SimpleNamespace(admit_seeds=AsyncMock())
     session = cast("Session", SimpleNamespace(connection=connection, scope=scope))
-    worker = cast("Worker", SimpleNamespace(is_registered=True, intake=Backlog(backlog)))
+    worker = cast(
+        "Worker", SimpleNamespace(heartbeat=SimpleNamespace(is_registered=True), intake=Backlog(backlog))
+    )
     return StartURLFeeding(crawler, session, worker)
 
 

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.config import PolitenessConfig
+from webcrawl.crawler.report.stages import HostStages, LeasedHostState, Stage, stage_of
 from webcrawl.frontier import Frontier, Lease, LeasedURL, Settlement
 from webcrawl.hosts.politeness import Ok, Throttled
 from webcrawl.hosts.turns import Turns
-from webcrawl.worker.dust import Dust
+from webcrawl.worker.host_records import Dust, HostRecords, KnownPatterns
 from webcrawl.worker.leased_hosts import LeasedHost, LeasedHosts, Settled
 from webcrawl.worker.link_intake import LinkIntake
-from webcrawl.worker.patterns import KnownPatterns
-from webcrawl.worker.stages import HostStages, LeasedHostState, Stage, stage_of
 
 HOST = "http://a.test"
 
@@ -26,7 +25,7 @@ HOST = "http://a.test"
 def leased(number: int = 1, urls: int = 1, **politeness: float) -> LeasedHosts:
     """Hosts that were just leased, with `urls` URLs each."""
     turns = Turns(PolitenessConfig(**{"delay": 5.0, **politeness}))
-    intake = LinkIntake(cast("Frontier", None), Counter(), patterns=KnownPatterns(), dust=Dust())
+    intake = LinkIntake(cast("Frontier", None), Counter(), HostRecords(KnownPatterns(), Dust()))
     hosts = LeasedHosts(turns, intake, lambda: None)
     for n in range(number):
         name = HOST if number == 1 else f"http://h{n}.test"
@@ -68,7 +67,7 @@ def test_a_slow_host_takes_its_answers_and_its_delay(concurrency: int, gap: floa
     hosts = leased(urls=2, concurrency=concurrency)
     hosts[HOST].turn.start(time.monotonic())
     hosts[HOST].turn.finish(time.monotonic(), Ok(latency=3.0))
-    assert [state.gap for state in HostStages(hosts).next(time.monotonic())] == [gap]
+    assert [state.gap for state in HostStages().next(hosts, time.monotonic())] == [gap]
 
 
 def test_a_host_whose_links_are_added_waits_for_the_engine() -> None:
@@ -80,8 +79,8 @@ def test_a_host_whose_links_are_added_waits_for_the_engine() -> None:
 
 @given(st.integers(1, 60), st.integers(1, 70))
 def test_all_hosts_are_looked_at_in_turn(number: int, most: int) -> None:
-    states = HostStages(leased(number, urls=3), most)
-    looks = [states.next(time.monotonic()) for _ in range(math.ceil(number / most) + 1)]
+    hosts, states = leased(number, urls=3), HostStages(most)
+    looks = [states.next(hosts, time.monotonic()) for _ in range(math.ceil(number / most) + 1)]
     assert all(len(look) <= most for look in looks)
     found = {state for look in looks for state in look}
     names = {HOST} if number == 1 else {f"http://h{n}.test" for n in range(number)}

@@ -1,29 +1,23 @@
-"""The files that a worker reads again when they have changed: POLITENESS_RULES, and the weights of `scrapy mine`."""
+"""Rules of hosts that change while a worker crawls: POLITENESS_RULES is read again, and applied to leased hosts."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
+from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Frontier, Lease
 from webcrawl.frontier.ruled_limits import review_rules
 from webcrawl.hosts.rules import HostRules
 from webcrawl.hosts.turns import Turns
-from webcrawl.policies.mined import Mined
-from webcrawl.stores.weights_file import WeightsFile
 from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.membership import Membership
 
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2.0
-_LOOK_FAR_SECONDS = 60.0
-"""Seconds between two looks at a file in an object store: each look is a request."""
-_WAIT_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -83,54 +77,3 @@ class RuleChanges:
             self.check(host.lease)
         self._to_review = self._to_review or rules.limits_pages != before
         logger.info("The %d rules of %s were read again.", len(table), rules.path)
-
-
-class MinedChanges:
-    """Passes the weights of `scrapy mine` to `use`, at the start of a worker and again when they have changed.
-
-    The weights that were read before stay in use while the file is damaged or out of reach.
-    """
-
-    def __init__(self, file: WeightsFile, use: Callable[[Mined], None]) -> None:
-        self._file, self._use = file, use
-        self._every = _LOOK_SECONDS if file.is_local else _LOOK_FAR_SECONDS
-        self._next_look = 0.0
-        self._look: asyncio.Future[Mined | None] | None = None
-        self._is_first = True
-        self._was_logged = False
-
-    async def update(self) -> None:
-        """Looks at the file if it is time; call it in each round.
-
-        Waits only for the first look at an object store, and not for long: later looks must delay no heartbeat.
-        """
-        if self._look is None:
-            if time.monotonic() < self._next_look:
-                return
-            self._next_look = time.monotonic() + self._every
-            self._look = asyncio.get_running_loop().run_in_executor(None, self._file.changed)
-            if self._is_first or self._file.is_local:
-                await asyncio.wait({self._look}, timeout=_WAIT_SECONDS)
-            self._is_first = False
-        if self._look.done():
-            look, self._look = self._look, None
-            self._take(look)
-
-    def _take(self, look: asyncio.Future[Mined | None]) -> None:
-        try:
-            mined = look.result()
-        except StoreError as error:
-            self._log(error)
-            return
-        self._was_logged = False
-        if mined is not None:
-            self._use(mined)
-            logger.info("The weights of %s, mined at %s, are in use.", self._file.name, mined.made)
-
-    def _log(self, error: StoreError) -> None:
-        """Logs an error, but only the first one while a store is out of reach."""
-        if isinstance(error, StoreUnavailable):
-            if self._was_logged:
-                return
-            self._was_logged = True
-        logger.error("%s. The weights that were read before stay in use.", error)

@@ -11,12 +11,12 @@ import pytest
 
 from webcrawl.documents import disk
 from webcrawl.errors import StoreError, StoreUnavailable
-from webcrawl.worker.backpressure import Backpressure
+from webcrawl.stores.backpressure import Backpressure
 
 
 @pytest.fixture(autouse=True)
 def poll_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webcrawl.worker.backpressure.POLL_SECONDS", 0.2)
+    monkeypatch.setattr("webcrawl.stores.backpressure.POLL_SECONDS", 0.2)
 
 
 def test_shortage_names_a_disk_with_too_little_space(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_available_store_does_not_hide_an_unavailable_one() -> None:
 
 
 def test_brief_hold_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webcrawl.worker.backpressure._REFUSED_SECONDS", 0.5)
+    monkeypatch.setattr("webcrawl.stores.backpressure._REFUSED_SECONDS", 0.5)
     backpressure = Backpressure()
     backpressure.hold_briefly("no room for a body")
     assert backpressure.reason == "no room for a body"
@@ -114,5 +114,5 @@ def test_retries_are_limited_during_shutdown(monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(StoreUnavailable):
             await asyncio.wait_for(storing, 10)
 
-    monkeypatch.setattr("webcrawl.worker.backpressure.SHUTDOWN_SECONDS", 0.1)
+    monkeypatch.setattr("webcrawl.stores.backpressure.SHUTDOWN_SECONDS", 0.1)
     asyncio.run(main())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
-from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
@@ -45,22 +43,21 @@ class LeasedHostState(NamedTuple):
 class HostStages:
     """Reads the states of leased hosts, at most `most` at a time, in turn."""
 
-    def __init__(self, hosts: LeasedHosts, most: int = 1_000) -> None:
-        self._hosts = hosts
+    def __init__(self, most: int = 1_000) -> None:
         self._most = most
         self._from = 0
 
-    def next(self, now: float) -> list[LeasedHostState]:
+    def next(self, hosts: LeasedHosts, now: float) -> list[LeasedHostState]:
         """Returns the states of the next hosts at the monotonic time `now`."""
-        return [_state_of(host, now) for host in self._some()]
+        return [_state_of(host, now) for host in self._some(hosts)]
 
-    def _some(self) -> Iterable[LeasedHost]:
-        size = len(self._hosts)
+    def _some(self, hosts: LeasedHosts) -> Iterable[LeasedHost]:
+        size = len(hosts)
         if size <= self._most:
-            return self._hosts
+            return hosts
         first = self._from % size
         self._from = first + self._most
-        return itertools.islice(self._hosts, first, first + self._most)
+        return itertools.islice(hosts, first, first + self._most)
 
 
 def _state_of(host: LeasedHost, now: float) -> LeasedHostState:
@@ -92,39 +89,3 @@ def stage_of(host: LeasedHost, now: float) -> Stage:
     if not host.adding and host.unsettled > len(host.urls):
         return Stage.PROCESSING
     return Stage.ENGINE
-
-
-class WorkerStatus(NamedTuple):
-    """What a worker shows in its metrics.
-
-    engine_answers   whether the engine answered last
-    paused           whether an operator has paused the crawl
-    holds            whether the stores accept nothing more
-    unsent_urls      discovered URLs that the engine does not have yet
-    leased_urls      URLs that are leased and not handed out
-    hosts            number of leased hosts that are `busy` with a request, `ready` to be asked, `waiting` for their
-                     turn, or `leaving` to be released
-    lease_ages       seconds since each host was leased, sorted; known with METRICS_PORT or TRACES only
-    """
-
-    engine_answers: bool
-    paused: bool
-    holds: bool
-    unsent_urls: int
-    leased_urls: int
-    hosts: Counter[str]
-    lease_ages: list[float]
-
-
-def count_hosts(hosts: LeasedHosts) -> Counter[str]:
-    """Returns `WorkerStatus.hosts`."""
-    now = time.monotonic()
-    states: Counter[str] = Counter()
-    for host in hosts:
-        if host.leaving:
-            states["leaving"] += 1
-        elif host.in_flight:
-            states["busy"] += 1
-        else:
-            states["ready" if host.turn.may_start(now) else "waiting"] += 1
-    return states

@@ -35,7 +35,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test coverage check settings constraints format picture pictures dashboard screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-metadata bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-mining bench-graph bench-dashboard replay chaos structure clean
+.PHONY: help numbers crawl test coverage check settings constraints format picture pictures dashboard screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-graph replay chaos structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -116,8 +116,8 @@ bench-pair: .venv/.dev ## Compare the CPU of two crawls that run at the same tim
 bench-options: .venv/.dev ## Compare crawls with each option and without; ARGS="--only feed --rounds 5"
 	@$(BIN)/python -m benchmarks.options $(ARGS)
 
-bench-micro: .venv/.dev ## Measure each step of processing a page; ARGS="-k links"
-	@$(BIN)/python -m benchmarks.parts $(ARGS)
+bench-micro: .venv/.dev ## Measure each step of processing a page; ARGS="-k links --benchmark-json=FILE"
+	@$(BIN)/python -m pytest -o addopts=--import-mode=importlib --benchmark-columns=min,median,rounds benchmarks/micro $(ARGS)
 
 bench-long: .venv/.dev ## Check memory and pace in a crawl of 100,000 generated pages; ARGS="--pages 20000"
 	@$(BIN)/python -m benchmarks.long $(ARGS)
@@ -125,10 +125,10 @@ bench-long: .venv/.dev ## Check memory and pace in a crawl of 100,000 generated 
 bench-hostile: .venv/.dev ## Measure what attacks cost honest hosts; ARGS="--only robots,links"
 	@$(BIN)/python -m benchmarks.hostile $(ARGS)
 
-bench-traps: .venv/.dev ## Measure what endless sites take of a crawl; ARGS="--only calendar,forum --pages 2000"
+bench-traps: .venv/.dev ## Measure what endless sites take of a crawl; ARGS="--only calendar,random --pages 2000"
 	@$(BIN)/python -m benchmarks.traps $(ARGS)
 
-bench-importance: .venv/.dev ## Measure the importance of pages on a generated web of a million; ARGS="--pages 1e5"
+bench-importance: .venv/.dev ## Measure how early a crawl with importance fetches important pages; ARGS="--json FILE"
 	@$(BIN)/python -m benchmarks.importance $(ARGS)
 
 bench-links: .venv/.dev ## Measure the link store: cost a page, bytes a link, questions; ARGS="--edges 1e6"
@@ -137,25 +137,16 @@ bench-links: .venv/.dev ## Measure the link store: cost a page, bytes a link, qu
 bench-search: .venv/.dev ## Measure the full-text index and searches in it; ARGS="--pages 1e4"
 	@$(BIN)/python -m benchmarks.search $(ARGS)
 
-bench-mining: .venv/.dev ## Measure what weights of scrapy mine change, and what mining costs; ARGS="--edges 1e6"
-	@$(BIN)/python -m benchmarks.mining $(ARGS)
-
 bench-graph: .venv/.dev ## Measure the steps of `scrapy graph` on generated webs; ARGS="--edges 1e6,1e7 --memory 8"
 	@$(BIN)/python -m benchmarks.graph $(ARGS)
 
 bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="--scale 0.1" shortens it
 	@$(BIN)/python -m benchmarks.frontier $(ARGS)
 
-bench-metadata: .venv/.dev ## Measure the metadata database; ARGS="--uri postgresql://crawler@/empty"
-	@$(BIN)/python -m benchmarks.metadata $(ARGS)
-
-bench-dashboard: .venv/.dev ## Measure what open pages of the dashboard cost a crawl; ARGS="--pages 10"
-	@$(BIN)/python -m benchmarks.dashboard $(ARGS)
-
 replay: .venv/.dev ## Replay a crawl with pywb in a separate environment; validate its WACZ file and index
 	@$(BIN)/python -m benchmarks.replay $(ARGS)
 
-bench-duplicates: .venv/.dev ## Measure near-duplicates: changed pages, main parts, the index; ARGS="--texts 1e6"
+bench-duplicates: .venv/.dev ## Measure the index of near-duplicates, or the main part of pages; ARGS="--annotated FILE"
 	@$(BIN)/python -m benchmarks.duplicates $(ARGS)
 
 chaos: .venv/.dev ## Crawl a local web while killing and stopping workers and Valkey; SECONDS=600 SEED=2

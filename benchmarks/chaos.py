@@ -6,7 +6,7 @@
 Workers are killed (kill -9) and restarted, or suspended (SIGSTOP) for longer than a lease. Valkey is killed and
 restarted on its append-only file: a server at REDIS_URL that syncs before it answers (`appendfsync always`), one that
 syncs once a second and loses what it had not synced, as in a power failure, or the embedded one. After `--seconds` the
-disturbance ends and the crawl has to finish. Prints a table, or JSON. The exit status is 1 if a URL was lost, a host
+disturbance ends and the crawl has to finish. Prints a table. The exit status is 1 if a URL was lost, a host
 was asked too early or twice at once, or stored data is damaged.
 """
 
@@ -31,7 +31,7 @@ from benchmarks.chaos_engines import ENGINES, ChaosEngine, Leases
 from benchmarks.chaos_verdict import Troubles, Verdict, judge
 from benchmarks.command import command_line
 from tests.crawls import Crawl
-from tests.web import LocalWeb, Reply
+from tests.web import LocalWeb, Reply, generated_web
 
 SEEDS = 20
 DELAY = 2.0
@@ -216,25 +216,14 @@ class Chaos:
         self.troubles.leased += self._leases.of(crawl.process.pid)
 
 
-def tangled_web(dice: random.Random, web: LocalWeb, pages: int) -> set[str]:
-    """Publishes `pages` pages that can all be reached from the first SEEDS of them; returns their URLs.
-
-    Most answer at once; some take up to half a second. No two pages have the same text.
-    """
-    labels = sorted(web.sites)
-    paths = [(labels[n % len(labels)], "/" if n < len(labels) else f"/p{n}.html") for n in range(pages)]
-    urls = [web.url(label, path) for label, path in paths]
-    links = [[dice.choice(urls) for _ in range(dice.randrange(6))] for _ in urls]
-    for number in range(1, pages):
-        # from an early page, because a chain of pages would be crawled one by one
-        links[dice.randrange(number // 4 + 1)].append(urls[number])
-    for (label, path), url, targets in zip(paths, urls, links, strict=True):
-        words = " ".join(f"{dice.getrandbits(40):08x}" for _ in range(60))
-        anchors = "".join(f'<a href="{target}">{target}</a>\n' for target in targets)
-        slow = dice.random() < 0.1
-        body = f"<title>{url}</title><p>{words}</p>{anchors}"
-        web.put(label, path, Reply(body, delay=dice.uniform(0, 0.5 if slow else 0.02)))
-    return set(urls)
+def slow_web(dice: random.Random, web: LocalWeb, pages: int, seeds: list[str]) -> set[str]:
+    """Publishes `pages` linked pages, of which some take up to half a second; returns the URLs of those to be found."""
+    links = generated_web(dice.randrange(1_000_000), web, pages)
+    for label, bodies in web.sites.items():
+        for path, body in list(bodies.items()):
+            slow = dice.random() < 0.1
+            web.put(label, path, Reply(str(body), delay=dice.uniform(0, 0.5 if slow else 0.02)))
+    return links.reachable(*seeds)
 
 
 def write_story(folder: Path, story: list[str], web: LocalWeb) -> None:
@@ -255,8 +244,8 @@ def run(
     labels = [f"127.0.{1 + n // 250}.{1 + n % 250}" for n in range(hosts)]
     data = folder / "data"
     with LocalWeb(*labels) as web:
-        expected = tangled_web(dice, web, pages=round(hosts * seconds * PACE / DELAY))
         seeds = [web.url(label) for label in sorted(labels)[:SEEDS]]
+        expected = slow_web(dice, web, round(hosts * seconds * PACE / DELAY), seeds)
         server = ENGINES[engine](data, SHARDS)
         start = partial(Crawl.start, "broad", seeds, folder=folder, data_dir=data, **CRAWL, **server.settings)
         chaos = Chaos(dice, server, start, workers)
@@ -287,7 +276,6 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--hosts", type=int, default=200)
     parser.add_argument("--engine", choices=ENGINES, default="server")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--keep", type=Path, help="folder for data and logs, which is kept")
     options = parser.parse_args()
     folder = options.keep or Path(tempfile.mkdtemp(prefix="chaos-"))
@@ -300,7 +288,7 @@ def main() -> int:
         hosts=options.hosts,
         engine=options.engine,
     )
-    print(verdict.json() if options.json else verdict.table())
+    print(verdict.table())
     if not options.keep:
         shutil.rmtree(folder)
     return 1 if verdict.faults() else 0

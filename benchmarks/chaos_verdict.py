@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import sqlite3
 from collections import Counter
@@ -92,33 +91,16 @@ class Verdict:
         }
         return [name for name, is_so in checks.items() if is_so]
 
-    def json(self) -> str:
-        return json.dumps({**asdict(self), "faults": self.faults()}, indent=2)
-
     def table(self) -> str:
-        """The verdict as a Markdown table."""
-        troubles, politeness = self.troubles, self.politeness
-        rows: list[tuple[str, object]] = [
-            ("seconds of trouble", troubles.seconds),
-            ("kills of workers", troubles.worker_kills),
-            ("kills of Valkey", troubles.engine_kills),
-            ("pauses longer than a lease", troubles.pauses),
-            ("leases expired", self.leases_expired),
-            ("reports refused: their lease was lost", self.reports_refused),
-            ("hosts", self.hosts),
-            ("pages", self.pages),
-            ("fetched twice", self.fetched_twice),
-            ("URLs leased at the kills and pauses", troubles.leased),
-            ("URLs lost", len(self.lost)),
-            ("hosts asked by two at once", politeness.at_once),
-            ("requests too early", politeness.too_early),
-            ("others, after the engine had forgotten leases", politeness.excused),
-            ("shortest gap (s)", f"{politeness.shortest_gap:.4f}"),
-            ("rows wrong", self.rows_wrong),
-            ("archive faults", len(self.archive_faults)),
+        """The figures of the verdict, its faults and examples of them."""
+        figures = {**asdict(self.troubles), **asdict(self.politeness), **asdict(self)}
+        rows = [
+            (name.replace("_", " "), len(value) if isinstance(value, list) else value)
+            for name, value in figures.items()
+            if not isinstance(value, dict)
         ]
-        wrong = [*self.faults(), *politeness.examples, *self.archive_faults[:5], *troubles.crashes[:3]]
-        return "\n".join([table("|", rows), *wrong])
+        examples = [*self.politeness.examples, *self.archive_faults[:5], *self.troubles.crashes[:3]]
+        return "\n".join([table("|", rows), *self.faults(), *examples])
 
 
 def judge(

@@ -1,4 +1,4 @@
-"""What the benchmarks share: arguments, commands of this project, and tables and figures that are kept."""
+"""What the benchmarks share: arguments, commands of this project, tables, and files of figures."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -20,6 +22,11 @@ def command_line(description: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Adds `--json`, for `write_figures`."""
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures into this file")
 
 
 def names_of(known: Collection[str]) -> Callable[[str], list[str]]:
@@ -34,21 +41,6 @@ def names_of(known: Collection[str]) -> Callable[[str], list[str]]:
         return names
 
     return parse
-
-
-def setting(text: str) -> tuple[str, str]:
-    """A type of argument: NAME=VALUE."""
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{text} is not NAME=VALUE")
-    return name, value
-
-
-def add_settings(parser: argparse.ArgumentParser, purpose: str) -> None:
-    """Adds `--set`, which may be repeated."""
-    parser.add_argument(
-        "--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help=purpose
-    )
 
 
 def setting_options(settings: Mapping[str, object]) -> list[str]:
@@ -102,6 +94,21 @@ def table(heads: str, rows: Iterable[Sequence[object]]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)])
 
 
+def records_table(records: Sequence[Any]) -> str:
+    """A Markdown table of dataclasses of one kind: a column for each field, and of a list its length."""
+    names = [field.name for field in fields(records[0])] if records else []
+    rows = [[_cell(getattr(record, name)) for name in names] for record in records]
+    return table("|".join(name.replace("_", " ") for name in names), rows)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    if isinstance(value, list):
+        return str(len(value))
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
 def machine() -> dict[str, str | int]:
     """The properties of the machine on which the figures depend."""
     model, memory = platform.processor() or platform.machine(), 0
@@ -118,55 +125,8 @@ def machine() -> dict[str, str | int]:
     }
 
 
-def measured_on(day: str, on: Mapping[str, str | int] | None = None) -> str:
-    """When and where figures were measured, as a sentence; on this machine unless another one is given."""
-    on = on or machine()
-    where = f"{on['cpu']}, {on['cores']} cores, {on['memory_gb']} GB, {on['system']}, Python {on['python']}"
-    return f"Measured on {day}: {where}"
-
-
-def today() -> str:
-    return date.today().isoformat()
-
-
-def write_figures(file: Path, day: str, **figures: object) -> None:
-    """Writes figures as JSON, with the day and the machine."""
-    file.write_text(json.dumps({"date": day, "machine": machine(), **figures}, indent=1) + "\n")
-
-
-class Section:
-    """The part of a Markdown page that a benchmark writes, between two comments."""
-
-    def __init__(self, benchmark: str) -> None:
-        self.begin = f"<!-- {benchmark} writes from here -->"
-        self.end = f"<!-- {benchmark} writes to here -->"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Adds `--json` and `--page`."""
-        parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures into this file")
-        parser.add_argument(
-            "--page",
-            type=self.page,
-            metavar="FILE",
-            help="write the tables between the comments of this page",
-        )
-
-    def page(self, text: str) -> Path:
-        """A type of argument: a page that has this section. It is checked before an hour of work, not after it."""
-        page = Path(text)
-        if not page.is_file() or self.begin not in page.read_text():
-            raise argparse.ArgumentTypeError(f"{page} is no page with a line {self.begin}")
-        return page
-
-    def replace(self, page: Path, text: str) -> None:
-        """Replaces the text of the section."""
-        before, _, rest = page.read_text().partition(self.begin)
-        after = rest.partition(self.end)[2]
-        page.write_text(f"{before}{self.begin}\n\n{text}\n\n{self.end}{after}")
-
-    def report(self, options: argparse.Namespace, text: str, **figures: object) -> None:
-        """Writes figures and table to where the options say."""
-        if options.json:
-            write_figures(options.json, today(), **figures)
-        if options.page:
-            self.replace(options.page, f"{measured_on(today())}.\n\n{text}")
+def write_figures(file: Path | None, **figures: object) -> None:
+    """Writes figures as JSON, with the day and the machine; does nothing without a file."""
+    if file:
+        about = {"date": date.today().isoformat(), "machine": machine()}
+        file.write_text(json.dumps({**about, **figures}, indent=1) + "\n")

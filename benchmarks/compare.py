@@ -1,6 +1,6 @@
 """Crawls the same real pages with this project and with others, side by side.
 
-    make bench [ARGS="--only links,scrapy --webs http,many --repeat 5 --pages 500 --json FILE --page PAGE"]
+    make bench [ARGS="--only links,scrapy --webs http,many --repeat 5 --pages 500 --json FILE"]
 
 Needs Linux, nginx, and Debian's packages python3-doc, postgresql-doc-15 and rust-doc; missing packages are left
 out. The contenders take turns, and each figure is the median of its runs. In each turn every other contender runs once,
@@ -21,13 +21,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import ROOT, add_settings, command_line, names_of, today
+from benchmarks.command import ROOT, add_json, command_line, names_of, records_table, write_figures
 from benchmarks.contender import CONTENDERS, Contender, Task
-from benchmarks.report import SECTION, Result, Run, bars, result, results_table, write
+from benchmarks.report import Result, Run, bars, result
 from benchmarks.served import WEBS, Web
 from benchmarks.sites import Site, available
 
@@ -44,12 +44,10 @@ DEFAULT = {
 }
 
 
-def crawl(
-    contender: Contender, web: Web, seeds: list[str], pages: int, settings: Mapping[str, str] | None = None
-) -> Run:
+def crawl(contender: Contender, web: Web, seeds: list[str], pages: int) -> Run:
     """Runs one crawl, and counts what the web was asked for; prints the end of its output if it fails."""
     web.forget()
-    cost = spent(contender, web, seeds, pages, settings)
+    cost = spent(contender, web, seeds, pages)
     return Run(
         web.got(),
         cost["exit_code"],
@@ -60,13 +58,11 @@ def crawl(
     )
 
 
-def spent(
-    contender: Contender, web: Web, seeds: list[str], pages: int, settings: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+def spent(contender: Contender, web: Web, seeds: list[str], pages: int) -> dict[str, Any]:
     """Runs one crawl in an empty folder; returns what measured.py prints of it."""
     home = Path(tempfile.mkdtemp(prefix="bench-"))
     command = [sys.executable, str(ROOT / "benchmarks" / "measured.py"), *contender.server(home), "--"]
-    command += contender.command(Task(seeds, pages, web.per_host, web.delay, home, settings or {}))
+    command += contender.command(Task(seeds, pages, web.per_host, web.delay, home))
     trusted = {"SSL_CERT_FILE": str(web.authority)} if web.authority else {}
     with (home / "output").open("wb") as output:
         process = subprocess.Popen(
@@ -100,16 +96,14 @@ def in_turn(chosen: list[Contender]) -> list[Contender]:
     return [contender for other in others for contender in (*own, other)] or own
 
 
-def take_turns(
-    chosen: list[Contender], web: Web, repeat: int, pages: int, settings: Mapping[str, str]
-) -> list[Result]:
+def take_turns(chosen: list[Contender], web: Web, repeat: int, pages: int) -> list[Result]:
     """Runs turn after turn, so that a disturbance of the machine affects all contenders."""
     starts: dict[str, list[Run]] = {contender.name: [] for contender in chosen}
     runs: dict[str, list[Run]] = {contender.name: [] for contender in chosen}
     for turn in range(repeat):
         for contender in in_turn(chosen):
             starts[contender.name].append(crawl(contender, web, [web.start], 0))
-            run = crawl(contender, web, web.seeds, pages, settings)
+            run = crawl(contender, web, web.seeds, pages)
             runs[contender.name].append(run)
             got = run.got
             print(
@@ -131,8 +125,8 @@ def measure(
         print(f"{WEBS[kind]}:", flush=True)
         web = Web(kind, sites, Path(home))
         with web.served():
-            results = take_turns(chosen, web, options.repeat, options.pages, dict(options.set))
-    print(results_table(results), flush=True)
+            results = take_turns(chosen, web, options.repeat, options.pages)
+    print(records_table(results), *bars(kind, results), sep="\n", flush=True)
     return results
 
 
@@ -142,14 +136,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--webs", type=names_of(WEBS), default=list(WEBS), help="webs: " + ",".join(WEBS))
     parser.add_argument("--repeat", type=int, default=3, help="turns, in each of which all run")
     parser.add_argument("--pages", type=int, default=0, help="end each crawl after about so many (0: all)")
-    add_settings(parser, "a setting of the other contenders that are built on Scrapy; may be repeated")
-    SECTION.add_options(parser)
-    options = parser.parse_args()
-    if options.page and not options.json and set(options.webs) != set(WEBS):
-        parser.error(
-            "--page with only some of the webs needs --json FILE, which has the figures of the others"
-        )
-    return options
+    add_json(parser)
+    return parser.parse_args()
 
 
 def allow_open_files() -> None:
@@ -175,8 +163,8 @@ def main() -> int:
     for name in dict.fromkeys(contender.name for web in chosen.values() for contender in web):
         CONTENDERS[name].prepare()
     webs = {web: measure(web, sites, chosen[web], options) for web in options.webs}
-    print(bars(webs))
-    write(webs, today(), options.json, options.page)
+    figures = {web: list(map(asdict, results)) for web, results in webs.items()}
+    write_figures(options.json, webs=figures)
     return max(run.exit_code for results in webs.values() for result in results for run in result.runs)
 
 

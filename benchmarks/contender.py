@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.command import ROOT, broad, setting_options
@@ -59,7 +59,6 @@ class Task:
     """One crawl from `seeds`, ended after `pages` unless that is 0.
 
     At most `per_host` requests run at a time to one host, `delay` seconds apart. `home` is an empty folder of the task.
-    `settings` are further ones of the other contenders that are built on Scrapy.
     """
 
     seeds: list[str]
@@ -67,7 +66,6 @@ class Task:
     per_host: int
     delay: float
     home: Path
-    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def scrapy(self) -> dict[str, object]:
@@ -135,7 +133,6 @@ def scrapy(venv: str, settings: dict[str, object]) -> Callable[[Task], list[str]
             "CLOSESPIDER_PAGECOUNT": task.pages,
             "CLOSESPIDER_TIMEOUT": SCRAPY_SECONDS,
             **(POLITE if task.delay else {}),
-            **task.settings,
         }
         if venv == "scrapy-redis":
             own["REDIS_URL"] = f"unix://{task.home}/valkey.sock"

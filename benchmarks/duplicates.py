@@ -1,39 +1,152 @@
-"""Near-duplicates: the cost of the index in the engine, and how well texts are distinguished.
+"""The index of near-duplicates with many texts: bytes a text, and lookups a second of one client and of two.
 
-make bench-duplicates                        everything; the index with 10 million texts
-make bench-duplicates ARGS="--texts 1e6"     with a million
-make bench-duplicates ARGS="--only texts"    only changed pages
-make bench-duplicates ARGS="--only main"     only the main part of pages, against other tools that are installed
-make bench-duplicates ARGS="--annotated FILE"   only annotated pages, see annotated_pages.py
-make bench-duplicates ARGS="--only index --json benchmarks/results/near-duplicates.json --page docs/benchmarks.md"
+    make bench-duplicates [ARGS="--texts 1e7 --json FILE"]
+    make bench-duplicates ARGS="--annotated FILE"
+
+With `--annotated`, the main part of annotated pages is measured instead: see main_parts.py.
 """
 
 from __future__ import annotations
 
+import asyncio
+import multiprocessing
+import os
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from benchmarks.annotated_pages import report_annotated_pages
-from benchmarks.changed_texts import report_changed_texts
-from benchmarks.command import command_line
+import uvloop
+
+from benchmarks.command import add_json, command_line, records_table, write_figures
+from benchmarks.frontier_bench import cpu_seconds, fresh_bench
 from benchmarks.main_parts import report_main_parts
-from benchmarks.near_index import SECTION, report_index
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.stores.duplicate_index import DuplicateIndex
+
+KEYS = Keys("duplicates", 16)
+LOOKED_UP = 20_000
+"""Texts, by each client."""
+AT_ONCE = 64
+"""Pages of a busy worker that ask at the same time."""
+CLIENT_SECONDS = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """The cost of looking up and adding texts: CPU in microseconds a text."""
+
+    texts: str
+    clients: int
+    each_second: float
+    client_cpu: float
+    engine_cpu: float
+    found: int
+
+
+def url_of(name: str, number: int) -> str:
+    """A URL of 80 characters."""
+    host = f"https://www.site-{number % 99_991:05d}.example.org"
+    return f"{host}/{name}/".ljust(59, "x") + f"/page-{number:010d}.html"
+
+
+def client(url: str, name: str, texts: Sequence[int], start: Any, results: Any) -> None:
+    """A process that looks up texts like a busy worker; reports when it began and ended, its CPU, and what it found."""
+
+    async def look_up() -> None:
+        engine, waiting = Engine(url), iter(enumerate(texts))
+        index, near = DuplicateIndex(engine, KEYS), 0
+
+        async def ask() -> None:
+            nonlocal near
+            for number, simhash in waiting:
+                first = await index.near_text(simhash, url_of(name, number), 3)
+                near += first is not None
+
+        await engine.check()
+        start.wait(CLIENT_SECONDS)
+        begun = time.monotonic(), time.process_time()
+        await asyncio.gather(*[ask() for _ in range(AT_ONCE)])
+        results.put((begun[0], time.monotonic(), time.process_time() - begun[1], near))
+        await engine.close()
+
+    uvloop.run(look_up())
+
+
+def look_up(url: str, pid: int, name: str, texts: Sequence[Sequence[int]]) -> Lookups:
+    """Looks up each list in a client of its own, all at the same time."""
+    context = multiprocessing.get_context("spawn")
+    start, results = context.Barrier(len(texts) + 1), context.Queue()
+    clients = [
+        context.Process(target=client, args=(url, f"{name}-{len(texts)}-{number}", some, start, results))
+        for number, some in enumerate(texts)
+    ]
+    for process in clients:
+        process.start()
+    start.wait(CLIENT_SECONDS)
+    engine = cpu_seconds(pid)
+    begun, ended, cpu, found = zip(*[results.get(timeout=CLIENT_SECONDS) for _ in clients], strict=True)
+    engine = cpu_seconds(pid) - engine
+    for process in clients:
+        process.join(CLIENT_SECONDS)
+    count = sum(map(len, texts))
+    seconds = max(ended) - min(begun)
+    return Lookups(
+        name, len(texts), count / seconds, sum(cpu) / count * 1e6, engine / count * 1e6, sum(found)
+    )
+
+
+async def measure(count: int) -> tuple[float, list[Lookups]]:
+    """Bytes a text for this number of texts, and the cost of adding them and of lookups among them."""
+    dice, figures = random.Random(1), []
+    texts = [dice.getrandbits(64) for _ in range(count)]
+    async with fresh_bench(1.0, aof=False) as bench:
+        empty = await bench.memory()
+
+        async def look_up_all(name: str, lists: Sequence[Sequence[int]]) -> None:
+            figures.append(await asyncio.to_thread(look_up, bench.engine.url, bench.pid, name, lists))
+
+        await look_up_all("first", [texts[::2], texts[1::2]])
+        each = (await bench.memory() - empty) / count
+        for clients in (1, 2):
+            await look_up_all(
+                "new", [[dice.getrandbits(64) for _ in range(LOOKED_UP)] for _ in range(clients)]
+            )
+            near = [
+                [changed(text, dice) for text in dice.choices(texts, k=LOOKED_UP)] for _ in range(clients)
+            ]
+            await look_up_all("near", near)
+    return each, figures
+
+
+def changed(simhash: int, dice: random.Random) -> int:
+    """A SimHash that differs in three bits."""
+    return simhash ^ sum(1 << bit for bit in dice.sample(range(64), 3))
+
+
+def report_index(count: int, file: Path | None = None) -> None:
+    """Prints the figures, and writes them as JSON to a file."""
+    load = os.getloadavg()[0]
+    each, figures = uvloop.run(measure(count))
+    print(f"\n{count:,} texts in one engine, {each:.0f} bytes each with URLs of 80 characters\n")
+    print(records_table(figures), flush=True)
+    lookups = list(map(asdict, figures))
+    write_figures(file, load_before=load, texts=count, bytes_each=each, lookups=lookups)
 
 
 def main() -> None:
     parser = command_line(__doc__)
-    parser.add_argument("--texts", type=float, default=1e7, help="how many the index holds")
-    parser.add_argument("--only", choices=("index", "texts", "main"))
+    parser.add_argument("--texts", type=float, default=1e6, help="how many the index holds")
     parser.add_argument("--annotated", type=Path, metavar="FILE", help="an archive of annotated pages")
-    SECTION.add_options(parser)
+    add_json(parser)
     options = parser.parse_args()
     if options.annotated:
-        return report_annotated_pages(options.annotated)
-    if options.only in (None, "texts"):
-        report_changed_texts()
-    if options.only in (None, "main"):
-        report_main_parts()
-    if options.only in (None, "index"):
-        report_index(int(options.texts), options.json, options.page)
+        report_main_parts(options.annotated)
+    else:
+        report_index(int(options.texts), options.json)
 
 
 if __name__ == "__main__":

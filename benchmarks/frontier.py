@@ -1,6 +1,6 @@
 """Measures the frontier on one Valkey process: the embedded binary with the embedded engine's settings.
 
-    make bench-frontier [ARGS="--scale 0.01 --only add --importance --no-aof --json FILE"]
+    make bench-frontier [ARGS="--scale 0.01 --only add --importance --json FILE"]
 
 One client process uses only the public verbs, over a unix socket. At full scale it takes a quarter of an hour, 3 GB of
 memory and 5 GB of disk. Speeds are medians of five runs. Each bar is a target of the frontier; the exit status is 1 if
@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,11 +20,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import hiredis
-import redis
 import uvloop
 
-from benchmarks.command import command_line, machine, today, write_figures
+from benchmarks.command import add_json, command_line, write_figures
 from benchmarks.frontier_bench import (
     BATCH,
     SHARDS,
@@ -37,7 +34,6 @@ from benchmarks.frontier_bench import (
     fresh_bench,
     host_of,
 )
-from webcrawl.engine.embedded import server_binary
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Candidate, Frontier, LeaseReport
 from webcrawl.frontier.tails import Tails
@@ -229,20 +225,6 @@ async def measure(names: Sequence[str], scale: float, **options: Any) -> list[Fi
     return figures
 
 
-def conditions(scale: float, *, aof: bool) -> dict[str, Any]:
-    """The machine and versions of the run."""
-    words = subprocess.run([server_binary(), "--version"], capture_output=True, text=True).stdout.split()
-    return {
-        **machine(),
-        "valkey": next(word[2:] for word in words if word.startswith("v=")),
-        "redis_py": redis.__version__,
-        "hiredis": hiredis.__version__,
-        "uvloop": uvloop.__version__,
-        "append_only_file": aof,
-        "scale": scale,
-    }
-
-
 def row(figure: Figure) -> str:
     """A line of the printed table."""
     value = f"{figure.value:,.0f}" if figure.value >= 1000 else f"{figure.value:.2f}"
@@ -254,7 +236,6 @@ def main() -> int:
     parser = command_line(__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="of all counts; 0.01 takes some seconds")
     parser.add_argument("--only", choices=MEASURES, action="append", help="may be given several times")
-    parser.add_argument("--no-aof", dest="aof", action="store_false", help="nothing is written to disk")
     parser.add_argument("--importance", action="store_true", help="URLs have credit, as in a crawl")
     parser.add_argument(
         "--unit",
@@ -262,20 +243,11 @@ def main() -> int:
         default="name",
         help="POLITENESS_UNIT, for add, lease and queued",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    add_json(parser)
     options = parser.parse_args()
-    on = conditions(options.scale, aof=options.aof)
-    print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in on.items()))
-    work = measure(
-        options.only or list(MEASURES),
-        options.scale,
-        aof=options.aof,
-        importance=options.importance,
-        unit=options.unit,
-    )
-    figures = uvloop.run(work)
-    if options.json:
-        write_figures(options.json, today(), machine=on, figures=list(map(asdict, figures)))
+    crawl = {"aof": True, "importance": options.importance, "unit": options.unit}
+    figures = uvloop.run(measure(options.only or list(MEASURES), options.scale, **crawl))
+    write_figures(options.json, scale=options.scale, figures=list(map(asdict, figures)))
     return 1 if options.scale >= 1 and not all(figure.good for figure in figures) else 0
 
 

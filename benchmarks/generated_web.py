@@ -13,7 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-from benchmarks.servers import Connection, Names, answer, listening, serve_names
+from benchmarks.servers import Names, answer, serve_web
 
 ZONE = "web.test"
 PARAGRAPHS, PARAGRAPH_WORDS, A_PAGE = 5_000, 60, 12
@@ -119,10 +119,10 @@ class Answers:
         self._counts: Counter[str] = Counter()
         self._hosts: set[int] = set()
 
-    def respond(self, authority: str, path: str, transport: asyncio.Transport) -> None:
+    async def respond(self, authority: str, path: str, stream: asyncio.StreamWriter) -> None:
         if path == "/counts":
             counts = {**self._counts, "hosts": len(self._hosts)}
-            transport.write(answer("200 OK", json.dumps(counts).encode(), "application/json"))
+            stream.write(answer("200 OK", json.dumps(counts).encode(), "application/json"))
             return
         host = int(authority.partition(".")[0][1:])
         trouble = self._world.trouble(host)
@@ -131,34 +131,28 @@ class Answers:
             self._counts["silent"] += 1
         elif trouble == "closing":
             self._counts["closed"] += 1
-            transport.close()
+            stream.close()
         elif path == "/robots.txt":
             self._counts["robots"] += 1
             path = "/" if trouble == "forbidden" else "/x"
-            transport.write(answer("200 OK", f"User-agent: *\nDisallow: {path}\n".encode(), "text/plain"))
+            stream.write(answer("200 OK", f"User-agent: *\nDisallow: {path}\n".encode(), "text/plain"))
         elif trouble == "busy":
             self._counts["busy"] += 1
-            transport.write(answer("503 Service Unavailable", b"busy"))
+            stream.write(answer("503 Service Unavailable", b"busy"))
         else:
             self._counts["pages"] += 1
-            self._send_page(self._world.page(host, int(path[2:])), trouble, transport)
+            await self._send_page(self._world.page(host, int(path[2:])), trouble, stream)
 
-    def _send_page(self, body: bytes, trouble: str, transport: asyncio.Transport) -> None:
+    async def _send_page(self, body: bytes, trouble: str, stream: asyncio.StreamWriter) -> None:
         if trouble == "slow":
-            asyncio.get_running_loop().call_later(SLOW_SECONDS, transport.write, answer("200 OK", body))
-        elif trouble == "broken":
-            transport.write(answer("200 OK", body, length=2 * len(body)))
-            transport.close()
+            await asyncio.sleep(SLOW_SECONDS)
+        if trouble == "broken":
+            stream.write(answer("200 OK", body, length=2 * len(body)))
+            stream.close()
         else:
-            transport.write(answer("200 OK", body))
+            stream.write(answer("200 OK", body))
 
 
 async def serve(hosts: int, port: int, dns: int, ready: Callable[[], None]) -> None:
     world = World(hosts, port)
-    answers = Answers(world)
-    server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(answers.respond), sock=listening(port)
-    )
-    await serve_names(Names(world.address), dns)
-    ready()
-    await server.serve_forever()
+    await serve_web(Answers(world).respond, port, Names(world.address), dns, ready)

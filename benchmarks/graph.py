@@ -1,4 +1,4 @@
-"""`scrapy graph`: seconds of each step and peak memory on generated webs, and how they grow with the edges.
+"""`scrapy graph`: seconds of each step and peak memory on generated links, and how they grow with the edges.
 
 make bench-graph ARGS="--edges 1e6,1e7 --memory 8"
 """
@@ -18,24 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow
-import pyarrow.compute
-import pyarrow.parquet
-
 from benchmarks.command import command_line, table
-from benchmarks.linked_web import linked_web
+from benchmarks.links import generate
 from webcrawl.config import StoreConfig
 from webcrawl.graph import building, measures
 from webcrawl.graph.database import LinkDatabase
-from webcrawl.links.arrow import schema
 from webcrawl.links.sources import link_files
 
-FETCHED = 0.4
-"""Part of the pages that was fetched; to the others there are only links."""
-LINKS_A_PAGE = 16.8
-FILE_LINKS = 500_000
-GROUP_ROWS = 1 << 16
 STEPS = {
     "read links": (LinkDatabase, "add"),
     "number pages": (LinkDatabase, "number"),
@@ -47,63 +36,6 @@ STEPS = {
     "write Parquet": (building, "write_vertices"),
     "write texts": (building, "write_texts"),
 }
-
-
-def joined(*parts: Any) -> Any:
-    """Strings that are joined element by element; numbers and constants are made strings."""
-    texts = [part if isinstance(part, str) else pyarrow.array(part).cast(pyarrow.string()) for part in parts]
-    return pyarrow.compute.binary_join_element_wise(*texts, "")
-
-
-def generate(folder: Path, edges: int) -> None:
-    """Writes a link store with about so many links between pages of a generated web, each once."""
-    pages = int(edges / (LINKS_A_PAGE * FETCHED))
-    web, dice = linked_web(pages), np.random.default_rng(2)
-    numbers = np.arange(pages)
-    hosts = joined("org.example-", web.host % 97, ".site-", web.host)
-    urls = joined(
-        "https://site-", web.host, ".example-", web.host % 97, ".org/articles/2026/", numbers, ".html"
-    )
-    order = pyarrow.compute.sort_indices(
-        pyarrow.table({"host": hosts, "url": urls}), [("host", "ascending"), ("url", "ascending")]
-    )
-    ranks = np.empty(pages, dtype=np.int64)
-    ranks[order.to_numpy()] = numbers
-    fetched = np.flatnonzero(dice.random(pages) < FETCHED)
-    dice.shuffle(fetched)
-    ends = np.cumsum(np.diff(web.first)[fetched])
-    cuts = np.searchsorted(ends, np.arange(FILE_LINKS, int(ends[-1]), FILE_LINKS))
-    folder.mkdir(parents=True)
-    for number, some in enumerate(np.split(fetched, cuts)):
-        lengths = np.diff(web.first)[some]
-        sources = np.repeat(some, lengths)
-        shifts = np.repeat(web.first[some] - (np.cumsum(lengths) - lengths), lengths)
-        targets = web.targets[shifts + np.arange(len(sources))]
-        by_target = np.argsort(ranks[targets], kind="stable")
-        sources, targets = sources[by_target], targets[by_target]
-        write(folder / f"broad-{number:05}.parquet", hosts, urls, sources, targets)
-
-
-def write(path: Path, hosts: Any, urls: Any, sources: Any, targets: Any) -> None:
-    rows = len(sources)
-    columns = {
-        "from_host": hosts.take(pyarrow.array(sources)),
-        "from_url": urls.take(pyarrow.array(sources)),
-        "to_host": hosts.take(pyarrow.array(targets)),
-        "to_url": urls.take(pyarrow.array(targets)),
-        "text": joined("page ", targets),
-        "rel": pyarrow.nulls(rows, pyarrow.string()),
-        "element": pyarrow.repeat("a", rows),
-        "block": np.full(rows, 7),
-        "place": np.zeros(rows, dtype=np.int32),
-        "nofollow": np.zeros(rows, dtype=bool),
-        "depth": np.zeros(rows, dtype=np.int32),
-        "crawl": pyarrow.repeat("broad", rows),
-        "time": pyarrow.repeat(1_770_000_000_000_000, rows).cast(pyarrow.timestamp("us", tz="UTC")),
-        "read_at": pyarrow.nulls(rows, pyarrow.timestamp("us", tz="UTC")),
-    }
-    options = {"compression": "zstd", "row_group_size": GROUP_ROWS, "write_page_checksum": True}
-    pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema()), path, **options)
 
 
 def timed(work: Callable[..., Any], name: str, seconds: dict[str, float]) -> Callable[..., Any]:

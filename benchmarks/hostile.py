@@ -1,6 +1,6 @@
 """What attacks cost honest hosts: one worker crawls ten of them beside one attack at a time.
 
-    make bench-hostile [ARGS="--only robots,links --seconds 60 --json FILE --page docs/benchmarks.md"]
+    make bench-hostile [ARGS="--only robots,links --seconds 60 --json FILE"]
 
 Each of the ten hosts has 40 small pages, which are asked with a delay of 0.3 s. The requests are those in the servers'
 logs. The exit status is 1 if an attack makes the honest hosts wait longer, or takes more memory, than the bars allow.
@@ -17,12 +17,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.command import ROOT, Section, command_line, names_of, table, web_crawl
+from benchmarks.command import ROOT, add_json, command_line, names_of, records_table, web_crawl, write_figures
 from benchmarks.hostile_servers import ATTACKS, HOSTS, PAGES, serve
 from benchmarks.measured import Use, use_of
 from benchmarks.servers import free_dns_port, free_port, requests, serving
 
-SECTION = Section("bench-hostile")
 DELAY = 0.3
 MOST_SECONDS, MOST_GAP, MOST_MEGABYTES = 16.0, 1.0, 500.0
 LEAST_SECONDS = 20.0
@@ -128,33 +127,13 @@ def watch(process: subprocess.Popen[bytes], log: Path, wanted: int, begun: float
     return Use(worker, engine, 0.0)
 
 
-def outcomes_table(outcomes: Sequence[Outcome]) -> str:
-    rows = []
-    for outcome in outcomes:
-        sentence = ATTACKS[outcome.attack].sentence.replace("<a>", "`<a>`")
-        seconds = "-" if outcome.seconds is None else f"{outcome.seconds:.1f}"
-        missed = ", ".join(outcome.missed())
-        rows.append(
-            (
-                *(f"`{outcome.attack}`", sentence, outcome.pages, seconds, f"{outcome.gap:.2f}"),
-                *(f"{outcome.worker:.0f}", f"{outcome.engine:.0f}", f"{outcome.requests:,}"),
-                f"**{missed}**" if missed else "",
-            )
-        )
-    return table(
-        "attack | what | honest pages: | seconds: | longest gap, s: | worker MB: | engine MB: | its requests: "
-        "| missed",
-        rows,
-    )
-
-
 def arguments() -> argparse.Namespace:
     parser = command_line(__doc__)
     parser.add_argument(
         "--only", type=names_of(ATTACKS), default=list(ATTACKS), metavar="NAME,...", help=", ".join(ATTACKS)
     )
     parser.add_argument("--seconds", type=float, default=60.0, help="the most that an attack takes")
-    SECTION.add_options(parser)
+    add_json(parser)
     return parser.parse_args()
 
 
@@ -163,9 +142,10 @@ def main() -> int:
     outcomes = []
     for name in options.only:
         outcomes.append(measure(name, options.seconds))
-        print(outcomes[-1], *outcomes[-1].missed(), flush=True)
-    print(outcomes_table(outcomes))
-    SECTION.report(options, outcomes_table(outcomes), attacks=list(map(asdict, outcomes)))
+        missed = outcomes[-1].missed() or ["none"]
+        print(f"{name}: {ATTACKS[name].sentence}. Missed bars: {', '.join(missed)}", flush=True)
+    print(records_table(outcomes))
+    write_figures(options.json, attacks=list(map(asdict, outcomes)))
     return any(outcome.missed() for outcome in outcomes)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import io
-import zipfile
 import zlib
 from functools import cache
 
 from benchmarks.hostile_requests import Asked, Attack, own_pages
 from benchmarks.servers import HTML, answer
+from tests.documents import costly
 
 XML = "application/xml"
 PAGE_BYTES = 8 * 1024 * 1024
@@ -26,21 +25,16 @@ def packed(body: bytes, kind: str) -> bytes:
 @cache
 def sitemap_entries(number: int) -> bytes:
     """The answer with a sitemap of a million entries, or of 50,000 long ones with all they may say; 28 MB."""
-    facts = b"<lastmod>2024-01-02T03:04:05Z</lastmod><changefreq>daily</changefreq><priority>0.5</priority>"
-    entry, most = (b"<url><loc>/%d</loc></url>", _MANY)
+    facts = "<lastmod>2024-01-02T03:04:05Z</lastmod><changefreq>daily</changefreq><priority>0.5</priority>"
     if number % 2:
-        entry, most = b"<url><loc>/%d/" + b"a" * 450 + b"</loc>" + facts + b"</url>", 50_000
-    head = b'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
-    return packed(b"".join([head, *(entry % number for number in range(most)), b"</urlset>"]), XML)
+        return packed(costly.sitemap(50_000, more="/" + "a" * 450, facts=facts), XML)
+    return packed(costly.sitemap(_MANY), XML)
 
 
 @cache
 def feed_entries() -> bytes:
     """The answer with a feed of a million entries, 19 MB when it is unpacked; only the first ones have links."""
-    items = [b"<item><link>http://elsewhere.test/%d</link></item>" % number for number in range(5_000)]
-    items += [b"<item>a b</item>"] * (_MANY - len(items))
-    head = b'<?xml version="1.0"?><rss version="2.0"><channel>'
-    return packed(b"".join([head, *items, b"</channel></rss>"]), "application/rss+xml")
+    return packed(costly.feed(5_000, _MANY - 5_000), "application/rss+xml")
 
 
 @cache
@@ -64,23 +58,14 @@ def robots_bomb(number: int) -> bytes:
 @cache
 def alternates(number: int) -> bytes:
     """A page with 100,000 canonical links and translations, after a base of 7,000 characters if `number` is odd."""
-    base = b"<base href=/%s/>" % (b"b" * 7_000) if number % 2 else b""
-    links = b"".join(
-        b"<link rel=alternate hreflang=en href=/%d><link rel=canonical href=/c%d>\n" % (page, page)
-        for page in range(50_000)
-    )
-    return (base + links)[:PAGE_BYTES]
+    return costly.alternates(50_000, base=number % 2 * 7_000)[:PAGE_BYTES]
 
 
 @cache
 def long_links(number: int) -> bytes:
-    """A page of 8 MB with links of 8,000 characters: of folders, of parameters, or of escapes."""
-    piece = (b"/a.", b"&a=1", b"%e4", b"/..", b"a;b")[number % 5]
-    links = []
-    for page in range(PAGE_BYTES // 8_040):
-        mark = b"?" if number % 5 == 1 else b""
-        links.append(b'<a href="/%d%s%s">a</a>\n' % (page, mark, piece * (7_900 // len(piece))))
-    return b"".join(links)
+    """A page of 8 MB with links of 8,000 characters."""
+    piece = costly.PIECES[number % len(costly.PIECES)]
+    return "".join(costly.long_link(page, piece) for page in range(PAGE_BYTES // 8_040)).encode()
 
 
 @cache
@@ -97,17 +82,8 @@ def fields(name: str, number: int) -> str:
 
 @cache
 def linked_data(number: int) -> bytes:
-    """A page with 8 MB of JSON-LD: deep lists, many objects, or many scripts."""
-    bodies = (
-        b'<script type="application/ld+json">' + b"[" * 4_000_000 + b"</script>",
-        b'<script type="application/ld+json">['
-        + b'{"@type":"Article","author":{"name":"a"}},' * 180_000
-        + b"{}]</script>",
-        b'<script type="application/ld+json">{"@type":"Article"}</script>' * 130_000,
-        b'<div itemscope itemtype="https://schema.org/Article"><p itemprop=headline>a</p></div>' * 90_000,
-        b'<script type="application/ld+json">{"a":"' + b"\\u00e4" * 1_300_000 + b'"}</script>',
-    )
-    return bodies[number % 5][:PAGE_BYTES]
+    """A page with 8 MB of JSON-LD or microdata."""
+    return costly.linked_data(number, PAGE_BYTES)[:PAGE_BYTES]
 
 
 @cache
@@ -125,40 +101,12 @@ def attributes(number: int) -> bytes:
 
 @cache
 def inflated(number: int) -> bytes:
-    """The answer with an office document or PDF of up to 1 MB that unpacks to 500 MB."""
+    """The answer with an office document or PDF of up to 1 MB that unpacks to 300 to 500 MB."""
     if number % 3 == 2:
-        return pdf_bomb()
-    made, zeros = io.BytesIO(), b" " * _MANY
-    name = ("word/document.xml", "xl/sharedStrings.xml")[number % 3]
+        return answer("200 OK", costly.pdf(45_000_000), "application/pdf")
+    part = ("word/document.xml", "xl/sharedStrings.xml")[number % 3]
     kind = ("wordprocessingml.document", "spreadsheetml.sheet")[number % 3]
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        main = "application/vnd.openxmlformats-officedocument." + kind + ".main+xml"
-        archive.writestr(
-            "[Content_Types].xml", f'<Types><Override PartName="/{name}" ContentType="{main}"/></Types>'
-        )
-        with archive.open(name, "w") as part:
-            part.write(b"<a>")
-            for _ in range(500):
-                part.write(zeros)
-            part.write(b"</a>")
-    return answer("200 OK", made.getvalue(), "application/vnd.openxmlformats-officedocument." + kind)
-
-
-@cache
-def pdf_bomb() -> bytes:
-    squeezed = zlib.compressobj(9)
-    text = b"BT /F 1 Tf (a) Tj ET\n" * 50_000
-    stream = b"".join([*(squeezed.compress(text) for _ in range(300)), squeezed.flush()])
-    objects = [
-        b"<</Type/Catalog/Pages 2 0 R>>",
-        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
-        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>>",
-        b"<</Length %d/Filter/FlateDecode>>stream\n%s\nendstream" % (len(stream), stream),
-    ]
-    body = b"%PDF-1.4\n" + b"".join(
-        b"%d 0 obj%s endobj\n" % (number, text) for number, text in enumerate(objects, 1)
-    )
-    return answer("200 OK", body + b"trailer<</Root 1 0 R>>\n%%EOF", "application/pdf")
+    return answer("200 OK", *costly.office(500, part, kind))
 
 
 async def many_entries(asked: Asked) -> None:

@@ -14,17 +14,15 @@ import re
 import socket
 import string
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from benchmarks.hostile_documents import COSTLY, XML
 from benchmarks.hostile_requests import Asked, Attack, own_pages
 from benchmarks.hostile_tls import ENCRYPTED
-from benchmarks.servers import Names, RequestLog, listening, serve_names
+from benchmarks.servers import Names, RequestLog, listening, serve_web
 
 HOSTS, PAGES = 10, 40
-MOST_HEAD = 65_536
 
 
 @cache
@@ -215,33 +213,19 @@ async def honest(asked: Asked) -> None:
     await asked.say(honest_page(asked.path))
 
 
-async def converse(
-    attack: Attack, log: RequestLog, reader: asyncio.StreamReader, stream: asyncio.StreamWriter
-) -> None:
-    """Answers the requests of one connection."""
-    with suppress(OSError, asyncio.IncompleteReadError):
-        while head := await reader.readuntil(b"\r\n\r\n"):
-            path = head.split(b" ", 2)[1].decode("latin-1")
-            authority = re.search(rb"\r\nHost: ([^\r]*)", head, re.IGNORECASE)
-            name = authority[1].decode("latin-1") if authority else ""
-            number = int("0" + re.sub(r"\D", "", name.partition(".")[0]))
-            log.write(f"{name} {path}")
-            asked = Asked(number, name, path, stream)
-            if path == "/robots.txt" and attack.robots is not None:
-                await asked.say(attack.robots(), "text/plain")
-            else:
-                await attack.answer(asked)
-    stream.close()
-
-
 async def serve(name: str, port: int, names: int, file: Path, ready: Callable[[], None]) -> None:
     """Runs the hosts of an attack, or the honest ones; `names` is the port of the nameserver, 0 for none."""
-    attack = ATTACKS.get(name) or Attack("Small pages", honest, hosts=HOSTS)
-    answers = partial(converse, attack, RequestLog(file))
-    server = await asyncio.start_server(answers, sock=listening(port), limit=MOST_HEAD)
-    if names:
-        await serve_names(Names(address, lateness), names)
+    attack, log = ATTACKS.get(name) or Attack("Small pages", honest, hosts=HOSTS), RequestLog(file)
     if attack.robots is not None:
         attack.robots()
-    ready()
-    await server.serve_forever()
+
+    async def respond(authority: str, path: str, stream: asyncio.StreamWriter) -> None:
+        log.write(f"{authority} {path}")
+        number = int("0" + re.sub(r"\D", "", authority.partition(".")[0]))
+        asked = Asked(number, authority, path, stream)
+        if path == "/robots.txt" and attack.robots is not None:
+            await asked.say(attack.robots(), "text/plain")
+        else:
+            await attack.answer(asked)
+
+    await serve_web(respond, port, Names(address, lateness), names, ready)

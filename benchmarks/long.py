@@ -19,15 +19,12 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from benchmarks.command import ROOT, Section, add_settings, command_line, scrapy, table, web_crawl
-from benchmarks.contender import LINKS
+from benchmarks.command import ROOT, add_json, command_line, records_table, scrapy, web_crawl, write_figures
 from benchmarks.generated_web import ZONE, serve
 from benchmarks.measured import use_of
 from benchmarks.servers import free_dns_port, free_port, serving
 
-SECTION = Section("bench-long")
 SEEDS = 300
 WARM_UP = 0.4
 """Share of the pages after which everything that is bounded should be full."""
@@ -52,32 +49,25 @@ class Point:
     engine: float
 
 
-class Ports(NamedTuple):
-    """The ports of the generated web and of its name server."""
-
-    web: int
-    names: int
-
-
-def counts(ports: Ports) -> dict[str, int]:
+def counts(port: int) -> dict[str, int]:
     """What the generated web has served so far."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{ports.web}/counts", timeout=10) as response:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/counts", timeout=10) as response:
         return dict(json.load(response))
 
 
-def crawl(home: Path, ports: Ports, pages: int, settings: dict[str, object]) -> subprocess.Popen[bytes]:
-    seeds = (f"http://h{number}.{ZONE}:{ports.web}/p0" for number in range(SEEDS))
+def crawl(home: Path, port: int, names: int, pages: int) -> subprocess.Popen[bytes]:
+    seeds = (f"http://h{number}.{ZONE}:{port}/p0" for number in range(SEEDS))
     own = {"CRAWL_MAX_PAGES": pages, "DOWNLOAD_TIMEOUT": 10, "PROGRESS_INTERVAL": 30}
-    return subprocess.Popen(web_crawl(home, seeds, ports.names, {**own, **settings}), cwd=ROOT)
+    return subprocess.Popen(web_crawl(home, seeds, names, own), cwd=ROOT)
 
 
-def watch(process: subprocess.Popen[bytes], ports: Ports, every: int) -> Iterator[Point]:
+def watch(process: subprocess.Popen[bytes], port: int, every: int) -> Iterator[Point]:
     """Yields a point whenever `every` more pages were served, until the crawl ends or stops requesting."""
     begun = last = moved = spent = 0.0
     seen = marked = 0
     while process.poll() is None:
         time.sleep(POLL_SECONDS)
-        served, now = counts(ports), time.monotonic()
+        served, now = counts(port), time.monotonic()
         pages = served.get("pages", 0)
         if pages > seen:
             seen, moved, begun, last = pages, now, begun or now, last or now
@@ -95,12 +85,6 @@ def watch(process: subprocess.Popen[bytes], ports: Ports, every: int) -> Iterato
                 round(used.engine),
             )
             marked, last, spent = pages, now, used.cpu
-
-
-def state(home: Path) -> str:
-    """The counts of the frontier."""
-    command = scrapy("frontier", "--json", DATA_DIR=home / "data")
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60).stdout
 
 
 def verdict(points: Sequence[Point]) -> list[str]:
@@ -124,58 +108,42 @@ def mean_pace(points: Sequence[Point]) -> float:
     return sum(point.pages_per_second for point in points) / len(points)
 
 
-def points_table(points: Sequence[Point]) -> str:
-    return table(
-        "pages: | hosts: | seconds: | pages/s: | CPU ms a page: | worker MB: | engine MB:",
-        (
-            (
-                *(f"{point.pages:,}", f"{point.hosts:,}", f"{point.seconds:.0f}"),
-                *(f"{point.pages_per_second:.0f}", f"{point.cpu_ms:.1f}"),
-                *(f"{point.worker:.0f}", f"{point.engine:.0f}"),
-            )
-            for point in points
-        ),
-    )
-
-
 def arguments() -> argparse.Namespace:
     parser = command_line(__doc__)
     parser.add_argument("--pages", type=int, default=100_000)
     parser.add_argument("--hosts", type=int, default=300_000)
     parser.add_argument("--every", type=int, default=5_000, help="pages between two points")
-    parser.add_argument("--links", action="store_true", help="without item pipelines")
-    add_settings(parser, "a setting of the crawl")
-    SECTION.add_options(parser)
+    add_json(parser)
     return parser.parse_args()
 
 
 def main() -> int:
     options = arguments()
-    settings = {**(LINKS if options.links else {}), **dict(options.set)}
-    ports, points = Ports(free_port("0.0.0.0"), free_dns_port()), []
+    port, names, points = free_port("0.0.0.0"), free_dns_port(), []
     with (
         tempfile.TemporaryDirectory(prefix="bench-long-") as home,
-        serving(serve, options.hosts, ports.web, ports.names),
+        serving(serve, options.hosts, port, names),
     ):
-        process = crawl(Path(home), ports, options.pages, settings)
+        process = crawl(Path(home), port, names, options.pages)
         try:
-            for point in watch(process, ports, options.every):
+            for point in watch(process, port, options.every):
                 print(point, flush=True)
                 points.append(point)
             if (ended := process.poll()) is None:
-                print(f"It hangs: {state(Path(home))}", flush=True)
+                print("It hangs:", flush=True)
+                subprocess.run(scrapy("frontier", DATA_DIR=f"{home}/data"), cwd=ROOT, timeout=60)
         finally:
             process.terminate()
             process.wait()
-        print(f"served: {counts(ports)}")
-    print(points_table(points))
+        print(f"served: {counts(port)}")
+    print(records_table(points))
     faults = verdict(points)
     if ended != 0:
         faults.append(
             f"no page was asked for in {SILENCE_SECONDS:.0f} s" if ended is None else f"it ended with {ended}"
         )
     print("\n".join(faults) or "memory flat, pace steady")
-    SECTION.report(options, points_table(points), points=list(map(asdict, points)), faults=faults)
+    write_figures(options.json, points=list(map(asdict, points)), faults=faults)
     return bool(faults)
 
 

@@ -1,6 +1,6 @@
 """Crawls the same pages with each option beside the default, by turns, and prints the ratios of speed, CPU and memory.
 
-    make bench-options [ARGS="--only feed --rounds 3 --json FILE --page FILE"]
+    make bench-options [ARGS="--only feed --rounds 3 --json FILE"]
 
 Needs what the side-by-side benchmark needs; an option whose server is not installed is left out. Each run of an
 option follows one of what it is compared with, and each ratio is the median over the rounds, so that a disturbance of
@@ -20,14 +20,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.command import ROOT, Section, command_line, table
+from benchmarks.command import ROOT, add_json, command_line, records_table, write_figures
 from benchmarks.compare import crawl
 from benchmarks.contender import Contender
 from benchmarks.option_table import OPTIONS, Option
 from benchmarks.option_webs import Servers
 from benchmarks.report import Run
 
-SECTION = Section("bench-options")
 BAR = 0.85
 """The least speed of an option, as a part of that of what it is compared with, unless its documentation says why."""
 
@@ -123,24 +122,6 @@ class Turns:
         return run
 
 
-def options_table(measured: list[Measured]) -> str:
-    rows = []
-    for option in measured:
-        speed = f"{option.speed_ratio:.2f}" if option.speed_ratio >= BAR else f"**{option.speed_ratio:.2f}**"
-        rows.append(
-            (
-                *(option.name, option.beside, speed, f"{option.cpu_ratio:.2f}"),
-                *(f"{option.memory_ratio:.2f}", f"{option.speed:.0f}", f"{option.cpu:.2f}"),
-                *(f"{option.memory:.0f}", f"{option.start:.2f}", len(option.pairs)),
-            )
-        )
-    return table(
-        "option | beside | speed: | CPU a page: | memory: | pages/s: | CPU ms a page: | MB: "
-        "| CPU s to start: | rounds:",
-        rows,
-    )
-
-
 def chosen(parts: list[str] | None) -> list[Option]:
     """The options whose names contain one of these words; all without words."""
     options = [
@@ -159,7 +140,7 @@ def arguments() -> argparse.Namespace:
         "--only", action="append", metavar="NAME", help="options whose names contain this; may be repeated"
     )
     parser.add_argument("--rounds", type=int, default=3, help="rounds, in each of which all options run")
-    SECTION.add_options(parser)
+    add_json(parser)
     return parser.parse_args()
 
 
@@ -177,8 +158,9 @@ def main() -> int:
                 pairs[option.name].append(turns.pair(option))
         starts = {option.name: turns.start(option).cpu for option in options}
     measured = [summed_up(option, starts[option.name], pairs[option.name]) for option in options]
-    print(options_table(measured))
-    SECTION.report(said, options_table(measured), options=list(map(asdict, measured)))
+    slow = [option.name for option in measured if option.speed_ratio < BAR]
+    print(records_table(measured), f"Slower than {BAR}: {', '.join(slow) or 'none'}", sep="\n")
+    write_figures(said.json, options=list(map(asdict, measured)))
     return 1 if turns.failures else 0
 
 

@@ -1,18 +1,13 @@
-"""The results of the side-by-side benchmark: medians, tables, and whether the targets are reached."""
+"""The results of the side-by-side benchmark: medians, and whether the targets are reached."""
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from benchmarks.command import Section, machine, measured_on, table, write_figures
-from benchmarks.served import WEBS, Got
-
-SECTION = Section("bench")
+from benchmarks.served import Got
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +28,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The medians of one contender: CPU in milliseconds a page, less that of `start_cpu` seconds; memory in MB."""
+    """The medians of one contender: CPU in milliseconds a page, less that of `start_cpu` seconds; memory in MB.
+
+    `pages`, with their mean size and number of links, are those of the last run.
+    """
 
     name: str
     title: str
@@ -43,6 +41,9 @@ class Result:
     crawler_peak: float
     engine_peak: float
     start_cpu: float
+    pages: int
+    kilobytes: float
+    links: float
     runs: list[Run]
 
     @property
@@ -58,6 +59,7 @@ def result(name: str, title: str, starts: list[Run], runs: list[Run]) -> Result:
     def a_page(cpu: float, pages: int) -> float:
         return round(1000 * cpu / max(pages, 1), 3)
 
+    got = runs[-1].got
     return Result(
         name,
         title,
@@ -67,40 +69,13 @@ def result(name: str, title: str, starts: list[Run], runs: list[Run]) -> Result:
         round(statistics.median(run.crawler_peak for run in runs)),
         round(statistics.median(run.engine_peak for run in runs)),
         round(crawler_start + engine_start, 2),
+        *(got.pages, got.kilobytes, got.links),
         runs,
     )
 
 
-def results_table(results: list[Result]) -> str:
-    rows = []
-    for result in results:
-        got = result.runs[-1].got
-        rows.append(
-            (
-                *(result.title, f"{result.pages_per_second:.0f}", f"{result.total_ms:.2f}"),
-                *(f"{result.engine_ms:.2f}", f"{result.crawler_peak:.0f}", f"{result.engine_peak:.0f}"),
-                *(got.pages, f"{got.kilobytes:.0f}", f"{got.links:.0f}", len(result.runs)),
-            )
-        )
-    return table(
-        "contender | pages/s: | CPU ms a page: | of it Valkey: | peak MB: | Valkey MB: | pages: | KB a page: "
-        "| links a page: | runs:",
-        rows,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The results of one web, and when and where they were measured."""
-
-    date: str
-    machine: dict[str, str | int]
-    results: list[Result]
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """The target of `ours` on a web: at least a ratio of pages/s to another's, or at most an amount of CPU or memory.
+class Bar(NamedTuple):
+    """The target of `ours` on a web: pages/s as a multiple of another's, or at most an amount of CPU or memory.
 
     CPU is in ms a page, or, with `other`, a ratio to the other's. Memory is in MB, of the crawler and its Valkey.
     """
@@ -111,31 +86,20 @@ class Bar:
     figure: str
     limit: float
 
-    def row(self, measured: Mapping[tuple[str, str], Result]) -> list[str] | None:
-        """A row of the table; None if one of the two did not run."""
-        ours, other = measured.get((self.web, self.ours)), measured.get((self.web, self.other))
-        if ours is None or (self.other and other is None):
-            return None
-        cpu, beside = ours.total_ms / (other.total_ms if other else 1), ""
-        if self.figure == "pages/s":
-            assert other is not None
-            ratio = ours.pages_per_second / max(other.pages_per_second, 1e-3)
-            is_reached, limit, value = ratio >= self.limit, f"at least {self.limit:g} x", f"{ratio:.2f} x"
-            beside = f"{1 / cpu:.1f} x"
-        elif self.figure == "CPU":
-            unit = "x" if other else "ms"
-            is_reached, limit, value = (
-                cpu <= self.limit,
-                f"at most {self.limit:g} {unit}",
-                f"{cpu:.2f} {unit}",
-            )
-        else:
-            memory = ours.crawler_peak + ours.engine_peak
-            is_reached, limit, value = memory <= self.limit, f"at most {self.limit:g} MB", f"{memory:.0f} MB"
-        against = f" against {other.title}" if other else ""
-        what = {"CPU": "CPU a page"}.get(self.figure, self.figure)
-        name = f"{ours.title}{against}, {what}" + ("" if self.web == "http" else f" ({WEBS[self.web]})")
-        return [name, limit, value, beside, "yes" if is_reached else "**no**"]
+    def value(self, ours: Result, other: Result | None) -> float:
+        if self.figure == "memory":
+            return ours.crawler_peak + ours.engine_peak
+        if self.figure == "CPU":
+            return ours.total_ms / (other.total_ms if other else 1)
+        assert other is not None
+        return ours.pages_per_second / max(other.pages_per_second, 1e-3)
+
+    def line(self, value: float) -> str:
+        """The value beside the target, in words."""
+        is_reached = value >= self.limit if self.figure == "pages/s" else value <= self.limit
+        against = f" against {self.other}" if self.other else ""
+        bar = f"bar {self.limit:g}" + ("" if is_reached else ": MISSED")
+        return f"{self.web}: {self.ours}{against}, {self.figure}: {value:.2f}, {bar}"
 
 
 BARS = [
@@ -155,50 +119,10 @@ BARS = [
 ]
 
 
-def bars(webs: Mapping[str, list[Result]]) -> str:
-    """A Markdown table: each target, what was measured, and the ratio of CPU."""
-    measured = {(web, result.name): result for web, results in webs.items() for result in results}
-    rows = [row for bar in BARS if (row := bar.row(measured))]
-    return table("bar | | measured: | the same in CPU: | reached", rows) if rows else ""
-
-
-def markdown(webs: Mapping[str, Measured]) -> str:
-    """All tables, for docs/benchmarks.md."""
-    parts = ["The figures are medians of the runs. The web server shares the cores."]
-    for web, measured in webs.items():
-        sentence = f"{measured_on(measured.date, measured.machine)}."
-        parts += [f"### {WEBS[web]}", sentence, results_table(measured.results)]
-    if reached := bars({web: measured.results for web, measured in webs.items()}):
-        parts += ["### What it is meant to reach", reached]
-    return "\n\n".join(parts)
-
-
-def kept(file: Path | None) -> dict[str, Measured]:
-    """The webs of an earlier benchmark, from its file of figures; {} without one."""
-    if file is None or not file.exists():
-        return {}
-    known, webs = json.loads(file.read_text()), {}
-    for web in known["webs"].keys() & WEBS.keys():
-        when = known.get("when", {}).get(web, known)
-        webs[web] = Measured(when["date"], when["machine"], list(map(_result_of, known["webs"][web])))
-    return webs
-
-
-def _result_of(figures: dict[str, Any]) -> Result:
-    runs = [Run(**{**run, "got": Got(**run["got"])}) for run in figures["runs"]]
-    return Result(**{**figures, "runs": runs})
-
-
-def write(webs: Mapping[str, list[Result]], date: str, file: Path | None, page: Path | None) -> None:
-    """Writes figures as JSON to a file, and tables into a page.
-
-    Webs in the file that were not measured now are kept, in both.
-    """
-    known = kept(file) | {web: Measured(date, machine(), results) for web, results in webs.items()}
-    known = {web: known[web] for web in WEBS if web in known}
-    if file:
-        when = {web: {"date": measured.date, "machine": measured.machine} for web, measured in known.items()}
-        figures = {web: [asdict(result) for result in measured.results] for web, measured in known.items()}
-        write_figures(file, date, when=when, webs=figures)
-    if page:
-        SECTION.replace(page, markdown(known))
+def bars(web: str, results: list[Result]) -> Iterator[str]:
+    """Yields a line for each target of a web whose contenders ran."""
+    measured = {result.name: result for result in results}
+    for bar in BARS:
+        ours, other = measured.get(bar.ours), measured.get(bar.other)
+        if bar.web == web and ours and (other or not bar.other):
+            yield bar.line(bar.value(ours, other))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import re
 import socket
 import struct
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from random import SystemRandom
 from typing import Any, cast
@@ -16,7 +18,9 @@ import uvloop
 
 HTML = "text/html; charset=utf-8"
 START_SECONDS = 60.0
+MOST_HEAD = 65_536
 Serve = Callable[..., Coroutine[Any, Any, None]]
+Respond = Callable[[str, str, asyncio.StreamWriter], Awaitable[None]]
 
 
 @contextmanager
@@ -72,23 +76,24 @@ def answer(status: str, body: bytes, kind: str = HTML, length: int | None = None
     return f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {size}\r\n\r\n".encode() + body
 
 
-class Connection(asyncio.Protocol):
-    """A client's connection: requests without bodies, each of which is passed on as (authority, path, transport)."""
+async def serve_web(respond: Respond, port: int, names: Names, dns: int, ready: Callable[[], None]) -> None:
+    """Serves requests at a port of all addresses of loopback, and names at the port `dns` unless that is 0."""
+    server = await asyncio.start_server(partial(_converse, respond), sock=listening(port), limit=MOST_HEAD)
+    if dns:
+        loop = asyncio.get_running_loop()
+        await loop.create_datagram_endpoint(lambda: names, local_addr=("127.0.0.1", dns))
+    ready()
+    await server.serve_forever()
 
-    def __init__(self, respond: Callable[[str, str, asyncio.Transport], None]) -> None:
-        self._respond = respond
-        self._buffer = b""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        while b"\r\n\r\n" in self._buffer:
-            head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
+async def _converse(respond: Respond, reader: asyncio.StreamReader, stream: asyncio.StreamWriter) -> None:
+    """Passes on the requests of a connection, which have no bodies, as (authority, path, stream of the answer)."""
+    with suppress(OSError, asyncio.IncompleteReadError):
+        while head := await reader.readuntil(b"\r\n\r\n"):
             path = head.split(b" ", 2)[1].decode("latin-1")
-            authority = head.partition(b"\r\nHost: ")[2].partition(b"\r\n")[0].decode("latin-1")
-            self._respond(authority, path, self._transport)
+            authority = re.search(rb"\r\nHost: ([^\r]*)", head, re.IGNORECASE)
+            await respond(authority[1].decode("latin-1") if authority else "", path, stream)
+    stream.close()
 
 
 class RequestLog:
@@ -106,11 +111,6 @@ def requests(log: Path) -> list[tuple[float, str]]:
     """The requests of a log: times in seconds, and what was said of them."""
     lines = (line.partition(" ") for line in log.read_text().splitlines(keepends=True) if line.endswith("\n"))
     return [(float(moment), text.strip()) for moment, _, text in lines]
-
-
-async def serve_names(names: Names, port: int) -> None:
-    """Answers questions at a port of 127.0.0.1."""
-    await asyncio.get_running_loop().create_datagram_endpoint(lambda: names, local_addr=("127.0.0.1", port))
 
 
 class Names(asyncio.DatagramProtocol):

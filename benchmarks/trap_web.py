@@ -1,7 +1,8 @@
-"""The web of the benchmark of traps: honest sites, the endless ones, a forum and a deep site.
+"""The web of the benchmark of traps: honest sites and the endless ones.
 
 The honest sites are host0.example0.test, host1.example1.test and so on; the last ten share one address. The others are
-www.calendar.test, www.forum.test and so on, and any name under subdomains.test. Each is a registered domain of its own.
+www.calendar.test, www.session.test and so on, and any name under subdomains.test. Each is a registered domain of
+its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.generated_web import mixed, share
-from benchmarks.servers import HTML, Connection, Names, RequestLog, answer, listening, serve_names
+from benchmarks.servers import HTML, Names, RequestLog, answer, serve_web
 from benchmarks.trap_sites import TRAPS, Asked, html, prose
 
 RULES = b"User-agent: *\nDisallow: /never\n"
@@ -23,20 +24,12 @@ LARGEST, SMALLEST = 10, 200
 """The largest honest site has a tenth of the crawl's pages, the smallest a 200th; all have 1.6 times as many."""
 CHILDREN, CROSS_LINKS, OUTWARD = 8, 4, 0.05
 """Links of a page to its children and to any pages of its site; usually, the share of pages with one to another."""
-THREADS_A_LIST = 50
-LEVELS = 60
-WHOLE = {
-    "forum": "50,000 threads of one pattern, in lists of 50",
-    "chain": "10,000 pages, up to 60 links away from the first",
-}
-"""Honest sites that are fetched whole; their sizes belong to a crawl of 20,000 pages."""
 
 
 class TrapWeb:
     """All sites. `pages` is the number of pages that the crawl may have; the sizes of the sites follow from it.
 
-    `hosts` honest sites link to each of `traps` on two pages, and to each other on a share `outward` of all pages. With
-    `honest` they have about so many pages together.
+    `hosts` honest sites link to each of `traps` on two pages, and to each other on a share `outward` of all pages.
     """
 
     def __init__(
@@ -45,18 +38,16 @@ class TrapWeb:
         pages: int = 20_000,
         *,
         hosts: int = HOSTS,
-        honest: int = 0,
         traps: Sequence[str] = tuple(TRAPS),
         outward: float = OUTWARD,
     ) -> None:
         self.port = port
         self.pages = pages
         self.hosts = hosts
-        self.honest = honest
         self.traps = traps
         self.outward = outward
         shares = [(SMALLEST / LARGEST) ** ((rank + 0.5) / hosts) for rank in range(hosts)]
-        least = honest / sum(shares) if honest else pages * HOSTS / max(hosts, 1) / SMALLEST
+        least = pages * HOSTS / max(hosts, 1) / SMALLEST
         self.sizes = [max(4, round(least * size)) for size in shares]
         self._spam: dict[tuple[int, int], str] = {}
         """Honest site and page -> the start page of the trap that it links to."""
@@ -69,33 +60,17 @@ class TrapWeb:
         """The pages of all honest hosts."""
         return sum(self.sizes)
 
-    @property
-    def threads(self) -> int:
-        """The threads of the forum."""
-        return self.pages * 5 // 2
-
-    @property
-    def chained(self) -> int:
-        """The pages of each level of the chain."""
-        return max(1, self.pages // 2 // LEVELS)
-
     def start(self, site: str | int) -> str:
-        """Returns the first page of a trap, the forum or the chain by its name, or of an honest site by its number."""
+        """Returns the first page of a trap by its name, or of an honest site by its number."""
         name = f"www.{site}.test" if isinstance(site, str) else f"host{site}.example{site}.test"
         return f"http://{name}:{self.port}/"
-
-    def whole(self, site: str) -> int:
-        """Returns the number of pages of the forum or the chain."""
-        if site == "chain":
-            return 1 + LEVELS * self.chained
-        return 1 + -(-self.threads // THREADS_A_LIST) + self.threads
 
     def address(self, name: str) -> bytes | None:
         """Returns the IPv4 address of a name, None if it does not exist."""
         if honest := re.fullmatch(r"host(\d+)\.example\1\.test", name):
             number = min(int(honest[1]), self.hosts - min(SHARING, self.hosts // 5))
             return bytes([127, 30, number >> 8, number & 255])
-        sites = [*TRAPS, *WHOLE]
+        sites = list(TRAPS)
         site = name.removesuffix(".test").rpartition(".")[2]
         if name != f"www.{site}.test" and site != "subdomains" or site not in sites:
             return None
@@ -107,8 +82,6 @@ class TrapWeb:
         if host.startswith("host"):
             return self._honest(int(host[4 : host.index(".")]), asked)
         site = host.removesuffix(".test").rpartition(".")[2]
-        if site in WHOLE:
-            return self._forum(asked) if site == "forum" else self._chain(asked)
         return TRAPS[site].page(asked)
 
     def _honest(self, host: int, asked: Asked) -> str | None:
@@ -140,33 +113,6 @@ class TrapWeb:
             f"/{2010 + page % 16}/{page % 12 + 1:02}/{slug}/{page}",
         )[host % 4]
 
-    def _forum(self, asked: Asked) -> str | None:
-        """The first page links to some lists, a list to the next ones and to its threads."""
-        lists, number = -(-self.threads // THREADS_A_LIST), asked.number
-        if asked.path == f"/thread/{number}" and number < self.threads:
-            links = [f"/list/{number // THREADS_A_LIST}", "/"]
-            return html(f"Thread {number}", prose().phrases(20, 10, number), links)
-        if asked.path == f"/list/{number}" and number < lists:
-            first = number * THREADS_A_LIST
-            links = [f"/list/{other}" for other in range(number + 1, min(number + 6, lists))]
-            links += [
-                f"/thread/{thread}" for thread in range(first, min(first + THREADS_A_LIST, self.threads))
-            ]
-            return html(f"Threads {first}", prose().phrases(20, 11, number), links)
-        links = [f"/list/{other}" for other in range(0, lists, 100)]
-        return html("A forum", prose().phrases(20, 12), links) if asked.path == "/" else None
-
-    def _chain(self, asked: Asked) -> str | None:
-        """Each page links to one or two of the next level."""
-        level, number = (int(part) for part in ([*re.findall(r"\d+", asked.path), "0", "0"])[:2])
-        if asked.path != (f"/part/{level}/{number}" if level else "/"):
-            return None
-        if level > LEVELS or number >= self.chained:
-            return None
-        near = range(self.chained) if not level else {number, mixed(level, number) % self.chained}
-        links = [f"/part/{level + 1}/{other}" for other in near] if level < LEVELS else []
-        return html(f"Part {level}", prose().phrases(20, 13, level, number), links)
-
 
 async def serve(web: TrapWeb, names: int, file: Path, ready: Callable[[], None]) -> None:
     """Serves a web, and its nameserver at the port `names`.
@@ -177,18 +123,13 @@ async def serve(web: TrapWeb, names: int, file: Path, ready: Callable[[], None])
     log = RequestLog(file)
     prose()
 
-    def respond(authority: str, path: str, transport: asyncio.Transport) -> None:
+    async def respond(authority: str, path: str, stream: asyncio.StreamWriter) -> None:
         status, body, kind = "200 OK", RULES, "text/plain"
         if path != "/robots.txt":
             page = web.page(authority.partition(":")[0], path)
             status, kind = ("404 Not Found", "text/html") if page is None else (status, HTML)
             body = (page or "There is no such page").encode()
         log.write(f"{authority} {path} {status[:3]}")
-        transport.write(answer(status, body, kind))
+        stream.write(answer(status, body, kind))
 
-    server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(respond), sock=listening(web.port)
-    )
-    await serve_names(Names(web.address), names)
-    ready()
-    await server.serve_forever()
+    await serve_web(respond, web.port, Names(web.address), names, ready)

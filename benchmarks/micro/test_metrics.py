@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
-from prometheus_client import CollectorRegistry, Histogram as ClientHistogram
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from webcrawl.crawler.download.wire import Sending
@@ -16,7 +15,7 @@ from webcrawl.crawler.report.worker_metrics import STAGE, STORE
 from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.metrics.exposition import exposition
 from webcrawl.metrics.families import WORKER, MetricSample
-from webcrawl.metrics.observations import BOUNDS, STAGES, STORES, Observations
+from webcrawl.metrics.observations import STAGES, STORES, Observations
 from webcrawl.metrics.totals import samples_of
 from webcrawl.metrics.traces import Traces
 from webcrawl.worker.leased_hosts import Arrivals
@@ -59,21 +58,6 @@ def test_traces_of_a_page(benchmark: BenchmarkFixture, share: float) -> None:
     observed.traces = Traces(provider.get_tracer("micro"))
     benchmark(observe, observed, Arrivals(observed), URL)
     assert observed.stages["body"].count > 0
-
-
-def test_metrics_of_a_page_by_prometheus_client(benchmark: BenchmarkFixture) -> None:
-    """The same number of observations by histograms of prometheus_client."""
-    client = ClientHistogram("stage", "", ["stage"], buckets=BOUNDS, registry=CollectorRegistry())
-    children = [
-        client.labels(name) for name in ("queue", "connect", "first_byte", *TIMED, "acknowledgement", *KEPT)
-    ]
-
-    def observe() -> None:
-        for child in children:
-            began = time.monotonic()
-            child.observe(time.monotonic() - began)
-
-    benchmark(observe)
 
 
 def test_metrics_of_a_worker(benchmark: BenchmarkFixture) -> None:

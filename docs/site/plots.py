@@ -67,14 +67,14 @@ def _of_a_long_crawl(long: dict[str, Any]) -> dict[str, str]:
 def _pagerank(importance: dict[str, Any]) -> str:
     """The plot of how early important pages are fetched."""
     return lines(
-        f"Part of the PageRank that was fetched, of {importance['pages']:,} pages",
+        f"Part of the PageRank that was fetched, of {importance['pages']:,} pages of documentation",
         _machine(importance),
         {
             name: [
                 (round(importance["pages"] * (place + 1) / len(curve)), part)
                 for place, part in enumerate(curve[: len(curve) // 2])
             ]
-            for name, curve in importance["curves"].items()
+            for name, curve in importance["curves"]["all"].items()
         },
     )
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import zlib
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile
 
 from tests.crawls import CrawlResult, scrapy
+from tests.documents import costly
 from tests.web import Hit, LocalWeb, Reply
 
 RunCrawl = Callable[..., CrawlResult]
@@ -22,7 +20,6 @@ StartWeb = Callable[..., LocalWeb]
 
 HONEST = "127.0.1.1"
 PAGES = 10
-DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 
 def with_honest_host(local_web: StartWeb, *labels: str) -> LocalWeb:
@@ -49,76 +46,34 @@ def packed(body: bytes, kind: str) -> Reply:
     return Reply(gzip.compress(body, 1), headers={"Content-Type": kind, "Content-Encoding": "gzip"})
 
 
-def sitemap(entries: int) -> bytes:
-    locations = "".join(f"<url><loc>/{number}</loc></url>" for number in range(entries))
-    return f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{locations}</urlset>'.encode()
-
-
-def feed(entries: int) -> bytes:
-    items = "".join(f"<item><link>/{number}</link></item>" for number in range(entries))
-    return f'<rss version="2.0"><channel>{items}</channel></rss>'.encode()
-
-
-def office(megabytes: int) -> bytes:
-    """A document of Word that unpacks to so many megabytes."""
-    made = BytesIO()
-    with ZipFile(made, "w", ZIP_DEFLATED) as archive:
-        archive.writestr(
-            "[Content_Types].xml",
-            f'<Types><Override PartName="/word/document.xml" ContentType="{DOCX}.main+xml"/></Types>',
-        )
-        archive.writestr("word/document.xml", b"<a>" + b" " * megabytes * 1_000_000)
-    return made.getvalue()
-
-
-def pdf(operators: int) -> bytes:
-    """A PDF whose page has so many operators."""
-    text = zlib.compress(b"BT /F 1 Tf (a) Tj ET\n" * (operators // 3), 1)
-    objects = [
-        b"<</Type/Catalog/Pages 2 0 R>>",
-        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
-        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>>",
-        b"<</Filter/FlateDecode/Length %d>>stream\n%s\nendstream" % (len(text), text),
-    ]
-    numbered = b"".join(b"%d 0 obj%s endobj\n" % entry for entry in enumerate(objects, 1))
-    return b"%%PDF-1.4\n%strailer<</Root 1 0 R>>" % numbered
-
-
 def html(body: bytes) -> Reply:
     return Reply(body, headers={"Content-Type": "text/html; charset=utf-8"})
 
 
-def alternates() -> bytes:
-    """Short links after a long base: 21 million characters when they are joined."""
-    links = "".join(
-        f"<link rel=alternate hreflang=en href=/{n}><link rel=canonical href=c{n}>" for n in range(3_000)
-    )
-    return f"<base href=/{'b' * 7_000}/>{links}".encode()
-
-
 def long_links() -> bytes:
-    """Links of 8,000 characters: folders, parameters, escapes, and folders that cancel each other."""
-    pieces = "/a.", "&a=1", "%e4", "/..", "a;b"
     return "".join(
-        f"<a href='/{n}?{p * (7_900 // len(p))}'>a</a>" for n in range(40) for p in pieces
+        costly.long_link(number, piece) for number in range(40) for piece in costly.PIECES
     ).encode()
 
 
 def scripts() -> bytes:
     """JSON-LD: a deep list, many objects, and many scripts."""
-    start, end = b'<script type="application/ld+json">', b"</script>"
-    bodies = [b"[" * 200_000, b"[" + b'{"@type":"A"},' * 10_000 + b"{}]", *([b'{"@type":"B"}'] * 5_000)]
-    return b"".join(start + body + end for body in bodies)
+    return b"".join(costly.linked_data(kind, 200_000) for kind in range(3))
+
+
+def office() -> Reply:
+    body, kind = costly.office(70)
+    return Reply(body, headers={"Content-Type": kind})
 
 
 # what is served, the facts that tell the cause, and the error
 DOCUMENTS: dict[str, tuple[Callable[[], Reply], dict[str, Any], str | None]] = {
     "entries": (
-        lambda: packed(sitemap(60_000), "application/xml"),
+        lambda: packed(costly.sitemap(60_000), "application/xml"),
         {"sitemap": "urlset", "entries": 50_000, "cut": True},
         None,
     ),
-    "feed": (lambda: packed(feed(20_000), "application/rss+xml"), {"entries": 20_000}, None),
+    "feed": (lambda: packed(costly.feed(20_000), "application/rss+xml"), {"entries": 20_000}, None),
     "frames": (
         lambda: html(b"<frameset>" + b"".join(b"<frame src=%d>" % n for n in range(210_000))),
         {"simplified": True},
@@ -130,11 +85,11 @@ DOCUMENTS: dict[str, tuple[Callable[[], Reply], dict[str, Any], str | None]] = {
         {"simplified": True},
         None,
     ),
-    "alternates": (lambda: html(alternates()), {"text_length": 0}, None),
+    "alternates": (lambda: html(costly.alternates(3_000)), {"text_length": 0}, None),
     "urls": (lambda: html(long_links()), {"text_length": 0}, None),
     "jsonld": (lambda: html(scripts()), {"text_length": 0}, None),
-    "inflate": (lambda: Reply(office(70), headers={"Content-Type": DOCX}), {}, "when unpacked"),
-    "pdf": (lambda: Reply(pdf(3_000_000), headers={"Content-Type": "application/pdf"}), {}, "memory"),
+    "inflate": (office, {}, "when unpacked"),
+    "pdf": (lambda: Reply(costly.pdf(3_000_000), headers={"Content-Type": "application/pdf"}), {}, "memory"),
 }
 
 ONE_OF_EACH_PROCESS = {"entries", "frames", "jsonld", "pdf"}

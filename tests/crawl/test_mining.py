@@ -8,10 +8,10 @@ from array import array
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.wanted_web import SITES, fill, first_half
 from tests.crawl.conftest import Project
 from tests.crawls import CHECKOUT, Crawl, CrawlResult, until
 from tests.metadata import row
+from tests.wanted_web import SITES, fill, first_half
 from tests.web import Hit, LocalWeb, Reply
 from webcrawl.config import StoreConfig
 from webcrawl.mining.tables import TABLES

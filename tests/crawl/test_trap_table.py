@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks.servers import free_dns_port, free_port, requests
-from benchmarks.trap_report import counted
-from benchmarks.trap_sites import TRAPS
-from benchmarks.trap_web import WHOLE, TrapWeb
-from benchmarks.traps import served
+from benchmarks.servers import free_dns_port, free_port, requests, serving
+from benchmarks.trap_sites import TRAPS, html, prose
+from benchmarks.trap_web import TrapWeb, serve
+from benchmarks.traps import counted
 from tests.crawls import CrawlResult, crawl_hosts, scrapy
+from tests.web import LocalWeb
 from webcrawl.policies.budgets import FIRST, PER_CUBE
 
 RunCrawl = Callable[..., CrawlResult]
@@ -47,7 +47,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Beside:
     folder = tmp_path_factory.mktemp("beside")
     web = TrapWeb(free_port("0.0.0.0"), pages=4_000, hosts=HONEST, traps=(), outward=0.3)
     names, log = free_dns_port(), folder / "requests"
-    with served(web, names, log):
+    with serving(serve, web, names, log):
         result = crawl_hosts(
             [web.start(site) for site in (*TRAPS, *range(HONEST))],
             folder,
@@ -63,35 +63,43 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Beside:
     return Beside(web, pages, pages["honest hosts"] / HONEST, result.data_dir)
 
 
-def fetched(
-    web: TrapWeb, seeds: list[str], crawl: RunCrawl, folder: Path, **settings: object
-) -> dict[str, int]:
-    """Crawls the whole web from some seeds; returns how many requests for pages each site had."""
-    names, log = free_dns_port(), folder / "requests"
-    with served(web, names, log):
-        crawl(
-            seeds,
-            scope="web",
-            DNS_SERVERS=f"127.0.0.1:{names}",
-            ALLOWED_NETWORKS="127.0.0.0/8",
-            **settings,
-        )
-    sites = counted([asked for _, asked in requests(log)])
-    assert not any(site.again for site in sites), "a page was fetched twice"
-    return {site.name: site.distinct for site in sites}
-
-
-def test_a_forum_of_one_pattern_and_a_deep_site_are_fetched_whole(crawl: RunCrawl, tmp_path: Path) -> None:
-    web = TrapWeb(free_port("0.0.0.0"), pages=240, hosts=0)
-    found = fetched(web, [web.start(site) for site in WHOLE], crawl, tmp_path)
-    assert found == {site: web.whole(site) for site in WHOLE} == {"forum": 613, "chain": 121}
+def test_a_forum_of_one_pattern_and_a_deep_site_are_fetched_whole(
+    crawl: RunCrawl, local_web: Callable[..., LocalWeb]
+) -> None:
+    forum, chain = "127.0.1.1", "127.0.1.2"
+    web, words = local_web(forum, chain), prose()
+    threads = [f"/thread/{number}" for number in range(600)]
+    lists = {f"/list/{first}": threads[first : first + 50] for first in range(0, len(threads), 50)}
+    web.put(forum, "/", html("A forum", words.phrases(20, 1), lists))
+    for path, listed in lists.items():
+        web.put(forum, path, html(path, words.phrases(20, 2, len(path)), [*listed, "/"]))
+    for number, path in enumerate(threads):
+        web.put(forum, path, html(path, words.phrases(20, 3, number), ["/"]))
+    levels = ["/", *(f"/part/{level}" for level in range(1, 61))]
+    for level, path in enumerate(levels):
+        web.put(chain, path, html(path, words.phrases(20, 4, level), levels[level + 1 : level + 2]))
+    crawl([web.url(forum), web.url(chain)])
+    for site, pages in ((forum, 1 + len(lists) + len(threads)), (chain, len(levels))):
+        asked = [path for path in web.paths(site) if path != "/robots.txt"]
+        assert len(asked) == len(set(asked)) == pages
 
 
 def test_the_frontier_tells_which_sites_repeat_themselves(crawl: RunCrawl, tmp_path: Path) -> None:
     traps = ("session", "repeat")  # about a third of a calendar's pages are new, so it sinks and rises again
     web = TrapWeb(free_port("0.0.0.0"), pages=600, hosts=1, traps=traps)
     seeds = [web.start(site) for site in (*traps, *range(web.hosts))]
-    fetched(web, seeds, crawl, tmp_path, CRAWL_MAX_PAGES=900, DOWNLOAD_DELAY=0.01)
+    names, log = free_dns_port(), tmp_path / "requests"
+    with serving(serve, web, names, log):
+        crawl(
+            seeds,
+            scope="web",
+            DNS_SERVERS=f"127.0.0.1:{names}",
+            ALLOWED_NETWORKS="127.0.0.0/8",
+            CRAWL_MAX_PAGES=900,
+            DOWNLOAD_DELAY=0.01,
+        )
+    sites = counted([asked for _, asked in requests(log)])
+    assert not any(site.again for site in sites), "a page was fetched twice"
     told = scrapy("frontier", "--json", "-s", f"DATA_DIR={tmp_path / 'data'}")
     sunk = json.loads(told.stdout)["sunk_patterns"]
     assert {one["host"] + "/" for one in sunk["worst"]} == {web.start(trap) for trap in traps}

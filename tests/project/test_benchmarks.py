@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 import re
 import resource
 from collections import Counter
@@ -13,20 +12,20 @@ from pathlib import Path
 import pytest
 
 from benchmarks import (
-    changed_texts,
+    command,
     compare,
+    duplicates,
     hostile,
     hostile_servers,
     long,
     main_parts,
-    near_index,
     options,
     report,
     servers,
     shards,
 )
 from benchmarks.compare import in_turn
-from benchmarks.contender import CONTENDERS, Task
+from benchmarks.contender import CONTENDERS
 from benchmarks.generated_web import TROUBLES, World
 from benchmarks.long import Point
 from benchmarks.option_table import DEFAULT, OPTIONS, Option
@@ -60,66 +59,29 @@ def test_our_variants_run_before_each_competitor() -> None:
 def test_a_target_is_marked_as_reached_or_not() -> None:
     fast = report.result("links", "ours", [run(1, 1, 0.0)], [run(1000, 1.0, 2.9)])
     slow = report.result("scrapy", "Scrapy", [run(1, 1, 0.0)], [run(1000, 9.0, 20.0)])
-    reported = report.bars({"http": [fast, slow]})
-    assert "| ours against Scrapy, pages/s | at least 8 x | 9.00 x | 6.9 x | yes |" in reported
-    assert "| ours, CPU a page | at most 3 ms | 2.90 ms |  | yes |" in reported
-    assert "**no**" in report.bars({"http": [slow, report.result("links", "x", fast.runs, slow.runs)]})
-    assert report.bars({"http": [slow]}) == ""
-
-
-def test_the_tables_are_written_between_the_markers_of_a_page(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{report.SECTION.begin}\nold\n{report.SECTION.end}\nafter\n")
-    report.write(
-        {"http": [report.result("links", "ours", [run(1, 1, 0.0)], [run(9, 1.0, 2.9)])]}, "today", None, page
-    )
-    text = page.read_text()
-    assert text.startswith(f"before\n{report.SECTION.begin}\n") and text.endswith(
-        f"{report.SECTION.end}\nafter\n"
-    )
-    assert "| ours | 9 |" in text and "old" not in text
-
-
-def test_webs_that_are_not_measured_keep_their_tables(tmp_path: Path) -> None:
-    page, file = tmp_path / "page.md", tmp_path / "figures.json"
-    page.write_text(f"before\n{report.SECTION.begin}\nold\n{report.SECTION.end}\nafter\n")
-    start = [run(1, 1, 0.0)]
-    ours = report.result("links", "ours", start, [run(1000, 1.0, 2.9)])
-    theirs = report.result("scrapy", "Scrapy", start, [run(1000, 10.0, 20.0)])
-    report.write({"polite": [ours]}, "2026-01-01", file, page)
-    report.write({"http": [ours, theirs]}, "2026-01-02", file, page)
-    report.write({"polite": [ours, theirs]}, "2026-01-03", file, page)
-    text = page.read_text()
-    assert re.findall(r"^### (\w+)|^Measured on (\S+):", text, re.MULTILINE) == [
-        *(("HTTP", ""), ("", "2026-01-02"), ("HTTP", ""), ("", "2026-01-03"), ("What", ""))
-    ]
-    assert "old" not in text and text.count("| Scrapy |") == 2
-    assert report.kept(file)["http"].results == [ours, theirs]
-    assert report.kept(tmp_path / "none.json") == {}
-    known = json.loads(file.read_text())
-    del known["when"]  # as earlier versions wrote it
-    file.write_text(json.dumps(known))
-    assert report.kept(file)["http"].date == "2026-01-03"
+    reported = list(report.bars("http", [fast, slow]))
+    assert "http: links against scrapy, pages/s: 9.00, bar 8" in reported
+    assert "http: links, CPU: 2.90, bar 3" in reported
+    slowest = report.result("links", "x", slow.runs, slow.runs)
+    assert "http: links against scrapy, pages/s: 1.00, bar 8: MISSED" in report.bars("http", [slow, slowest])
+    assert list(report.bars("http", [slow])) == []
 
 
 def test_broad_crawls_have_targets_of_speed_cpu_and_memory() -> None:
     ours = report.result("links", "ours", [run(1, 1, 0.0)], [run(1000, 1.0, 1.9)])
     theirs = report.result("scrapy", "Scrapy", [run(1, 1, 0.0)], [run(1000, 2.0, 19.0)])
-    reported = report.bars({"polite": [ours, theirs]})
-    assert "| at least 2.5 x | 2.00 x | 10.0 x | **no** |" in reported
-    assert "| at most 2 ms | 1.90 ms |  | yes |" in reported
-    assert "| at most 400 MB | 110 MB |  | yes |" in reported
+    assert list(report.bars("polite", [ours, theirs])) == [
+        "polite: links against scrapy, pages/s: 2.00, bar 2.5: MISSED",
+        "polite: links, CPU: 1.90, bar 2",
+        "polite: links, memory: 110.00, bar 400",
+    ]
 
 
-@pytest.mark.parametrize("said", [["--webs", "http", "--page"], ["--set", "=5"], ["--set", "DELAY"]])
-def test_arguments_that_would_lose_tables_or_mean_nothing_are_refused(
-    said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(report.SECTION.begin)
-    monkeypatch.setattr("sys.argv", ["compare", *said, *([str(page)] if said[-1] == "--page" else [])])
-    with pytest.raises(SystemExit, match="2"):
-        compare.arguments()
+def test_records_become_a_table() -> None:
+    ours = report.result("links", "ours", [run(1, 1, 0.0)], [run(1000, 1.0, 1.9)])
+    heads, _, row = command.records_table([ours]).splitlines()
+    assert heads.startswith("| name | title | pages per second | crawler ms |")
+    assert row == "| links | ours | 1,000 | 1.9 | 0 | 100 | 10 | 0 | 1,000 | 40 | 110 | 1 |"
 
 
 def test_the_limit_of_open_files_is_raised_or_explained(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,15 +96,6 @@ def test_the_limit_of_open_files_is_raised_or_explained(monkeypatch: pytest.Monk
         compare.allow_open_files()
 
 
-def test_further_settings_are_those_of_others_built_on_scrapy(tmp_path: Path) -> None:
-    task = Task(["http://a.test/"], 0, 1, 1.0, tmp_path, {"CONCURRENT_REQUESTS": "300"})
-    said = {name: CONTENDERS[name].command(task) for name in ("links", "scrapy")}
-    assert [one for one in said["scrapy"] if one.startswith("CONCURRENT_REQUESTS=")] == [
-        "CONCURRENT_REQUESTS=300"
-    ]
-    assert "CONCURRENT_REQUESTS=300" not in said["links"]
-
-
 def test_options_are_compared_with_the_run_before_them() -> None:
     start = run(1, 0.1, 1.0, 0.2)
     without = options.figures(run(100, 1.0, 1.5, 0.3), start)
@@ -154,8 +107,8 @@ def test_options_are_compared_with_the_run_before_them() -> None:
     ]
     measured = options.summed_up(OPTIONS["COOKIES_ENABLED"], 1.25, pairs)
     assert (measured.speed_ratio, measured.cpu_ratio, measured.memory_ratio) == (0.82, 1.092, 1.1)
-    table = options.options_table([measured])
-    assert "| COOKIES_ENABLED | default | **0.82** | 1.09 | 1.10 | 61 | 9.80 | 121 | 1.25 | 2 |" in table
+    row = "| COOKIES_ENABLED | default | 0.82 | 1.09 | 1.1 | 61 | 9.8 | 121 | 1.25 | 2 |"
+    assert row in command.records_table([measured])
 
 
 def test_every_option_is_known_and_beside_another_one_of_its_web() -> None:
@@ -241,44 +194,23 @@ def test_the_generated_web_has_hosts_with_each_kind_of_trouble() -> None:
     assert kinds[""] > 18_000
 
 
-def test_pages_are_changed_by_the_given_amount() -> None:
-    chance = random.Random(1)
-    markup = "<html><body class=x><main><p>one two</p><p>three</p></main></body></html>"
-    for name, change in changed_texts.MARKUP.items():
-        changed = change(markup, chance)
-        assert len(changed) > len(markup) + 30, name
-        assert changed_texts.texts(changed)[1].startswith("one two") is (name != "another template")
-    text = " ".join(["word"] * 10_000)
-    for part in (0.01, 0.3):
-        changed = changed_texts.words_changed(part)(text, chance).split()
-        assert len(changed) == 10_000
-        assert changed.count("word") == pytest.approx(10_000 * (1 - part), rel=0.05)
-
-
-def test_main_parts_are_compared_by_their_words() -> None:
-    assert main_parts.agreement("a b b c", "a b d d") == (0.5, 0.5)
-    assert main_parts.agreement("", "a") == (0.0, 0.0)
-    marked = "<main id='x' class=y><p role=main>text</p><nav>n</nav></main>"
-    assert main_parts.without_marks(marked) == "<div><p>text</p><div>n</div></div>"
+def test_main_parts_are_compared_by_their_annotations() -> None:
+    page = main_parts.AnnotatedPage("http://a.test/", b"", ["a", "b"], ["c", "d"])
+    assert main_parts.measured([page], {page.url: "a c"}) == (0.5, 0.5, 0.5)
+    assert main_parts.measured([page], {page.url: ""}) == (0.0, 0.0, 0.0)
 
 
 def test_index_lookups_are_measured_with_one_and_two_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(near_index, "LOOKED_UP", 50)
-    file, page = tmp_path / "figures.json", tmp_path / "page.md"
-    page.write_text(f"before\n{near_index.SECTION.begin}\nold\n{near_index.SECTION.end}\nafter\n")
-    near_index.report_index(2_000, file, page)
+    monkeypatch.setattr(duplicates, "LOOKED_UP", 50)
+    file = tmp_path / "figures.json"
+    duplicates.report_index(2_000, file)
     figures = json.loads(file.read_text())
-    reported = [(one["texts"], one["clients"], one["found"]) for one in figures["lookups"]]
-    assert reported == [("new", 1, 0), ("near", 1, 50), ("new", 2, 0), ("near", 2, 100)]
-    assert all(one["each_second"] > 0 and one["client_cpu"] > 0 for one in figures["lookups"])
+    reported = [(cost["texts"], cost["clients"], cost["found"]) for cost in figures["lookups"]]
+    assert reported == [("first", 2, 0), ("new", 1, 0), ("near", 1, 50), ("new", 2, 0), ("near", 2, 100)]
+    assert all(cost["each_second"] > 0 and cost["client_cpu"] > 0 for cost in figures["lookups"])
     assert figures["bytes_each"] > 100
-    written = page.read_text()
-    assert written.startswith("before\n")
-    assert written.endswith("\nafter\n")
-    assert "| near | 2 |" in written
-    assert "old" not in written
 
 
 def outcome(seconds: float | None = 13.0, gap: float = 0.3, worker: float = 200.0) -> hostile.Outcome:
@@ -289,7 +221,6 @@ def test_an_attack_is_judged_by_time_gap_and_memory() -> None:
     assert outcome().missed() == []
     assert outcome(seconds=None).missed() == outcome(seconds=17.0).missed() == ["time"]
     assert outcome(gap=1.5, worker=600.0).missed() == ["gap", "memory"]
-    assert "| 13.0 | 1.50 | 200 | 10 | 50 | **gap** |" in hostile.outcomes_table([outcome(gap=1.5)])
 
 
 def test_requests_to_honest_hosts_are_read_from_the_log(tmp_path: Path) -> None:

@@ -126,5 +126,6 @@ class RedirectMiddleware:
 
 class _Redirects(ScrapyRedirectMiddleware):
     def handle_referer(self, request: Request, response: Response) -> None:
-        """Sends no Referer, as for links."""
-        request.headers.pop("Referer", None)
+        """Sends the Referer of Scrapy, but none after a request without one of a spider whose links have none."""
+        if "Referer" in request.headers or not hasattr(self.crawler.spider, "page"):
+            super().handle_referer(request, response)

@@ -27,22 +27,17 @@ class Spool:
 class FetchConfig:
     """Bounds of a download: seconds, bytes (0: no limit)."""
 
-    timeout: float
-    maxsize: int
-    warnsize: int
+    spool: Spool
     sizes: Mapping[str, int]
     """MIME type, "text/*" or "*/*" -> bytes at which a body is truncated."""
-    spool: Spool
+    timeout: float = from_setting("DOWNLOAD_TIMEOUT")
+    maxsize: int = from_setting("DOWNLOAD_MAXSIZE")
+    warnsize: int = from_setting("DOWNLOAD_WARNSIZE")
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        return cls(
-            timeout=read(settings, "DOWNLOAD_TIMEOUT"),
-            maxsize=read(settings, "DOWNLOAD_MAXSIZE"),
-            warnsize=read(settings, "DOWNLOAD_WARNSIZE"),
-            sizes=read(settings, "DOCUMENT_MAXSIZE"),
-            spool=Spool(data_dir(settings) / "spool"),
-        )
+        spool, sizes = Spool(data_dir(settings) / "spool"), read(settings, "DOCUMENT_MAXSIZE")
+        return cls(spool, sizes, **setting_values(cls, settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +45,13 @@ class ReaderConfig:
     """How many documents are read at a time; seconds for each, bytes of address space for each process."""
 
     processes: int
-    seconds: float
-    memory: int
+    seconds: float = from_setting("MIME_TIMEOUT")
+    memory: int = from_setting("MIME_MEMORY")
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        return cls(
-            processes=max(1, (os.cpu_count() or 1) // _CORES_PER_READER),
-            seconds=read(settings, "MIME_TIMEOUT"),
-            memory=read(settings, "MIME_MEMORY"),
-        )
+        processes = max(1, (os.cpu_count() or 1) // _CORES_PER_READER)
+        return cls(processes, **setting_values(cls, settings))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choice, Flag, Number, Whole
+from webcrawl.config.kinds import Choice, Number, Whole
 from webcrawl.config.setting import Setting, SettingGroup
 
 MOST_DISTANCE = 7
@@ -10,34 +10,30 @@ MOST_DISTANCE = 7
 
 READING = SettingGroup(
     "Read documents",
-    (
-        Setting(
-            "HTML_PROCESS",
-            True,
-            Flag(),
-            "Parses HTML pages of more than 4 KiB in separate processes, so that a page that hangs or crashes the "
-            "parser loses no other page. Large pages that take over a second go to the processes for other types. "
-            "`False` may be faster with as many workers as cores, and slower with fewer; it takes up to 1.3 times the "
-            "memory. See [Performance](performance.md).",
-            example=False,
-        ),
-        Setting(
-            "MIME_TIMEOUT",
-            20,
-            Number(least=0.1, most=3_600),
-            "Seconds for reading one document. After that the process is killed, and the page gets a "
-            "`processing_error`.",
-            example=60,
-        ),
-        Setting(
-            "MIME_MEMORY",
-            1_073_741_824,
-            Whole(least=256 * 1024 * 1024),
-            "Address space of each process that reads documents, in bytes. One document other than HTML may take an "
-            "eighth of it, at least 128 MiB, and 48 bytes more per byte of the document. If it needs more, it gets a "
-            "`processing_error`. On macOS there are no such limits.",
-            example=2_147_483_648,
-        ),
+    Setting(
+        "HTML_PROCESS",
+        True,
+        "Parses HTML pages of more than 4 KiB in separate processes, so that a page that hangs or crashes the "
+        "parser loses no other page. Large pages that take over a second go to the processes for other types. "
+        "`False` may be faster with as many workers as cores, and slower with fewer; it takes up to 1.3 times the "
+        "memory. See [Performance](performance.md).",
+    ),
+    Setting(
+        "MIME_TIMEOUT",
+        20,
+        "Seconds for reading one document. After that the process is killed, and the page gets a "
+        "`processing_error`.",
+        values=Number(least=0.1, most=3_600),
+        example=60,
+    ),
+    Setting(
+        "MIME_MEMORY",
+        1_073_741_824,
+        "Address space of each process that reads documents, in bytes. One document other than HTML may take an "
+        "eighth of it, at least 128 MiB, and 48 bytes more per byte of the document. If it needs more, it gets a "
+        "`processing_error`. On macOS there are no such limits.",
+        values=Whole(least=256 * 1024 * 1024),
+        example=2_147_483_648,
     ),
     intro="[MIME types](mime-types.md) describes which types are read, and how. A worker starts one "
     "process for every four cores, at least one, for documents other than HTML.",
@@ -45,49 +41,41 @@ READING = SettingGroup(
 
 DUPLICATES = SettingGroup(
     "Find duplicates",
-    (
-        Setting(
-            "NEAR_DUPLICATES",
-            "mark",
-            Choice(("mark", "drop")),
-            'What happens to a near-duplicate: `"mark"` stores it with `duplicate_of` and `duplicate_kind` in '
-            'its row, `"drop"` stores only the row and does not archive the page.',
-            example="drop",
-        ),
-        Setting(
-            "NEAR_DUPLICATES_FOLLOW",
-            True,
-            Flag(),
-            "Follows the links of near-duplicates. With `False`, the links of every page wait until its text "
-            "has been looked up. Links of exact duplicates are always followed.",
-            example=False,
-        ),
-        Setting(
-            "SIMHASH_DISTANCE",
-            3,
-            Whole(most=MOST_DISTANCE),
-            "Near-duplicates are texts whose 64-bit SimHashes differ in at most this many bits. Do not change "
-            "it during a crawl, because pages in the index would no longer be found.",
-            example=5,
-        ),
-        Setting(
-            "SOFT_404",
-            True,
-            Flag(),
-            "Recognizes error pages that answer with 200. When a host has shown more than 20 HTML pages, it is asked "
-            "once for a path that cannot exist. Pages like its answer count as errors, have `soft_404` in their rows, "
-            "and their links are not followed. See [Soft 404](duplicates.md#soft-404).",
-            example=False,
-        ),
-        Setting(
-            "DUST",
-            True,
-            Flag(),
-            "Learns which parts of its URLs change nothing on a host, such as a session in a parameter, `index.html` "
-            "or `www.`, and leaves them out of its new URLs. `scrapy host` shows these rules and switches them off. "
-            "See [Different URLs with similar text](duplicates.md#different-urls-with-similar-text).",
-            example=False,
-        ),
+    Setting(
+        "NEAR_DUPLICATES",
+        "mark",
+        'What happens to a near-duplicate: `"mark"` stores it with `duplicate_of` and `duplicate_kind` in '
+        'its row, `"drop"` stores only the row and does not archive the page.',
+        values=Choice(("mark", "drop")),
+        example="drop",
+    ),
+    Setting(
+        "NEAR_DUPLICATES_FOLLOW",
+        True,
+        "Follows the links of near-duplicates. With `False`, the links of every page wait until its text "
+        "has been looked up. Links of exact duplicates are always followed.",
+    ),
+    Setting(
+        "SIMHASH_DISTANCE",
+        3,
+        "Near-duplicates are texts whose 64-bit SimHashes differ in at most this many bits. Do not change "
+        "it during a crawl, because pages in the index would no longer be found.",
+        values=Whole(most=MOST_DISTANCE),
+        example=5,
+    ),
+    Setting(
+        "SOFT_404",
+        True,
+        "Recognizes error pages that answer with 200. When a host has shown more than 20 HTML pages, it is asked "
+        "once for a path that cannot exist. Pages like its answer count as errors, have `soft_404` in their rows, "
+        "and their links are not followed. See [Soft 404](duplicates.md#soft-404).",
+    ),
+    Setting(
+        "DUST",
+        True,
+        "Learns which parts of its URLs change nothing on a host, such as a session in a parameter, `index.html` "
+        "or `www.`, and leaves them out of its new URLs. `scrapy host` shows these rules and switches them off. "
+        "See [Different URLs with similar text](duplicates.md#different-urls-with-similar-text).",
     ),
     intro="See [Duplicates](duplicates.md).",
 )

@@ -2,175 +2,157 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choice, Dict, Flag, Number, SizesByType, String, Whole, Words
+from webcrawl.config.kinds import Choice, Flag, Number, SizesByType, String, Whole
 from webcrawl.config.setting import IN_PARTS, Setting, SettingGroup
 
 _MIB = 1024 * 1024
 
 FETCHING = SettingGroup(
     "Fetch pages",
-    (
-        Setting(
-            "CONCURRENT_REQUESTS",
-            64,
-            Whole(),
-            "Simultaneous requests of one worker; 0 means no limit. Requests that wait for their host do not count; "
-            "nor do slow ones (`CONCURRENT_SLOW_REQUESTS`). A worker leases four times as many hosts, at least "
-            "256; more with a `DOWNLOAD_DELAY` above 1, and up to 5,000 while connections are free.",
-            example=128,
-        ),
-        Setting(
-            "CONCURRENT_SLOW_REQUESTS",
-            None,
-            Whole(),
-            "Requests of one worker that have taken more than 0.75 seconds and do not count for `CONCURRENT_REQUESTS`, "
-            "so that servers which send little for a long time do not hold up others. Half of them may be to hosts "
-            "that never answered or failed last. `None` means 512, and at most half of the files that the process may "
-            "open (`ulimit -n`), if `CONCURRENT_REQUESTS` has its default. With another value it means 0: a limit "
-            "that you set is exact.",
-            example=0,
-        ),
-        Setting(
-            "DOWNLOAD_TIMEOUT",
-            60,
-            Number(least=0.001),
-            "Seconds for one request and its response. After that the request is retried; at the last "
-            "attempt, the part of the body that was received is kept.",
-            example=30,
-        ),
-        Setting(
-            "DOWNLOAD_MAXSIZE",
-            1024 * _MIB,
-            Whole(),
-            "Bytes above which a response is refused and not stored; 0 means no limit. The limit applies to the "
-            "`Content-Length`, the received body and the decoded body. `DOCUMENT_MAXSIZE` truncates instead.",
-            example=100_000_000,
-        ),
-        Setting(
-            "DOWNLOAD_WARNSIZE",
-            0,
-            Whole(),
-            "Size in bytes above which a response is logged as a warning; 0 means never.",
-            example=10_000_000,
-        ),
-        Setting(
-            "DOCUMENT_MAXSIZE",
-            {"text/html": 8 * _MIB, "application/xhtml+xml": 8 * _MIB, "*/*": 32 * _MIB},
-            SizesByType(),
-            "Bytes after which a body is truncated, by MIME type; 0 means no limit. For `text/html` the entry "
-            "`text/html` applies, else `text/*`, else `*/*`. Column `truncated` marks such pages.",
-            example={"text/html": 1_000_000, "video/*": 0, "*/*": 100_000_000},
-        ),
-        Setting(
-            "DOWNLOAD_FAIL_ON_DATALOSS",
-            False,
-            Flag(),
-            "What happens to a response that is incomplete at the last attempt: `False` keeps the received "
-            "part and marks it in column `truncated`, `True` counts it as a failure.",
-            example=True,
-        ),
-        Setting(
-            "DOWNLOAD_VERIFY_CERTIFICATES",
-            True,
-            Flag(),
-            "Requires valid certificates of TLS servers.",
-            example=False,
-        ),
-        Setting(
-            "COOKIES_ENABLED",
-            None,
-            Flag(),
-            "Whether cookies are kept and sent. `None` means that it depends on the spider. A Scrapy spider keeps "
-            "the cookies of every request. A broad crawl visits millions of hosts, so it keeps only those of requests "
-            "with `cookies`, or with `cookiejar` in `Request.meta`. Workers share the cookies, which survive a "
-            "restart. See [Log in](howto/log-in.md). Where they are kept, a page that redirects back to itself until "
-            "it gets its cookie is fetched; elsewhere the row and the summary say that it wants cookies.",
-            example=True,
-        ),
-        Setting(
-            "PROXIES",
-            [],
-            Words(),
-            "HTTP proxies for all requests of http and https: URLs, or `@file` with a URL on each line. A proxy that "
-            "fails is left out for a while. Politeness applies to the hosts, whichever proxy is used. See [Use "
-            "proxies](howto/use-proxies.md).",
-            example=["http://user:password@proxy.example:3128", "http://proxy2.example:3128"],
-        ),
-        Setting(
-            "PROXY_ROTATION",
-            "host",
-            Choice(("host", "request")),
-            'How a request gets its proxy: `"host"` keeps one proxy for each host and `cookiejar` while that proxy '
-            'works; `"request"` takes the next proxy for each request.',
-            example="request",
-        ),
-        Setting(
-            "PROXY_GUARDS_ADDRESSES",
-            False,
-            Flag(),
-            "Whether proxies refuse loopback, private and other inner addresses themselves. If so, names are sent to "
-            "a proxy without being resolved here; names that only the proxy knows need this. Otherwise, each name "
-            "is resolved and checked first.",
-            example=True,
-        ),
-        Setting(
-            "DEFAULT_REQUEST_HEADERS",
-            {
-                "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
-                "Accept-Encoding": "gzip, deflate",
-            },
-            Dict(),
-            "Headers of requests that do not set them. Bodies are archived as they were sent, so "
-            "`Accept-Encoding` names only codings that every WARC reader can decode.",
-            example={"Accept": "text/html", "Accept-Encoding": "gzip"},
-        ),
-        Setting(
-            "DNS_SERVERS",
-            [],
-            Words(),
-            'Resolvers as `"ip"`, `"ip:port"` or `"[ipv6]:port"`; an empty list means those of the machine. '
-            "`/etc/hosts` takes precedence.",
-            example=["127.0.0.1:5353"],
-        ),
-        Setting(
-            "DNS_TIMEOUT",
-            10,
-            Number(least=0.1),
-            "Seconds for one DNS query.",
-            example=5,
-        ),
-        Setting(
-            "DOWNLOAD_HANDLERS",
-            IN_PARTS,
-            Dict(),
-            "The download handler of each URL scheme; `None` turns a scheme off. Links with other schemes are "
-            "not followed. See [Add a protocol](howto/add-a-protocol.md), and [Use HTTP/2, or look like a "
-            "browser](howto/use-http-2-or-look-like-a-browser.md) for another handler of http and https.",
-            example={"ftp": None},
-            unset={},
-        ),
+    Setting(
+        "CONCURRENT_REQUESTS",
+        64,
+        "Simultaneous requests of one worker; 0 means no limit. Requests that wait for their host do not count; "
+        "nor do slow ones (`CONCURRENT_SLOW_REQUESTS`). A worker leases four times as many hosts, at least "
+        "256; more with a `DOWNLOAD_DELAY` above 1, and up to 5,000 while connections are free.",
+        example=128,
+    ),
+    Setting(
+        "CONCURRENT_SLOW_REQUESTS",
+        None,
+        "Requests of one worker that have taken more than 0.75 seconds and do not count for `CONCURRENT_REQUESTS`, "
+        "so that servers which send little for a long time do not hold up others. Half of them may be to hosts "
+        "that never answered or failed last. `None` means 512, and at most half of the files that the process may "
+        "open (`ulimit -n`), if `CONCURRENT_REQUESTS` has its default. With another value it means 0: a limit "
+        "that you set is exact.",
+        values=Whole(),
+        example=0,
+    ),
+    Setting(
+        "DOWNLOAD_TIMEOUT",
+        60,
+        "Seconds for one request and its response. After that the request is retried; at the last "
+        "attempt, the part of the body that was received is kept.",
+        values=Number(least=0.001),
+        example=30,
+    ),
+    Setting(
+        "DOWNLOAD_MAXSIZE",
+        1024 * _MIB,
+        "Bytes above which a response is refused and not stored; 0 means no limit. The limit applies to the "
+        "`Content-Length`, the received body and the decoded body. `DOCUMENT_MAXSIZE` truncates instead.",
+        example=100_000_000,
+    ),
+    Setting(
+        "DOWNLOAD_WARNSIZE",
+        0,
+        "Size in bytes above which a response is logged as a warning; 0 means never.",
+        example=10_000_000,
+    ),
+    Setting(
+        "DOCUMENT_MAXSIZE",
+        {"text/html": 8 * _MIB, "application/xhtml+xml": 8 * _MIB, "*/*": 32 * _MIB},
+        "Bytes after which a body is truncated, by MIME type; 0 means no limit. For `text/html` the entry "
+        "`text/html` applies, else `text/*`, else `*/*`. Column `truncated` marks such pages.",
+        values=SizesByType(),
+        example={"text/html": 1_000_000, "video/*": 0, "*/*": 100_000_000},
+    ),
+    Setting(
+        "DOWNLOAD_FAIL_ON_DATALOSS",
+        False,
+        "What happens to a response that is incomplete at the last attempt: `False` keeps the received "
+        "part and marks it in column `truncated`, `True` counts it as a failure.",
+    ),
+    Setting(
+        "DOWNLOAD_VERIFY_CERTIFICATES",
+        True,
+        "Requires valid certificates of TLS servers.",
+    ),
+    Setting(
+        "COOKIES_ENABLED",
+        None,
+        "Whether cookies are kept and sent. `None` means that it depends on the spider. A Scrapy spider keeps "
+        "the cookies of every request. A broad crawl visits millions of hosts, so it keeps only those of requests "
+        "with `cookies`, or with `cookiejar` in `Request.meta`. Workers share the cookies, which survive a "
+        "restart. See [Log in](howto/log-in.md). Where they are kept, a page that redirects back to itself until "
+        "it gets its cookie is fetched; elsewhere the row and the summary say that it wants cookies.",
+        values=Flag(),
+        example=True,
+    ),
+    Setting(
+        "PROXIES",
+        [],
+        "HTTP proxies for all requests of http and https: URLs, or `@file` with a URL on each line. A proxy that "
+        "fails is left out for a while. Politeness applies to the hosts, whichever proxy is used. See [Use "
+        "proxies](howto/use-proxies.md).",
+        example=["http://user:password@proxy.example:3128", "http://proxy2.example:3128"],
+    ),
+    Setting(
+        "PROXY_ROTATION",
+        "host",
+        'How a request gets its proxy: `"host"` keeps one proxy for each host and `cookiejar` while that proxy '
+        'works; `"request"` takes the next proxy for each request.',
+        values=Choice(("host", "request")),
+        example="request",
+    ),
+    Setting(
+        "PROXY_GUARDS_ADDRESSES",
+        False,
+        "Whether proxies refuse loopback, private and other inner addresses themselves. If so, names are sent to "
+        "a proxy without being resolved here; names that only the proxy knows need this. Otherwise, each name "
+        "is resolved and checked first.",
+    ),
+    Setting(
+        "DEFAULT_REQUEST_HEADERS",
+        {
+            "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+            "Accept-Encoding": "gzip, deflate",
+        },
+        "Headers of requests that do not set them. Bodies are archived as they were sent, so "
+        "`Accept-Encoding` names only codings that every WARC reader can decode.",
+        example={"Accept": "text/html", "Accept-Encoding": "gzip"},
+    ),
+    Setting(
+        "DNS_SERVERS",
+        [],
+        'Resolvers as `"ip"`, `"ip:port"` or `"[ipv6]:port"`; an empty list means those of the machine. '
+        "`/etc/hosts` takes precedence.",
+        example=["127.0.0.1:5353"],
+    ),
+    Setting(
+        "DNS_TIMEOUT",
+        10,
+        "Seconds for one DNS query.",
+        values=Number(least=0.1),
+        example=5,
+    ),
+    Setting(
+        "DOWNLOAD_HANDLERS",
+        IN_PARTS,
+        "The download handler of each URL scheme; `None` turns a scheme off. Links with other schemes are "
+        "not followed. See [Add a protocol](howto/add-a-protocol.md), and [Use HTTP/2, or look like a "
+        "browser](howto/use-http-2-or-look-like-a-browser.md) for another handler of http and https.",
+        example={"ftp": None},
+        unset={},
     ),
 )
 
 RENDERING = SettingGroup(
     "Render pages in a browser",
-    (
-        Setting(
-            "RENDER",
-            [],
-            Words(),
-            'Pages that a browser renders: hosts (`"example.org"` includes its subdomains, `"*.example.org"` '
-            "means only those) and patterns of whole URLs, in which `*` matches anything. It needs `pip "
-            'install "scrapy-webcrawl[render]"` and a Chromium; see [Render pages](howto/render-pages.md).',
-            example=["app.example.org", "https://shop.example/*/product/*"],
-        ),
-        Setting(
-            "RENDER_BROWSER",
-            None,
-            String(),
-            "The Chromium to run. `None` looks for `chromium-headless-shell`, `chromium` and Chrome on the "
-            "`PATH`, then for what `playwright install chromium` installed.",
-            example="/usr/bin/chromium",
-        ),
+    Setting(
+        "RENDER",
+        [],
+        'Pages that a browser renders: hosts (`"example.org"` includes its subdomains, `"*.example.org"` '
+        "means only those) and patterns of whole URLs, in which `*` matches anything. It needs `pip "
+        'install "scrapy-webcrawl[render]"` and a Chromium; see [Render pages](howto/render-pages.md).',
+        example=["app.example.org", "https://shop.example/*/product/*"],
+    ),
+    Setting(
+        "RENDER_BROWSER",
+        None,
+        "The Chromium to run. `None` looks for `chromium-headless-shell`, `chromium` and Chrome on the "
+        "`PATH`, then for what `playwright install chromium` installed.",
+        values=String(),
+        example="/usr/bin/chromium",
     ),
 )

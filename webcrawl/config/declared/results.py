@@ -2,127 +2,113 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choices, Dict, Flag, Number, String, Whole
+from webcrawl.config.kinds import Choices, Number, String, Whole
 from webcrawl.config.setting import Setting, SettingGroup
 
 GROUP = SettingGroup(
     "Keep results",
-    (
-        Setting(
-            "DATA_DIR",
-            "data",
-            String(),
-            "The folder of a crawl: the embedded engine, `warc/`, `metadata.db`, `summary.json`, logs and "
-            "temporary files. Crawls with different `CRAWL_ID` may share it; `summaries/` has the figures of each. "
-            "Only its owner can read it. To let a group read it too, create the folder before the crawl, with "
-            "`mkdir -m 2750 data`. Its files get the group rights of the folder. Other users have no rights.",
-            example="/srv/crawls/docs",
-        ),
-        Setting(
-            "STORE_URI",
-            None,
-            String(),
-            "Where [WARC files](archive.md) are stored: `file:///folder` or `s3://bucket/prefix`; `None` means "
-            "`DATA_DIR/warc`. Files for S3 are written below `DATA_DIR/spool` first.",
-            example="s3://my-bucket/crawls",
-        ),
-        Setting(
-            "OBJECT_STORES",
-            {
-                "file": "webcrawl.stores.objects.folder.FolderStore",
-                "s3": "webcrawl.stores.objects.s3.S3Store",
-            },
-            Dict(),
-            "The class that stores objects for each URI scheme, for `STORE_URI`, `FRONTIER_SPILL_URI` and the "
-            "commands that take a URI. Entries are added to the default ones; `None` removes one. See [Add a "
-            "storage backend](howto/add-a-storage-backend.md).",
-            example={"dav": "webcrawl.stores.objects.webdav.WebDavStore"},
-        ),
-        Setting(
-            "STORE_SPOOL_MAX_BYTES",
-            100_000_000_000,
-            Whole(),
-            "Bytes below `DATA_DIR/spool` that may wait for S3, for all workers with this `DATA_DIR`; 0 means "
-            "no limit. At the limit, workers pause until S3 is available again.",
-            example=20_000_000_000,
-        ),
-        Setting(
-            "STORE_MIN_FREE_BYTES",
-            100_000_000,
-            Whole(),
-            "Workers pause while the disk of `DATA_DIR` or of the WARC files has less free space than this.",
-            example=5_000_000_000,
-        ),
-        Setting(
-            "WARC_ROLL_BYTES",
-            1_000_000_000,
-            Whole(least=1_000_000),
-            "Compressed size at which a WARC file is closed and the next one begins.",
-            example=100_000_000,
-        ),
-        Setting(
-            "WARC_ROLL_SECONDS",
-            3600,
-            Number(),
-            "Age at which a WARC file is closed; 0 means never.",
-            example=600,
-        ),
-        Setting(
-            "LINKS",
-            False,
-            Flag(),
-            "Stores the links of each page, followed or not, as Parquet in `DATA_DIR/links` or in `links/` below "
-            '`STORE_URI`; see [The link store](links.md). It needs `pip install "scrapy-webcrawl[parquet]"`.',
-            example=True,
-        ),
-        Setting(
-            "TEXT",
-            "",
-            Choices(("wet", "parquet")),
-            "Stores the [text of pages](texts.md): `wet` as WARC records in `DATA_DIR/wet`, `parquet` as tables in "
-            "`DATA_DIR/texts`, or both: `wet,parquet`. With `STORE_URI`, the folders `wet/` and `texts/` are below it. "
-            'Parquet needs `pip install "scrapy-webcrawl[parquet]"`.',
-            example="parquet",
-        ),
-        Setting(
-            "TEXT_MARKDOWN",
-            False,
-            Flag(),
-            "Stores HTML pages as Markdown too, where `TEXT` stores their text.",
-            example=True,
-        ),
-        Setting(
-            "METADATA_URI",
-            None,
-            String(),
-            "The database of table `pages`, as an SQLAlchemy URL; `None` means `DATA_DIR/metadata.db`. "
-            'PostgreSQL needs `pip install "scrapy-webcrawl[postgresql]"` and [few '
-            "rights](exports.md#the-database-itself); tables are created automatically.",
-            example="postgresql+psycopg://crawler@db.example.com/crawl",
-        ),
-        Setting(
-            "METADATA_HISTORY",
-            30,
-            Whole(),
-            "Earlier fetches of a URL that table `fetches` keeps; 0 keeps none. The latest fetch is in table "
-            "`pages`.",
-            example=5,
-        ),
-        Setting(
-            "REVISIT",
-            False,
-            Flag(),
-            "Sends conditional requests for pages that an earlier crawl stored in the same `METADATA_URI`. A page "
-            'that answers 304 keeps its row, with `state` "unchanged", and its links are read from the archive.',
-            example=True,
-        ),
-        Setting(
-            "LISTENERS_MAXLEN",
-            0,
-            Whole(),
-            "If above 0, every finished page is published to a stream in the engine that keeps about this "
-            "many; see [Listeners](listeners.md). 100,000 pages take about 100 MB of the engine's memory.",
-            example=100_000,
-        ),
+    Setting(
+        "DATA_DIR",
+        "data",
+        "The folder of a crawl: the embedded engine, `warc/`, `metadata.db`, `summary.json`, logs and "
+        "temporary files. Crawls with different `CRAWL_ID` may share it; `summaries/` has the figures of each. "
+        "Only its owner can read it. To let a group read it too, create the folder before the crawl, with "
+        "`mkdir -m 2750 data`. Its files get the group rights of the folder. Other users have no rights.",
+        example="/srv/crawls/docs",
+    ),
+    Setting(
+        "STORE_URI",
+        None,
+        "Where [WARC files](archive.md) are stored: `file:///folder` or `s3://bucket/prefix`; `None` means "
+        "`DATA_DIR/warc`. Files for S3 are written below `DATA_DIR/spool` first.",
+        values=String(),
+        example="s3://my-bucket/crawls",
+    ),
+    Setting(
+        "OBJECT_STORES",
+        {
+            "file": "webcrawl.stores.objects.folder.FolderStore",
+            "s3": "webcrawl.stores.objects.s3.S3Store",
+        },
+        "The class that stores objects for each URI scheme, for `STORE_URI`, `FRONTIER_SPILL_URI` and the "
+        "commands that take a URI. Entries are added to the default ones; `None` removes one. See [Add a "
+        "storage backend](howto/add-a-storage-backend.md).",
+        example={"dav": "webcrawl.stores.objects.webdav.WebDavStore"},
+    ),
+    Setting(
+        "STORE_SPOOL_MAX_BYTES",
+        100_000_000_000,
+        "Bytes below `DATA_DIR/spool` that may wait for S3, for all workers with this `DATA_DIR`; 0 means "
+        "no limit. At the limit, workers pause until S3 is available again.",
+        example=20_000_000_000,
+    ),
+    Setting(
+        "STORE_MIN_FREE_BYTES",
+        100_000_000,
+        "Workers pause while the disk of `DATA_DIR` or of the WARC files has less free space than this.",
+        example=5_000_000_000,
+    ),
+    Setting(
+        "WARC_ROLL_BYTES",
+        1_000_000_000,
+        "Compressed size at which a WARC file is closed and the next one begins.",
+        values=Whole(least=1_000_000),
+        example=100_000_000,
+    ),
+    Setting(
+        "WARC_ROLL_SECONDS",
+        3600,
+        "Age at which a WARC file is closed; 0 means never.",
+        values=Number(),
+        example=600,
+    ),
+    Setting(
+        "LINKS",
+        False,
+        "Stores the links of each page, followed or not, as Parquet in `DATA_DIR/links` or in `links/` below "
+        '`STORE_URI`; see [The link store](links.md). It needs `pip install "scrapy-webcrawl[parquet]"`.',
+    ),
+    Setting(
+        "TEXT",
+        "",
+        "Stores the [text of pages](texts.md): `wet` as WARC records in `DATA_DIR/wet`, `parquet` as tables in "
+        "`DATA_DIR/texts`, or both: `wet,parquet`. With `STORE_URI`, the folders `wet/` and `texts/` are below it. "
+        'Parquet needs `pip install "scrapy-webcrawl[parquet]"`.',
+        values=Choices(("wet", "parquet")),
+        example="parquet",
+    ),
+    Setting(
+        "TEXT_MARKDOWN",
+        False,
+        "Stores HTML pages as Markdown too, where `TEXT` stores their text.",
+    ),
+    Setting(
+        "METADATA_URI",
+        None,
+        "The database of table `pages`, as an SQLAlchemy URL; `None` means `DATA_DIR/metadata.db`. "
+        'PostgreSQL needs `pip install "scrapy-webcrawl[postgresql]"` and [few '
+        "rights](exports.md#the-database-itself); tables are created automatically.",
+        values=String(),
+        example="postgresql+psycopg://crawler@db.example.com/crawl",
+    ),
+    Setting(
+        "METADATA_HISTORY",
+        30,
+        "Earlier fetches of a URL that table `fetches` keeps; 0 keeps none. The latest fetch is in table "
+        "`pages`.",
+        example=5,
+    ),
+    Setting(
+        "REVISIT",
+        False,
+        "Sends conditional requests for pages that an earlier crawl stored in the same `METADATA_URI`. A page "
+        'that answers 304 keeps its row, with `state` "unchanged", and its links are read from the archive.',
+    ),
+    Setting(
+        "LISTENERS_MAXLEN",
+        0,
+        "If above 0, every finished page is published to a stream in the engine that keeps about this "
+        "many; see [Listeners](listeners.md). 100,000 pages take about 100 MB of the engine's memory.",
+        example=100_000,
     ),
 )

@@ -115,6 +115,13 @@ class OpenedCrawlCommand(ScrapyCommand):
                 connection.use(crawls[0])
 
 
+class StoresCommand(OpenedCrawlCommand):
+    """A command that reads what crawls have stored, without their engine; its arguments name no crawl."""
+
+    needs_engine = False
+    takes_crawl = False
+
+
 def option(names: str, description: str | None = None, **properties: Any) -> CommandOption:
     """An option with names such as "-o --output"; `properties` are those of argparse."""
     return lambda parser: parser.add_argument(*names.split(), help=description, **properties)

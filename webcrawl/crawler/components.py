@@ -5,14 +5,10 @@ A component declares both once. Parts of HTML pages, as a class attribute of a p
     class HeadingsPipeline:
         reads = Reads.TREE
 
-A role, by subclassing it and registering:
+A role, by subclassing it; SessionComponent registers it:
 
-    class PolitenessMiddleware(Pacer):
-        @classmethod
-        def from_crawler(cls, crawler):
-            middleware = cls(...)
-            Session.of(crawler).components.register(middleware)
-            return middleware
+    class PolitenessMiddleware(SessionComponent, Pacer):
+        ...
 
 Other components call `session.components.get(Pacer)` to get the component with this role.
 """
@@ -92,7 +88,7 @@ class Components:
         """Whether a pipeline reads the tree or facts made of it, so that the tree is kept until the page has passed."""
         self._by_role: dict[type, object] = {}
 
-    def register(self, component: Pacer | ResourceRules | FailureJudge) -> None:
+    def register(self, component: object) -> None:
         """Gives a component the roles that it subclasses; raises ConfigurationError if a role is taken."""
         for role in _ROLES:
             if isinstance(component, role):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar, cast
 from weakref import WeakKeyDictionary, finalize
 
 from scrapy import signals
@@ -22,7 +22,6 @@ from scrapy.settings import BaseSettings
 from webcrawl.config import (
     AddressConfig,
     ReaderConfig,
-    StoreConfig,
     politeness_overrides,
     read,
     slow_requests,
@@ -96,14 +95,6 @@ class Session(OpenedCrawl):
             # a crawl that could not start has no such signal
             finalize(session, end_privacy)
         return cast("Self", session)
-
-    @classmethod
-    def with_store(cls, crawler: Crawler, is_on: Callable[[StoreConfig], object]) -> Self:
-        """Returns the session of a crawler, for a pipeline that `is_on` switches on; otherwise raises NotConfigured."""
-        session = cls.of(crawler)
-        if not is_on(session.stores):
-            raise NotConfigured
-        return session
 
     @cached_property
     def readers(self) -> Readers:
@@ -248,3 +239,24 @@ class Session(OpenedCrawl):
             unit=name_of if self.config.unit == "name" else str,
             addresses=AddressTurns(limits, exceptions, lease_seconds) if limits.is_on else None,
         )
+
+
+class SessionComponent:
+    """A component of a crawl; it takes the roles of `webcrawl.crawler.components` that it subclasses."""
+
+    needs: ClassVar[str] = ""
+    """The setting without which there is no such component."""
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Raises NotConfigured when the setting in `needs` is off, ConfigurationError when a role is taken."""
+        if cls.needs and not read(crawler.settings, cls.needs):
+            raise NotConfigured
+        session = Session.of(crawler)
+        component = cls(crawler, session)
+        session.components.register(component)
+        return component

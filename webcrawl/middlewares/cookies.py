@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -14,31 +14,26 @@ from webcrawl.config import read
 from webcrawl.crawler.access import host_of, is_robots, tasks_of
 from webcrawl.crawler.cookies import MOST_RECEIVED, Jars, SiteCookies
 from webcrawl.crawler.responses import COOKIES_KEPT, NEW_COOKIES
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 
 logger = logging.getLogger(__name__)
 
 
-class CookiesMiddleware:
+class CookiesMiddleware(SessionComponent):
     """Supports `Request.cookies` and the keys `cookiejar` and `dont_merge_cookies` of Request.meta.
 
-    `enabled` is COOKIES_ENABLED. If it is None and the spider has `keeps_cookies = False`, only requests that have
+    If COOKIES_ENABLED is None and the spider has `keeps_cookies = False`, only requests that have
     cookies or name a jar use a jar.
     """
 
-    def __init__(self, crawler: Crawler, jars: Jars, *, enabled: bool | None, debug: bool = False) -> None:
-        self._crawler = crawler
-        self._jars = jars
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
+        enabled = read(crawler.settings, "COOKIES_ENABLED")
+        self._jars = Jars(session.connection)
         self._off = enabled is False
         self._keeps_all = enabled or (enabled is None and getattr(crawler.spidercls, "keeps_cookies", True))
-        self._debug = debug
+        self._debug = crawler.settings.getbool("COOKIES_DEBUG")
         self._warned = False
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        enabled = read(crawler.settings, "COOKIES_ENABLED")
-        debug = crawler.settings.getbool("COOKIES_DEBUG")
-        return cls(crawler, Jars(Session.of(crawler).connection), enabled=enabled, debug=debug)
 
     def process_request(self, request: Request) -> Awaitable[None] | None:
         # a broad crawl should not pay for a coroutine for each page

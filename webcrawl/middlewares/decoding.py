@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Coroutine
-from typing import Any, Self
+from typing import Any
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -25,7 +25,7 @@ from webcrawl.crawler.responses import (
     says_nosniff,
     truncation_of,
 )
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.body import Body, BodyWriter
 from webcrawl.documents.content_coding import codings, pieces
 from webcrawl.errors import BadCoding
@@ -34,7 +34,7 @@ _QUICK_BYTES = 256 * 1024
 """Bodies of at most this decoded length are decoded without a thread, which would cost 0.1 ms."""
 
 
-class DecodingMiddleware:
+class DecodingMiddleware(SessionComponent):
     """Replaces Scrapy's HttpCompressionMiddleware. It decodes piece by piece, large bodies in a thread into a file.
 
     A body that exceeds the limit of its type in DOCUMENT_MAXSIZE is truncated. A body that exceeds DOWNLOAD_MAXSIZE is
@@ -43,16 +43,12 @@ class DecodingMiddleware:
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
+        super().__init__(crawler, session)
+        if not crawler.settings.getbool("COMPRESSION_ENABLED"):
+            raise NotConfigured
         self._spool = session.fetch.spool
         self._sizes = session.sizes
         self._maxsize = session.fetch.maxsize
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        if not crawler.settings.getbool("COMPRESSION_ENABLED"):
-            raise NotConfigured
-        return cls(crawler, Session.of(crawler))
 
     def process_request(self, request: Request) -> None:
         request.headers.setdefault("Accept-Encoding", b"gzip, deflate")

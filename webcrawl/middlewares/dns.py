@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -15,7 +14,7 @@ from webcrawl.config import read
 from webcrawl.crawler.access import host_of, tasks_of
 from webcrawl.crawler.download.proxies import is_proxied
 from webcrawl.crawler.errors import RequestRefused
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.hosts.dns import ResolvedName
 from webcrawl.urls.canonical import hostname, is_address, normalize, port
@@ -25,7 +24,7 @@ _PROXY_HINT = (
 )
 
 
-class DnsMiddleware:
+class DnsMiddleware(SessionComponent):
     """Uses the session's resolver cache and address guard. The guard checks the address again on connection.
 
     A proxy resolves names itself, so a name is checked before the request is passed to the proxy, unless
@@ -33,16 +32,11 @@ class DnsMiddleware:
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
+        super().__init__(crawler, session)
         self._resolver = session.resolver
-        self._session = session
         self._turns = session.turns
         self._observed = session.observed
         self._proxy_guards = read(crawler.settings, "PROXY_GUARDS_ADDRESSES")
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler))
 
     async def process_request(self, request: Request) -> None:
         url = normalize(request.url)

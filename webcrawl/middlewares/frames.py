@@ -7,18 +7,15 @@ import logging
 from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Self
+from typing import Any
 
 from scrapy import Request
-from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
-from webcrawl.config import read
 from webcrawl.crawler.errors import Postponed
 from webcrawl.crawler.pages.from_response import document_of
 from webcrawl.crawler.pages.response_links import frames_of
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import SessionComponent
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.links import PageLinks
@@ -33,7 +30,7 @@ MOST_BYTES = 256 * 1024
 """The most bytes of a frameset or frame that is stitched: this process parses them, and waits for up to 20 frames."""
 
 
-class FramesMiddleware:
+class FramesMiddleware(SessionComponent):
     """With FRAMES_STITCHED, fetches the frames of a frameset together with the page instead of following them later.
 
     Each frame has its own row and archive record, and its links are followed. Its text is added to the frameset. Only
@@ -42,15 +39,7 @@ class FramesMiddleware:
     followed like other links. The text of a frame of more than MOST_BYTES is not added.
     """
 
-    def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
-        self._session = session
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        if not read(crawler.settings, "FRAMES_STITCHED"):
-            raise NotConfigured
-        return cls(crawler, Session.of(crawler))
+    needs = "FRAMES_STITCHED"
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from contextlib import nullcontext
-from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -15,10 +14,9 @@ from webcrawl.crawler.access import is_robots
 from webcrawl.crawler.fetch import exchange_of
 from webcrawl.crawler.pages.from_response import answer_of, document_of, keep_outline
 from webcrawl.crawler.responses import length_of
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
-from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.html.timed_parse import is_large
 from webcrawl.errors import UnreadableDocument
 from webcrawl.frontier import RecentCache
@@ -28,24 +26,19 @@ LEAST_BYTES = 4_096
 _RECENT_PAYLOADS = 20_000
 
 
-class HtmlProcessMiddleware:
+class HtmlProcessMiddleware(SessionComponent):
     """Requests an outline of each HTML page; see `webcrawl.documents.html.outline_process`.
 
     A document that kills the process is `refused`. If a component reads the trees of pages, pages are not sent but
     parsed in the worker. Payloads that were seen recently are usually duplicates: their facts are not extracted.
     """
 
-    def __init__(self, session: Session, outlines: Outlines) -> None:
-        self._session = session
-        self._outlines = outlines
-        self._recent: RecentCache[str] = RecentCache(_RECENT_PAYLOADS)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        session = Session.of(crawler)
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
         if session.outlines is None:
             raise NotConfigured
-        return cls(session, session.outlines)
+        self._outlines = session.outlines
+        self._recent: RecentCache[str] = RecentCache(_RECENT_PAYLOADS)
 
     def process_response(self, request: Request, response: Response) -> Response | Awaitable[Response]:
         answer = answer_of(response)

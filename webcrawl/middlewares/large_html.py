@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -12,24 +11,20 @@ from scrapy.http import Response
 from webcrawl.crawler.access import is_robots
 from webcrawl.crawler.pages.from_response import answer_of, document_of
 from webcrawl.crawler.responses import length_of
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.timed_parse import BYTES, TimedParser, is_large
 
 
-class LargeHtmlMiddleware:
+class LargeHtmlMiddleware(SessionComponent):
     """Sets `refused` on a document that cannot be parsed in time; see `webcrawl.documents.html.timed_parse`.
 
     The large body of a redirect is refused too: no user sees it, and hosts that redirect to each other could send many.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
         self._parser = TimedParser(session.readers)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(Session.of(crawler))
 
     def process_response(self, request: Request, response: Response) -> Response | Awaitable[Response]:
         answer = answer_of(response)

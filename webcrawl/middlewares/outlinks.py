@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -15,13 +15,13 @@ from webcrawl.config import DuplicatesConfig, read
 from webcrawl.crawler.pages.from_response import forget_tree, outline_of
 from webcrawl.crawler.pages.item_completion import ItemCompletion
 from webcrawl.crawler.pages.outlinks import Outlinks
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.documents.page import Page
 from webcrawl.errors import InvalidURL
 
 
-class OutlinksMiddleware:
+class OutlinksMiddleware(SessionComponent):
     """Handles the `PageLinks` that a spider yields; see `webcrawl.crawler.pages.outlinks`.
 
     Links of soft 404s are not followed, nor those of near-duplicates if NEAR_DUPLICATES_FOLLOW is off. So the links of
@@ -30,15 +30,10 @@ class OutlinksMiddleware:
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._session = session
-        self._crawler = crawler
+        super().__init__(crawler, session)
         self._follows_near = DuplicatesConfig.from_settings(crawler.settings).follow
         self._knows_errors = read(crawler.settings, "SOFT_404")
         self._outlinks = Outlinks(crawler, session)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler))
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for request in start:

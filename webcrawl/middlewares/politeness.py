@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -31,7 +30,7 @@ from webcrawl.crawler.errors import (
 )
 from webcrawl.crawler.fetch import PacedCheck, check_before_sending, fetch_of
 from webcrawl.crawler.responses import TIMED_OUT, length_of
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.errors import Abandoned, LeaseLost, LongWait, StoreError
 from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
 from webcrawl.urls.canonical import hostname, normalize
@@ -52,12 +51,11 @@ _NOT_THE_HOST = (
 )
 
 
-class PolitenessMiddleware(Pacer):
+class PolitenessMiddleware(SessionComponent, Pacer):
     """The last middleware before the download, so that a turn is held exactly during a request."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
-        self._session = session
+        super().__init__(crawler, session)
         self._turns = session.turns
         self._costs = session.costs
         self._observed = session.observed
@@ -65,13 +63,6 @@ class PolitenessMiddleware(Pacer):
         self._slots = DownloadSlots(session.turns)
         self._taken: dict[Request, tuple[str, HostTurn]] = {}
         self._borrowed: dict[Request, BorrowedTurn] = {}
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        session = Session.of(crawler)
-        middleware = cls(crawler, session)
-        session.components.register(middleware)
-        return middleware
 
     async def process_request(self, request: Request) -> None:
         host = host_of(request)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware as ScrapyRedirectMiddleware
@@ -12,7 +10,7 @@ from scrapy.http import Response
 from webcrawl.crawler.access import is_robots, tasks_of
 from webcrawl.crawler.cookie_walls import CookieWalls
 from webcrawl.crawler.scheduling.requests import OFFSITE, RESOURCE
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.page import Page
 from webcrawl.errors import EngineUnavailable
 from webcrawl.urls.canonical import normalize, without_fragment
@@ -21,21 +19,16 @@ _VARIANT = "redirected_to_variant"
 """The Request.meta key of a request that skips the seen test, because its URL is a variant of the redirected URL."""
 
 
-class RedirectMiddleware:
+class RedirectMiddleware(SessionComponent):
     """Follows redirects as Scrapy does, stores a page for each hop, and applies URL filters to the target.
 
     The target of a redirected seed is added to the scope.
     """
 
-    def __init__(self, crawler: Crawler, session: Session, redirects: ScrapyRedirectMiddleware) -> None:
-        self._crawler = crawler
-        self._session = session
-        self._redirects = redirects
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
+        self._redirects: ScrapyRedirectMiddleware = _Redirects.from_crawler(crawler)
         self._walls = CookieWalls(self._fingerprint)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler), _Redirects.from_crawler(crawler))
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -32,7 +31,7 @@ from webcrawl.crawler.errors import (
 )
 from webcrawl.crawler.responses import LOST, TIMED_OUT, WANTS_COOKIES, refusal_of
 from webcrawl.crawler.scheduling.requests import RESOURCE
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.errors import EngineUnavailable, NameNotResolved, StoreUnavailable
 
 logger = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ _CAUSES: tuple[tuple[type[Exception], str], ...] = (
 )
 
 
-class RetryMiddleware(FailureJudge):
+class RetryMiddleware(SessionComponent, FailureJudge):
     """The outermost middleware, which gets the final response or exception of each request.
 
     As the judge of failures it also gets exceptions of `process_response`, which Scrapy passes to no middleware. A URL
@@ -61,16 +60,8 @@ class RetryMiddleware(FailureJudge):
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
-        self._session = session
+        super().__init__(crawler, session)
         self._codes = {int(code) for code in crawler.settings.getlist("RETRY_HTTP_CODES")}
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        session = Session.of(crawler)
-        middleware = cls(crawler, session)
-        session.components.register(middleware)
-        return middleware
 
     def process_response(self, request: Request, response: Response) -> Response | Request:
         tasks = tasks_of(self._crawler)

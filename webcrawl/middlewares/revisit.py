@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -14,7 +14,7 @@ from webcrawl.config import read
 from webcrawl.crawler.access import is_robots, tasks_of
 from webcrawl.crawler.known import Known
 from webcrawl.crawler.pages.revisits import UNCHANGED, condition_of, make_conditional, remember_stored
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.body import Body
 from webcrawl.errors import StoreError
 from webcrawl.stores.archive import Archive, open_archive
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class RevisitMiddleware:
+class RevisitMiddleware(SessionComponent):
     """Sends the stored validators of URLs that have a recrawl date, and of all URLs with REVISIT.
 
     A crawl that fetched a page before knows its links. A new crawl with REVISIT does not: spider and pipelines read
@@ -38,8 +38,7 @@ class RevisitMiddleware:
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
-        self._session = session
+        super().__init__(crawler, session)
         self._always = read(crawler.settings, "REVISIT")
         self._unconditional: set[str] = set()
         """The URLs whose stored responses could not be read."""
@@ -47,10 +46,6 @@ class RevisitMiddleware:
         self._archive: Archive | None = None
         self._rows: Batches[str, Known | None] = Batches(self._look)
         crawler.signals.connect(self._close, signals.spider_closed)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler))
 
     def process_request(self, request: Request) -> Awaitable[None] | None:
         leased = tasks_of(self._crawler).leased(request)

@@ -8,11 +8,10 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CannotResolveHostError, IgnoreRequest, NotConfigured
+from scrapy.exceptions import CannotResolveHostError, IgnoreRequest
 from scrapy.http import Response
 
 from webcrawl.config import read
@@ -22,7 +21,7 @@ from webcrawl.crawler.errors import Postponed, RobotsUnreachable
 from webcrawl.crawler.fetch import TRUNCATE
 from webcrawl.crawler.pages.outlinks import MOST_HOPS, LinkSource, Outlinks
 from webcrawl.crawler.responses import TIMED_OUT, length_of, refusal_of
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.frontier.robots import store_robots, stored_robots
 from webcrawl.hosts.duty_cycle import DutyCycle
@@ -39,12 +38,13 @@ _LARGE_SHARE = 0.2
 """The largest share of time for reading large robots.txt files; hosts with large files wait for each other."""
 
 
-class RobotsMiddleware(ResourceRules):
+class RobotsMiddleware(SessionComponent, ResourceRules):
     """Looks up a policy in the cache of this process, then in the engine's shared cache, and then asks the host."""
 
+    needs = "ROBOTSTXT_OBEY"
+
     def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
-        self._session = session
+        super().__init__(crawler, session)
         self._outlinks = Outlinks(crawler, session)
         self._agents = session.robots_agents
         self._costs = session.costs
@@ -55,15 +55,6 @@ class RobotsMiddleware(ResourceRules):
         self._large = DutyCycle(_LARGE_SHARE)
         self._follows_sitemaps = read(crawler.settings, "SITEMAPS_FROM_ROBOTS")
         self._unfollowed: set[str] = set()
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        if not read(crawler.settings, "ROBOTSTXT_OBEY"):
-            raise NotConfigured
-        session = Session.of(crawler)
-        middleware = cls(crawler, session)
-        session.components.register(middleware)
-        return middleware
 
     async def process_request(self, request: Request) -> None:
         if request.meta.get("dont_obey_robotstxt"):

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.crawler.access import host_of
 from webcrawl.crawler.download.curl import IMPERSONATE
-from webcrawl.crawler.session import Session
-from webcrawl.hosts.rules import HostRules
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.urls.canonical import hostname
 
 
-class UserAgentMiddleware:
+class UserAgentMiddleware(SessionComponent):
     """Sets the header of requests that have none, before Scrapy sets USER_AGENT.
 
     A request that impersonates a browser keeps the browser's user agent, which matches its other headers and handshake.
     """
 
-    def __init__(self, rules: HostRules) -> None:
-        self._rules = rules
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        rules = Session.of(crawler).turns.rules
-        if rules is None:
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
+        if session.turns.rules is None:
             raise NotConfigured
-        return cls(rules)
+        self._rules = session.turns.rules
 
     def process_request(self, request: Request) -> None:
         if request.meta.get(IMPERSONATE):

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
-from scrapy.crawler import Crawler
+from typing import Any
 
 from webcrawl.crawler.access import tasks_of
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import SessionComponent
 from webcrawl.documents.exchange import digest_bytes
 from webcrawl.documents.page import Page
 
 
-class ChecksumPipeline:
+class ChecksumPipeline(SessionComponent):
     """Marks a copy with the URL of the first page that had the same bytes.
 
     Later pipelines skip the copy (`was_read`), unless the first page was read as another type, its links were not
     followed, or the first page is not stored yet.
     """
-
-    def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
-        self._session = session
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler))
 
     @staticmethod
     def _is_comparable(page: Page) -> bool:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
-from scrapy.crawler import Crawler
+from typing import Any
 
 from webcrawl.crawler.access import tasks_of
+from webcrawl.crawler.session import SessionComponent
 from webcrawl.documents.mime.sniff import known_types
 from webcrawl.documents.page import Page
 from webcrawl.frontier.figures import REMARK
 
 
-class CountsPipeline:
+class CountsPipeline(SessionComponent):
     """Runs after all pipelines that read documents; counts unknown types as "other"."""
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        self._known: frozenset[str] = frozenset()
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
+    _known: frozenset[str] = frozenset()
 
     def open_spider(self) -> None:
         self._known = known_types()  # all pipelines have added their types by now

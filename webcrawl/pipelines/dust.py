@@ -6,16 +6,13 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Self
+from typing import Any
 
 import xxhash
-from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 
-from webcrawl.config import read
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import Reads
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import SessionComponent
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.page import Page
 from webcrawl.errors import InvalidURL
@@ -31,23 +28,14 @@ _RANDOM = re.compile(r"&[^=&\n]*=(?=[A-Za-z]*[0-9])[0-9A-Za-z]{10,}(?=[&\n])")
 """A parameter whose value is new in each link, such as a session."""
 
 
-class DustPipeline:
+class DustPipeline(SessionComponent):
     """Sends the worker sketches of pages with status 200, and the URLs of error pages and redirects.
 
     Skips incomplete pages and pages without text.
     """
 
     reads = Reads.SIMHASH
-
-    def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
-        self._session = session
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        if not read(crawler.settings, "DUST"):
-            raise NotConfigured
-        return cls(crawler, Session.of(crawler))
+    needs = "DUST"
 
     def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and item.status in _TELLING and not item.reading.is_frame:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Any
 
 from scrapy.crawler import Crawler
 
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.html.link_rows import document_rows, pack_rows
 from webcrawl.documents.page import Page
 from webcrawl.links.entry import StoredLinks, microseconds
@@ -16,21 +16,19 @@ from webcrawl.stores.group_commit import PAUSE, Batches
 from webcrawl.stores.history import UNCHANGED
 
 
-class LinksPipeline:
+class LinksPipeline(SessionComponent):
     """Writes a row for each link that the spider has set on a page; off unless LINKS is set.
 
     A page leaves this pipeline when its rows are written. While there is no room, the page waits and the worker pauses.
     """
 
-    def __init__(self, session: Session) -> None:
+    needs = "LINKS"
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         self._store = open_link_store(session.stores, session.connection.keys.crawl)
         self._batches: Batches[Page, None] = Batches(self._write, pause=PAUSE)
-        self._session = session
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(Session.with_store(crawler, lambda stores: stores.keeps_links))
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and (item.links.rows or _has_document_links(item)):

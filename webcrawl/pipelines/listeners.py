@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 from scrapy.crawler import Crawler
 
 from webcrawl.crawler.access import tasks_of
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.page import Page
 from webcrawl.errors import EngineUnavailable
 from webcrawl.stores.listeners import Publisher
@@ -17,20 +17,17 @@ from webcrawl.stores.listeners import Publisher
 logger = logging.getLogger(__name__)
 
 
-class ListenersPipeline:
+class ListenersPipeline(SessionComponent):
     """Publishes pages to the crawl's stream in the engine; off while LISTENERS_MAXLEN is 0.
 
     No page fails in this pipeline: while the engine is full, unpublished pages are only counted.
     """
 
-    def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
-        self._session = session
-        self._has_warned = False
+    needs = "LISTENERS_MAXLEN"
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.with_store(crawler, lambda stores: stores.listeners))
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
+        self._has_warned = False
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page):

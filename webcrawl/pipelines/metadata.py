@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -13,7 +13,7 @@ from scrapy.settings import BaseSettings
 from webcrawl.config import read
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.importance import update_importance
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.exchange import digest_bytes
 from webcrawl.documents.page import Page
 from webcrawl.errors import ConfigurationError, EngineUnavailable, StoreError, StoreUnavailable
@@ -25,7 +25,7 @@ _ENDS = ("finished", "max_pages", "max_bytes")
 """The reasons with which a crawl ends, and not only this worker."""
 
 
-class MetadataPipeline:
+class MetadataPipeline(SessionComponent):
     """Commits the row of a page and frees its body.
 
     While the database is unavailable or refuses every row, pages wait here and the worker pauses. If the database
@@ -33,6 +33,8 @@ class MetadataPipeline:
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
+        _check_length(crawler.settings, session.stores.metadata)
         # imported late: Scrapy also imports disabled pipelines, and SQLAlchemy takes 0.15 s
         from webcrawl.stores.metadata import Metadata
 
@@ -40,17 +42,9 @@ class MetadataPipeline:
         # now, not when the spider opens: an unusable database stops the crawl before it starts
         self._metadata = Metadata(session.stores.metadata, history=session.stores.history)
         self._batches = Batches(self._write, pause=PAUSE)
-        self._crawler = crawler
-        self._session = session
         if session.config.importance != "off":
             # the frontier learns of the last pages only after the pipelines are closed
             crawler.signals.connect(self._update_importance, signals.spider_closed)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        session = Session.of(crawler)
-        _check_length(crawler.settings, session.stores.metadata)
-        return cls(crawler, session)
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 from scrapy.crawler import Crawler
 
 from webcrawl.config import DuplicatesConfig
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import Reads
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.exchange import digest_bytes
 from webcrawl.documents.page import Page
 
 
-class NearDuplicatesPipeline:
+class NearDuplicatesPipeline(SessionComponent):
     """Marks a page whose SimHash differs in at most SIMHASH_DISTANCE bits from the SimHash of an earlier page.
 
     The SimHash is that of the main part of the text, or of the whole text if there is no main part. With
@@ -23,14 +23,9 @@ class NearDuplicatesPipeline:
 
     reads = Reads.SIMHASH
 
-    def __init__(self, crawler: Crawler, session: Session, config: DuplicatesConfig) -> None:
-        self._crawler = crawler
-        self._session = session
-        self._config = config
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler), DuplicatesConfig.from_settings(crawler.settings))
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
+        self._config = DuplicatesConfig.from_settings(crawler.settings)
 
     async def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page) or item.status != 200 or self._is_settled(item):

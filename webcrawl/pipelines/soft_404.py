@@ -7,19 +7,17 @@ import secrets
 import string
 from collections.abc import Awaitable
 from inspect import isawaitable
-from typing import Any, Self
+from typing import Any
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
-from webcrawl.config import read
 from webcrawl.crawler.access import UNKNOWN_PATH, tasks_of
 from webcrawl.crawler.components import Reads
 from webcrawl.crawler.errors import Postponed
 from webcrawl.crawler.pages.from_response import page_of
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.page import Page
 from webcrawl.errors import EngineUnavailable, InvalidURL, StoreUnavailable
@@ -42,21 +40,15 @@ _MOST_BYTES = 256 * 1024
 """The longest page that may wait in memory for the answer of its host. For a longer page, the host is not asked."""
 
 
-class Soft404Pipeline:
+class Soft404Pipeline(SessionComponent):
     """Requests a path that cannot exist from a host, and marks pages that look like the answer; see `Soft404s`."""
 
     reads = Reads.SIMHASH
+    needs = "SOFT_404"
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
-        self._session = session
+        super().__init__(crawler, session)
         self._html = HtmlPipeline(session)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        if not read(crawler.settings, "SOFT_404"):
-            raise NotConfigured
-        return cls(crawler, Session.of(crawler))
 
     def process_item(self, item: Any) -> Any | Awaitable[Any]:
         if not isinstance(item, Page) or item.status is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -18,7 +18,7 @@ from webcrawl.alarms.stuck import Kind, StuckPage, StuckPages
 from webcrawl.crawler.errors import SchemaRefused
 from webcrawl.crawler.fetch import fetch_of
 from webcrawl.crawler.pages.from_response import page_of, page_url, queued_at
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.page import Page
 from webcrawl.errors import StoreUnavailable, brief
 from webcrawl.stores.group_commit import Batches
@@ -26,7 +26,7 @@ from webcrawl.stores.group_commit import Batches
 logger = logging.getLogger(__name__)
 
 
-class StuckPipeline:
+class StuckPipeline(SessionComponent):
     """Stores a row for each page with an item that its schema refuses, or with a document that no reader can read.
 
     The row is stored before the page is acknowledged. While the database is unavailable, pages wait here. For a page
@@ -34,14 +34,8 @@ class StuckPipeline:
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
-        self._session = session
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        pipeline = cls(crawler, Session.of(crawler))
-        crawler.signals.connect(pipeline.item_dropped, signals.item_dropped)
-        return pipeline
+        super().__init__(crawler, session)
+        crawler.signals.connect(self.item_dropped, signals.item_dropped)
 
     def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and item.processing_error:

@@ -5,36 +5,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from scrapy.crawler import Crawler
 
 from webcrawl.config.version import VERSION
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.page import Page
-from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.errors import StoreError
 from webcrawl.stores.archive import open_wet
-from webcrawl.stores.group_commit import PAUSE, Batches
+from webcrawl.stores.group_commit import PAUSE, Batches, write_alone
 from webcrawl.stores.tables.texts import open_text_table
 
 
-class TextsPipeline:
+class TextsPipeline(SessionComponent):
     """Writes the text of each page whose body was archived, and its Markdown; off while TEXT is empty.
 
     A page leaves this pipeline when its text is written. While the disk is full, the page waits.
     """
 
-    def __init__(self, session: Session) -> None:
+    needs = "TEXT"
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         self._stores = [
             _Wet(session) if kind == "wet" else _Table(session) for kind in session.stores.texts.split(",")
         ]
-        self._session = session
         self._tending: list[asyncio.Task[None]] = []
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(Session.with_store(crawler, lambda stores: stores.texts))
 
     async def open_spider(self) -> None:
         self._tending = [asyncio.create_task(store.tend()) for store in self._stores]
@@ -112,15 +110,8 @@ class _Wet(_Store):
         await self.batches.tend(self._files.tend, lambda shortage: None)
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
-        """Writes the texts of pages one by one, as WarcPipeline does."""
-        results: list[None | Exception] = []
-        for page in pages:
-            try:
-                if page.reading.readable_text:
-                    self._files.write(page)
-                results.append(None)
-            except StoreUnavailable as error:
-                return results + [error] * (len(pages) - len(results))
-            except StoreError as error:
-                results.append(error)
-        return results
+        return write_alone(pages, self._write_page)
+
+    def _write_page(self, page: Page) -> None:
+        if page.reading.readable_text:
+            self._files.write(page)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Self
+from typing import Any
 
 from scrapy.crawler import Crawler
 
@@ -11,22 +11,25 @@ from webcrawl.config import read
 from webcrawl.config.version import VERSION
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import ResourceRules
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.disk import shortage
 from webcrawl.documents.page import Page
-from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.archive import open_archive
-from webcrawl.stores.group_commit import PAUSE, Batches
+from webcrawl.stores.group_commit import PAUSE, Batches, write_alone
 from webcrawl.stores.warc.files import WarcLocation
 
 
-class WarcPipeline:
+class WarcPipeline(SessionComponent):
     """Writes response and request records, or a revisit record for a copy; skips pages with noarchive or noindex.
 
     A page leaves this pipeline when its records are written. While the disk is full, pages wait and the worker pauses.
     """
 
-    def __init__(self, crawler: Crawler, session: Session, user_agent: str, *, obeys: bool) -> None:
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
+        # the actual behaviour instead of ROBOTSTXT_OBEY: middlewares are created before pipelines
+        obeys = session.components.get(ResourceRules) is not None
+        user_agent = read(crawler.settings, "USER_AGENT")
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         self._archive = open_archive(
             session.stores,
@@ -35,16 +38,7 @@ class WarcPipeline:
             info={"http-header-user-agent": user_agent, "robots": "obey" if obeys else "ignore"},
         )
         self._batches = Batches(self._write, pause=PAUSE)
-        self._crawler = crawler
-        self._session = session
         self._tending: asyncio.Task[None] | None = None
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        session = Session.of(crawler)
-        # the actual behaviour instead of ROBOTSTXT_OBEY: middlewares are created before pipelines
-        obeys = session.components.get(ResourceRules) is not None
-        return cls(crawler, session, read(crawler.settings, "USER_AGENT"), obeys=obeys)
 
     async def open_spider(self) -> None:
         self._tending = asyncio.create_task(self._tend())
@@ -78,14 +72,4 @@ class WarcPipeline:
         self._session.backpressure.shortage = shortage
 
     def _write(self, pages: list[Page]) -> list[WarcLocation | Exception]:
-        """Writes pages one by one: if the disk is full for a later page, the earlier pages are not written again."""
-        locations: list[WarcLocation | Exception] = []
-        for page in pages:
-            try:
-                locations.append(self._archive.write(page))
-            except StoreUnavailable as error:
-                # the following pages would fail too
-                return locations + [error] * (len(pages) - len(locations))
-            except StoreError as error:
-                locations.append(error)
-        return locations
+        return write_alone(pages, self._archive.write)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any
 
 from scrapy.crawler import Crawler
 
 from webcrawl.config import read
 from webcrawl.crawler.pages.response_links import directives_of
 from webcrawl.crawler.responses import content_type, received_headers, says_nosniff
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.sniff import SNIFF_BYTES, mime_type_of
 from webcrawl.documents.page import Page
@@ -18,21 +18,16 @@ from webcrawl.reparse.archived import First
 from webcrawl.reparse.scheduler import scheduler_of
 
 
-class CopiesPipeline:
+class CopiesPipeline(SessionComponent):
     """Replaces `ChecksumPipeline`: a page that was archived as a copy is read only if the crawl had to read it.
 
     It also sets the fields of the page that its row keeps from the fetch (location in the archive, importance, soft
     404), the ID of its record, and the time of the new reading.
     """
 
-    def __init__(self, crawler: Crawler, session: Session, *, obeys: bool) -> None:
-        self._crawler = crawler
-        self._session = session
-        self._obeys = obeys
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler), obeys=read(crawler.settings, "ROBOTS_META_OBEY"))
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
+        self._obeys = read(crawler.settings, "ROBOTS_META_OBEY")
 
     def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page) or (archived := scheduler_of(self._crawler).page(item.url)) is None:

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, Self
+from typing import Any
 
 from scrapy import Request
-from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from webcrawl.crawler.components import Components
 from webcrawl.crawler.pages.from_response import forget_tree, outline_of
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import SessionComponent
 from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.reparse.scheduler import scheduler_of
 
 
-class LinksMiddleware:
+class LinksMiddleware(SessionComponent):
     """Replaces `OutlinksMiddleware`: removes links and requests from the output of a spider.
 
     The spider's `start` does not run.
     """
-
-    def __init__(self, crawler: Crawler, components: Components) -> None:
-        self._crawler = crawler
-        self._components = components
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler).components)
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         # `start` is not iterated, so it never begins
@@ -48,5 +38,5 @@ class LinksMiddleware:
             elif not isinstance(output, PageResources):
                 yield output
         # otherwise each page that waits for the pipelines would keep a tree in memory
-        if outline_of(response) or not self._components.keep_trees:
+        if outline_of(response) or not self._session.components.keep_trees:
             forget_tree(response)

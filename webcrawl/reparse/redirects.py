@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 from scrapy import Request
-from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from webcrawl.crawler.errors import RedirectStored
+from webcrawl.crawler.session import SessionComponent
 from webcrawl.documents.page import Page
 from webcrawl.reparse.scheduler import scheduler_of
 
 
-class RedirectsMiddleware:
+class RedirectsMiddleware(SessionComponent):
     """Sends a redirect that the crawl followed through the pipelines; the target of the redirect is a separate page.
 
     The spider gets the redirects that the crawl did not follow.
     """
-
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
 
     async def process_response(self, request: Request, response: Response) -> Response:
         archived = scheduler_of(self._crawler).requested(request)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 from scrapy.crawler import Crawler
 
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.page import Page
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.links.entry import microseconds
@@ -17,21 +17,16 @@ from webcrawl.stores.locations import Row
 from webcrawl.stores.reread_rows import READ_FIELDS, RereadRows
 
 
-class RowsPipeline:
+class RowsPipeline(SessionComponent):
     """Replaces `MetadataPipeline`: changes the fields that reading determines, and frees the body of the page.
 
     A row that describes a later fetch by now stays unchanged.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
-        self._session = session
+        super().__init__(crawler, session)
         self._rows = RereadRows(session.stores.metadata, session.connection.keys.crawl)
         self._batches: Batches[dict[str, Any], bool] = Batches(self._write)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler))
 
     async def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page):

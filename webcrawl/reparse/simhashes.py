@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
-from scrapy.crawler import Crawler
+from typing import Any
 
 from webcrawl.crawler.components import Reads
+from webcrawl.crawler.session import SessionComponent
 from webcrawl.documents.page import Page
 from webcrawl.pipelines.near_duplicates import simhash_of
 from webcrawl.reparse.scheduler import scheduler_of
 
 
-class SimhashesPipeline:
+class SimhashesPipeline(SessionComponent):
     """Replaces `NearDuplicatesPipeline`: computes the SimHashes of the same pages, and keeps the marks of the rows."""
 
     reads = Reads.SIMHASH
-
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
 
     def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page) or item.status != 200 or item.duplicate_kind == "exact":

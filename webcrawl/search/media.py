@@ -13,7 +13,7 @@ from webcrawl.documents.html.timed_parse import BlockingTimedParser
 from webcrawl.errors import InvalidURL, StoreError, StoreUnavailable
 from webcrawl.search.entry import IndexedPage
 from webcrawl.stores.bodies import Bodies
-from webcrawl.stores.locations import Row, location_of, location_with_body
+from webcrawl.stores.locations import Row, location_of_body
 from webcrawl.stores.metadata import Metadata
 from webcrawl.urls.canonical import resolve
 
@@ -66,9 +66,7 @@ class MediaTexts:
     def _document(self, row: Row) -> Document | None:
         """Returns the parsed archived page; None if it is not archived, or damaged."""
         try:
-            location = location_of(row, self._metadata.get)
-            if location is not None:
-                location = location_with_body(location, self._bodies.head, self._metadata.history)
+            location = location_of_body(row, self._metadata, self._bodies)
             if location is None:
                 return None
             body = self._bodies.read(location)[1]

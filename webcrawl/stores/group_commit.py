@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, NoReturn, TypeVar
 
-from webcrawl.errors import StoreError
+from webcrawl.errors import StoreError, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +79,23 @@ class GroupCommit(Generic[T, R]):
                 else:
                     waiting.set_result(result)
         self._task = None
+
+
+def write_alone(entries: Sequence[T], write: Callable[[T], R]) -> list[R | Exception]:
+    """Writes entries one by one, so that a full disk at a later entry does not repeat the earlier ones.
+
+    Returns a result for each: what `write` returned, or its StoreError.
+    """
+    results: list[R | Exception] = []
+    for entry in entries:
+        try:
+            results.append(write(entry))
+        except StoreUnavailable as error:
+            # the following entries would fail too
+            return results + [error] * (len(entries) - len(results))
+        except StoreError as error:
+            results.append(error)
+    return results
 
 
 class Batches(GroupCommit[T, R]):

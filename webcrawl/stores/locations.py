@@ -10,7 +10,8 @@ from webcrawl.stores.warc.reading import StoredRecord, has_body
 from webcrawl.stores.warc.records import warc_date
 
 if TYPE_CHECKING:
-    from webcrawl.stores.metadata import StoredFetch  # SQLAlchemy is slow to import
+    from webcrawl.stores.bodies import Bodies
+    from webcrawl.stores.metadata import Metadata, StoredFetch  # SQLAlchemy is slow to import
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -35,6 +36,12 @@ def own_location(row: Row) -> WarcLocation | None:
     if row["warc_file"] is None:
         return None
     return WarcLocation(row["warc_file"], row["warc_offset"], row["warc_length"])
+
+
+def location_of_body(row: Row, metadata: Metadata, bodies: Bodies) -> WarcLocation | None:
+    """The location of the body of a page, read through its references; None if it is not archived."""
+    location = location_of(row, metadata.get)
+    return location and location_with_body(location, bodies.head, metadata.history)
 
 
 def location_with_body(

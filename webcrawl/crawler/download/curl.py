@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy import Request
@@ -26,7 +26,7 @@ from webcrawl.crawler.download.rendered_pages import RenderedPages
 from webcrawl.crawler.download.wire import phrase
 from webcrawl.crawler.errors import ProxyFailed
 from webcrawl.crawler.fetch import keep_exchange, paced_address, turn_to_send
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import ConfigurationError, LibraryMissing
@@ -48,7 +48,7 @@ _TLS_VERSIONS: dict[str | None, int] = {
 _WITH_BODY = ("POST", "PUT", "PATCH")
 
 
-class CurlDownloadHandler:
+class CurlDownloadHandler(SessionComponent):
     """A Scrapy download handler for http and https that negotiates HTTP/2.
 
     The key `impersonate` of Request.meta makes a request look like that of a browser: TLS, HTTP/2 and headers. The
@@ -58,6 +58,7 @@ class CurlDownloadHandler:
     lazy = False
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
         try:
             import curl_cffi  # the extras "http2" and "impersonate"
 
@@ -69,7 +70,6 @@ class CurlDownloadHandler:
         self._option = curl_cffi.CurlOpt
         self._error = curl_cffi.CurlError
         self._failure_of = failure_of
-        self._session = session
         self._proxies = Proxies(crawler, session)
         self._browser_sends = _defaults(crawler)
         self._transfers = Transfers(
@@ -77,10 +77,6 @@ class CurlDownloadHandler:
         )
         self._receiver = BodyReceiver(crawler, session, curl_cffi.CurlError)
         self._rendered = RenderedPages(crawler, session)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler))
 
     async def close(self) -> None:
         await self._transfers.close()

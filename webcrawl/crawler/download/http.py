@@ -6,7 +6,7 @@ import asyncio
 import ssl
 import time
 from functools import partial
-from typing import Self, cast
+from typing import cast
 from weakref import WeakKeyDictionary
 
 import aiohttp
@@ -40,7 +40,7 @@ from webcrawl.crawler.download.wire import (
 )
 from webcrawl.crawler.fetch import check_of, fetch_of, keep_exchange
 from webcrawl.crawler.responses import received_headers
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 
 _READ_BYTES = 64 * 1024
 # most servers keep a connection for longer; a request that is sent while the server closes it is lost
@@ -63,7 +63,7 @@ _NO_IMPERSONATION = (
 _ssl_contexts = WeakKeyDictionary[Crawler, ssl.SSLContext]()
 
 
-class HTTPDownloadHandler:
+class HTTPDownloadHandler(SessionComponent):
     """A Scrapy download handler for http and https.
 
     It supports what Scrapy's handlers support: DOWNLOAD_TIMEOUT, DOWNLOAD_MAXSIZE, DOWNLOAD_WARNSIZE, the signals
@@ -74,6 +74,7 @@ class HTTPDownloadHandler:
     lazy = False
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
         settings = crawler.settings
         self._guard = session.guard
         self._timeout = session.fetch.timeout
@@ -87,10 +88,6 @@ class HTTPDownloadHandler:
         self._receiver = BodyReceiver(crawler, session, aiohttp.ClientPayloadError)
         self._rendered = RenderedPages(crawler, session)
         self._opened: aiohttp.ClientSession | None = None
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler))
 
     @property
     def _client(self) -> aiohttp.ClientSession:

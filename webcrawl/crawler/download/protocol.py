@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -23,7 +23,7 @@ from webcrawl.crawler.download.failures import protocol_failure
 from webcrawl.crawler.download.receiving import BodyReceiver, limit_reading
 from webcrawl.crawler.fetch import keep_exchange, paced_address, wait_to_send
 from webcrawl.crawler.responses import content_type
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.mime.sniff import sniff
 from webcrawl.urls.canonical import hostname, normalize, port, without_fragment
@@ -47,7 +47,7 @@ class Answer:
     problem: str | None = None
 
 
-class Protocol(ABC):
+class Protocol(SessionComponent, ABC):
     """A Scrapy download handler for one scheme. Only `fetch` sends anything."""
 
     lazy = True
@@ -55,13 +55,9 @@ class Protocol(ABC):
     """The port of URLs without a port."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
         self.settings = crawler.settings
-        self._session = session
         self._receiver = BodyReceiver(crawler, session)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler))
 
     @abstractmethod
     def fetch(self, url: str, addresses: list[str]) -> AbstractAsyncContextManager[Answer]:

@@ -19,7 +19,7 @@ from webcrawl.documents.html.text import lines_of
 from webcrawl.errors import StoreError, StoreUnavailable, UnreadableDocument
 from webcrawl.stores.archive import archive_to_read
 from webcrawl.stores.bodies import Bodies
-from webcrawl.stores.locations import Row, location_of, location_with_body
+from webcrawl.stores.locations import Row, location_of_body
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -60,9 +60,7 @@ class StoredTexts:
 
         May take long. Raises StoreError for a record that is missing or damaged.
         """
-        location = location_of(row, self._metadata.get)
-        if location is not None:
-            location = location_with_body(location, self._bodies.head, self._metadata.history)
+        location = location_of_body(row, self._metadata, self._bodies)
         if location is None:
             return None
         return Document(self._bodies.read(location)[1], row["mime_type"] or "", row["charset"], row["url"])

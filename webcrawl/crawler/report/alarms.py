@@ -7,15 +7,14 @@ import logging
 import socket
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 
 from webcrawl.config import read
 from webcrawl.crawler.report.summary_text import result_locations, summary_text
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import StoreError
 from webcrawl.frontier.figures import figures
@@ -31,35 +30,26 @@ _POLL_SECONDS = 0.5
 _NEVER_BEGAN = ("cannot_start", "no_seeds")
 
 
-class Alarms:
+class Alarms(SessionComponent):
     """Extension that watches the crawl; off unless NOTIFY is set.
 
     The reading of figures is a task of the event loop; the database and the sending have threads of their own.
     """
 
-    def __init__(self, session: Session, post: Post, about: About) -> None:
-        self._session = session
-        self._post = post
-        self._about = about
-        self._watcher: Watcher | None = None
-        self._task: asyncio.Task[None] | None = None
+    needs = "NOTIFY"
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        settings = crawler.settings
-        if not (urls := read(settings, "NOTIFY")):
-            raise NotConfigured
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
         # imported here: SQLAlchemy and Apprise take 0.3 s
         from webcrawl.alarms.watcher import About, Post
 
-        session = Session.of(crawler)
-        crawl = session.connection.keys.crawl
         session.stores.data_dir.mkdir(parents=True, exist_ok=True)
-        post = Post(session.stores.metadata, urls)
-        extension = cls(session, post, About.of(crawl, read(settings, "DASHBOARD_URL")))
-        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
-        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
-        return extension
+        self._post: Post = Post(session.stores.metadata, read(crawler.settings, "NOTIFY"))
+        self._about: About = About.of(session.connection.keys.crawl, read(crawler.settings, "DASHBOARD_URL"))
+        self._watcher: Watcher | None = None
+        self._task: asyncio.Task[None] | None = None
+        crawler.signals.connect(self.spider_opened, signals.spider_opened)
+        crawler.signals.connect(self.spider_closed, signals.spider_closed)
 
     def spider_opened(self) -> None:
         connection = self._session.connection

@@ -6,7 +6,6 @@ import asyncio
 import sys
 import time
 from contextlib import suppress
-from typing import Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -16,7 +15,7 @@ from webcrawl.config import read
 from webcrawl.crawler.report.displays import Display, PlainLines
 from webcrawl.crawler.report.outlook import Outlook
 from webcrawl.crawler.report.waiting import Waiting
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.figures import CrawlFigures, figures
 
@@ -26,37 +25,26 @@ _READ_SECONDS = 2.0
 """Seconds that a look at the engine may take before the display says that it waits for the engine."""
 
 
-class Progress:
+class Progress(SessionComponent):
     """Extension that prints the figures of the crawl; PROGRESS sets the kind, PROGRESS_INTERVAL the pace of lines."""
 
-    def __init__(
-        self, session: Session, outlook: Outlook, waiting: Waiting, title: str, kind: str, interval: float
-    ) -> None:
-        self._session = session
-        self._outlook = outlook
-        self._waiting = waiting
-        self._display = _display(kind, title)
-        self._interval = _LIVE_SECONDS if kind == "live" else interval
-        self._task: asyncio.Task[None] | None = None
-        self._reading: asyncio.Task[tuple[CrawlFigures, list[str]]] | None = None
-        """The look at the engine that is under way."""
-        self._last: CrawlFigures | None = None
-        self._engine_answers = True
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
         kind = read(crawler.settings, "PROGRESS")
         if kind == "off":
             raise NotConfigured
         if kind == "auto":
             kind = "live" if sys.stderr.isatty() else "plain"
-        session = Session.of(crawler)
-        interval = read(crawler.settings, "PROGRESS_INTERVAL")
-        outlook, waiting = Outlook(crawler, session), Waiting(crawler, session)
-        extension = cls(session, outlook, waiting, session.connection.keys.crawl, kind, interval)
-        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
-        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
-        return extension
+        self._outlook, self._waiting = Outlook(crawler, session), Waiting(crawler, session)
+        self._display = _display(kind, session.connection.keys.crawl)
+        self._interval = _LIVE_SECONDS if kind == "live" else read(crawler.settings, "PROGRESS_INTERVAL")
+        self._task: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[tuple[CrawlFigures, list[str]]] | None = None
+        """The look at the engine that is under way."""
+        self._last: CrawlFigures | None = None
+        self._engine_answers = True
+        crawler.signals.connect(self.spider_opened, signals.spider_opened)
+        crawler.signals.connect(self.spider_closed, signals.spider_closed)
 
     def spider_opened(self) -> None:
         if self._session.connection.is_open:

@@ -12,7 +12,7 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -23,7 +23,7 @@ from webcrawl.config.passwords import without_password
 from webcrawl.crawler.report.summary_text import feed_lines, result_commands, result_locations, summary_text
 from webcrawl.crawler.scheduling.start_urls import is_fed
 from webcrawl.crawler.scheduling.unserializable import LOST
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.crawler.start_outcomes import QUEUED
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.figures import FEED, LOST_REQUESTS, CrawlFigures, figures
@@ -37,25 +37,19 @@ _MOST_WRITES = 3
 _NEVER_BEGAN = ("cannot_start", "no_seeds")
 
 
-class Summary:
+class Summary(SessionComponent):
     """Extension that writes the figures of all workers and runs of the crawl when the spider is closed.
 
     A run that ends by itself without a page sets the exit status of `scrapy crawl` to 1, unless it had nothing to do.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
-        self._crawler = crawler
-        self._session = session
+        super().__init__(crawler, session)
         self._no_pages = NoPages(crawler, session)
         self._feeds = WrittenFeeds(crawler)
         self._print = read(crawler.settings, "PROGRESS") != "off"
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        extension = cls(crawler, Session.of(crawler))
-        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
-        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
-        return extension
+        crawler.signals.connect(self.spider_opened, signals.spider_opened)
+        crawler.signals.connect(self.spider_closed, signals.spider_closed)
 
     async def spider_opened(self) -> None:
         await self._no_pages.begin()

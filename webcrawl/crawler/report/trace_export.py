@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 
-from webcrawl.config import read
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.metrics.library import opentelemetry
 
 if TYPE_CHECKING:
@@ -18,10 +16,14 @@ if TYPE_CHECKING:
     from webcrawl.metrics.traces import Traces
 
 
-class TraceExport:
+class TraceExport(SessionComponent):
     """Extension that sends traces until the crawl has ended; off without TRACES."""
 
-    def __init__(self, session: Session) -> None:
+    needs = "TRACES"
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
+        opentelemetry()
         from webcrawl.metrics.exporting import Exporting
         from webcrawl.metrics.traces import Traces
 
@@ -30,15 +32,7 @@ class TraceExport:
         self._traces: Traces = Traces(self._exporting.tracer)
         assert session.observed is not None
         session.observed.traces = self._traces
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        if not read(crawler.settings, "TRACES"):
-            raise NotConfigured
-        opentelemetry()
-        extension = cls(Session.of(crawler))
-        crawler.signals.connect(extension.engine_stopped, signals.engine_stopped)
-        return extension
+        crawler.signals.connect(self.engine_stopped, signals.engine_stopped)
 
     async def engine_stopped(self) -> None:
         self._traces.close()

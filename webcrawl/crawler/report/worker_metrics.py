@@ -8,16 +8,15 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 
 from webcrawl.config import StoreConfig, read
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.scheduling.tasks import Tasks
-from webcrawl.crawler.session import Session
+from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.disk import occupied
 from webcrawl.frontier import SAMPLE
 from webcrawl.metrics.crawl import lease_ages
@@ -162,26 +161,21 @@ def _observed(observed: Observations) -> Iterator[MetricSample]:
         yield MetricSample(STORE, observed.stores[store], (store,))
 
 
-class MetricsPort:
+class MetricsPort(SessionComponent):
     """Extension that answers while the spider is open; off without METRICS_PORT."""
 
-    def __init__(self, crawler: Crawler, session: Session, host: str, port: int) -> None:
+    needs = "METRICS_PORT"
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
+        prometheus_client()
         from webcrawl.metrics.server import MetricsServer, listen
 
-        self._crawler = crawler
-        self._session = session
+        host, port = read(crawler.settings, "METRICS_HOST"), read(crawler.settings, "METRICS_PORT")
         # now, not when the spider opens, so that a port in use stops the crawl before it starts
         self._server: MetricsServer = MetricsServer(listen("METRICS_PORT", host, port), self._metrics)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        if (port := read(crawler.settings, "METRICS_PORT")) is None:
-            raise NotConfigured
-        prometheus_client()
-        extension = cls(crawler, Session.of(crawler), read(crawler.settings, "METRICS_HOST"), port)
-        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
-        crawler.signals.connect(extension.engine_stopped, signals.engine_stopped)
-        return extension
+        crawler.signals.connect(self.spider_opened, signals.spider_opened)
+        crawler.signals.connect(self.engine_stopped, signals.engine_stopped)
 
     async def spider_opened(self) -> None:
         if self._session.connection.is_open:

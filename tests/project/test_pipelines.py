@@ -8,9 +8,9 @@ import pytest
 from scrapy.utils.misc import load_object
 
 from tests.crawls import CHECKOUT
+from webcrawl.config.libraries import named_object
 from webcrawl.config.parts import ITEM_PIPELINES
 from webcrawl.crawler.pages.mime_pipeline import MimePipeline
-from webcrawl.documents.mime.reader import named
 
 PIPELINES = {path: load_object(path) for path in ITEM_PIPELINES}
 MIME_PIPELINES = [path for path, pipeline in PIPELINES.items() if issubclass(pipeline, MimePipeline)]
@@ -29,7 +29,7 @@ def test_a_pipeline_runs_between_checksum_and_language(path: str) -> None:
 @pytest.mark.parametrize("path", MIME_PIPELINES)
 def test_a_pipeline_names_a_reader_and_types(path: str) -> None:
     pipeline = PIPELINES[path]
-    assert callable(named(pipeline.reader))
+    assert callable(named_object(pipeline.reader))
     types = {*pipeline.types, *pipeline.extensions.values(), *pipeline.signatures.values()}
     assert types or pipeline.takes is not MimePipeline.takes, "the pipeline accepts no page"
     assert [one for one in types if not re.fullmatch(r"[a-z]+/[a-z0-9.+-]+", one)] == []

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -99,6 +99,7 @@ class Post:
             logger.warning("Notifications wait for the metadata database: %s", error)
 
 
+@dataclass
 class Watcher:
     """Watches one crawl while no other process does.
 
@@ -106,25 +107,18 @@ class Watcher:
     may be called again after they raise.
     """
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        crawl: Crawl,
-        post: Post,
-        about: About,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._frontier = frontier
-        self._crawl = crawl
-        self._post = post
-        self._about = about
-        self._clock = clock
-        self._watch = Watch(crawl.engine, crawl.keys, crawl.worker)
-        self._state: WatcherState | None = None
-        """The state of the watcher; None while another process watches."""
-        self._answered = 0.0
-        """When the engine last answered; 0 before its first answer."""
+    frontier: Frontier
+    crawl: Crawl
+    post: Post
+    about: About
+    clock: Callable[[], float] = field(default=time.time, kw_only=True)
+    _state: WatcherState | None = field(default=None, init=False)
+    """The state of the watcher; None while another process watches."""
+    _answered: float = field(default=0.0, init=False)
+    """When the engine last answered; 0 before its first answer."""
+
+    def __post_init__(self) -> None:
+        self._watch = Watch(self.crawl.engine, self.crawl.keys, self.crawl.worker)
 
     async def look(self) -> bool:
         """Reads the figures once, and puts alarms into the outbox; returns False if another process watches.
@@ -142,12 +136,12 @@ class Watcher:
 
         `reason` is Scrapy's reason, such as "finished". Of workers that end at the same time, only one puts it.
         """
-        now = await figures(self._frontier, self._crawl)
+        now = await figures(self.frontier, self.crawl)
         ended = "finished" if reason == "finished" else f"ended ({reason})"
         title = f"crawl {ended} with {counted(now.pages, 'page')}"
         lost = await self._untold_workers()
         lines = [text, *([f"Workers that ended without signing off: {', '.join(lost)}"] if lost else [])]
-        untold = await asyncio.to_thread(self._post.stuck.count_untold, self._about.crawl)
+        untold = await asyncio.to_thread(self.post.stuck.count_untold, self.about.crawl)
         for kind, number in sorted(untold.items()):
             lines.append(f"Stuck pages of kind {kind} without a notification: {number:,}")
             lines += await self._examples(kind)
@@ -156,7 +150,7 @@ class Watcher:
         await self._put("FINISHED", mark, title, "\n".join(lines))
         for kind in untold:
             await self._mark(kind)
-        await self._crawl.workers.bury(lost)
+        await self.crawl.workers.bury(lost)
 
     async def leave(self) -> None:
         """Lets another process watch."""
@@ -182,15 +176,15 @@ class Watcher:
         return True
 
     async def _read(self) -> CrawlReading:
-        workers = self._crawl.workers
-        now, totals = await figures(self._frontier, self._crawl), await self._crawl.totals()
+        workers = self.crawl.workers
+        now, totals = await figures(self.frontier, self.crawl), await self.crawl.totals()
         alive = await workers.count_alive()
         engine_now, lost = await workers.lost()
-        untold = await asyncio.to_thread(self._post.stuck.count_untold, self._about.crawl)
+        untold = await asyncio.to_thread(self.post.stuck.count_untold, self.about.crawl)
         return reading_of(
             now,
             totals,
-            now_seconds=self._clock(),
+            now_seconds=self.clock(),
             engine_now=engine_now,
             alive=alive,
             lost=lost,
@@ -203,15 +197,15 @@ class Watcher:
             lines += await self._hosts()
         kind: Any = alarm.about
         if kind:
-            lines = [self._about.listing, *await self._examples(kind)]
+            lines = [self.about.listing, *await self._examples(kind)]
         await self._put(alarm.kind, alarm.mark, alarm.title, "\n".join(lines))
         if kind:
             await self._mark(kind)
-        await self._crawl.workers.bury(alarm.lost)
+        await self.crawl.workers.bury(alarm.lost)
 
     async def _tell_of_engine(self, error: BaseException) -> None:
         """Puts an alarm about the lost engine, if this process watched until then."""
-        silent = self._clock() - self._answered
+        silent = self.clock() - self._answered
         if self._state is None or not self._answered or silent < ENGINE_SECONDS:
             return
         text = (
@@ -221,26 +215,26 @@ class Watcher:
         await self._put("ENGINE", f"{self._answered:.0f}", "the engine does not answer", text)
 
     async def _put(self, kind: str, mark: str, title: str, text: str) -> None:
-        now = datetime.fromtimestamp(self._clock(), UTC)
-        await self._post.put(self._about.notice(kind, mark, title, text, now))
+        now = datetime.fromtimestamp(self.clock(), UTC)
+        await self.post.put(self.about.notice(kind, mark, title, text, now))
 
     async def _untold_workers(self) -> list[str]:
         """Returns the workers that died too recently to be in an alarm."""
-        _, lost = await self._crawl.workers.lost()
+        _, lost = await self.crawl.workers.lost()
         known = {} if self._state is None else self._state.lost
         return sorted(worker for worker in lost if known.get(worker) != NOTIFIED)
 
     async def _mark(self, kind: Kind) -> None:
-        await asyncio.to_thread(self._post.stuck.mark_notified, self._about.crawl, kind, utc_now())
+        await asyncio.to_thread(self.post.stuck.mark_notified, self.about.crawl, kind, utc_now())
 
     async def _hosts(self) -> list[str]:
         """Returns some of the hosts that were given up."""
-        names = sorted(name for name in await self._crawl.totals() if name.startswith(GIVEN_UP))
+        names = sorted(name for name in await self.crawl.totals() if name.startswith(GIVEN_UP))
         return [name.removeprefix(GIVEN_UP) for name in names[:_EXAMPLES]]
 
     async def _examples(self, kind: Kind) -> list[str]:
         """Returns some stuck pages of a kind without a notification."""
-        pages = await asyncio.to_thread(self._post.stuck.untold, self._about.crawl, kind, _EXAMPLES)
+        pages = await asyncio.to_thread(self.post.stuck.untold, self.about.crawl, kind, _EXAMPLES)
         return [f"{page.url}: {page.reason}" for page in pages]
 
 

@@ -117,12 +117,7 @@ def _fields(stored: Stored) -> dict[str, Any]:
     notice = stored.notice
     return {
         "id": stored.id,
-        "kind": notice.kind,
-        "crawl": notice.crawl,
-        "job": notice.job,
-        "title": notice.title,
-        "text": notice.text,
-        "link": notice.link,
+        **{name: getattr(notice, name) for name in ("kind", "crawl", "job", "title", "text", "link")},
         "created": notice.created.isoformat(),
         "sent": stored.sent and stored.sent.isoformat(),
         "due": stored.due and stored.due.isoformat(),

@@ -9,7 +9,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import OpenedCrawlCommand, flag
 from webcrawl.documents.values import counted
-from webcrawl.errors import ConfigurationError, StoreError
+from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
@@ -40,12 +40,7 @@ class Command(OpenedCrawlCommand):
             raise ConfigurationError(
                 'a crawl with SEEN_SET = "bloom" has no checkpoints: its seen set is not in the engine'
             )
-        await opened.check_exists()
-        if await connection.crawl.restoring():
-            raise StoreError(
-                f"crawl {connection.keys.crawl!r} is not completely restored: run scrapy restore again"
-            )
-        await connection.tails.check()
+        await opened.check_complete()
         store = open_store(location(args[0]), "checkpoint", opened.stores.object_stores)
         exporter = Exporter(connection.engine, connection.keys, connection.worker, connection.tails)
         manifest = await save(exporter, store, force=opts.force)

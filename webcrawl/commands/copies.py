@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands.index import INDEX_FOLDER, index_folder
-from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
+from webcrawl.crawler.command import StoresCommand, flag, option
 from webcrawl.documents.values import counted, printable
 from webcrawl.errors import InvalidURL, StoreError, UnreadableDocument
 from webcrawl.urls.seeds import seed_url
@@ -28,10 +28,9 @@ _PASSAGES = 3
 _LONGEST = 200
 
 
-class Command(OpenedCrawlCommand):
+class Command(StoresCommand):
     """Reads the index and the stores; needs no engine, and sends no request."""
 
-    needs_engine = False
     usage = "[options] <file or URL of a page of the crawl>"
     summary = "Find pages with the text of a document"
     description = (
@@ -49,7 +48,6 @@ class Command(OpenedCrawlCommand):
         flag("--json", "print JSON lines, with all passages"),
         INDEX_FOLDER,
     )
-    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.config import read

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
+from webcrawl.crawler.command import StoresCommand, flag, option
 from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 _MOST_NAMED = 20
 
 
-class Command(OpenedCrawlCommand):
+class Command(StoresCommand):
     """Reads the metadata database, also while crawls write to it; needs no engine."""
 
-    needs_engine = False
     usage = "[options] -o <folder or URI>"
     summary = "Write page metadata as Parquet, JSON Lines or CSV"
     description = (
@@ -49,7 +48,6 @@ class Command(OpenedCrawlCommand):
         flag("--markdown", "add the Markdown of each HTML page"),
         flag("--force", "replace an existing export"),
     )
-    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         if args or not opts.output:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
+from webcrawl.crawler.command import StoresCommand, flag, option
 from webcrawl.documents.values import counted
 
 if TYPE_CHECKING:
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 _LEAST_GB, _MOST_GB = 0.5, 1_000_000
 
 
-class Command(OpenedCrawlCommand):
+class Command(StoresCommand):
     """Reads the link store, also while crawls write to it; needs no engine."""
 
-    needs_engine = False
     usage = "[options] -o <folder>"
     summary = "Rank pages, hosts and domains by their stored links"
     description = (
@@ -40,7 +39,6 @@ class Command(OpenedCrawlCommand):
         option("--memory", "GB of memory to use; by default half of what is free", type=float),
         flag("--json", "print the summary as JSON"),
     )
-    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.graph.building import GraphOptions, build, check_libraries

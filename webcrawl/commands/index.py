@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
+from webcrawl.crawler.command import StoresCommand, flag, option
 from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
@@ -28,10 +28,9 @@ _REPORT_SECONDS = 10.0
 INDEX_FOLDER = option("--index", "the folder of the index, by default DATA_DIR/index", metavar="FOLDER")
 
 
-class Command(OpenedCrawlCommand):
+class Command(StoresCommand):
     """Reads the stores, also while crawls write to them; needs no engine."""
 
-    needs_engine = False
     usage = "[options]"
     summary = "Make or update the full-text index of stored pages"
     description = (
@@ -42,7 +41,6 @@ class Command(OpenedCrawlCommand):
         flag("--again", "make the index anew"),
         flag("--json", "print the figures as JSON"),
     )
-    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.config.private_files import end_privacy, keep_private

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
+from webcrawl.crawler.command import StoresCommand, flag, option
 from webcrawl.documents.values import printable
 from webcrawl.errors import StoreError, WrongJob
 
@@ -30,10 +30,9 @@ _STATES = ("QUEUED", "CRAWLED", "PROCESSED", "STUCK")
 _LIMIT = 20
 
 
-class Command(OpenedCrawlCommand):
+class Command(StoresCommand):
     """Reads and changes the metadata database; `scrapy scheduler` does the rest."""
 
-    needs_engine = False
     usage = f"[options] {_SYNTAX}"
     summary = "Define crawls that repeat, and show how they ended"
     description = "Define crawls that run by themselves, switch them, and show how they ended"
@@ -58,7 +57,6 @@ class Command(OpenedCrawlCommand):
         option("--url", "with records, only this URL"),
         flag("--json", "with list, history and records, print JSON lines"),
     )
-    takes_crawl = False
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         self._project = self.settings.copy()

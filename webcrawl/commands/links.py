@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
+from webcrawl.crawler.command import StoresCommand, flag, option
 from webcrawl.documents.values import counted, printable
 from webcrawl.urls.seeds import seed_url
 
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 _LIMIT = 100
 
 
-class Command(OpenedCrawlCommand):
+class Command(StoresCommand):
     """Reads the link store, also while crawls write to it; needs no engine."""
 
-    needs_engine = False
     usage = "[options] [<url>]"
     summary = "Show the stored links on a page or to it"
     description = "Show the links on a page or to it, or how a host is linked; for crawls with LINKS"
@@ -34,7 +33,6 @@ class Command(OpenedCrawlCommand):
         flag("--merge", "merge small files into larger ones"),
         flag("--json", "print JSON lines"),
     )
-    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.links.hosts import plain_host, reversed_host

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand, option
+from webcrawl.crawler.command import StoresCommand, option
 from webcrawl.documents.values import counted
 from webcrawl.errors import StoreError
 from webcrawl.policies.mined import Mined
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from webcrawl.stores.weights_file import WeightsFile
 
 
-class Command(OpenedCrawlCommand):
+class Command(StoresCommand):
     """Reads table `pages` and the link store, also while crawls write to them; needs no engine."""
 
-    needs_engine = False
     usage = "[options]"
     summary = "Learn from stored links what URLs are worth"
     description = (
@@ -44,7 +43,6 @@ class Command(OpenedCrawlCommand):
         ),
         option("--crawl", "only what this crawl found (CRAWL_ID or the spider's name)"),
     )
-    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         if args:

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from webcrawl.crawler.command import OpenedCrawlCommand, exclusive, flag
+from webcrawl.crawler.command import StoresCommand, exclusive, flag
 from webcrawl.documents.values import printable
 from webcrawl.errors import StoreError
 from webcrawl.urls.seeds import seed_url
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 _LIMITS = "the limit of DOCUMENT_MAXSIZE for its type, or DOWNLOAD_MAXSIZE"
 
 
-class Command(OpenedCrawlCommand):
+class Command(StoresCommand):
     """Reads the stores; needs no engine."""
 
-    needs_engine = False
     usage = "[options] <url>"
     summary = "Show what is stored about a page"
     description = "Show the stored metadata of a page and, on request, its archived headers, body or text"
@@ -35,7 +34,6 @@ class Command(OpenedCrawlCommand):
             flag("--markdown", "print only the same as Markdown, for HTML"),
         ),
     )
-    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.crawler.pages.archived_page import ArchivedPage

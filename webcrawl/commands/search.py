@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands.index import INDEX_FOLDER, index_folder
-from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
+from webcrawl.crawler.command import StoresCommand, flag, option
 from webcrawl.documents.values import counted, printable
 from webcrawl.errors import ConfigurationError
 
@@ -28,10 +28,9 @@ _MOST = 1_000
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
-class Command(OpenedCrawlCommand):
+class Command(StoresCommand):
     """Reads the index, also while `scrapy index` writes to it; needs no engine."""
 
-    needs_engine = False
     usage = "[options] <words>"
     summary = "Search the indexed pages for words"
     description = "Search the pages of a crawl for words; `scrapy index` makes the index"
@@ -47,7 +46,6 @@ class Command(OpenedCrawlCommand):
         flag("--json", "print JSON lines"),
         INDEX_FOLDER,
     )
-    takes_crawl = False
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.search.searching import Search

@@ -7,7 +7,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +16,7 @@ from scrapy.exceptions import UsageError
 from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.documents.disk import failure
 from webcrawl.documents.values import counted
-from webcrawl.errors import LibraryMissing, StoreError
+from webcrawl.errors import LibraryMissing
 from webcrawl.opened import host_named
 
 if TYPE_CHECKING:
@@ -61,13 +61,7 @@ class Command(OpenedCrawlCommand):
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         wanted = _wanted(opts)
-        connection = opened.connection
-        await opened.check_exists()
-        if await connection.crawl.restoring():
-            raise StoreError(
-                f"crawl {connection.keys.crawl!r} is not completely restored: run scrapy restore again"
-            )
-        await connection.tails.check()
+        await opened.check_complete()
         if opts.changes:
             await _set(opened, Path(opts.changes))
         else:
@@ -107,14 +101,10 @@ async def _list(opened: OpenedCrawl, wanted: _Wanted, output: str | None, *, wit
     )
     count = _count_links(opened) if with_links else None
     states: Counter[str] = Counter()
-    try:
-        with _written(opened, wanted.form, output) as part:
-            async for rows in URLListing(reading, metadata, count, wanted.states).rows():
-                part.write(rows)
-                states.update(row["state"] for row in rows)
-    finally:
-        if metadata is not None:
-            metadata.close()
+    with metadata or nullcontext(), _written(opened, wanted.form, output) as part:
+        async for rows in URLListing(reading, metadata, count, wanted.states).rows():
+            part.write(rows)
+            states.update(row["state"] for row in rows)
     kinds = "".join(f", {states[state]:,} {state}" for state in wanted.states if states[state])
     print(f"{counted(states.total(), 'URL')}{kinds}.", file=sys.stderr)
     if reading.lost:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
@@ -62,14 +63,11 @@ class Command(OpenedCrawlCommand):
         metadata = opened.metadata_if_any()
         if metadata is None:
             print("There is no metadata database: the list of pages has no titles.", file=sys.stderr)
-        try:
+        with metadata or nullcontext():
             named = read(self.settings, "CRAWL_ID")
             crawl, warcs = _of_crawl(archive, named, str(opened.stores.pages))
             describe = _Describe(Bodies(archive, opened.fetch), metadata, opts.text)
             packed = _pack(store, name, warcs, describe, opts.title or f"Crawl {crawl}")
-        finally:
-            if metadata is not None:
-                metadata.close()
         _report(packed, store, name)
 
 

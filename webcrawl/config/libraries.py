@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from webcrawl.errors import LibraryMissing
 
@@ -15,6 +16,15 @@ def optional(purpose: str, library: str, extra: str, *modules: str) -> ModuleTyp
         return [import_module(module) for module in modules][0]
     except ImportError as error:
         raise LibraryMissing(purpose, library, extra) from error
+
+
+def named_object(path: str) -> Any:
+    """Imports what "package.module.name" or "package.module:name" names.
+
+    Raises ImportError, AttributeError and, for a path without a module, ValueError.
+    """
+    module, _, name = path.replace(":", ".").rpartition(".")
+    return getattr(import_module(module), name)
 
 
 def arrow_library(purpose: str, *modules: str) -> ModuleType:

@@ -153,13 +153,17 @@ For entries, see webcrawl.frontier.entry.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeVar
 
 import xxhash
 
 from webcrawl.config.declared import DEFAULTS
 from webcrawl.errors import ConfigurationError
+
+T = TypeVar("T")
 
 CRAWLS = "wc:crawls"
 
@@ -195,6 +199,13 @@ class Keys:
     def shard(self, host: str) -> int:
         """Returns the shard of a host, the same on every machine and in every run."""
         return _number(self.turn(host)) % self.shards
+
+    def by_shard(self, items: Iterable[T], host: Callable[[T], str]) -> dict[int, list[T]]:
+        """Returns items in groups by the shard of their host, in their order."""
+        groups: dict[int, list[T]] = {}
+        for item in items:
+            groups.setdefault(self.shard(host(item)), []).append(item)
+        return groups
 
     def turn(self, host: str) -> str:
         """Returns the unit that takes turns for a host: its name, or the host itself."""

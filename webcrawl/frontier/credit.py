@@ -22,6 +22,7 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from webcrawl.engine.client import Engine
@@ -271,9 +272,7 @@ class Purse:
 
 async def queue_again(engine: Engine, keys: Keys, candidates: Sequence[Candidate]) -> int:
     """Queues URLs that wait at worse levels again at better levels; returns their number."""
-    by_shard: dict[int, list[Candidate]] = {}
-    for candidate in candidates:
-        by_shard.setdefault(keys.shard(candidate.host), []).append(candidate)
+    by_shard = keys.by_shard(candidates, attrgetter("host"))
     now, timed = time.time(), bool(job_of(keys.crawl))
     calls = [
         script_call(
@@ -293,9 +292,7 @@ async def queue_again(engine: Engine, keys: Keys, candidates: Sequence[Candidate
 
 async def worths(engine: Engine, keys: Keys, urls: Sequence[str]) -> list[int | None]:
     """Returns the worths of URLs now; None for a URL whose credit is not known."""
-    by_shard: dict[int, list[int]] = {}
-    for index, url in enumerate(urls):
-        by_shard.setdefault(keys.shard(split(url)[0]), []).append(index)
+    by_shard = keys.by_shard(range(len(urls)), lambda index: split(urls[index])[0])
     groups = [(shard, some) for shard, indexes in by_shard.items() for some in batches(indexes)]
     calls = [
         script_call("worths", [keys.queue(shard)[0]], urls=[number_of(urls[index]) for index in indexes])

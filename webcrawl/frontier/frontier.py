@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any
 
 from webcrawl.engine.keys import Keys, job_of
@@ -137,9 +138,7 @@ class Frontier(Operations):
 
         The new date of a URL replaces an old date.
         """
-        by_shard: dict[int, list[Candidate]] = {}
-        for candidate in candidates:
-            by_shard.setdefault(self.keys.shard(candidate.host), []).append(candidate)
+        by_shard = self.keys.by_shard(candidates, attrgetter("host"))
         calls = [
             script_call(
                 "schedule",
@@ -160,9 +159,7 @@ class Frontier(Operations):
 
         Sets the `delay` of the other leases to the delay that an operator has set.
         """
-        by_shard: dict[int, list[Lease]] = {}
-        for lease in leases:
-            by_shard.setdefault(self.keys.shard(lease.host), []).append(lease)
+        by_shard = self.keys.by_shard(leases, attrgetter("host"))
         calls = [
             script_call(
                 "extend",

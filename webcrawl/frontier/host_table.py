@@ -139,9 +139,7 @@ class HostTable:
 
     async def rows(self, hosts: Sequence[str]) -> list[HostRow]:
         """Returns the rows of these hosts, known or not, in their order."""
-        keys, by_shard = self.crawl.keys, dict[int, list[str]]()
-        for host in hosts:
-            by_shard.setdefault(keys.shard(host), []).append(host)
+        by_shard = self.crawl.keys.by_shard(hosts, str)
         costs = dict(zip(hosts, await self.crawl.costs.of(*hosts), strict=True))
         rows: dict[str, HostRow] = {}
         for shard, some in by_shard.items():

@@ -76,9 +76,7 @@ class Ledger:
 
         An entry whose reply was lost may have been added: do not repeat it.
         """
-        by_shard: dict[int, list[str]] = {}
-        for owner in entries:
-            by_shard.setdefault(self.keys.shard(owner), []).append(owner)
+        by_shard = self.keys.by_shard(entries, str)
         batches = [
             (shard, owners[start : start + BATCH])
             for shard, owners in by_shard.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TypeVar
 
 import msgpack
@@ -101,9 +102,7 @@ class Operations:
 
     async def queue_lengths(self, hosts: Iterable[str]) -> dict[str, int]:
         """Returns the number of queued URLs of each of a few hosts."""
-        by_shard: dict[int, list[str]] = {}
-        for host in hosts:
-            by_shard.setdefault(self.keys.shard(host), []).append(host)
+        by_shard = self.keys.by_shard(hosts, str)
         calls = [
             script_call("lengths", self.keys.queue(shard), hosts=some) for shard, some in by_shard.items()
         ]
@@ -156,9 +155,7 @@ class Operations:
 
     async def requeue(self, letters: Iterable[tuple[str, str]], reason: str = "") -> int:
         """Queues dead letters (host, URL) again if their reason contains a text; returns the number that was queued."""
-        by_shard: dict[int, list[tuple[str, str]]] = {}
-        for letter in letters:
-            by_shard.setdefault(self.keys.shard(letter[0]), []).append(letter)
+        by_shard = self.keys.by_shard(letters, itemgetter(0))
         calls = [
             script_call(
                 "requeue",

@@ -41,11 +41,14 @@ def read_networks(setting: str, words: Sequence[str]) -> Networks:
 
     Raises ConfigurationError, which names the setting and the entry.
     """
-    return Networks(_network(setting, where, text) for where, text in _entries(setting, words))
+    return Networks(_network(setting, where, text) for where, text in setting_entries(setting, words))
 
 
-def _entries(setting: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yields the origin and the text of each entry."""
+def setting_entries(setting: str, words: Sequence[str], comment: str = "#") -> Iterator[tuple[str, str]]:
+    """Yields the origin and the text of each entry of a setting, and of the files that `@file` names.
+
+    `comment` begins a comment behind an entry. Raises ConfigurationError.
+    """
     for number, word in enumerate(words, 1):
         if not word.startswith("@"):
             yield f"entry {number}", word
@@ -55,7 +58,8 @@ def _entries(setting: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"{setting}: {word!r} cannot be read: {error}") from None
         for line_number, line in enumerate(lines, 1):
-            if text := line.partition("#")[0].strip():
+            text = line.partition(comment)[0].strip()
+            if text and not text.startswith("#"):
                 yield f"{word[1:]}, line {line_number}", text
 
 

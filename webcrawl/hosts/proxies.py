@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.errors import ConfigurationError
+from webcrawl.hosts.networks import setting_entries
 
 logger = logging.getLogger(__name__)
 
@@ -100,28 +100,12 @@ def read_proxies(words: Sequence[str]) -> list[Proxy]:
     Raises ConfigurationError, without the URL, which may contain a password.
     """
     proxies: dict[str, Proxy] = {}
-    for where, text in _entries(words):
+    for where, text in setting_entries("PROXIES", words, comment=" #"):
         proxy = _proxy(text if "://" in text else f"http://{text}", where)
         proxies.setdefault(proxy.url, proxy)
     if words and not proxies:
         raise ConfigurationError(f"PROXIES {','.join(words)}: the file names no proxy")
     return list(proxies.values())
-
-
-def _entries(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yields the origin and the text of each entry."""
-    for number, word in enumerate(words, 1):
-        if not word.startswith("@"):
-            yield f"entry {number}", word
-            continue
-        try:
-            lines = Path(word[1:]).read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"PROXIES {word!r}: {error}") from error
-        for line_number, line in enumerate(lines, 1):
-            text = line.partition(" #")[0].strip()
-            if text and not text.startswith("#"):
-                yield f"{word}, line {line_number}", text
 
 
 def _proxy(url: str, where: str) -> Proxy:

@@ -37,9 +37,7 @@ async def record_sources(
             sources.stuck = None if sources.metadata is None else StuckPages(opened.stores.metadata)
             yield sources
         finally:
-            for reader in (sources.metadata, sources.stuck):
-                if reader is not None:
-                    reader.close()
+            sources.close()
 
 
 def _check(iteration: Iteration, machine: str, *, embedded: bool) -> None:
@@ -55,9 +53,7 @@ async def _read_engine(opened: OpenedCrawl, sources: Sources) -> None:
     await connection.connect()
     if not await connection.adopt_layout():
         return
-    if await connection.crawl.restoring():
-        raise StoreError(f"crawl {sources.crawl!r} is not completely restored: run scrapy restore again")
-    await connection.tails.check()
+    await opened.check_complete()
     sources.seen_urls = (await figures(connection.frontier, connection.crawl)).seen_urls
     sources.reading = EngineURLs(
         connection.engine, connection.keys, connection.tails, connection.worker, waiting=_tell_holder

@@ -81,6 +81,12 @@ class Sources:
     stuck: StuckPages | None
     metadata: Metadata | None
 
+    def close(self) -> None:
+        """Closes the connections to the database."""
+        for reader in (self.metadata, self.stuck):
+            if reader is not None:
+                reader.close()
+
     async def processing(self) -> dict[str, datetime]:
         """Returns the fetch times by URL of pages on which live workers have worked for some seconds."""
         if self.reading is None:

@@ -14,7 +14,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from webcrawl.config.memory import usual_memory
@@ -81,9 +80,7 @@ class Workspace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._connection.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         os.close(self._lock)

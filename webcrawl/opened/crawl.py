@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from webcrawl.config import (
     EngineConfig,
@@ -20,6 +18,7 @@ from webcrawl.config import (
     read,
     spill_uri,
 )
+from webcrawl.config.libraries import named_object
 from webcrawl.config.private_files import end_privacy, keep_private
 from webcrawl.config.start import SettingsMapping
 from webcrawl.errors import ConfigurationError, InvalidURL, StoreError
@@ -73,9 +72,7 @@ class OpenedCrawl:
         keep_private(self.stores.data_dir, self)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
     @cached_property
@@ -118,6 +115,16 @@ class OpenedCrawl:
             others = f"; existing crawls: {', '.join(crawls[:_MOST_NAMED])}" if crawls else ""
             raise StoreError(f"there is no crawl {connection.keys.crawl!r} in {connection.server}{others}")
 
+    async def check_complete(self) -> None:
+        """Do what `check_exists` does; raises StoreError too unless all URLs of the crawl can be read."""
+        await self.check_exists()
+        connection = self.connection
+        if await connection.crawl.restoring():
+            raise StoreError(
+                f"crawl {connection.keys.crawl!r} is not completely restored: run scrapy restore again"
+            )
+        await connection.tails.check()
+
     def metadata(self) -> Metadata:
         """The metadata database; raises StoreError when it does not exist."""
         metadata = self.metadata_if_any()
@@ -156,7 +163,9 @@ def add_schemes(settings: SettingsMapping) -> None:
     for scheme, handler in read(settings, "DOWNLOAD_HANDLERS").items():
         if handler and scheme not in DEFAULT_PORTS:
             try:
-                default_port = getattr(_loaded(handler), "default_port", None)
+                default_port = getattr(
+                    named_object(handler) if isinstance(handler, str) else handler, "default_port", None
+                )
             except (ImportError, AttributeError, TypeError, ValueError) as error:
                 raise ConfigurationError(f"DOWNLOAD_HANDLERS {scheme!r}: {error}") from error
             if default_port is not None:
@@ -169,11 +178,3 @@ def host_named(text: str) -> str:
         return split(normalize(text))[0]
     except InvalidURL as error:
         raise StoreError(f"{text!r} is not a host such as https://example.org: {error}") from error
-
-
-def _loaded(handler: Any) -> Any:
-    """The class of a handler, which a setting may name by its path."""
-    if not isinstance(handler, str):
-        return handler
-    module, _, name = handler.rpartition(".")
-    return getattr(import_module(module), name)

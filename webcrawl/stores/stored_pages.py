@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any, Self
 
 from webcrawl.config import FetchConfig, StoreConfig
@@ -30,9 +29,7 @@ class StoredPages:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._archive.close()
         self.metadata.close()
 

@@ -23,9 +23,8 @@ from webcrawl.documents.html.links import (
     frame_links,
 )
 from webcrawl.documents.link_elements import Attributes, Element
-from webcrawl.documents.mime.facts import MAX_ERROR, MAX_TEXT, trimmed
+from webcrawl.documents.mime.facts import MAX_TEXT, raise_error, trimmed
 from webcrawl.documents.sandbox import give_back_memory
-from webcrawl.errors import ResourcesExhausted, UnreadableDocument
 
 _MAX_VALUES = 500_000
 OptionalText: TypeAlias = str | None
@@ -194,11 +193,7 @@ def unpack(data: bytes | bytearray, document: Document) -> Outline:
         plain = msgpack.unpackb(data, timestamp=3, max_array_len=_MAX_VALUES, max_map_len=_MAX_VALUES)
     except Exception as error:
         raise ValueError(f"not an outline: {error}") from error
-    match plain:
-        case str(why):
-            raise UnreadableDocument(why[:MAX_ERROR])
-        case [str(why)]:
-            raise ResourcesExhausted(why[:MAX_ERROR])
+    raise_error(plain)
     try:
         metas, links, frames, facts, text, simhash, rows = plain
         urls, nofollow, canonical, base, malformed, link_words = links

@@ -142,6 +142,15 @@ def pack_error(why: str, *, exhausted: bool = False) -> bytes:
     return bytes(msgpack.packb([why] if exhausted else why, unicode_errors="replace"))
 
 
+def raise_error(plain: object) -> None:
+    """Raises the error that `pack_error` has packed, if it is one."""
+    match plain:
+        case str(why):
+            raise UnreadableDocument(why[:MAX_ERROR])
+        case [str(why)]:
+            raise ResourcesExhausted(why[:MAX_ERROR])
+
+
 def unpack(data: bytes | bytearray) -> Facts:
     """Reverses `pack`; raises UnreadableDocument with the message of `pack_error`.
 
@@ -151,11 +160,7 @@ def unpack(data: bytes | bytearray) -> Facts:
         plain = msgpack.unpackb(data, timestamp=3)
     except Exception as error:
         raise ValueError(f"not facts: {error}") from error
-    match plain:
-        case str(why):
-            raise UnreadableDocument(why[:MAX_ERROR])
-        case [str(why)]:
-            raise ResourcesExhausted(why[:MAX_ERROR])
+    raise_error(plain)
     if not isinstance(plain, dict) or plain.keys() != set(_NAMES):
         raise ValueError("not facts")
     for name, most in _STRINGS.items():

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import TypeAlias, cast
 
+from webcrawl.config.libraries import named_object
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import Facts, pack
 from webcrawl.errors import ResourcesExhausted, UnreadableDocument
 
 Reader: TypeAlias = Callable[[Document], Facts]
-
-
-def named(reader: str) -> Reader:
-    """Imports the function "package.module:function"; raises ImportError or AttributeError."""
-    module, _, name = reader.partition(":")
-    return cast("Reader", getattr(importlib.import_module(module), name))
 
 
 def call(reader: str, document: Document) -> Facts:
@@ -25,7 +19,7 @@ def call(reader: str, document: Document) -> Facts:
     Libraries raise any kind of exception for a broken file, so every exception counts as an error of the document.
     """
     try:
-        return named(reader)(document)
+        return cast("Facts", named_object(reader)(document))
     except UnreadableDocument:
         raise
     except MemoryError as error:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from webcrawl.config.libraries import named_object
 from webcrawl.documents.body import Body
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import pack_error
-from webcrawl.documents.mime.reader import answer, named
+from webcrawl.documents.mime.reader import answer
 from webcrawl.documents.sandbox import Sandbox, bound_cpu_seconds, bound_memory
 from webcrawl.errors import ResourcesExhausted, UnreadableDocument
 
@@ -28,7 +29,9 @@ def _answer(question: Any, body: bytes) -> bytes:
     bound_cpu_seconds(seconds)
     try:
         with suppress(Exception):  # `answer` reports the error
-            named(reader)  # the limit comes later: the memory of libraries does not count as the document's
+            named_object(
+                reader
+            )  # the limit comes later: the memory of libraries does not count as the document's
         bound_memory(memory)
         document = Document(body if path is None else Body.at(path), mime_type, charset, url)
         return answer(reader, document)

@@ -158,43 +158,30 @@ class Readers:
         `memory`: the bytes that the document may take; None for the limit of its process. Raises UnreadableDocument.
         """
         asked = function, document, unpacked, memory
-        self._put_aside(document)
-        try:
+        with self.unused(document):
             async with self.queue.turn(document.url):
                 if self._idle:
                     with suppress(ReaderEnded, ResourcesExhausted):
                         return await self._read_in(self._idle.pop(), *asked)
                 return await self._read_in(await self._start(), *asked)
-        finally:
-            self._take_back(document)
 
     @contextmanager
     def aside(self, document: Document) -> Iterator[None]:
         """Counts a document that another process reads, in `documents` and against the room of its site."""
-        self._put_aside(document)
-        try:
-            with self.queue.hold(document.url):
-                yield
-        finally:
-            self._take_back(document)
+        with self.unused(document), self.queue.hold(document.url):
+            yield
 
     @contextmanager
     def unused(self, document: Document) -> Iterator[None]:
         """Counts a document that waits without needing a process, in `documents` alone."""
-        self._put_aside(document)
+        self.documents[document] += 1
+        self.on_aside()
         try:
             yield
         finally:
-            self._take_back(document)
-
-    def _put_aside(self, document: Document) -> None:
-        self.documents[document] += 1
-        self.on_aside()
-
-    def _take_back(self, document: Document) -> None:
-        self.documents[document] -= 1
-        if not self.documents[document]:
-            del self.documents[document]
+            self.documents[document] -= 1
+            if not self.documents[document]:
+                del self.documents[document]
 
     async def _read_in(
         self,

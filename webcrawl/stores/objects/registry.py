@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from webcrawl.config import OBJECT_STORES, check_store_uri
+from webcrawl.config.libraries import named_object
 from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
 from webcrawl.stores.objects.store import ObjectStore
 
@@ -52,9 +52,8 @@ def object_location(text: str) -> tuple[str, str]:
 
 
 def _class(path: str) -> type[ObjectStore]:
-    module, _, name = path.rpartition(".")
     try:
-        named = getattr(importlib.import_module(module), name)
+        named = named_object(path)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(f"OBJECT_STORES: cannot import {path!r}: {error}") from error
     if not (isinstance(named, type) and issubclass(named, ObjectStore)):

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from webcrawl.documents.disk import failure
@@ -91,9 +90,7 @@ class WarcWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def write(

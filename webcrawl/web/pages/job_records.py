@@ -75,9 +75,7 @@ async def _sources(
             sources.stuck = await asyncio.to_thread(StuckPages, uri)
         yield sources
     finally:
-        for reader in (sources.metadata, sources.stuck):
-            if reader is not None:
-                reader.close()
+        sources.close()
 
 
 def _state(text: str) -> RecordState | None:

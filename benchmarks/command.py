@@ -98,7 +98,8 @@ def records_table(records: Sequence[Any]) -> str:
     """A Markdown table of dataclasses of one kind: a column for each field, and of a list its length."""
     names = [field.name for field in fields(records[0])] if records else []
     rows = [[_cell(getattr(record, name)) for name in names] for record in records]
-    return table("|".join(name.replace("_", " ") for name in names), rows)
+    heads = [name + ("" if isinstance(getattr(records[0], name), str) else ":") for name in names]
+    return table("|".join(head.replace("_", " ") for head in heads), rows)
 
 
 def _cell(value: object) -> str:

@@ -31,7 +31,6 @@ class Option:
     web: str = "http"
     words: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
-    spider: str = "broad"
     workers: int = 1
     is_again: bool = False
 
@@ -83,7 +82,6 @@ OPTIONS = {
         Option("POLITENESS_ADDRESS_CONNECTIONS", {"POLITENESS_ADDRESS_CONNECTIONS": 16}),
         Option("POLITENESS_ADAPT", {"POLITENESS_ADAPT": True, "POLITENESS_MIN_DELAY": 0.001}),
         Option("URL_IGNORED_PARAMETERS", {"URL_IGNORED_PARAMETERS": ["utm_*", "session*"]}),
-        Option("scope of 100,000 hosts", {"SPIDER_MODULES": ["benchmarks.wide_scope"]}, spider="wide_scope"),
         Option("COOKIES_ENABLED", {"COOKIES_ENABLED": True}),
         Option("PROXIES", {"PROXIES": ["{proxy}"]}),
         Option("LOG_LEVEL = INFO", {"LOG_LEVEL": "INFO"}),

@@ -84,7 +84,7 @@ class Servers:
             *(self._login if option.needs == "s3" else []),
             *(self._endpoint if option.needs == "collector" else []),
             *(f"{name}={value}" for name, value in option.variables.items()),
-            *(sys.executable, "-m", "scrapy", *verb, option.spider),
+            *(sys.executable, "-m", "scrapy", *verb, "broad"),
             *("-a", f"seeds={','.join(task.seeds)}", "-a", "scope=host"),
             *(str(self._filled(word, option, task)) for word in option.words),
         ]

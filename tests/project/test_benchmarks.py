@@ -112,7 +112,7 @@ def test_options_are_compared_with_the_run_before_them() -> None:
 
 
 def test_every_option_is_known_and_beside_another_one_of_its_web() -> None:
-    documented = {*DECLARED, "CLOSESPIDER_PAGECOUNT", "SPIDER_MODULES"}
+    documented = {*DECLARED, "CLOSESPIDER_PAGECOUNT"}
     for one in OPTIONS.values():
         assert set(one.settings) <= documented
         if one.beside:

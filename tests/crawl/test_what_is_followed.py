@@ -180,3 +180,21 @@ def test_levels_by_expression_hold_for_requests_without_a_priority(
     levels = json.dumps([["/tag/", "+3"], ["best$", 0]])
     run_spider(REQUESTS, web.host(SITE), URL_LEVELS=levels)
     assert pages(web, SITE) == ["/", "/best", "/tag/1", "/plain", "/low", "/tag/0"]
+
+
+@pytest.mark.parametrize("html_process", [True, False])
+def test_refresh_headers_and_scripts_that_go_elsewhere_are_followed(
+    html_process: bool, local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", Reply("soon", headers={"Refresh": "0; URL='/refreshed?a=1#b'"}))
+    web.put(
+        SITE,
+        "/refreshed?a=1",
+        Reply("{}", headers={"Content-Type": "application/json", "Refresh": "5;/script"}),
+    )
+    padding = "<!--" + 8_000 * "x" + "-->"  # the process for HTML reads large pages only
+    web.put(SITE, "/script", f"{padding}<script>window.location.replace('/end')</script>Moved")
+    web.put(SITE, "/end", Reply("end", headers={"Refresh": "60"}))
+    crawl([web.url(SITE)], HTML_PROCESS=html_process)
+    assert pages(web, SITE) == ["/", "/refreshed?a=1", "/script", "/end"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 
 from scrapy.http import Headers, Response
 from w3lib.url import safe_url_string
@@ -13,12 +14,12 @@ from webcrawl.crawler.pages.from_response import answer_of, document_of, outline
 from webcrawl.crawler.responses import header, header_values
 from webcrawl.documents.html.facts import is_html, robots_metas
 from webcrawl.documents.html.link_rows import pack_rows, plain_rows
-from webcrawl.documents.html.links import PageLinks, frame_links, header_links
+from webcrawl.documents.html.links import HeaderLink, PageLinks, frame_links, header_links, refresh_address
 from webcrawl.documents.html.outline import link_rows_of as rows_of, links_of
 from webcrawl.documents.link_elements import Attributes
 from webcrawl.errors import InvalidURL
 from webcrawl.hosts.robots_directives import Directives, directives
-from webcrawl.urls.canonical import resolve
+from webcrawl.urls.canonical import resolve, without_fragment
 
 NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -56,9 +57,7 @@ def followed_links(
         links = outline.links
     else:
         links = links_of(document, texts=texts, text_links=text_links)
-    if headers := header_values(response.headers, b"Link"):
-        return _with_headers(links, [value.decode("latin-1") for value in headers], document.url)
-    return links
+    return _with_headers(links, response, document.url)
 
 
 def link_rows_of(response: Response, *, text_links: bool) -> tuple[bytes, ...]:
@@ -74,9 +73,8 @@ def link_rows_of(response: Response, *, text_links: bool) -> tuple[bytes, ...]:
         outline = outline_of(response)
         rows = outline.link_rows if outline else rows_of(document, text_links=text_links)
         packed += [rows] if rows else []
-    if headers := header_values(response.headers, b"Link"):
-        links = _with_headers(NO_LINKS, [value.decode("latin-1") for value in headers], document.url)
-        packed.append(pack_rows(plain_rows(list(links.links), "header")))
+    if in_headers := _with_headers(NO_LINKS, response, document.url).links:
+        packed.append(pack_rows(plain_rows(list(in_headers), "header")))
     return tuple(packed)
 
 
@@ -103,11 +101,19 @@ def _metas(response: Response) -> list[Attributes]:
     return document.metas if is_html(document.mime_type) else []
 
 
-def _with_headers(links: PageLinks, headers: list[str], url: str) -> PageLinks:
+def _with_headers(links: PageLinks, response: Response, url: str) -> PageLinks:
+    """Adds the links in the headers Link (RFC 8288) and Refresh, which browsers read like a meta refresh."""
+    values = header_values(response.headers, b"Link"), header_values(response.headers, b"Refresh")
+    if not any(values):
+        return links
     targets, canonical = dict.fromkeys(links.links), links.canonical
-    for link in header_links(headers):
+    in_link, in_refresh = ([value.decode("latin-1") for value in many] for many in values)
+    refreshes = (
+        HeaderLink(without_fragment(refresh_address(value)), canonical=False) for value in in_refresh[:1]
+    )
+    for link in chain(header_links(in_link), refreshes):
         with suppress(InvalidURL):
-            if target := resolve(link.address, url):
+            if link.address and (target := resolve(link.address, url)):
                 targets[target] = None
                 if link.canonical:
                     canonical = canonical or target

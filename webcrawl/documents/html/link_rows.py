@@ -27,9 +27,9 @@ MAX_ROWS_LENGTH = 8_000_000
 """The total characters of the links and texts of a page; rows of further links are left out."""
 ELEMENTS = (
     *("a", "area", "link", "iframe", "frame", "meta"),
-    *("text", "header", "redirect", "sitemap", "feed", "document"),
+    *("text", "header", "redirect", "sitemap", "feed", "document", "script"),
 )
-"""Where a link was found: in an element of HTML, in the text of the page, in a header, or in another document."""
+"""Where a link was found: in an element, the text or a script of HTML, in a header, or in another document."""
 
 _CODES = {name: code for code, name in enumerate(ELEMENTS)}
 _CODES_OF_ELEMENTS = bytes(_CODES.values())
@@ -113,8 +113,9 @@ def rows_of(
         add_element(_CODES[tag])
         linking.append(node)
     rows.blocks.extend(blocks_around(linking))
-    if text_links and left >= 0:
-        known = set(rows.targets)
+    if (text_links or links.redirects) and left >= 0:
+        known = {*rows.targets, *links.redirects}
+        rows.add_plain([link for link in links.redirects if link not in rows.targets], "script")
         rows.add_plain([link for link in links.links if link not in known], "text")
     return rows
 

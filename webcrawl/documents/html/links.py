@@ -58,6 +58,7 @@ class PageLinks:
     with_document_links  whether links that a pipeline finds in the document are followed too
     addresses  the address of each element: None for no link, empty for a link to the base; and
     joined     the link of each address; both for readers of the same tree, and not sent between processes
+    redirects  those of `links` to which a script goes; for readers of the same tree
     texts      the texts of links by URL, if they were asked for; see `webcrawl.documents.html.link_texts`
     """
 
@@ -70,6 +71,7 @@ class PageLinks:
     addresses: Sequence[str | None] = field(default=(), compare=False, repr=False)
     joined: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     texts: Mapping[str, str] = field(default_factory=dict)
+    redirects: Sequence[str] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

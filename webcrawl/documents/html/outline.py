@@ -22,6 +22,7 @@ from webcrawl.documents.html.links import (
     collect,
     frame_links,
 )
+from webcrawl.documents.html.script_redirects import script_redirects
 from webcrawl.documents.link_elements import Attributes, Element
 from webcrawl.documents.mime.facts import MAX_TEXT, raise_error, trimmed
 from webcrawl.documents.sandbox import give_back_memory
@@ -136,10 +137,11 @@ def _last_links(document: Document, *, texts: bool, text_links: bool) -> PageLin
 
 @dataclass(frozen=True, slots=True)
 class _Collected:
-    """The addresses of a page, the links in its text, and the texts of its links: its links are made of these."""
+    """The addresses of a page, the links in its text and scripts, and the texts of its links, to make its links of."""
 
     url: str
     addresses: PageAddresses
+    redirects: list[str]
     written: list[str]
     texts: dict[str, str]
 
@@ -151,18 +153,19 @@ class _Collected:
         return cls(
             document.url,
             addresses,
+            script_redirects(document, addresses),
             written_links(document.html) if text_links else [],
             link_texts(document.html, addresses.joined_base(document.url).url) if texts else {},
         )
 
     def joined(self) -> PageLinks:
         links = self.addresses.joined(self.url, MAX_LINKS_LENGTH)
-        if not self.written:
+        if not (self.written or self.redirects):
             return replace(links, texts=self.texts) if self.texts else links
-        both = list(dict.fromkeys([*links.links, *self.written]))
+        both = list(dict.fromkeys([*links.links, *self.redirects, *self.written]))
         lengths = accumulate(map(len, both))
         kept = [link for link, length in zip(both, lengths, strict=True) if length <= MAX_LINKS_LENGTH]
-        return replace(links, links=kept, texts=self.texts)
+        return replace(links, links=kept, texts=self.texts, redirects=self.redirects)
 
 
 def pack(outline: Outline) -> bytes:

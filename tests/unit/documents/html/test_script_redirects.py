@@ -1,0 +1,83 @@
+"""Pages that are nothing but a script that goes elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.link_rows import ELEMENTS, unpack_rows
+from webcrawl.documents.html.outline import link_rows_of, links_of
+
+SITE = "https://site.example"
+
+
+def links(markup: str) -> list[str]:
+    document = Document(markup.encode(), "text/html", "utf-8", f"{SITE}/folder/page")
+    return [link.removeprefix(SITE) for link in links_of(document, texts=False, text_links=False).links]
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ('location.href = "/start"', ["/start"]),
+        ("location='start'", ["/folder/start"]),
+        ("window.location = 'https://other.example/a?b=1&c=2#d';", ["https://other.example/a?b=1&c=2"]),
+        ("window.top.location.href='/start'", ["/start"]),
+        ("document.location.assign(`/start`)", ["/start"]),
+        ("self.location . replace ( '/start' )", ["/start"]),
+        ("setTimeout(\"location.href='/start'\", 500)", ["/start"]),
+        ("setTimeout(() => { location = '/start' }, 0)", ["/start"]),
+        (r'location.href="\/st\u0061rt\x3Fa\u{62}"', ["/start?ab"]),
+        ("if (phone) location = '/m'; else { location = '/d' }", ["/m", "/d"]),
+        ("location.href = ' /start '", ["/start"]),
+        ("location = '/a' + path", []),
+        ("location.href = base + '/a'", []),
+        ("location = `/a/${path}`", []),
+        ("location.href == '/a'", []),
+        ("if (location.pathname === '/a') {}", []),
+        ("location.hash = '/a'", []),
+        ("mylocation = '/a'; $location.replace('/b'); map.location = '/c'", []),
+        ("// location = '/a'\n/* location = '/b' */", []),
+        ("location = 'javascript:void(0)'", []),
+        ("location = 'http://['", []),
+        ("location = '/folder/page'; location = '#top'; location = ''", []),
+        ("var text = 'location'", []),
+    ],
+)
+def test_literal_addresses_are_links(script: str, expected: list[str]) -> None:
+    assert links(f"<title>Moved</title><script>{script}</script><p>Redirecting ...") == expected
+
+
+def test_other_places_of_scripts_and_a_base_count() -> None:
+    assert links("<body onload=\"window.location='/start'\">") == ["/start"]
+    assert links("<base href=/other/><script>location='start'</script>") == ["/other/start"]
+    assert links("<script src=/lib.js></script><script>location='start'</script>") == ["/folder/start"]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "<p>" + "A page with a text of its own. " * 20,
+        "".join(f"<a href={n}>{n}</a>" for n in range(9)),
+        "<!--" + "x" * 40_000,
+    ],
+    ids=["text", "links", "size"],
+)
+def test_a_page_with_more_than_a_script_goes_nowhere(rest: str) -> None:
+    assert "/start" not in links(f"<script>location = '/start'</script>{rest}")
+
+
+def test_the_link_has_a_row_of_its_own() -> None:
+    markup = b"<a href=/a>a</a><script>location = '/start'; location = '/a'</script>"
+    rows = unpack_rows(link_rows_of(Document(markup, "text/html", "utf-8", f"{SITE}/"), text_links=True))
+    elements = [ELEMENTS[code] for code in rows.elements]
+    assert list(zip(rows.targets.decode().split(), elements, strict=True)) == [
+        (f"{SITE}/a", "a"),
+        (f"{SITE}/start", "script"),
+    ]
+
+
+@given(st.text(st.sampled_from(list("location.=('\"`\\/ax){};\n*ux{41}")), max_size=400))
+def test_any_script_is_read_without_error(script: str) -> None:
+    links(f"<script>location='{script}</script>")

@@ -18,6 +18,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.config import DEFAULTS, parts
 from webcrawl.config.passwords import hide_in_log
+from webcrawl.config.start import warn_of_mistakes
 from webcrawl.config.without_effect import warn_without_effect
 from webcrawl.crawler.safeguards import check_safeguards
 from webcrawl.temporary.isolation import is_temporary
@@ -62,6 +63,7 @@ class WebcrawlAddon:
             check_safeguards(settings)
             if not is_temporary(settings):
                 warn_without_effect(settings)
+                warn_of_mistakes(settings)
 
 
 def _register(settings: BaseSettings) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import redis
 import scrapy_redis.defaults
+from hypothesis import given, strategies as st
 from scrapy.settings import Settings, default_settings
 from scrapy_redis.connection import get_redis_from_settings
 
@@ -23,7 +24,8 @@ from webcrawl.config import (
     slow_requests,
     spill_uri,
 )
-from webcrawl.config.start import FAMILIES
+from webcrawl.config.kinds import listed
+from webcrawl.config.start import FAMILIES, warn_of_mistakes
 from webcrawl.errors import ConfigurationError
 
 
@@ -183,3 +185,45 @@ def test_slow_requests_leave_half_of_the_open_files() -> None:
         assert slow_requests(Settings(DEFAULTS)) == 300
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [
+        ("a,b", ["a", "b"]),
+        (" /tag/ , ,/page/$,", ["/tag/", "/page/$"]),
+        ("/[0-9]{1,3}/,(a,b),[,]", ["/[0-9]{1,3}/", "(a,b)", "[,]"]),
+        (r"\(a,b\),[^](],x", [r"\(a", r"b\)", "[^](]", "x"]),
+        ("a(b,c", ["a(b", "c"]),
+        ('["a,b", "c"]', ["a,b", "c"]),
+        ("[abc],d", ["[abc]", "d"]),
+        ("[1, 2]", ["[1, 2]"]),
+        ("", []),
+        ("http://[::1]:80/,http://b", ["http://[::1]:80/", "http://b"]),
+    ],
+)
+def test_text_is_a_list_by_the_same_rule_for_all_settings(text: str, entries: list[str]) -> None:
+    assert listed(text) == entries
+    assert DECLARED["ALLOWED_DOMAINS"].parse(text) == entries
+    if "a(b" not in text:
+        assert DECLARED["URL_DENY"].parse(text) == entries
+
+
+@given(st.text(alphabet=',()[]{}\\ab"', max_size=40))
+def test_a_list_loses_nothing_but_commas_and_blanks(text: str) -> None:
+    entries = listed(text)
+    assert all(entries) and ([] if text.startswith("[") else entries) == [
+        entry.strip() for entry in ([] if text.startswith("[") else entries)
+    ]
+    if not text.startswith('["'):
+        assert "".join(entries).replace(",", "") == text.replace(",", "")
+
+
+def test_what_can_only_be_a_mistake_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_mistakes(
+        Settings({"URL_DENY": ["a b", "", r"a\ b[ ]", "a,b"], "URL_ALLOW": "a, b", "DEPTH_LIMIT": "x"})
+    )
+    assert caplog.messages == [
+        "URL_DENY, entry 1: 'a b' has white space, which no URL has.",
+        "URL_DENY, entry 2 is empty and matches every URL.",
+    ]

@@ -6,7 +6,8 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -14,6 +15,32 @@ from typing import Any, ClassVar
 from webcrawl.errors import WrongEntry
 
 _TYPES = re.compile(r"[\w.+-]+/(?:[\w.+-]+|\*)|\*/\*")
+
+
+# What a comma does not end: an escape, a class of an expression with what is in it, and other brackets.
+_LIST_PART = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]|[(){},]", re.DOTALL)
+_WHITE_SPACE = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]|(\s)", re.DOTALL)
+
+
+def listed(text: str) -> list[str]:
+    """Returns the entries of a list on a command line: a JSON list, or text between commas outside of brackets.
+
+    The commas of `a{1,3}` and `(a,b)` end no entry. If brackets are not closed, each comma does.
+    """
+    if text.startswith("["):
+        with suppress(ValueError):
+            entries = json.loads(text)
+            if isinstance(entries, list) and all(isinstance(entry, str) for entry in entries):
+                return entries
+    entries, start, depth = [], 0, 0
+    for part in _LIST_PART.finditer(text):
+        if part[0] == "," and depth == 0:
+            entries.append(text[start : part.start()])
+            start = part.end()
+        elif len(part[0]) == 1:
+            depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(part[0], 0)
+    entries = [*entries, text[start:]] if depth == 0 else text.split(",")
+    return [entry.strip() for entry in entries if entry.strip()]
 
 
 class Kind(ABC):
@@ -30,6 +57,10 @@ class Kind(ABC):
     @abstractmethod
     def parse(self, value: Any) -> Any:
         """Converts a value, which may be text; raises WrongEntry, ValueError, TypeError or OverflowError."""
+
+    def mistakes(self, value: Any) -> Iterator[str]:
+        """Yields what in an allowed value can only be a mistake, as the end of the sentence "NAME, ..."."""
+        yield from ()
 
 
 @dataclass(frozen=True)
@@ -122,13 +153,13 @@ class Choice(Kind):
 
 @dataclass(frozen=True)
 class Words(Kind):
-    """A list of strings; on a command line separated by commas."""
+    """A list of strings; on a command line as `listed` reads it."""
 
     type = "list"
     allowed = "a list of strings"
 
     def parse(self, value: Any) -> Any:
-        words = value.split(",") if isinstance(value, str) else list(value)
+        words = listed(value) if isinstance(value, str) else list(value)
         if not all(isinstance(word, str) for word in words):
             raise TypeError(value)
         return [stripped for word in words if (stripped := word.strip())]
@@ -165,13 +196,13 @@ class Choices(Kind):
 
 @dataclass(frozen=True)
 class Expressions(Kind):
-    """A list of regular expressions, or a single one, as on a command line."""
+    """A list of regular expressions; on a command line as `listed` reads it."""
 
     type = "list"
     allowed = "a list of regular expressions"
 
     def parse(self, value: Any) -> Any:
-        patterns = [value] if isinstance(value, str) else list(value)
+        patterns = listed(value) if isinstance(value, str) else list(value)
         for number, pattern in enumerate(patterns, 1):
             try:
                 expression(pattern)
@@ -180,6 +211,13 @@ class Expressions(Kind):
                     f"entry {number}: {pattern!r} is not a regular expression: {error}"
                 ) from None
         return patterns
+
+    def mistakes(self, value: Any) -> Iterator[str]:
+        for number, pattern in enumerate(value, 1):
+            if not pattern:
+                yield f"entry {number} is empty and matches every URL"
+            elif "(?x" not in pattern and any(match[1] for match in _WHITE_SPACE.finditer(pattern)):
+                yield f"entry {number}: {pattern!r} has white space, which no URL has"
 
 
 @lru_cache(maxsize=100_000)

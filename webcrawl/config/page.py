@@ -26,6 +26,9 @@ Change a setting with `-s` for a single crawl, in `custom_settings` for a spider
 make crawl SEEDS="https://example.org/" ARGS="-s DOWNLOAD_DELAY=2 -s DEPTH_LIMIT=3"
 ```
 
+Entries of a list are separated by commas outside of brackets: `-s 'URL_DENY=/tag/,/page/[0-9]{{3,}}'` has two. Or the
+list is JSON: `-s 'URL_DENY=["/tag/", "a,b"]'`. A dict is JSON.
+
 A value that is not allowed ends `scrapy crawl` with exit status 2 and one line that names the setting.
 
 Tables of components, such as `ITEM_PIPELINES`, add to what the project registers; `None` leaves a part out. So the

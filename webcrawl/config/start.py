@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, Protocol
 
 from webcrawl.config.declared import DECLARED
 from webcrawl.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
 
 FAMILIES = (
     "CRAWL_",
@@ -38,6 +42,14 @@ def check(settings: SettingsMapping) -> None:
     for name in settings:
         if near := _declared_like(name):
             raise ConfigurationError(f"{name} is not a setting; did you mean {near}?")
+
+
+def warn_of_mistakes(settings: SettingsMapping) -> None:
+    """Logs a warning for each allowed value that can only be a mistake; leaves other values to `check`."""
+    for name, setting in DECLARED.items():
+        with suppress(ConfigurationError):
+            for mistake in setting.kind.mistakes(setting.read(settings)):
+                logger.warning("%s, %s.", name, mistake)
 
 
 def _declared_like(name: str) -> str | None:

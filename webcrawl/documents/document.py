@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO, TypeAlias
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
-from w3lib.encoding import read_bom, to_unicode
+from w3lib.encoding import read_bom
 
+from webcrawl.documents import encodings
 from webcrawl.documents.body import Body
+from webcrawl.documents.encodings import Encode
 from webcrawl.documents.link_elements import Attributes, Element, ManyElements, elements
 from webcrawl.documents.markup import expanded, may_have_long_tag, shortened
 
@@ -23,7 +25,8 @@ _TRUSTED_TAG = 32_768
 class Document:
     """A body without content codings, its MIME type and its URL.
 
-    `charset` is the name of a Python codec. None means UTF-8 if the bytes are valid UTF-8, otherwise windows-1252.
+    `charset` is the name of a Python codec; see `webcrawl.documents.encodings`. None means UTF-8 if the bytes are UTF-8
+    but for a few, otherwise windows-1252.
     Processors share `text` and `html`, and must not change the tree. `refused` is the reason not to parse the body as
     HTML, or None. A reason must be set before the tree is first used; the tree is then empty.
     """
@@ -94,6 +97,11 @@ class Document:
         if self._text is None:
             self._text = decode(bytes(self._body), self.charset)
         return self._text
+
+    @property
+    def encode(self) -> Encode | None:
+        """What encodes the queries of its links, or None if they are in UTF-8; see `webcrawl.urls.canonical.Base`."""
+        return encodings.encoder(self.charset)
 
     @property
     def html(self) -> LexborHTMLParser:
@@ -195,13 +203,11 @@ def decode(body: bytes, charset: str | None) -> str:
     """Returns the text of `body`. A byte order mark overrides `charset`, as in browsers; for None see `Document`."""
     bom_charset, bom = read_bom(body)
     if bom_charset is not None and bom is not None:
-        return to_unicode(body[len(bom) :], bom_charset)
+        return encodings.decode(body[len(bom) :], bom_charset)
     if charset is not None:
         try:
-            return to_unicode(body, charset)
+            return encodings.decode(body, charset)
         except (LookupError, ValueError):  # no codec of that name, or not for text
             pass
-    try:
-        return body.decode("utf-8")
-    except UnicodeDecodeError:
-        return body.decode("cp1252", "replace")
+    is_utf8 = encodings.is_utf8(body) or encodings.is_mostly_utf8(body)
+    return encodings.decode(body, "utf-8" if is_utf8 else "cp1252")

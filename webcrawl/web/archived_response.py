@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from starlette.responses import Response
 
+from webcrawl.documents.encodings import label_of
+
 MOST_BYTES = 4_000_000
 """The most bytes of a body that are shown; a longer body is truncated."""
 
@@ -53,6 +55,6 @@ def archived_response(chunks: Iterable[bytes], most: float, mime_type: str, char
     else:
         shown, headers["Content-Disposition"] = "application/octet-stream", 'attachment; filename="body"'
     if shown.startswith("text/"):
-        known = charset if charset and _CHARSET.fullmatch(charset) else "utf-8"
+        known = label_of(charset) if charset and _CHARSET.fullmatch(charset) else "utf-8"
         shown += f"; charset={known}"
     return Response(body, headers={**headers, "Content-Type": shown})

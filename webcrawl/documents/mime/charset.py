@@ -6,10 +6,13 @@ Follows the WHATWG Encoding and HTML standards. chardet detects undeclared chars
 
 from __future__ import annotations
 
-import codecs
 import re
+from collections.abc import Iterator
+from functools import lru_cache
 
-from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom
+from w3lib.encoding import read_bom
+
+from webcrawl.documents.encodings import CODECS, codec_of, is_mostly_utf8, is_utf8
 
 CHARSET_BYTES = 1 << 20
 """How many bytes of a body are checked for UTF-8."""
@@ -19,14 +22,29 @@ _DETECTED_BYTES = 8192
 _LEAST = 8
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
 _ISO_2022_JP = re.compile(rb"\x1b\$[@B]")
-# Python names of the codecs of the WHATWG encodings: other codecs (base64, idna, utf-7...) are not charsets of pages.
-_CODEC_NAMES = (
-    "utf-8 utf-16-le utf-16-be cp866 cp874 cp932 cp949 koi8-r koi8-u mac-roman mac-cyrillic gb18030 big5hkscs"
-    " euc_jp iso2022_jp cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 iso8859-2"
-    " iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-10 iso8859-13 iso8859-14 iso8859-15"
-    " iso8859-16"
+
+# A parameter of a Content-Type; a quoted string may contain what looks like another.
+_PARAMETER = re.compile(r"""(?:^|;)\s*([^\s;="]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;,]*))""")
+_LONGEST_HEADER = 1_000
+_DECLARED_BYTES = 16_384
+"""How much of a page may come before its declaration. Browsers read at least 1,024 bytes, and more in the head."""
+# The declarations up to the body. Nothing has to follow the repeated alternatives, so none is tried twice.
+_DECLARATION = re.compile(
+    r"""<!--.*?(?:-->|\Z)
+    | <\s*meta(?=[\s/])(?P<meta>(?:[^<>=]|=\s*(?:"[^"]*"|'[^']*')?)*)
+    | <\?xml\s(?P<xml>[^<>]*)
+    | <\s*(?P<body>body)""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
-_CODECS = frozenset(_CODEC_NAMES.split())
+_ATTRIBUTE = re.compile(r"""(?<![^\s=/"'<>])([^\s=/"'<>]++)\s*+=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+# Also "http_equiv" and "ContentType", which some pages have.
+_PRAGMA = re.compile(r"http[-_]?equiv", re.IGNORECASE)
+_CONTENT_TYPE = re.compile(r"content[-_ ]?type", re.IGNORECASE)
+_CHARSET_IN_CONTENT = re.compile(r"""charset\s*=\s*["']?\s*([^\s;"']+)""", re.IGNORECASE)
+_CSS_CHARSET = re.compile(r'@charset "([^"]*)";')
+_WITHOUT_MARK = re.compile(r"[^\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ufffe\uffff]*")
+_MARKLESS_BYTES = 2048
+
 # The detected charsets by their names in chardet; Firefox and Chrome detect nearly the same.
 _DETECTABLE_NAMES = (
     "cp866 cp874 cp932 cp949 koi8-r koi8-u gb18030 big5hkscs euc_jis_2004 cp1250 cp1251 cp1252 cp1253 cp1254"
@@ -36,28 +54,96 @@ _DETECTABLE = frozenset(_DETECTABLE_NAMES.split())
 
 
 def charset_of(content_type: str | None, start: bytes, mime_type: str) -> str:
-    """Returns the codec of a text by its start: byte order mark, header, <meta> or XML declaration, detection."""
+    """Returns the codec of a text by its start: byte order mark, header, declaration, detection.
+
+    HTML is declared by <meta>, XML by its declaration, and a style sheet by its @charset.
+    """
     bom_charset = read_bom(start)[0]
     if bom_charset is not None:
         return bom_charset
-    declared = http_content_type_encoding(content_type)
-    if declared == "utf-16":
-        declared = "utf-16-le"  # the meaning of the label in browsers
-    if declared in _CODECS:
-        return declared
+    if content_type and (codec := _header_codec(content_type[:_LONGEST_HEADER])):
+        return codec
+    return utf16_without_mark(start) or _declared(start, mime_type) or detected(start)
+
+
+def utf16_without_mark(start: bytes) -> str | None:
+    """Returns the codec of UTF-16 that plainly begins with an ASCII character; None for other bytes."""
+    if b"\0" not in start[:2]:
+        return None
+    codec = "utf-16-be" if start[:1] == b"\0" else "utf-16-le"
+    sample = start[: min(len(start), _MARKLESS_BYTES) & ~1]
+    try:
+        text = sample.decode(codec)
+    except UnicodeDecodeError as error:
+        if error.reason != "unexpected end of data":
+            return None
+        text = sample[:-2].decode(codec)
+    return codec if len(text) > 1 and _WITHOUT_MARK.fullmatch(text) else None
+
+
+@lru_cache(maxsize=256)
+def _header_codec(content_type: str) -> str | None:
+    """Returns the codec that a Content-Type names."""
+    for name, quoted, bare in _PARAMETER.findall(content_type):
+        if name.lower() == "charset":
+            return codec_of((quoted or bare).strip("\"' "))
+    return None
+
+
+def _declared(start: bytes, mime_type: str) -> str | None:
+    """Returns the codec that a document declares itself."""
+    text = start[:_DECLARED_BYTES].decode("latin-1")
     if mime_type in ("text/html", "application/xhtml+xml") or mime_type.endswith("xml"):
-        declared = html_body_declared_encoding(start)
-        if declared is not None and declared.startswith("utf-16"):
-            declared = "utf-8"  # the declaration was read as ASCII, so it cannot be true
-        if declared in _CODECS:
-            return declared
-    return detected(start)
+        labels = _labels(text, xml_first=mime_type != "text/html")
+    elif mime_type == "text/css" and (rule := _CSS_CHARSET.match(text)):
+        labels = iter((rule[1],))
+    else:
+        return None
+    codec = next(filter(None, map(codec_of, labels)), None)
+    # the declaration was read as ASCII, so it cannot be true
+    return "utf-8" if codec is not None and codec.startswith("utf-16") else codec
+
+
+def _labels(text: str, *, xml_first: bool) -> Iterator[str]:
+    """Yields the labels in the head of a page in the order in which they count; in HTML that of XML counts last."""
+    last = None
+    for match in _DECLARATION.finditer(text):
+        if match["body"]:
+            break
+        if match["xml"]:
+            attributes = dict(_attributes(match["xml"]))
+            if xml_first:
+                yield attributes.get("encoding", "")
+            last = last or attributes.get("encoding")
+        elif (meta := match["meta"]) and "charset" in meta.lower():
+            yield _label_of_meta(meta)
+    if last:
+        yield last
+
+
+def _label_of_meta(meta: str) -> str:
+    """Returns the label of a <meta charset>, or of a Content-Type pragma; empty for others."""
+    label, is_pragma = "", False
+    for name, value in _attributes(meta):
+        if name == "charset":
+            return value
+        if name == "content" and (match := _CHARSET_IN_CONTENT.search(value)):
+            label = match[1]
+        is_pragma = is_pragma or bool(_PRAGMA.fullmatch(name) and _CONTENT_TYPE.search(value))
+    return label if is_pragma else ""
+
+
+def _attributes(tag: str) -> Iterator[tuple[str, str]]:
+    for name, double, single, bare in _ATTRIBUTE.findall(tag):
+        yield name.lower(), double or single or bare
 
 
 def detected(start: bytes) -> str:
-    """Returns the codec of undeclared bytes: UTF-8 if valid, else the detected codec, else windows-1252."""
-    if _is_utf8(start):
+    """Returns the codec of undeclared bytes: UTF-8 if most of them are, else the detected codec, else windows-1252."""
+    if is_utf8(start):
         return "iso2022_jp" if _ISO_2022_JP.search(start) else "utf-8"
+    if is_mostly_utf8(start):
+        return "utf-8"
     first = _BEYOND_ASCII.search(start)
     sample = start[max(0, first.start() - 200) :][:_DETECTED_BYTES] if first else b""
     if len(_BEYOND_ASCII.findall(sample)) < _LEAST:
@@ -68,13 +154,4 @@ def detected(start: bytes) -> str:
         sample, encoding_era=chardet.EncodingEra.ALL, include_encodings=_DETECTABLE, compat_names=False
     )
     name = (guess["encoding"] or "").replace("euc_jis_2004", "euc_jp")
-    return name if name in _CODECS else "cp1252"
-
-
-def _is_utf8(body: bytes) -> bool:
-    try:
-        # not final: the last character may be cut
-        codecs.getincrementaldecoder("utf-8")().decode(body)
-    except UnicodeDecodeError:
-        return False
-    return True
+    return name if name in CODECS else "cp1252"

@@ -75,7 +75,8 @@ def _shortened(body: bytes) -> tuple[bytes, int]:
 
 
 def _content_type(document: Document) -> str:
-    return f"{document.mime_type}; charset={document.charset or 'utf-8'}"
+    charset = "gb18030" if document.charset == "gbk" else document.charset or "utf-8"
+    return f"{document.mime_type}; charset={charset}"
 
 
 def _links(

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from w3lib.encoding import read_bom
 
 from webcrawl.documents.body import Body
-from webcrawl.documents.mime.charset import CHARSET_BYTES, charset_of
+from webcrawl.documents.mime.charset import CHARSET_BYTES, charset_of, utf16_without_mark
 from webcrawl.documents.mime.signatures import STANDARD_TYPES, add_signature, is_binary, signature
 from webcrawl.errors import ConfigurationError
 
@@ -146,6 +146,8 @@ def mime_type_of(content_type: str | None, body: bytes, url: str, *, nosniff: bo
     """Returns the declared MIME type, corrected by the first bytes and completed by the extension of the URL."""
     declared = _declared(content_type)
     start = body[:SNIFF_BYTES]
+    if codec := utf16_without_mark(start):
+        start = start.decode(codec, "replace").encode()
     if is_sitemap(start):
         return "application/xml"
     if declared in _UNKNOWN:

@@ -15,13 +15,13 @@ from webcrawl.config.parts import PRIORITIZERS
 from webcrawl.crawler.shared_scope import chain_classes
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_texts import link_texts
-from webcrawl.documents.html.links import page_links
+from webcrawl.documents.html.links import collect
 from webcrawl.policies.learned_value import BITS, ValueModel as Model
 from webcrawl.policies.mined import Mined
 from webcrawl.policies.mined_terms import LearnedValue
 from webcrawl.policies.priorities import Prioritizer, Prospect, Term
 from webcrawl.policies.url_patterns import _of_shape, url_pattern
-from webcrawl.urls.canonical import split
+from webcrawl.urls.canonical import Base, split
 from webcrawl.urls.domains import read_domains
 
 
@@ -29,7 +29,7 @@ def test_weighing(benchmark: BenchmarkFixture, body: bytes) -> None:
     """The weights and levels of the links of a page, all of them new, by the default chain."""
     settings = {"PRIORITIZERS": PRIORITIZERS}
     chain = Prioritizer.from_config(settings, chain_classes(settings, "PRIORITIZERS", Term))
-    links = page_links(Document(body, "text/html", None, URL).elements, URL).links
+    links = collect(Document(body, "text/html", None, URL).elements).joined(URL).links
     urls = [(url, split(url)[1]) for url in links]
     prospect = Prospect("", "", 3, URL, time.time())
 
@@ -56,7 +56,7 @@ def test_patterns(benchmark: BenchmarkFixture, kind: str) -> None:
 def test_link_texts(benchmark: BenchmarkFixture, body: bytes) -> None:
     """The texts of the links of a page whose tree is there, which ANCHOR_WORDS needs."""
     tree = Document(body, "text/html", None, URL).html
-    assert len(benchmark(lambda: link_texts(tree, URL))) > 50
+    assert len(benchmark(lambda: link_texts(tree, Base(URL)))) > 50
 
 
 def test_domains(benchmark: BenchmarkFixture, tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from webcrawl.documents.body import Body
 from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.html.facts import describe
-from webcrawl.documents.html.links import page_links
+from webcrawl.documents.html.links import collect
 from webcrawl.documents.html.main_text import main_part
 from webcrawl.documents.html.markdown import markdown
 from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.simhash import simhash64
 from webcrawl.stores.warc.writer import WarcWriter
-from webcrawl.urls.canonical import Canonicalizer, resolve
+from webcrawl.urls.canonical import Base, Canonicalizer, resolve
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
 
@@ -29,7 +29,7 @@ def document(body: bytes) -> Document:
 
 
 def links(body: bytes) -> list[str]:
-    return page_links(document(body).elements, URL).links
+    return collect(document(body).elements).joined(URL).links
 
 
 def test_parsing(benchmark: BenchmarkFixture, body: bytes) -> None:
@@ -40,7 +40,7 @@ def test_parsing(benchmark: BenchmarkFixture, body: bytes) -> None:
 def test_link_extraction(benchmark: BenchmarkFixture, body: bytes) -> None:
     """The links of a page whose tree is there."""
     elements = document(body).elements
-    extracted = benchmark(lambda: page_links(elements, URL))
+    extracted = benchmark(lambda: collect(elements).joined(URL))
     assert 0 < len(extracted.links) <= LINKS + 1
 
 
@@ -80,7 +80,7 @@ def test_markdown(benchmark: BenchmarkFixture, body: bytes) -> None:
     """Of the main part of a page whose tree is there; the same figure for TEXT_MARKDOWN."""
     page = document(body)
     part = main_part(page.html)
-    assert len(benchmark(lambda: markdown(page.html, part, URL))) > 10_000
+    assert len(benchmark(lambda: markdown(page.html, part, Base(URL)))) > 10_000
 
 
 def test_simhash(benchmark: BenchmarkFixture, body: bytes) -> None:

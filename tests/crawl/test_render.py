@@ -98,6 +98,17 @@ def test_pages_are_rendered_and_archived(run_crawl: RunCrawl, local_web: StartWe
     assert "Traceback" not in result.stderr and "scrapy-playwright" not in result.stderr
 
 
+def test_queries_of_a_rendered_page_are_in_its_encoding(run_crawl: RunCrawl, local_web: StartWeb) -> None:
+    """The page is archived in UTF-8, and its links lead where they led in the browser."""
+    web = local_web(SITE)
+    page = "<title>你好</title><a href='路?q=你&amp;r=€#你'>你</a><script>document.body.append('!')</script>"
+    web.put(SITE, "/", Reply(page.encode("gb18030"), headers={"Content-Type": "text/html; charset=gbk"}))
+    web.put(SITE, "/%E8%B7%AF?q=%C4%E3&r=%80", "<title>target</title>")
+    result = run_crawl("broad", [web.url(SITE)], **OPTIONS, ALLOWED_NETWORKS="127.0.0.0/8")
+    titles = {row["url"].removeprefix(web.host(SITE)): row["title"] for row in result.rows()}
+    assert titles == {"/": "你好", "/%E8%B7%AF?q=%C4%E3&r=%80": "target"}
+
+
 def test_the_time_in_the_browser_is_traced(run_crawl: RunCrawl, local_web: StartWeb) -> None:
     """A page that is not HTML is fetched again, and one whose scripts never end has been in the browser too."""
     web = local_web(SITE)

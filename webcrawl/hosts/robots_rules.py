@@ -277,14 +277,14 @@ def _path(url: str) -> str:
     return path if path.startswith("/") else f"/{path}"
 
 
-def _unquoted(text: str, kept: frozenset[bytes]) -> str:
-    """Decodes all escapes except `kept`, which are written in upper case."""
+def _unquoted(text: str, kept: frozenset[bytes]) -> bytes:
+    """Decodes all escapes except `kept`, which are written in upper case. The bytes need not be UTF-8."""
 
     def decoded(escape: re.Match[bytes]) -> bytes:
         digits = escape[1].upper()
         return b"%" + digits if digits in kept else bytes.fromhex(digits.decode())
 
-    return _ESCAPE.sub(decoded, text.encode()).decode("utf-8", "replace") if "%" in text else text
+    return _ESCAPE.sub(decoded, text.encode())
 
 
 _StarredPattern = tuple[int, bool, str, tuple[str, ...], str, bool]

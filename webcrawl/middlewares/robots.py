@@ -26,7 +26,7 @@ from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.frontier.robots import store_robots, stored_robots
 from webcrawl.hosts.duty_cycle import DutyCycle
 from webcrawl.hosts.robots import LARGE, RobotsCache, RobotsPolicy, robots_url
-from webcrawl.urls.canonical import normalize, split, without_fragment
+from webcrawl.urls.canonical import normalize, resolve_location, split, without_fragment
 
 logger = logging.getLogger(__name__)
 
@@ -236,6 +236,6 @@ def _redirect(response: Response) -> str | None:
     if not 300 <= response.status < 400 or location is None:
         return None
     try:
-        return normalize(location.decode("latin-1"), response.url)
+        return resolve_location(location, response.url)
     except InvalidURL:
         return None

@@ -30,7 +30,7 @@ from webcrawl.policies.soft_404 import (
     payload_print,
     text_print,
 )
-from webcrawl.urls.canonical import normalize, without_fragment
+from webcrawl.urls.canonical import resolve_location
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def _target(response: Response) -> str:
     if not 300 <= response.status < 400 or location is None:
         return ""
     try:
-        return without_fragment(normalize(location.decode("latin-1"), response.url))
+        return resolve_location(location, response.url) or ""
     except InvalidURL:
         return ""
 

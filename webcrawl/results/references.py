@@ -9,9 +9,9 @@ from urllib.parse import quote, unquote
 from selectolax.lexbor import LexborNode
 
 from webcrawl.documents.document import Document
-from webcrawl.documents.html.links import page_links
+from webcrawl.documents.html.links import collect
 from webcrawl.errors import InvalidURL
-from webcrawl.urls.canonical import resolve
+from webcrawl.urls.canonical import Base
 
 Use = Literal["opened", "loaded", "named"]
 """How a browser uses an address: opens it on a click, loads it with the page, or neither (the action of a form)."""
@@ -68,7 +68,7 @@ def references(document: Document, *, templates: bool = False) -> list[Reference
 
     With `templates`, the references in template elements follow. A browser uses these only when a script inserts them.
     """
-    base = page_links(document.elements, document.url).base
+    base = base_of(document)
     collected = []
     for part, node in nodes(document, _QUERY, templates=templates):
         for attribute in _ATTRIBUTES[node.tag or ""]:
@@ -77,6 +77,11 @@ def references(document: Document, *, templates: bool = False) -> list[Reference
             if reference is not None and not (part and "{" in (node.attributes.get(attribute) or "")):
                 collected.append(reference)
     return collected
+
+
+def base_of(document: Document) -> Base:
+    """Returns the base of the addresses in a page."""
+    return collect(document.elements).joined_base(document.url, document.encode)
 
 
 def nodes(document: Document, query: str, *, templates: bool = False) -> Iterator[tuple[bool, LexborNode]]:
@@ -92,7 +97,7 @@ def nodes(document: Document, query: str, *, templates: bool = False) -> Iterato
         parts += part.template_fragments()[::-1]
 
 
-def _reference(node: LexborNode, attribute: str, base: str) -> Reference | None:
+def _reference(node: LexborNode, attribute: str, base: Base) -> Reference | None:
     # SVG's older xlink:href is read, and written, as href
     address = node.attributes.get(attribute) or node.attributes.get(f"xlink:{attribute}") or ""
     before, _, fragment = address.strip().partition("#")
@@ -105,7 +110,7 @@ def _reference(node: LexborNode, attribute: str, base: str) -> Reference | None:
         return None
     try:
         # a bare fragment refers to the page itself, whatever its base element is
-        url = resolve(before, base)
+        url = base.resolve(before)
     except InvalidURL:
         return None
     if url is None or not url.startswith(("http://", "https://")):

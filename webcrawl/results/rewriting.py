@@ -10,10 +10,10 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
-from webcrawl.documents.html.links import page_links, refresh_address
+from webcrawl.documents.html.links import refresh_address
 from webcrawl.errors import InvalidURL
-from webcrawl.results.references import nodes, references
-from webcrawl.urls.canonical import resolve
+from webcrawl.results.references import base_of, nodes, references
+from webcrawl.urls.canonical import Base
 
 _DOUBLE, _SINGLE, _BARE = (
     rf"""[^{ends}\\\r\n\f]*+(?:\\.[^{ends}\\\r\n\f]*+)*+""" for ends in ('"', "'", "\"'()\\s")
@@ -42,24 +42,25 @@ def loaded(document: Document, *, templates: bool = False) -> list[str]:
         return None
 
     if document.mime_type == "text/css":
-        rewritten_style(document.text, document.url, note)
+        rewritten_style(document.text, Base(document.url, document.encode), note)
         return list(urls)
     if not is_html(document.mime_type):
         return []
-    base = page_links(document.elements, document.url).base
+    base = base_of(document)
     for reference in references(document, templates=templates):
         if reference.use == "loaded":
             urls[reference.url] = None
     for node, attribute in _source_sets(document, templates=templates):
         source_set(node.attributes.get(attribute) or "", base, note)
+    # browsers encode queries in the page's encoding in style elements, but not in style attributes
     for _, node in nodes(document, "[style]", templates=templates):
-        rewritten_style(node.attributes.get("style") or "", base, note)
+        rewritten_style(node.attributes.get("style") or "", Base(base.url), note)
     for _, node in nodes(document, "style", templates=templates):
         rewritten_style(node.text(), base, note)
     return list(urls)
 
 
-def rewritten_style(text: str, base: str, address: Callable[[str], str | None]) -> str:
+def rewritten_style(text: str, base: Base, address: Callable[[str], str | None]) -> str:
     """Returns a style sheet with its URLs replaced by `address`; None keeps a URL."""
 
     def replaced(match: re.Match[str]) -> str:
@@ -75,11 +76,12 @@ def rewritten_style(text: str, base: str, address: Callable[[str], str | None]) 
 
 def rewritten_sheet(document: Document, address: Callable[[str], str | None]) -> bytes:
     """Returns a CSS document in UTF-8 with its URLs replaced by `address`, or made absolute."""
-    text = rewritten_style(document.text, document.url, lambda url: address(url) or url)
+    base = Base(document.url, document.encode)
+    text = rewritten_style(document.text, base, lambda url: address(url) or url)
     return _CHARSET_RULE.sub('@charset "utf-8";', text).encode("utf-8", "replace")
 
 
-def source_set(value: str, base: str, address: Callable[[str], str | None]) -> str:
+def source_set(value: str, base: Base, address: Callable[[str], str | None]) -> str:
     """Returns the value of a srcset attribute with its URLs replaced by `address`."""
     candidates, position = [], 0
     while (match := _FIRST_OF_A_SET.match(value, position)) and (url := match[1]):
@@ -95,7 +97,7 @@ def source_set(value: str, base: str, address: Callable[[str], str | None]) -> s
 
 def rewritten_page(document: Document, address: Callable[[str], str | None]) -> bytes:
     """Returns an HTML page in UTF-8 with its URLs replaced by `address`, or made absolute."""
-    base = page_links(document.elements, document.url).base
+    base = base_of(document)
     tree = document.html
 
     def known(url: str) -> str:
@@ -113,7 +115,7 @@ def rewritten_page(document: Document, address: Callable[[str], str | None]) -> 
     for _, node in nodes(document, "[style]", templates=True):
         style = node.attributes.get("style") or ""
         if "url(" in style.lower():
-            node.attrs["style"] = rewritten_style(style, base, known)
+            node.attrs["style"] = rewritten_style(style, Base(base.url), known)
     for _, node in nodes(document, "style", templates=True):
         for text in node.iter(include_text=True):
             text.replace_with(rewritten_style(text.text(), base, known))
@@ -129,7 +131,7 @@ def rewritten_page(document: Document, address: Callable[[str], str | None]) -> 
     return b"\xef\xbb\xbf" + (tree.html or "").encode("utf-8", "replace")
 
 
-def _rewrite_meta(tree: LexborHTMLParser, base: str, address: Callable[[str], str]) -> None:
+def _rewrite_meta(tree: LexborHTMLParser, base: Base, address: Callable[[str], str]) -> None:
     """Replaces the address of a refresh, and the charset."""
     for node in tree.css("meta[http-equiv][content]"):
         content = node.attributes.get("content") or ""
@@ -161,10 +163,10 @@ def _unescaped(text: str) -> str:
     return _CSS_ESCAPE.sub(meant, text) if "\\" in text else text
 
 
-def _new(old: str, base: str, address: Callable[[str], str | None]) -> str | None:
+def _new(old: str, base: Base, address: Callable[[str], str | None]) -> str | None:
     before, mark, fragment = old.strip().partition("#")
     try:
-        url = resolve(before, base) if before else None
+        url = base.resolve(before) if before else None
     except InvalidURL:
         return None
     if url is None or not url.startswith(("http://", "https://")):

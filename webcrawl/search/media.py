@@ -9,13 +9,14 @@ from selectolax.lexbor import LexborNode
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.html.links import collect
 from webcrawl.documents.html.timed_parse import BlockingTimedParser
 from webcrawl.errors import InvalidURL, StoreError, StoreUnavailable
 from webcrawl.search.entry import IndexedPage
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.locations import Row, location_of_body
 from webcrawl.stores.metadata import Metadata
-from webcrawl.urls.canonical import resolve
+from webcrawl.urls.canonical import Base
 
 _SHOWN = "img[src], video[src], audio[src], source[src], a[href]"
 _LONGEST = 1_000
@@ -55,10 +56,9 @@ class MediaTexts:
         document = self._document(row)
         if document is None:
             return texts
-        base = next((node.attributes.get("href") for node in document.html.css("base[href]")), None)
-        own = row["final_url"]
+        base = collect(document.elements).joined_base(row["final_url"], document.encode)
         for node in document.html.css(_SHOWN):
-            url = _address(node, _address_of(base or "", own) or own)
+            url = _address(node, base)
             if url in texts:
                 texts[url] += _said(node)
         return texts
@@ -80,15 +80,12 @@ class MediaTexts:
         return document
 
 
-def _address(node: LexborNode, base: str) -> str:
+def _address(node: LexborNode, base: Base) -> str:
+    """Returns the URL of an element, or "" for an invalid address."""
     attributes = node.attributes
-    return _address_of(attributes.get("src") or attributes.get("href") or "", base)
-
-
-def _address_of(address: str, base: str) -> str:
-    """Returns the URL of an address; "" for an invalid address."""
+    address = (attributes.get("src") or attributes.get("href") or "").strip()
     try:
-        return resolve(address.strip(), base) or "" if address else ""
+        return base.resolve(address) or "" if address else ""
     except InvalidURL:
         return ""
 

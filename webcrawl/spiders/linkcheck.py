@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
 
 from scrapy import Request
 from scrapy.http import Response
@@ -18,10 +18,11 @@ from webcrawl.crawler.pages.from_response import answer_of, document_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.page import Page
+from webcrawl.errors import InvalidURL
 from webcrawl.results.references import references
 from webcrawl.results.rewriting import loaded
 from webcrawl.spiders.base import BroadSpider
-from webcrawl.urls.canonical import normalize
+from webcrawl.urls.canonical import resolve_location
 
 _START_OF_A_BODY = 65_536
 _MOST_HOPS = 10
@@ -124,8 +125,11 @@ class LinkCheck(BroadSpider):
         """Sets `final_url` of a page to the target of its redirect, which may be out of scope; returns the page."""
         location = response.headers.get("Location")
         if 300 <= response.status < 400 and location:
-            try:
-                page.final_url = normalize(urljoin(response.url, location.decode("latin-1")))
-            except ValueError:
+            target = None
+            with suppress(InvalidURL):
+                target = resolve_location(location, response.url)
+            if target is None:
                 page.error = "redirects to an invalid URL"
+            else:
+                page.final_url = target
         return page

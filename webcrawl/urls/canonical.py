@@ -12,14 +12,14 @@ serialization (https://url.spec.whatwg.org) of a supported scheme, without fragm
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import quote_plus
 
 from ada_url import join_url, normalize_url
 from publicsuffixlist import PublicSuffixList
-from w3lib.url import canonicalize_url
+from w3lib.url import canonicalize_url, safe_url_string
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.errors import ConfigurationError, InvalidURL
@@ -55,6 +55,11 @@ _PLAIN_URL = re.compile(rf"https?://(?!\S*xn--)(?:[a-z0-9-]++\.)++[a-z]++/{_REST
 # The most joined links that are kept for a folder, and the longest address that is kept; see `_joined_in`.
 _MAX_JOINED = 512
 _MAX_JOINED_LENGTH = 200
+# The schemes whose queries are in the encoding of the page; those of other schemes are in UTF-8.
+_SPECIAL = ("http://", "https://", "ftp://")
+_OTHER_SCHEME = re.compile(r"[\x00-\x20]*+(?!(?:https?|ftp):)[a-z][a-z0-9+.-]*+:", re.IGNORECASE)
+# Bytes of a query that are escaped. Of those that the URL parser leaves or escapes itself, Scrapy escapes some.
+_ESCAPED = re.compile(rb"[^\t\n\r \"!$%&'()*+,./0-9:;<=>?@A-Z_a-z~-]")
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -87,10 +92,13 @@ class Base:
 
     Most addresses are plain: no part must be decoded, encoded or removed, so they are joined as strings, in a fifth of
     the time. The menus of pages in one folder have the same addresses, so joined URLs are kept for a while.
+
+    `encode` encodes the query of an address of a page that is not in UTF-8, as in the URL standard.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, encode: Callable[[str], bytes] | None = None) -> None:
         self.url = url
+        self._encode = encode if url.startswith(_SPECIAL) else None
         self._root = url[: url.find("/", url.find(":") + 4) + 1]
         self._folders = [url[: url.partition("?")[0].rfind("/") + 1]]
         self._joined = _joined_in(self._root, self._folders[0])
@@ -101,12 +109,27 @@ class Base:
             return link
         link = self._join_plain(address)
         if link is None:
-            return resolve(address, self.url)
+            return resolve(self.encoded(address), self.url)
         if len(address) <= _MAX_JOINED_LENGTH:
             if len(self._joined) >= _MAX_JOINED:
                 self._joined.clear()
             self._joined[address] = link
         return link
+
+    def moved(self, url: str) -> Base:
+        """Returns the base at another URL, for the addresses of the same page."""
+        return Base(url, self._encode)
+
+    def encoded(self, address: str) -> str:
+        """Returns an address whose query is ASCII, encoded as in the page. A path is always encoded in UTF-8."""
+        if self._encode is None or address.isascii():
+            return address
+        before, mark, fragment = address.partition("#")
+        path, question, query = before.partition("?")
+        if query.isascii() or _OTHER_SCHEME.match(path):
+            return address
+        escaped = _ESCAPED.sub(lambda match: b"%%%02X" % ord(match[0]), self._encode(query))
+        return f"{path}{question}{escaped.decode('ascii')}{mark}{fragment}"
 
     def _join_plain(self, address: str) -> str | None:
         """Returns the link to a plain address, or None. The link depends on the folder of the base, not on its file."""
@@ -146,6 +169,17 @@ def normalize(url: str, base: str | None = None) -> str:
     if href is None:
         raise InvalidURL(f"not a URL of {', '.join(DEFAULT_PORTS)}: {url!r}")
     return href
+
+
+def resolve_location(location: bytes, url: str) -> str | None:
+    """Like `resolve`, for the value of a `Location` header in a response from `url`.
+
+    Bytes beyond ASCII are escaped as they are, as browsers and Scrapy do.
+    """
+    try:
+        return resolve(safe_url_string(location), url)
+    except ValueError as error:
+        raise InvalidURL(f"not a URL: {location!r} (on {url!r})") from error
 
 
 def without_fragment(url: str) -> str:

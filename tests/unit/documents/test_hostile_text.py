@@ -21,11 +21,12 @@ HOSTILE = {
     "a refresh": "links.refresh_address('1' * 500_000 + ' ' * 500_000 + ';' + ' ' * 500_000 + 'url' + ' ' * 500_000)",
     "directives": "list(robots._DIRECTIVE.finditer(' ' * 500_000 + 'a' * 500_000 + ' ' * 500_000 + 'x: , ' * 100_000))",
     "links in a header": "list(links.header_links(['<>;a=\"\\\\' * 100_000]))",
-    "spaces in a style sheet": "rewriting.rewritten_style('url(' + ' ' * 500_000, 'http://h/', print)",
-    "addresses in a style sheet": "rewriting.rewritten_style('url(a\\\\' * 200_000, 'http://h/', print)",
-    "commas in a srcset": "rewriting.source_set(',' * 2_000_000, 'http://h/', print)",
+    "spaces in a style sheet": "rewriting.rewritten_style('url(' + ' ' * 500_000, Base('http://h/'), print)",
+    "addresses in a style sheet": "rewriting.rewritten_style('url(a\\\\' * 200_000, Base('http://h/'), print)",
+    "commas in a srcset": "rewriting.source_set(',' * 2_000_000, Base('http://h/'), print)",
 }
 READERS = """
+from webcrawl.urls.canonical import Base
 from webcrawl.documents.html import links
 from webcrawl.documents.html import links
 from webcrawl.results import rewriting

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.document import Document
-from webcrawl.documents.html.links import page_links
+from webcrawl.documents.html.links import collect
 from webcrawl.documents.link_elements import MANY_ELEMENTS, MAX_METAS, Element, elements
 
 URL = "http://h.test/"
@@ -28,7 +28,7 @@ def test_many_elements_are_the_same_as_few() -> None:
     assert list(many.elements)[:102] == few.elements == list(many.elements[:102])
     assert many.elements[1] == ("meta", {"name": "a", "content": "b"})
     assert many.elements[-1] == ("a", {"href": f"{NUMBER - 1}", "rel": "x"})
-    found = page_links(many.elements, URL)
+    found = collect(many.elements).joined(URL)
     assert found.links == [f"http://h.test/b/{number}" for number in range(NUMBER)]
     many.forget(only_elements=True)
     assert many.metas == few.metas

@@ -112,6 +112,7 @@ def test_line_ends_and_byte_order_marks_are_handled(mark: bytes, end: str) -> No
 def test_non_utf_8_octets_match_their_escapes() -> None:
     body = b"User-agent: *\nDisallow: /caf\xe9\nDisallow: /th\xc3\xa9\nDisallow: /a\x85b\nDisallow: /a\x0cb\n"
     assert not allows(body, "/caf%E9")
+    assert allows(body, "/caf%E8"), "another octet"
     assert not allows(body, "/th%C3%A9")
     assert allows(body, "/a"), "0x85 and 0x0C are not line ends"
 

@@ -11,7 +11,7 @@ from webcrawl.documents.document import Document
 from webcrawl.errors import InvalidURL
 from webcrawl.results.mirror import local_path, paths
 from webcrawl.results.rewriting import loaded, rewritten_page, rewritten_sheet, rewritten_style, source_set
-from webcrawl.urls.canonical import normalize
+from webcrawl.urls.canonical import Base, normalize
 
 URL = "https://a.example/docs/page"
 HTML = "text/html"
@@ -116,10 +116,10 @@ def test_loaded_lists_resources_but_not_links() -> None:
 
 def test_style_sheets_and_srcset_keep_unknown_urls() -> None:
     style = "a{b:url(/x)} c{d:url( \"/no\" )} @import '/x'; e{f:url(data:image/png;base64,x)}"
-    assert rewritten_style(style, URL, known) == style.replace("/x)", "../x.html)", 1).replace(
+    assert rewritten_style(style, Base(URL), known) == style.replace("/x)", "../x.html)", 1).replace(
         "'/x'", "'../x.html'"
     )
-    assert source_set("/x 100w,/no 2x , https://cdn.example/i.png", URL, known) == (
+    assert source_set("/x 100w,/no 2x , https://cdn.example/i.png", Base(URL), known) == (
         "../x.html 100w, /no 2x, ../../cdn/i.png"
     )
 
@@ -127,7 +127,7 @@ def test_style_sheets_and_srcset_keep_unknown_urls() -> None:
 def test_rewritten_css_url_is_escaped() -> None:
     files = {"https://a.example/docs/u": "../u (1).png", "https://a.example/x%28%29": "../x().png"}
     style = """a{b:url(u)} c{d:URL( "u" )} @import "u"; e{f:url('/x%28%29')} g{h:url(/x%28%29)}"""
-    written = rewritten_style(style, URL, files.get)
+    written = rewritten_style(style, Base(URL), files.get)
     u, x = "../u%20%281%29.png", "../x%28%29.png"
     assert (
         written == f"""a{{b:url({u})}} c{{d:URL( "{u}" )}} @import "{u}"; e{{f:url('{x}')}} g{{h:url({x})}}"""
@@ -159,8 +159,8 @@ def test_rewritten_css_url_is_escaped() -> None:
 def test_css_urls_are_found_as_in_a_browser(style: str, urls: list[str]) -> None:
     found = loaded(Document(style.encode(), "text/css", "utf-8", URL))
     assert [url.removeprefix("https://a.example/docs/") for url in found] == urls
-    assert rewritten_style(style, URL, lambda url: None) == style
-    written = rewritten_style(style, URL, lambda url: "new")
+    assert rewritten_style(style, Base(URL), lambda url: None) == style
+    written = rewritten_style(style, Base(URL), lambda url: "new")
     assert written.count("new") == len(urls)
     assert "(1)" not in written and "\\(1" not in written
 
@@ -187,16 +187,16 @@ def test_css_urls_are_found_as_in_a_browser(style: str, urls: list[str]) -> None
 def test_css_and_srcset_are_rewritten_in_linear_time(part: str) -> None:
     """A quadratic scan of these 100 KB would take three minutes."""
     text = part * (100_000 // len(part)) + " " * 10_000
-    assert rewritten_style(text, URL, lambda url: None) == text
-    source_set(f"x{text}", URL, lambda url: None)
+    assert rewritten_style(text, Base(URL), lambda url: None) == text
+    source_set(f"x{text}", Base(URL), lambda url: None)
 
 
 def test_srcset_is_split_as_in_the_standard() -> None:
     value = " ,/x 1x,/x,  data:image/png;base64,AAA= 2x ,, c(1) calc(3x) , /x"
-    assert source_set(value, URL, known) == (
+    assert source_set(value, Base(URL), known) == (
         "../x.html 1x, ../x.html, data:image/png;base64,AAA= 2x, c(1) calc(3x), ../x.html"
     )
-    assert source_set(" , ", URL, known) == ""
+    assert source_set(" , ", Base(URL), known) == ""
 
 
 def test_preloads_media_and_svg_images_are_resources() -> None:

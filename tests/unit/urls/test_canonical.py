@@ -14,7 +14,7 @@ from w3lib.url import canonicalize_url
 
 from webcrawl.errors import ConfigurationError, InvalidURL
 from webcrawl.urls import canonical
-from webcrawl.urls.canonical import Canonicalizer, normalize, registered_domain, resolve
+from webcrawl.urls.canonical import Canonicalizer, normalize, registered_domain, resolve, resolve_location
 
 BASE = "http://example.org/foo/bar"
 
@@ -290,10 +290,33 @@ def test_fingerprint_ignores_the_order_of_parameters(written: str, random: Rando
         ("http://h/a;JSESSIONID=AB/b;v=1;jsessionid=C", "http://h/a/b;v=1"),
         ("http://h/a;jsessionids=1", "http://h/a;jsessionids=1"),
         ("http://h/%%341", "http://h/%2541"),
+        # of a page that is not in UTF-8
+        ("http://h/%C4%E3?q=%C4%E3%95%5C&a=%26%23233%3B", "http://h/%C4%E3?a=%26%23233%3B&q=%C4%E3%95%5C"),
     ],
 )
 def test_url_has_its_canonical_form(url: str, form: str) -> None:
     assert Canonicalizer().canonical(url) == form
+
+
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("/ü?ü".encode(), "http://example.org/%C3%BC?%C3%BC"),
+        (b"/\xc4\xe3?q=\xc4\xe3", "http://example.org/%C4%E3?q=%C4%E3"),
+        (b"/\xe9 x?q=\xe9#\xe9", "http://example.org/%E9%20x?q=%E9"),
+        (b"x?a=b|c", "http://example.org/foo/x?a=b%7Cc"),
+        (b"//h/%C4?%E3", "http://h/%C4?%E3"),
+        (b"mailto:x", None),
+    ],
+)
+def test_bytes_of_a_location_are_escaped_as_they_are(location: bytes, target: str | None) -> None:
+    assert resolve_location(location, BASE) == target
+
+
+@pytest.mark.parametrize("location", [b"http://[", b"http://h:x/", b"http://\xff\xfe/"])
+def test_a_location_may_be_no_url(location: bytes) -> None:
+    with pytest.raises(InvalidURL):
+        resolve_location(location, BASE)
 
 
 def test_ignored_parameters_can_be_configured() -> None:

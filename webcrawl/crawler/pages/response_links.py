@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import chain
 
 from scrapy.http import Headers, Response
-from w3lib.url import safe_url_string
 
 from webcrawl.crawler.pages.from_response import answer_of, document_of, outline_of
 from webcrawl.crawler.responses import header, header_values
@@ -19,7 +18,7 @@ from webcrawl.documents.html.outline import link_rows_of as rows_of, links_of
 from webcrawl.documents.link_elements import Attributes
 from webcrawl.errors import InvalidURL
 from webcrawl.hosts.robots_directives import Directives, directives
-from webcrawl.urls.canonical import resolve, without_fragment
+from webcrawl.urls.canonical import resolve, resolve_location, without_fragment
 
 NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -79,10 +78,10 @@ def link_rows_of(response: Response, *, text_links: bool) -> tuple[bytes, ...]:
 
 
 def _redirect_target(response: Response) -> str | None:
-    """Returns the target of a redirect as Scrapy's middleware reads it; None if it cannot be crawled."""
-    with suppress(ValueError):
+    """Returns the target of a redirect; None if it cannot be crawled."""
+    with suppress(InvalidURL):
         if location := header(response.headers, b"Location"):
-            return resolve(safe_url_string(location), response.url)
+            return resolve_location(location, response.url)
     return None
 
 
@@ -91,7 +90,9 @@ def frames_of(response: Response) -> list[str]:
     if outline := outline_of(response):
         return outline.frames
     document = document_of(response)
-    return frame_links(document.elements, document.url) if is_html(document.mime_type) else []
+    return (
+        frame_links(document.elements, document.url, document.encode) if is_html(document.mime_type) else []
+    )
 
 
 def _metas(response: Response) -> list[Attributes]:

@@ -39,7 +39,16 @@ _QUIET_SECONDS = 3.0
 _CLOSE_SECONDS = 5.0
 # A rendered page is always fetched in full, and the browser decodes it.
 _NOT_SENT = frozenset({"if-none-match", "if-modified-since", "accept-encoding"})
-_TREE = "n => (document.doctype ? '<!DOCTYPE html>\\n' : '') + document.documentElement.outerHTML.slice(0, n)"
+# The page is archived in UTF-8, so the queries of its links are encoded before, if it was in another encoding.
+_TREE = r"""most => {
+    const links = /^utf/i.test(document.characterSet) ? [] : document.querySelectorAll('a[href*="?"],area[href*="?"]')
+    for (const link of links) {
+        const address = link.getAttribute('href')
+        if (/\?[^#]*[^\0-\x7f#]/.test(address))
+            link.setAttribute('href', address.replace(/\?[^#]*/, () => link.search))
+    }
+    return (document.doctype ? '<!DOCTYPE html>\n' : '') + document.documentElement.outerHTML.slice(0, most)
+}"""
 
 _ARGUMENTS = (
     # nothing bypasses the proxy: the browser resolves no names and sends nothing by UDP

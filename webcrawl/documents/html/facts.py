@@ -20,6 +20,7 @@ from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.link_elements import Attributes
 from webcrawl.documents.mime.dates import date_in_path, read_date
 from webcrawl.documents.mime.facts import MAX_TEXT, trimmed
+from webcrawl.urls.canonical import Base
 
 MAX_TITLE = 1_000
 MAX_DESCRIPTION = 5_000
@@ -101,7 +102,7 @@ def describe(document: Document, *, with_markdown: bool = False) -> HTMLFacts:
     named = _contents(metas, "name") | _contents(metas, "property")
     elements = search_elements(tree)
     schema = linked_objects(elements.scripts) if elements.scripts else []
-    base = _base(tree, document.url)
+    base = _base(tree, Base(document.url, document.encode))
     description = named.get("description") or named.get("og:description")
     part = main_part(tree)
     text = (part.text[:MAX_TEXT] or None) if part else None
@@ -196,7 +197,7 @@ def _published_at(
 
 
 def _image_url(
-    named: dict[str, str], schema: list[LinkedObject], microdata: dict[str, str], base: str
+    named: dict[str, str], schema: list[LinkedObject], microdata: dict[str, str], base: Base
 ) -> str | None:
     candidates = [*map(named.get, _IMAGES), first_text(schema, "image"), microdata.get("image")]
     for address in candidates:
@@ -245,13 +246,14 @@ def _language(tree: LexborHTMLParser, pragmas: dict[str, str], locale: str | Non
     return None
 
 
-def _base(tree: LexborHTMLParser, url: str) -> str:
-    """Returns the URL to which the addresses of the page are joined."""
+def _base(tree: LexborHTMLParser, page: Base) -> Base:
+    """Returns the base of the addresses in a page; `page`: that of its own URL."""
     base = tree.head.css_first("base[href]") if tree.head is not None else None
-    return (_joined(url, base.attributes.get("href") or "") if base is not None else None) or url
+    url = _joined(page, base.attributes.get("href") or "") if base is not None else None
+    return page.moved(url) if url else page
 
 
-def _canonical_url(tree: LexborHTMLParser, base: str) -> str | None:
+def _canonical_url(tree: LexborHTMLParser, base: Base) -> str | None:
     """Returns the canonical URL of a <link> in the head; elsewhere it may come from a visitor's comment."""
     head = tree.head
     for node in head.css("link[rel][href]") if head is not None else ():
@@ -261,9 +263,9 @@ def _canonical_url(tree: LexborHTMLParser, base: str) -> str | None:
     return None
 
 
-def _joined(base: str, href: str) -> str | None:
+def _joined(base: Base, href: str) -> str | None:
     try:
-        joined: str = ada_url.join_url(base, href.strip())
+        joined: str = ada_url.join_url(base.url, base.encoded(href.strip()))
     except ValueError:
         return None
     return joined if joined.startswith(("http://", "https://")) and len(joined) <= MAX_URL else None

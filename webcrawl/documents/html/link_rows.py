@@ -91,7 +91,7 @@ def rows_of(
     add_target, add_text, add_rel = rows.targets.append, rows.texts.append, rows.rels.append
     add_element, linking = rows.elements.append, list[LexborNode]()
     known_text = _short_texts.get
-    joined = _Joined(links, document.url)
+    joined = _Joined(links, document)
     text_left, left = MAX_TEXTS, MAX_ROWS_LENGTH
     for node, (tag, attributes), address in zip(nodes, document.elements, links.addresses, strict=True):
         if address is None or (target := joined[address]) is None:
@@ -123,10 +123,10 @@ def rows_of(
 class _Joined(dict[str, str | None]):
     """The link of each address, None for an invalid address. Links that are not followed are joined at first use."""
 
-    def __init__(self, links: PageLinks, url: str) -> None:
+    def __init__(self, links: PageLinks, document: Document) -> None:
         super().__init__(links.joined)
-        self._base = Base(links.base)
-        self[""] = link_of_fragments(self._base.url, url)
+        self._base = Base(links.base, document.encode)
+        self[""] = link_of_fragments(self._base.url, document.url)
 
     def __missing__(self, address: str) -> str | None:
         self[address] = link = _resolved(address, self._base)

@@ -30,20 +30,20 @@ _SOFT_HYPHEN = "\xad"
 """It is left out of the text, so it may stand within the signs of an address."""
 
 
-def link_texts(tree: LexborHTMLParser, base: str) -> dict[str, str]:
+def link_texts(tree: LexborHTMLParser, base: Base) -> dict[str, str]:
     """Returns the text of each link by its normalised URL: of several links to a URL, the first text counts.
 
-    An image counts as its alternative text. `base` is the URL to which links are joined. Only <a> elements are read.
+    An image counts as its alternative text. `base` is that of the page. Only <a> elements are read.
     """
     texts: dict[str, str] = {}
-    join, left = Base(base), MAX_TEXTS
+    left = MAX_TEXTS
     for node in tree.css("a[href]"):
         attributes = node.attributes
         address = (attributes.get("href") or attributes.get("xlink:href") or "").partition("#")[0].strip()
         if not address:
             continue
         try:
-            url = join.resolve(address)
+            url = base.resolve(address)
         except InvalidURL:
             continue
         if url is None or url in texts:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, NamedTuple, Self, overload
 
+from webcrawl.documents.encodings import Encode
 from webcrawl.documents.link_elements import Element
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import Base
@@ -92,9 +93,13 @@ class PageAddresses:
     canonical: str | None = None
     base: str | None = None
 
-    def joined(self, url: str, most: float = math.inf) -> PageLinks:
-        """Returns the links of the page at `url`, of addresses that have at most `most` characters when joined."""
-        base = self.joined_base(url)
+    def joined(self, url: str, most: float = math.inf, encode: Encode | None = None) -> PageLinks:
+        """Returns the links of the page at `url` (normalised), of up to `most` characters in all.
+
+        Skips links to the page itself by an empty address or a fragment alone; with a base element, these are links to
+        the base. `encode`: see `Base`.
+        """
+        base = self.joined_base(url, encode)
         itself = link_of_fragments(base.url, url)
         joined: dict[str, str] = {}
         malformed = 0
@@ -117,18 +122,9 @@ class PageAddresses:
             joined=joined,
         )
 
-    def joined_base(self, url: str) -> Base:
-        """Returns the base of the links of the page at `url`."""
-        return _base(self.base, url)
-
-
-def page_links(elements: Iterable[Element], url: str) -> PageLinks:
-    """Returns the links in the `Document.elements` of the page at `url` (normalised).
-
-    Skips schemes that are not fetched, and links to the page itself by an empty address or a fragment alone; with a
-    base element, these are links to the base. Template elements are not part of a page.
-    """
-    return collect(elements).joined(url)
+    def joined_base(self, url: str, encode: Encode | None = None) -> Base:
+        """Returns the base of the links of the page at `url`; `encode`: see `Base`."""
+        return _base(self.base, url, encode)
 
 
 def link_of_fragments(base: str, url: str) -> str | None:
@@ -136,15 +132,18 @@ def link_of_fragments(base: str, url: str) -> str | None:
     return base if base != url else None
 
 
-def frame_links(elements: Iterable[Element], url: str) -> list[str]:
-    """Returns the first MAX_FRAMES frames of the frameset at `url`, normalised, without fragments, each once."""
+def frame_links(elements: Iterable[Element], url: str, encode: Encode | None = None) -> list[str]:
+    """Returns the first MAX_FRAMES frames of the frameset at `url`, normalised, without fragments, each once.
+
+    `encode`: see `Base`.
+    """
     href, frames = None, dict[str, None]()
     for tag, attributes in elements:
         if tag == "frame" and len(frames) < MAX_FRAMES:
             frames[attributes["src"] or ""] = None
         elif tag == "base" and href is None:
             href = attributes["href"] or ""
-    base, links = _base(href, url) if frames else Base(url), dict[str, None]()
+    base, links = _base(href, url, encode) if frames else Base(url), dict[str, None]()
     for written in frames:
         if address := _without_fragment(written):
             link = _resolve_or_none(address, base)
@@ -162,7 +161,10 @@ def refresh_address(content: str) -> str:
 
 
 def collect(elements: Iterable[Element]) -> PageAddresses:
-    """Returns the addresses in the `Document.elements` of a page."""
+    """Returns the addresses in the `Document.elements` of a page, without schemes that are not fetched.
+
+    Template elements are not part of a page.
+    """
     page = PageAddresses()
     add = page.of_elements.append
     addresses = page.addresses
@@ -234,9 +236,11 @@ def _without_fragment(address: str) -> str:
     return before + mark if before.strip(_C0_OR_SPACE) else ""
 
 
-def _base(href: str | None, url: str) -> Base:
+def _base(href: str | None, url: str, encode: Encode | None) -> Base:
     """Returns the base of links; ignores a base element that is broken or not a web address."""
-    return Base((_resolve_or_none(href, Base(url)) if href else None) or url)
+    base = Base(url, encode)
+    moved = _resolve_or_none(href, base) if href else None
+    return base.moved(moved) if moved else base
 
 
 def _resolve_or_none(address: str, base: Base) -> str | None:

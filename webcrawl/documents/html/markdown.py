@@ -60,16 +60,17 @@ from webcrawl.documents.html.markdown_inline import (
 )
 from webcrawl.documents.html.text import INLINE, clean, formula
 from webcrawl.documents.mime.facts import MAX_TEXT
+from webcrawl.urls.canonical import Base
 
 _INSIDE_CODE = f":not({','.join(sorted(INLINE))})"
 """What a <pre> may have in it besides inline elements, of which only the text counts."""
 _MAX_START = 999_999
 
 
-def markdown(tree: LexborHTMLParser, part: MainPart | None, base: str) -> str:
+def markdown(tree: LexborHTMLParser, part: MainPart | None, base: Base) -> str:
     """Returns the Markdown of the main part of a page, or of the whole page if `part` is None.
 
-    `base` is the URL to which links are joined. The words come from the text and from `alt`.
+    `base` is that of the page. The words come from the text and from `alt`.
     """
     body = tree.body
     if body is None:
@@ -96,7 +97,7 @@ def _root(element: LexborNode) -> LexborNode:
 class Walk:
     """Collects the blocks of a page while its elements begin and end."""
 
-    def __init__(self, base: str, text_nodes: Collection[int] | None = None) -> None:
+    def __init__(self, base: Base, text_nodes: Collection[int] | None = None) -> None:
         self._text_left = MAX_TEXT if text_nodes is not None else sys.maxsize
         """The characters of text that may follow; the text of the main part has the same limit."""
         self._is_last_kept = text_nodes is None

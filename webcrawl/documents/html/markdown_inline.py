@@ -188,9 +188,9 @@ def image(attributes: Mapping[str, str | None], destinations: Destinations) -> s
 class Destinations:
     """Makes the destinations of links: absolute URLs in the form that Markdown needs."""
 
-    def __init__(self, base: str) -> None:
-        self._url = base
-        self._base = Base(base)
+    def __init__(self, base: Base) -> None:
+        self._url = base.url
+        self._base = base
         self._destinations: dict[str, str] = {}
         """By address, with and without its fragment."""
 
@@ -224,7 +224,7 @@ class Destinations:
     def _made(self, address: str, mark: str, fragment: str) -> str:
         try:
             if mark and not _SAFE_FRAGMENT.fullmatch(fragment):
-                url: str | None = ada_url.join_url(self._url, address + mark + fragment)
+                url: str | None = ada_url.join_url(self._url, self._base.encoded(address) + mark + fragment)
             else:
                 joined = self._base.resolve(address) if address else self._url.partition("#")[0]
                 url = joined and joined + mark + fragment

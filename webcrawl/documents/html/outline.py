@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import msgpack
 
 from webcrawl.documents.document import Document
+from webcrawl.documents.encodings import Encode
 from webcrawl.documents.html.facts import MAX_AUTHOR, MAX_DESCRIPTION, MAX_TITLE, MAX_URL, HTMLFacts, describe
 from webcrawl.documents.html.link_rows import pack_rows, rows_of
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts, written_links
@@ -90,7 +91,7 @@ def make_outline(
     if link_rows:
         links, rows = _links_with_rows(document, texts=texts, text_links=text_links)
         links = replace(links, addresses=(), joined={})
-    metas, frames = document.metas, frame_links(document.elements, document.url)
+    metas, frames = document.metas, frame_links(document.elements, document.url, document.encode)
     if links is not None:  # else the elements of a large page were in memory while its text is made
         document.forget(only_elements=True)
     described, whole, number = None, None, None
@@ -119,7 +120,7 @@ def _links_with_rows(document: Document, *, texts: bool, text_links: bool) -> tu
 
 
 def links_of(document: Document, *, texts: bool, text_links: bool) -> PageLinks:
-    """Returns the links of an HTML document, see `page_links`, up to MAX_LINKS_LENGTH.
+    """Returns the links of an HTML document, see `PageAddresses.joined`, up to MAX_LINKS_LENGTH.
 
     `texts`: the links have their texts. `text_links`: the addresses in the text are links too.
     """
@@ -140,6 +141,7 @@ class _Collected:
     """The addresses of a page, the links in its text and scripts, and the texts of its links, to make its links of."""
 
     url: str
+    encode: Encode | None
     addresses: PageAddresses
     redirects: list[str]
     written: list[str]
@@ -152,14 +154,15 @@ class _Collected:
         addresses = collect(elements)
         return cls(
             document.url,
+            document.encode,
             addresses,
             script_redirects(document, addresses),
             written_links(document.html) if text_links else [],
-            link_texts(document.html, addresses.joined_base(document.url).url) if texts else {},
+            link_texts(document.html, addresses.joined_base(document.url, document.encode)) if texts else {},
         )
 
     def joined(self) -> PageLinks:
-        links = self.addresses.joined(self.url, MAX_LINKS_LENGTH)
+        links = self.addresses.joined(self.url, MAX_LINKS_LENGTH, self.encode)
         if not (self.written or self.redirects):
             return replace(links, texts=self.texts) if self.texts else links
         both = list(dict.fromkeys([*links.links, *self.redirects, *self.written]))

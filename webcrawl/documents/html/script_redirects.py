@@ -37,7 +37,7 @@ def script_redirects(document: Document, links: PageAddresses) -> list[str]:
     addresses = _addresses(document.html)
     if not addresses or len(visible_text(document.html)) > _MOST_TEXT:
         return []
-    base, targets = links.joined_base(document.url), dict[str, None]()
+    base, targets = links.joined_base(document.url, document.encode), dict[str, None]()
     for address in addresses:
         with suppress(InvalidURL):
             if (target := base.resolve(address.partition("#")[0])) and target != document.url:

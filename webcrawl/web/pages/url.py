@@ -7,20 +7,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import urljoin
 
 from starlette.responses import PlainTextResponse, Response
 
 from webcrawl.crawler.pages.archived_page import ArchivedPage
 from webcrawl.crawler.url_report import ReportedLink, url_report
 from webcrawl.documents.values import printable
-from webcrawl.errors import LibraryMissing, NoSuchPage, StoreError
+from webcrawl.errors import InvalidURL, LibraryMissing, NoSuchPage, StoreError
 from webcrawl.frontier.url_state import URLState, url_state
 from webcrawl.opened import OpenedCrawl
 from webcrawl.stores.clusters import DuplicateCluster, clusters
 from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Metadata, StoredFetch
-from webcrawl.urls.canonical import normalize, split
+from webcrawl.urls.canonical import resolve_location, split
 from webcrawl.urls.seeds import seed_url
 from webcrawl.web.archived_response import archived_response
 from webcrawl.web.page import DashboardPage, View
@@ -200,11 +199,11 @@ def _chain(opened: OpenedCrawl, metadata: Metadata, row: Row) -> list[str]:
     """Returns the URLs of a chain of redirects in a row: the redirecting URLs, the URL itself, and its target."""
     target = row["final_url"]
     if row["status"] is not None and 300 <= row["status"] < 400:
-        with suppress(StoreError):
+        with suppress(StoreError, InvalidURL):
             head = ArchivedPage(opened, metadata, row).http_head()
             fields = (line.partition(":") for line in head)
             location = next((value.strip() for name, _, value in fields if name.lower() == "location"), "")
-            target = normalize(urljoin(row["url"], location)) if location else target
+            target = resolve_location(location.encode("latin-1"), row["url"]) or target
     chain = list(dict.fromkeys([*(row["redirects"] or ()), row["url"], target]))
     return chain if len(chain) > 1 else []
 

@@ -54,11 +54,11 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (%d, %d))
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 from webcrawl.documents.document import Document
-from webcrawl.documents.html.links import page_links
+from webcrawl.documents.html.links import collect
 from webcrawl.documents.html.facts import describe
 document = Document((%s).encode(), "text/html", "utf-8", "http://h/")
 facts = describe(document)
-facts.text, page_links(document.elements, "http://h/")
+facts.text, collect(document.elements).joined("http://h/")
 # not ru_maxrss, which begins with what the process had that started this one
 status = dict(line.split(":") for line in open("/proc/self/status") if line.startswith("Vm"))
 print(int(status["VmHWM"].split()[0]) // 1024, facts.details.get("simplified"))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts
+from webcrawl.urls.canonical import Base
 
 URL = "http://site.example/a/b"
 
 
 def texts(markup: str) -> dict[str, str]:
-    return link_texts(LexborHTMLParser(markup), URL)
+    return link_texts(LexborHTMLParser(markup), Base(URL))
 
 
 def test_the_first_text_of_a_url_counts() -> None:

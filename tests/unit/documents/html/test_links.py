@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from webcrawl.documents.html.links import PageLinks, frame_links, page_links, refresh_address
+from webcrawl.documents.html.links import PageLinks, collect, frame_links, refresh_address
 from webcrawl.documents.link_elements import elements
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import resolve
@@ -15,7 +15,7 @@ URL = "http://example.org/dir/page.html?x=1"
 
 
 def links_of(html: str, url: str = URL) -> PageLinks:
-    return page_links(elements(LexborHTMLParser(html)), url)
+    return collect(elements(LexborHTMLParser(html))).joined(url)
 
 
 def test_links_of_every_source_are_in_document_order() -> None:
@@ -210,8 +210,8 @@ def test_canonical_link_is_extracted(html: str, canonical: str | None) -> None:
     assert links_of(html).canonical == canonical
 
 
-def test_non_ascii_links_are_escaped_as_utf_8() -> None:
-    html = '<meta charset=latin1><a href="/é/中?q=ü">x</a><a href="/\x00\ud800">y</a>'
+def test_non_ascii_links_of_a_page_in_utf_8_are_escaped() -> None:
+    html = '<a href="/é/中?q=ü">x</a><a href="/\x00\ud800">y</a>'
     assert links_of(html).links == [
         "http://example.org/%C3%A9/%E4%B8%AD?q=%C3%BC",
         "http://example.org/%EF%BF%BD",
@@ -240,4 +240,4 @@ def test_links_equal_one_by_one_resolution(written: list[str]) -> None:
         before_fragment = href.partition("#")[0].strip("".join(map(chr, range(33))))
         if link is not None and before_fragment:
             expected[link] = None
-    assert page_links(elements(tree), URL).links == list(expected)
+    assert collect(elements(tree)).joined(URL).links == list(expected)

@@ -16,6 +16,7 @@ from webcrawl.documents.html.main_text import main_part
 from webcrawl.documents.html.markdown import markdown
 from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.mime.facts import MAX_TEXT
+from webcrawl.urls.canonical import Base
 
 BASE = "https://site.example/folder/page"
 _PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -23,7 +24,7 @@ _PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 def _of(markup: str) -> str:
     """The Markdown of a whole page."""
-    return markdown(LexborHTMLParser(markup), None, BASE)
+    return markdown(LexborHTMLParser(markup), None, Base(BASE))
 
 
 def _tokens(text: str) -> list[Token]:
@@ -221,7 +222,7 @@ def test_main_part_never_fails_and_has_no_other_words(markup: str, words: int) -
     part = main_part(document.html)
     assert part is not None or text is None
     if text is not None and part is not None and (body := document.html.body) is not None:
-        assert facts.markdown == markdown(document.html, part._replace(element=body), BASE)
+        assert facts.markdown == markdown(document.html, part._replace(element=body), Base(BASE))
     page = "".join((text or visible_text(document.html)).replace("\0", "\ufffd").split())
     assert len(found) <= len(page)
     assert set(found) <= set(page)
@@ -249,6 +250,6 @@ def test_main_part_never_fails_and_has_no_other_words(markup: str, words: int) -
 def test_hostile_pages_have_bounded_markdown(markup: str) -> None:
     # parsed as in a crawl, without what the parser takes long for
     document = Document(markup.encode(), "text/html", "utf-8", BASE)
-    text = markdown(document.html, None, BASE)
+    text = markdown(document.html, None, Base(BASE))
     assert len(text) <= MAX_TEXT
     assert len(text) <= 10 * len(markup) + 1_000

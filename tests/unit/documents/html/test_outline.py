@@ -15,13 +15,14 @@ from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts
-from webcrawl.documents.html.links import frame_links, page_links
+from webcrawl.documents.html.links import collect, frame_links
 from webcrawl.documents.html.outline import MAX_LINKS_LENGTH, make_outline, pack, unpack
 from webcrawl.documents.mime.facts import MAX_TEXT, pack_error
 from webcrawl.documents.page import Page
 from webcrawl.documents.simhash import simhash64
 from webcrawl.errors import UnreadableDocument
 from webcrawl.pipelines.html import HtmlPipeline
+from webcrawl.urls.canonical import Base
 
 URL = "http://site.example/folder/page"
 PIECES = [
@@ -61,8 +62,8 @@ def test_outline_equals_local_results_and_survives_packing(
     assert received == made
     local = document(markup, charset)
     assert received.metas == local.metas
-    links = page_links(local.elements, URL)
-    assert received.links == replace(links, texts=link_texts(local.html, links.base) if texts else {})
+    links = collect(local.elements).joined(URL)
+    assert received.links == replace(links, texts=link_texts(local.html, Base(links.base)) if texts else {})
     assert received.frames == frame_links(local.elements, URL)
     if not facts:
         assert (received.facts, received.text, received.simhash) == (None, None, None)

@@ -6,7 +6,7 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.documents.html.link_texts import written_links
-from webcrawl.documents.html.links import page_links
+from webcrawl.documents.html.links import collect
 from webcrawl.documents.link_elements import elements
 
 URL = "http://site.example/folder/page"
@@ -15,7 +15,7 @@ URL = "http://site.example/folder/page"
 def written(markup: str) -> list[str]:
     """The links of a page that are written in its text only."""
     tree = LexborHTMLParser(markup)
-    links = page_links(elements(tree), URL).links
+    links = collect(elements(tree)).joined(URL).links
     return [link for link in written_links(tree) if link not in links]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -15,6 +16,22 @@ SITE, GATE = "127.0.1.1", "127.0.1.2"
 StartWeb = Callable[..., LocalWeb]
 RunCrawl = Callable[..., CrawlResult]
 PAGES = [f"/page-{number}" for number in range(4)]
+
+
+SPIDER = """
+import scrapy
+
+class Walls(scrapy.Spider):
+    name = "walls"
+
+    def __init__(self, home, **kwargs):
+        super().__init__(**kwargs)
+        self.start_urls = [home + "page-0"]
+
+    def parse(self, response):
+        yield {"text": response.text}
+        yield response.follow("/page-1", self.parse)
+"""
 
 
 def sent(hit: Hit) -> set[str]:
@@ -112,6 +129,24 @@ def test_pages_share_a_gate_that_knows_them_by_a_cookie(
     else:
         assert result.summary["remarks"] == {"cookies_refused": 1, "wants_cookies": 2}
         assert json.loads(late["details"])["remarks"] == ["wants_cookies"]
+
+
+@pytest.mark.parametrize("way", ["direct", "two gates"])
+def test_linkcheck_calls_no_page_broken_that_wants_cookies(
+    way: str, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    walled(web, way)
+    result = run_crawl("linkcheck", [web.url(SITE, "/")])
+    assert "Links: 4 unchecked." in result.stdout + result.stderr
+
+
+def test_a_scrapy_spider_gets_the_pages(local_web: StartWeb, run_spider: RunCrawl, tmp_path: Path) -> None:
+    web = local_web(SITE)
+    walled(web, "gate")
+    run_spider(SPIDER, web.url(SITE))
+    items = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text().splitlines()]
+    assert sorted(item["text"] for item in items) == [f"<p>the text of {path}" for path in PAGES[:2]]
 
 
 def never_content(hit: Hit) -> Reply:

@@ -12,9 +12,9 @@ from webcrawl.crawler.responses import (
     COOKIES_KEPT,
     COOKIES_REFUSED,
     NEW_COOKIES,
-    WANTS_COOKIES,
     header_values,
 )
+from webcrawl.documents.page import WANTS_COOKIES
 from webcrawl.urls.canonical import normalize
 
 _MOST_SKIPS = 5
@@ -56,6 +56,8 @@ class CookieWalls:
         meets_wall = way_back is not None or (sets and _without_query(target.url) in self._gates)
         meta = {**target.meta, _KEPT: kept}
         if kept:
+            if request.dont_filter and not skips:  # the spider wants each target
+                return target.replace(meta=meta)
             if skips or meets_wall or NEW_COOKIES in response.flags:
                 # the request skipped the seen test for the last cookie, not for its own sake
                 return target.replace(dont_filter=skips < _MOST_SKIPS, meta={**meta, _SKIPS: skips + 1})

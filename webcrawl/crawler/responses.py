@@ -10,6 +10,7 @@ from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
 from webcrawl.documents.body import Body
+from webcrawl.documents.page import WANTS_COOKIES
 
 TRUNCATED = "truncated"
 """Response.flags: the body was cut off at a limit of the crawl."""
@@ -27,8 +28,7 @@ NEW_COOKIES = "new_cookies"
 """Response.flags: among its cookies is one that the jar did not have."""
 COOKIES_REFUSED = "cookies_refused"
 """Response.flags: it is a redirect that sets a cookie, and no cookies are kept."""
-WANTS_COOKIES = "wants_cookies"
-"""Response.flags: it is such a redirect, and leads back to a page that led to it."""
+# WANTS_COOKIES: it is such a redirect, and leads back to a page that led to it.
 
 REMARKS = frozenset({COOKIES_REFUSED, WANTS_COOKIES})
 """Flags that `details.remarks` in the row of a page repeats."""

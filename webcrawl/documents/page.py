@@ -38,6 +38,10 @@ class PendingLinks:
     links: list[Link] = field(default_factory=list)
 
 
+WANTS_COOKIES = "wants_cookies"
+"""The remark about a redirect that leads back to the page that led to it, until it gets its cookie back."""
+
+
 class ArchivedResponse:
     """What the archive keeps of a page, and what it already has.
 

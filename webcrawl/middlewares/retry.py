@@ -29,9 +29,10 @@ from webcrawl.crawler.errors import (
     RequestRefused,
     RobotsUnreachable,
 )
-from webcrawl.crawler.responses import LOST, TIMED_OUT, WANTS_COOKIES, refusal_of
+from webcrawl.crawler.responses import LOST, TIMED_OUT, refusal_of
 from webcrawl.crawler.scheduling.requests import RESOURCE
 from webcrawl.crawler.session import Session, SessionComponent
+from webcrawl.documents.page import WANTS_COOKIES
 from webcrawl.errors import EngineUnavailable, NameNotResolved, StoreUnavailable
 
 logger = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.page import WANTS_COOKIES
 from webcrawl.documents.values import printable
 from webcrawl.links.questions import Opener
 from webcrawl.results.current_links import links_now
@@ -231,6 +232,10 @@ def _links_of(document: Document) -> dict[tuple[str, str], None]:
     return links | {(url, ""): None for url in loaded(document)}
 
 
+def _wants_cookies(row: Row) -> bool:
+    return WANTS_COOKIES in ((row["details"] or {}).get("remarks") or ())
+
+
 class _Targets:
     """The outcome of the URLs that links point to."""
 
@@ -254,6 +259,10 @@ class _Targets:
         if row["state"] in BROKEN:
             asked = not str(row["error"] or "").startswith(_NOT_ASKED)
             return Problem(url, row["state"] if asked else "unchecked", **facts)
+        if row["state"] == "redirected" and any(map(_wants_cookies, rows)):
+            return Problem(
+                url, "unchecked", **(facts | {"error": "it wants its cookie back: COOKIES_ENABLED=True"})
+            )
         if row["state"] == "redirected":
             return Problem(url, "broken", **(facts | {"error": "it redirects endlessly, or not to a URL"}))
         if target and first["status"] in _PERMANENT:

@@ -35,7 +35,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test coverage check settings constraints format picture pictures dashboard screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-graph replay chaos structure clean
+.PHONY: help numbers crawl test test-slow coverage check settings constraints format picture pictures dashboard screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-graph replay chaos structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -51,7 +51,12 @@ crawl: numbers .venv/.runtime ## Crawl SEEDS="https://example.org/", or without 
 # Most tests wait for processes, so several run at a time. The tests of a file stay together; the long ones come first.
 # They start hundreds of processes, which must not compile the code anew, even where a container says so.
 test: .venv/.dev ## Run the tests; ARGS="-k frontier" selects some
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+test-slow: .venv/.dev ## Run the slow tests, which the target test leaves out
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PARALLEL) -m slow --timeout=1200 $(ARGS)
+
+PARALLEL := --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
 
 # What was measured in single processes is added up. A killed process leaves nothing, so the figures are lower bounds.
 coverage: .venv/.dev ## Run the tests with coverage.py, and print the share of lines that they run, by room

@@ -56,7 +56,7 @@ class Node:
     def kill(self) -> None:
         """Kill the server with SIGKILL."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
     @property
     def id(self) -> str:
@@ -190,7 +190,7 @@ def _slots_of(node: Node) -> set[int]:
     return mine
 
 
-def until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+def until(condition: Callable[[], Any], seconds: float = 60.0) -> None:
     """Wait for a condition; a Redis error counts as false."""
     deadline = time.monotonic() + seconds
     while True:

@@ -160,7 +160,7 @@ def run_crawl(start_crawl: Callable[..., Crawl]) -> Callable[..., CrawlResult]:
         spider: str,
         seeds: Iterable[str] | str = (),
         *,
-        timeout: float = 60.0,
+        timeout: float = 180.0,
         status: int | None = 0,
         workers: int = 1,
         **options: Any,

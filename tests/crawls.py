@@ -117,7 +117,7 @@ class Crawl:
         """What the crawl has written to stderr so far."""
         return self._output.with_suffix(".err").read_text(errors="replace")
 
-    def wait(self, timeout: float = 60.0, *, status: int | None = 0) -> CrawlResult:
+    def wait(self, timeout: float = 180.0, *, status: int | None = 0) -> CrawlResult:
         """Wait until the crawl ends, which must exit with `status`; None accepts any.
 
         After `timeout` seconds kill it and fail with the end of its log.
@@ -139,7 +139,7 @@ class Crawl:
         """Kill the whole process group with SIGKILL, if it is still running."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(10)
+            self.process.wait(60)
 
 
 def inherited() -> dict[str, str]:
@@ -173,7 +173,7 @@ def scrapy(
     cwd: Path = CHECKOUT,
     env: Mapping[str, str] | None = None,
     typed: str = "",
-    timeout: float = 60.0,
+    timeout: float = 180.0,
     status: int | None = 0,
 ) -> subprocess.CompletedProcess[str]:
     """Run a scrapy command to its end, which must exit with `status`; None accepts any.
@@ -189,7 +189,7 @@ def scrapy(
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait(10)
+                process.wait(60)
         out.seek(0)
         err.seek(0)
         texts = [file.read().decode(errors="replace") for file in (out, err)]
@@ -197,7 +197,7 @@ def scrapy(
         return subprocess.CompletedProcess(words, code, *texts)
 
 
-def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 60.0) -> None:
+def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 180.0) -> None:
     """Wait for a condition while the crawl runs."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -209,7 +209,7 @@ def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 60.0) ->
 
 
 def crawl_hosts(
-    seeds: Iterable[str], folder: Path, *, scope: str = "host", timeout: float = 60.0, **settings: object
+    seeds: Iterable[str], folder: Path, *, scope: str = "host", timeout: float = 180.0, **settings: object
 ) -> CrawlResult:
     """Crawl the seeds' hosts once, for several tests that check the results in `folder`."""
     crawl = Crawl.start("broad", seeds, folder=folder, data_dir=folder / "data", scope=scope, **settings)

@@ -28,7 +28,7 @@ CLOSED = "127.0.0.1:9"
 Handler: TypeAlias = HTTPDownloadHandler | FTPDownloadHandler | CurlDownloadHandler
 
 
-def run(coroutine: Coroutine[Any, Any, None], seconds: float = 15.0) -> None:
+def run(coroutine: Coroutine[Any, Any, None], seconds: float = 60.0) -> None:
     async def bounded() -> None:
         async with asyncio.timeout(seconds):
             await coroutine

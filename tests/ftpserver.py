@@ -58,7 +58,7 @@ def vsftpd(folder: Path, root: Path, address: str = "127.0.0.1", **options: obje
         yield port
     finally:
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
 
 def _wait(address: str, port: int, process: subprocess.Popen[bytes]) -> None:

@@ -126,9 +126,9 @@ def serving(tls: ssl.SSLContext, pages: Mapping[str, Answer]) -> Iterator[Http2S
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
     thread.start()
     try:
-        assert ready.wait(10)
+        assert ready.wait(60)
         yield server
     finally:
         loop.call_soon_threadsafe(ending.set)
-        thread.join(10)
+        thread.join(60)
         loop.close()

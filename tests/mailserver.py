@@ -59,7 +59,7 @@ class MailServer:
     ) -> None:
         self.stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(60)
 
     def start(self) -> None:
         """Listen."""
@@ -67,7 +67,7 @@ class MailServer:
         async def listen() -> None:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
 
-        asyncio.run_coroutine_threadsafe(listen(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(listen(), self._loop).result(60)
 
     def stop(self) -> None:
         """Refuse connections."""
@@ -77,7 +77,7 @@ class MailServer:
                 self._server.close()
                 self._server = None
 
-        asyncio.run_coroutine_threadsafe(close(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(close(), self._loop).result(60)
 
     def wait(self, holds: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait until a condition holds."""

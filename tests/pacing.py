@@ -18,7 +18,7 @@ FAST = PolitenessConfig(delay=0)
 Log = dict[str, list[tuple[float, float]]]
 
 
-def run(coroutine: Coroutine[Any, Any, None], seconds: float = 20.0) -> None:
+def run(coroutine: Coroutine[Any, Any, None], seconds: float = 60.0) -> None:
     async def bounded() -> None:
         async with asyncio.timeout(seconds):
             await coroutine

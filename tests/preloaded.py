@@ -117,7 +117,7 @@ def _server(home: Path) -> socket.socket:
 
     def end() -> None:
         ours.close()
-        server.wait(10)
+        server.wait(60)
 
     atexit.register(end)
     return ours

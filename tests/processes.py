@@ -22,7 +22,7 @@ finally:
 """
 
 
-def scrapy_peak(*words: str, timeout: float = 120) -> tuple[int, bytes, str, int]:
+def scrapy_peak(*words: str, timeout: float = 240) -> tuple[int, bytes, str, int]:
     """Run a scrapy command here; returns exit status, stdout, stderr, and peak memory in KiB."""
     run = subprocess.run(
         [sys.executable, "-c", _TELLING, *words], cwd=CHECKOUT, capture_output=True, timeout=timeout

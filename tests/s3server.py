@@ -24,7 +24,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.ports import free_ports
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 ACCESS_KEY, SECRET_KEY = "crawler", "not a secret"
 
 
@@ -82,7 +82,7 @@ class S3Server:
     def kill(self) -> None:
         """Kill the server; data that it acknowledged stays in its folder."""
         self._process.send_signal(signal.SIGKILL)
-        self._process.wait(10)
+        self._process.wait(60)
 
     def _command(self) -> list[str]:
         binary = weed_binary()

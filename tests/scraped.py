@@ -41,12 +41,12 @@ class Scraped:
 def scrape(port: int, accept: str = "") -> Scraped:
     """The metrics at a port of this machine; raises OSError."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept": accept})
-    with urllib.request.urlopen(request, timeout=20) as response:
+    with urllib.request.urlopen(request, timeout=60) as response:
         return Scraped(response.read().decode())
 
 
 def scraped_when(
-    port: int, crawl: Crawl, condition: Callable[[Scraped], bool], seconds: float = 40.0
+    port: int, crawl: Crawl, condition: Callable[[Scraped], bool], seconds: float = 60.0
 ) -> Scraped:
     """The first scrape for which a condition holds, while the crawl runs."""
     found: list[Scraped] = []

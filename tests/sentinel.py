@@ -38,7 +38,7 @@ class Process:
     def kill(self) -> None:
         """Kill the server with SIGKILL."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
 
 class LocalSentinels:

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web as aiohttp_web
 
-START_SECONDS = 10.0
+START_SECONDS = 60.0
 ANY = "*"
 
 

@@ -176,7 +176,7 @@ def running(server: Server) -> Iterator[Server]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(60)
     try:
         yield server
     finally:

@@ -46,7 +46,7 @@ def test_two_workers_lose_no_url_when_a_cluster_server_dies(
         replica = cluster.replica_of(dying)
         dying.kill()
         cluster.takes_over(replica)
-        result = crawl.wait(45)
+        result = crawl.wait(60)
     assert set(web.urls()) == {row["url"] for row in result.rows()}
     assert len(result.rows()) == result.summary["pages"] == len(SITES) * PAGES
     assert all(web.max_concurrency(label) == 1 for label in SITES)

@@ -64,7 +64,7 @@ def test_a_page_with_60_000_links_holds_its_own_host_and_no_other(
         [web.url(HOSTILE), web.url(HONEST, "/0")],
         HOST_MAX_PAGES=PAGES + 1,
         DOWNLOAD_DELAY=0.05,
-        timeout=100,
+        timeout=280,
     )
     summary = result.summary
     assert summary["seen_urls"] == links + PAGES + 2

@@ -343,7 +343,7 @@ def test_a_second_interrupt_restores_the_terminal(local_web: StartWeb, tmp_path:
         assert crawl.wait(60) is not None
     finally:
         crawl.kill()
-        crawl.wait(10)
+        crawl.wait(60)
         os.close(ours)
     after = written.rpartition(SHOW)[2]
     assert SHOW in written

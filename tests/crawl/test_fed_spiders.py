@@ -104,6 +104,6 @@ def test_start_urls_read_by_a_killed_worker_are_crawled_by_the_next(
     crawl = start()
     until(lambda: {*web.urls()} == {*urls} and not valkey.keys("*claimed*"), crawl)
     crawl.interrupt()
-    assert crawl.wait(20).returncode == 0
+    assert crawl.wait(60).returncode == 0
     assert "Put 5 start URLs of dead workers back" in crawl.stderr
     assert (valkey.exists(key), valkey.keys("*claimed*")) == (0, [])

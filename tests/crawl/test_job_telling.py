@@ -106,7 +106,7 @@ def test_the_death_of_the_only_worker_is_told(
             os.kill(process.pid, signal.SIGKILL)
         finally:
             process.kill()
-            process.wait(10)
+            process.wait(60)
         # a while later, for the engine
         own = Keys(one.crawl, 4).own
         (worker,) = valkey.zrange(own("workers"), 0, -1)

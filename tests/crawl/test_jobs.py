@@ -82,7 +82,7 @@ class Operations:
     def kill(self, name: str) -> None:
         """Kills a scheduler, which cannot say goodbye to anybody."""
         self.schedulers[name].kill()
-        self.schedulers.pop(name).wait(10)
+        self.schedulers.pop(name).wait(60)
 
     def holder(self, one: Iteration) -> str:
         """The scheduler that has an iteration, by what it has logged."""
@@ -124,7 +124,7 @@ class Operations:
             process.send_signal(signal.SIGTERM)
         for process in self.schedulers.values():
             with suppress(subprocess.TimeoutExpired):
-                process.wait(20)
+                process.wait(60)
             process.kill()
 
 

@@ -120,7 +120,6 @@ def sha1(chunks: Iterator[bytes]) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("chunked", [False, True], ids=["plain", "chunked"])
 def test_a_large_video_does_not_increase_the_workers_memory(
     chunked: bool, start_crawl: StartCrawl, request: pytest.FixtureRequest

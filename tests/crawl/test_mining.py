@@ -98,7 +98,7 @@ def hub(gate: threading.Event, body: str) -> Callable[[Hit], Reply]:
     """A page that is answered once the gate is open."""
 
     def answer(hit: Hit) -> Reply:
-        gate.wait(20)
+        gate.wait(60)
         return Reply(body)
 
     return answer

@@ -126,7 +126,7 @@ def test_a_crawl_stopped_without_its_engine_ends_soon_and_loses_no_url(
     until(lambda: "The engine is unavailable" in crawl.stderr, crawl)
     time.sleep(1.0)  # until pages wait for the engine, too
     crawl.interrupt()
-    stopped = crawl.wait(30)  # after three seconds of retries
+    stopped = crawl.wait(60)  # after three seconds of retries
     assert "Closing without a last report" in stopped.stderr
     durable.start(60)
     result = start(seeds, url_of(durable), FRONTIER_MAX_ATTEMPTS=2).wait(60)

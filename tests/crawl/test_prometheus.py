@@ -36,7 +36,7 @@ class Prometheus:
     def ask(self, path: str, **arguments: str) -> Any:
         """The data of its answer; raises OSError, also while it has no answer."""
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(arguments)}"
-        with urllib.request.urlopen(url, timeout=20) as response:
+        with urllib.request.urlopen(url, timeout=60) as response:
             return json.load(response)["data"]
 
     def values(self, query: str) -> list[float]:
@@ -79,7 +79,7 @@ def prometheus(folder: Path, targets: list[int]) -> Iterator[Prometheus]:
         yield Prometheus(port)
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")

@@ -105,7 +105,6 @@ class RandomWeb:
         return text.format(**names, **chosen)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_pages_are_read_as_in_the_crawl(
     local_web: Callable[..., LocalWeb], crawl: Callable[..., CrawlResult], seed: int

@@ -59,7 +59,6 @@ def shop(
     return web, project, result.data_dir
 
 
-@pytest.mark.timeout(300)
 def test_a_killed_reparse_goes_on_and_reads_no_finished_page_again(
     shop: tuple[LocalWeb, Project, Path], tmp_path: Path
 ) -> None:
@@ -85,9 +84,9 @@ def test_a_killed_reparse_goes_on_and_reads_no_finished_page_again(
     assert (other.returncode, "another reparse is running" in other.stderr) == (1, True), other.stderr
     for pid in [*children(process.pid), process.pid]:
         os.kill(pid, signal.SIGKILL)
-    process.wait(10)
+    process.wait(60)
     # the kernel may take a moment to end the killed ones
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (
         first := scrapy(*words, cwd=project.folder, timeout=120)
     ).returncode and time.monotonic() < deadline:

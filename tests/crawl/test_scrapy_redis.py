@@ -76,7 +76,7 @@ def test_a_stock_project_runs_with_either_scheduler(
             while valkey.llen("news:items") < 4 and crawl.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.05)
             crawl.send_signal(signal.SIGINT)
-            crawl.wait(20)
+            crawl.wait(60)
         finally:
             crawl.kill()
             crawl.wait()

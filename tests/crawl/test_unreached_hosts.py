@@ -126,7 +126,7 @@ def hanging_up() -> Iterator[tuple[int, Counter[str]]]:
         thread.start()
         yield listening.getsockname()[1], accepted
         listening.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+        thread.join(60)
 
 
 def test_a_few_of_the_addresses_of_a_name_are_tried(

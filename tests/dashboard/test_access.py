@@ -32,7 +32,7 @@ def ask(url: str, form: dict[str, str] | None = None, **headers: str) -> tuple[i
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(url, data, {"Accept": "text/html", **named})
     try:
-        with urllib.request.build_opener(_Stay).open(request, timeout=30) as answer:
+        with urllib.request.build_opener(_Stay).open(request, timeout=60) as answer:
             return answer.status, answer.headers, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers, error.read().decode()

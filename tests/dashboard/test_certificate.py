@@ -29,7 +29,7 @@ def connect(dashboard: Dashboard, authority: Authority) -> http.client.HTTPSConn
     parts = urlsplit(dashboard.url)
     assert parts.scheme == "https"
     context = ssl.create_default_context(cafile=str(authority.file))
-    return http.client.HTTPSConnection(str(parts.hostname), parts.port, timeout=30, context=context)
+    return http.client.HTTPSConnection(str(parts.hostname), parts.port, timeout=60, context=context)
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["one file", "two files"])
@@ -59,7 +59,7 @@ def test_pages_and_actions_by_https(
         assert answer.status == status, answer.read()
         answer.read()
     connection.close()
-    plain = http.client.HTTPConnection("127.0.0.1", int(str(urlsplit(dashboard.url).port)), timeout=30)
+    plain = http.client.HTTPConnection("127.0.0.1", int(str(urlsplit(dashboard.url).port)), timeout=60)
     with pytest.raises((http.client.HTTPException, OSError)):
         plain.request("GET", "/")
         plain.getresponse()

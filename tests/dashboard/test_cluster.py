@@ -58,7 +58,7 @@ class Visitor:
         request = urllib.request.Request(
             f"{self.url}/live/{name}?crawl=broad", headers={"Cookie": self.cookie}
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             while not (line := answer.readline()).startswith(b"data: "):
                 assert line
             return str(line.decode())

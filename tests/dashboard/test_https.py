@@ -50,12 +50,12 @@ def proxy(site: CrawledSite, tmp_path: Path) -> Iterator[http.client.HTTPSConnec
     try:
         until(lambda: process.poll() is not None or not socket.socket().connect_ex(("127.0.0.1", port)))
         context = ssl.create_default_context(cafile=str(authority.file))
-        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=context)
         yield connection
         connection.close()
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
 
 
 def test_a_proxy_with_https_serves_pages_actions_and_updates(

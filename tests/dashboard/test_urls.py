@@ -139,7 +139,7 @@ def test_an_archived_body_loads_nothing_from_elsewhere(chromium: Any) -> None:
         if "inert" in name:
             assert page.frame_locator("iframe").locator("p").inner_text() == "Shown"
         outcomes[name] = canary
-    assert outcomes["plain"].found.wait(20)
+    assert outcomes["plain"].found.wait(60)
     assert not outcomes["inert"].found.is_set() and not outcomes["inert in UTF-16"].found.is_set()
     context.close()
     for canary in outcomes.values():

@@ -106,7 +106,7 @@ class Consumer:
         await asyncio.gather(*self._tasks)
         await self.worker.close()
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait for a condition; raises TimeoutError after `seconds`."""
         async with asyncio.timeout(seconds):
             while not condition():

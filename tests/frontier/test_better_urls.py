@@ -34,7 +34,7 @@ class Stepper(Consumer):
 
     async def until_counts(self, *, done: int, leased: int) -> None:
         """Wait until the engine has `done` results, and the worker knows its leased URLs."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while (await self.frontier.counts()).done != done:
                 await asyncio.sleep(0.005)
         await self.until(lambda: [host.unsettled for host in self.worker.hosts] == [leased])

@@ -124,7 +124,7 @@ async def test_a_host_that_this_worker_leases_meanwhile_is_not_borrowed(frontier
     await asyncio.sleep(0.1)
     assert not waiting.done()
     opened(turns, HOST)
-    await asyncio.wait_for(waiting, 30)
+    await asyncio.wait_for(waiting, 60)
 
 
 async def test_a_borrowed_turn_ends_before_its_time(frontier: Frontier) -> None:

@@ -290,7 +290,7 @@ async def test_a_slot_is_unavailable_while_it_moves_key_by_key(
         cluster.move_by_keys,
         shard_key(frontier),
         target,
-        lambda: asyncio.run_coroutine_threadsafe(run_all_steps(), loop).result(10),
+        lambda: asyncio.run_coroutine_threadsafe(run_all_steps(), loop).result(60),
     )
     assert len(attempts) >= 3
     assert await frontier.counts() == before

@@ -234,13 +234,13 @@ async def test_calls_are_retried_until_the_crawl_ends(
     monkeypatch.setattr("webcrawl.engine.client.SHUTDOWN_SECONDS", 0.2)
     engine, ending = engine_at(f"unix://{tmp_path}/nobody"), asyncio.Event()
     with pytest.raises(EngineUnavailable):
-        await asyncio.wait_for(engine.retry_until_available(engine.client.ping), 20)
+        await asyncio.wait_for(engine.retry_until_available(engine.client.ping), 60)
     waiting = asyncio.create_task(engine.retry_until_available(engine.client.ping, ending))
     await asyncio.sleep(1.0)
     assert not waiting.done()
     ending.set()
     with pytest.raises(EngineUnavailable):
-        await asyncio.wait_for(waiting, 20)
+        await asyncio.wait_for(waiting, 60)
 
 
 def test_keys_of_a_shard_share_a_hash_tag() -> None:

@@ -79,7 +79,7 @@ async def test_another_worker_may_fetch_a_start_url_at_an_inner_address(
         await Session.of(each).open()
     valkey.rpush(LIST, INVALID, NAMED)
     reading = Reading(reader)
-    assert await asyncio.wait_for(reading.urls.get(), 30) == NAMED
+    assert await asyncio.wait_for(reading.urls.get(), 60) == NAMED
     middleware = DnsMiddleware.from_crawler(other)
     await middleware.process_request(Request(NAMED))
     with pytest.raises(RequestRefused):
@@ -102,11 +102,11 @@ async def test_start_urls_stay_claimed_until_their_hosts_are_known(
     monkeypatch.setattr(Session.of(crawler).scope, "admit_seeds", wait_for_engine)
     valkey.rpush(LIST, NAMED)
     reading = Reading(crawler)
-    await asyncio.wait_for(named.wait(), 30)
+    await asyncio.wait_for(named.wait(), 60)
     await reading.feeding.settle()
     assert len(valkey.keys("*claimed*")) == 2
     free.set()
-    assert await asyncio.wait_for(reading.urls.get(), 30) == NAMED
+    assert await asyncio.wait_for(reading.urls.get(), 60) == NAMED
     await reading.feeding.end()
     await reading.feeding.settle()
     assert valkey.keys("*claimed*") == []
@@ -120,5 +120,5 @@ async def test_the_idle_handler_leaves_the_list_to_the_worker(
     valkey.rpush(LIST, NAMED)
     cast(Any, crawler.spider).schedule_next_requests()
     assert reading.urls.empty()
-    assert await asyncio.wait_for(reading.urls.get(), 30) == NAMED
+    assert await asyncio.wait_for(reading.urls.get(), 60) == NAMED
     await reading.feeding.end()

@@ -29,7 +29,7 @@ async def test_a_worker_releases_its_hosts_and_continues_when_there_is_room(
     consumer.start(PAGES[0])
     await consumer.until(lambda: len(consumer.fetched) > 20)
     backpressure.shortage = FULL
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await crawl.workers.holding() or (await frontier.counts()).leased:
             await asyncio.sleep(0.02)
     assert await crawl.workers.holding() == {"w1": FULL}
@@ -62,7 +62,7 @@ async def test_workers_with_room_serve_the_hosts_meanwhile(frontier_of: Callable
         frontier_of(worker="full", lease_seconds=3.0), lambda url: page_with(), backpressure=backpressure
     )
     full.start(*PAGES)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await full.crawl.workers.holding():
             await asyncio.sleep(0.02)
     other = Consumer(frontier_of(worker="other", lease_seconds=3.0), lambda url: page_with())

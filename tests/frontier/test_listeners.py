@@ -31,7 +31,7 @@ def run(redis_url: str, work: Callable[[Engine], Awaitable[None]]) -> None:
     async def bounded() -> None:
         engine = Engine(redis_url)
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await work(engine)
         finally:
             await engine.close()

@@ -95,7 +95,7 @@ async def test_a_leaving_or_paused_worker_releases_leases_of_lost_replies(
     losing.every = NEVER
     if how == "leaves":
         await consumer.stop()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (await other.counts()).leased:
             await asyncio.sleep(0.01)
     if how == "is paused":

@@ -31,7 +31,7 @@ async def test_a_paused_worker_releases_its_hosts(frontier: Frontier) -> None:
     consumer = Consumer(frontier, lambda url: page_with(PAGES[1:] if url.path == "/0" else ()))
     consumer.start(PAGES[0])
     await consumer.crawl.pause()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not consumer.worker.heartbeat.paused or (await frontier.counts()).leased:
             await asyncio.sleep(0.05)
     await consumer.crawl.resume()

@@ -36,7 +36,7 @@ class Asking:
         await self.consumer.until(lambda: self.consumer.fetched.total() == 1)
         turn = await self._request
         frontier = self.consumer.frontier
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await frontier.counts()).done == 0:
                 await asyncio.sleep(0.01)
         await asyncio.sleep(SEVERAL_ROUNDS)

@@ -173,7 +173,7 @@ async def test_accepted_urls_survive_the_demotion_of_the_primary(
             accepted += 10
 
     adding = asyncio.create_task(add_all())
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(60):
         while accepted < 500:
             await asyncio.sleep(0.002)
         before = await frontier.engine.servers()

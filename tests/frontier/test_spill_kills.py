@@ -80,14 +80,14 @@ async def test_kills_of_workers_and_server_neither_lose_nor_repeat_urls(
             if turn % 2:
                 durable_server.terminate()  # by SIGKILL
                 durable_server.start()
-            victim.wait(10)
+            victim.wait(60)
             workers.append(worker(url, tmp_path, f"w{turn + 2}"))
             for dead in [one for one in workers if one.poll() is not None]:
                 workers[workers.index(dead)] = worker(url, tmp_path, f"again{turn}")
     finally:
         for one in workers:
             one.kill()
-            one.wait(10)
+            one.wait(60)
     frontier = frontier_of(url=url, shards=SHARDS)
     record = Crawl(frontier.engine, frontier.keys, frontier.worker)
     await past(frontier.engine, 0.5)

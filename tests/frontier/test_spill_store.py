@@ -137,7 +137,7 @@ async def test_tails_stop_despite_a_swallowed_cancellation(
     monkeypatch.setattr(tails, "plan", ignore_cancellation)
     tails.start(lambda: [0])
     await asked.wait()
-    await asyncio.wait_for(tails.stop(), 20)
+    await asyncio.wait_for(tails.stop(), 60)
 
 
 async def test_clear_deletes_only_the_segments_of_the_crawl(frontier_of: Frontiers, tmp_path: Path) -> None:

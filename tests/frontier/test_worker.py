@@ -46,10 +46,10 @@ def commands(valkey: Redis) -> Iterator[list[str]]:
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
-    assert listening.wait(10)
+    assert listening.wait(60)
     yield received
     valkey.echo("end")
-    thread.join(10)
+    thread.join(60)
 
 
 async def test_each_page_of_a_web_is_fetched_once(frontier: Frontier) -> None:
@@ -349,7 +349,7 @@ async def test_settlements_are_sent_while_there_are_always_urls_to_add(
     await frontier.block_until("http://blocked.test", 3600)
     monkeypatch.setattr(Frontier, "add", add_and_find_more)
     consumer.start("http://a.test/1")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (await frontier.counts()).done:
             await asyncio.sleep(0.01)
     monkeypatch.undo()
@@ -385,7 +385,7 @@ async def test_a_page_is_settled_after_its_own_links_are_sent(
     assert (await frontier.counts()).done == 1
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 def test_a_url_waits_for_another_request_to_its_host() -> None:
     """For example, robots.txt of a leased host may be in flight before any of its URLs is taken."""
     turns = Turns(PolitenessConfig(delay=0.0))

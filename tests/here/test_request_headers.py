@@ -100,7 +100,7 @@ def stock_and_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[R
         serve(web)
         words = [sys.executable, "-m", "scrapy", "runspider", str(spider), "-a", f"home={web.url(SITE)}"]
         environment = {name: value for name, value in os.environ.items() if name != "SCRAPY_SETTINGS_MODULE"}
-        done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=110)
+        done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=280)
         assert done.returncode == 0, done.stderr
         stock = web.log(SITE)
         serve(web)

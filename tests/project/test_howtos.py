@@ -303,7 +303,7 @@ def test_the_extended_project_passes_the_tests_of_settings_and_of_howtos(extende
         *written,
     ]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run([*command, *tests], cwd=extended, capture_output=True, text=True, timeout=100)
+    done = subprocess.run([*command, *tests], cwd=extended, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout
 
 

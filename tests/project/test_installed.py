@@ -64,7 +64,7 @@ def run(*words: str | Path, folder: Path, code: int = 0) -> str:
     """Runs a program outside the checkout, which must exit with `code`; returns stdout, or stderr of a failure."""
     ours = (*OF_MAKE, "REDIS_", "STORE_", "METADATA_", "SCRAPY_", "PYTHON")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=280)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stderr if code else done.stdout
 

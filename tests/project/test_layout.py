@@ -33,7 +33,7 @@ SHIPPED = (
 
 
 def run(*words: str, folder: Path = CHECKOUT) -> str:
-    done = subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -65,7 +65,7 @@ def settings_of(servers: Servers, option: Option, home: Path) -> dict[str, Any]:
 
 def answer(url: str, proxy: str | None = None) -> bytes:
     handler = urllib.request.ProxyHandler({"http": proxy} if proxy else {})
-    with urllib.request.build_opener(handler).open(url, timeout=10) as response:
+    with urllib.request.build_opener(handler).open(url, timeout=60) as response:
         assert response.status == 200
         return bytes(response.read())
 

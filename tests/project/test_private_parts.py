@@ -77,7 +77,7 @@ def test_the_engine_keeps_its_slot_and_wakes_by_nextcall() -> None:
         assert engine._slot is None
         engine._slot = _Slot(False, CallLaterOnce(woken.set), BaseScheduler())
         engine._slot.nextcall.schedule()
-        await asyncio.wait_for(woken.wait(), 30)
+        await asyncio.wait_for(woken.wait(), 60)
 
     asyncio.run(run())
 

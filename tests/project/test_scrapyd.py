@@ -62,7 +62,7 @@ class Node:
         request = urllib.request.Request(f"{self.url}/{command}.json?{urlencode(query)}", body)
         if kind:
             request.add_header("Content-Type", kind)
-        with urllib.request.urlopen(request, timeout=30) as reply:
+        with urllib.request.urlopen(request, timeout=60) as reply:
             answer = dict(json.load(reply))
         assert answer["status"] == "ok", answer
         return answer
@@ -137,7 +137,7 @@ def running_node(folder: Path, python: Path) -> Iterator[Node]:
         yield node
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 def bare_python(folder: Path) -> Path:
@@ -192,13 +192,13 @@ def crawled(data: Path) -> set[str]:
 
 def test_the_node_has_the_project_from_its_egg_alone(node: Node, egg: Path) -> None:
     words = [node.python, "-c", "import webcrawl.errors; print(webcrawl.errors.__file__)"]
-    done = subprocess.run(words, cwd=node.folder, env=node.environment, capture_output=True, timeout=30)
+    done = subprocess.run(words, cwd=node.folder, env=node.environment, capture_output=True, timeout=60)
     assert b"ModuleNotFoundError" in done.stderr
     (deployed,) = (node.folder / "eggs/webcrawl").iterdir()
     assert deployed.is_file() and deployed.read_bytes() == egg.read_bytes()
     # to compile the modules takes a job most of a second
     path = {**node.environment, "PYTHONPATH": str(deployed)}
-    done = subprocess.run(words, cwd=node.folder, env=path, capture_output=True, timeout=30, check=True)
+    done = subprocess.run(words, cwd=node.folder, env=path, capture_output=True, timeout=60, check=True)
     assert done.stdout.decode().strip() == f"{deployed}/webcrawl/errors.pyc"
     assert any(name.endswith(".lua") for name in zipfile.ZipFile(deployed).namelist())
 

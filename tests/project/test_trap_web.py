@@ -100,7 +100,7 @@ def test_pages_count_that_existed_when_they_were_asked_for(
     page = links(web, web.start(1))[0]
     with serving(serve, web, free_dns_port(), tmp_path / "log"):
         for path, status in ((urlsplit(page).path, 200), ("/no/such/page", 404)):
-            connection = HTTPConnection("127.0.0.1", web.port, timeout=10)
+            connection = HTTPConnection("127.0.0.1", web.port, timeout=60)
             connection.request("GET", path, headers={"Host": urlsplit(page).netloc})
             assert connection.getresponse().status == status
             connection.close()

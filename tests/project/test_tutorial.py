@@ -39,7 +39,7 @@ def background() -> Iterator[list[subprocess.Popen[bytes]]]:
     yield programs
     for program in programs:
         program.terminate()
-        program.wait(10)
+        program.wait(60)
 
 
 def write_files(page: str, project: Path) -> None:

@@ -17,7 +17,7 @@ StartWeb = Callable[..., LocalWeb]
 
 
 def connect(web: LocalWeb, label: str) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection(urlsplit(web.url(label)).netloc, timeout=10)
+    return http.client.HTTPConnection(urlsplit(web.url(label)).netloc, timeout=60)
 
 
 def ask(connection: http.client.HTTPConnection, path: str, **headers: str) -> tuple[int, bytes]:
@@ -44,7 +44,7 @@ def test_names_share_an_address_and_differ_by_host_header(local_web: StartWeb) -
     web.put("shop.example", "/", "shop")
     web.put("blog.example", "/", "blog")
     port = urlsplit(web.url("shop.example")).port
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     assert ask(connection, "/", Host=f"shop.example:{port}") == (200, b"shop")
     assert ask(connection, "/", Host="blog.example") == (200, b"blog")
     assert ask(connection, "/", Host="other.example")[0] == 404
@@ -84,14 +84,14 @@ def test_concurrent_requests_are_recorded_as_overlapping(local_web: StartWeb) ->
     web.put("127.0.1.1", "/", gather)
 
     def visit() -> None:
-        together.wait(10)
+        together.wait(60)
         urlopen(web.url("127.0.1.1")).read()
 
     visitors = [threading.Thread(target=visit) for _ in range(3)]
     for visitor in visitors:
         visitor.start()
     for visitor in visitors:
-        visitor.join(10)
+        visitor.join(60)
     assert web.max_concurrency("127.0.1.1") == 3
     assert web.min_gap("127.0.1.1") < 0
     assert len({hit.connection for hit in web.log()}) == 3

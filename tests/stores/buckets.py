@@ -66,7 +66,7 @@ def files(spool: Path) -> list[str]:
     return sorted(path.name for path in spool.rglob("*") if path.is_file())
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

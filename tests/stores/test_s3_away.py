@@ -118,7 +118,7 @@ def test_a_process_killed_during_an_upload_loses_nothing(
     process.stdin.flush()
     eventually(lambda: name in files(tmp_path))
     process.kill()
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     line.release()
     archive(tmp_path).close()
     assert files(tmp_path) == []

@@ -154,7 +154,7 @@ def test_the_parts_of_a_killed_process_are_aborted(
         eventually(lambda: line.carried - begun > 1.5 * PART)
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
     assert uploads() == [path.name]
     put(path)
     assert uploads() == []

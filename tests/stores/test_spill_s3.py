@@ -20,7 +20,7 @@ from webcrawl.frontier.tails import Tails
 def test_tails_in_a_bucket_are_refilled_in_order_and_deleted(
     line: Line, bucket: Callable[[], dict[str, bytes]], redis_url: str
 ) -> None:
-    asyncio.run(asyncio.wait_for(_spill_and_refill(line, bucket, redis_url), 50))
+    asyncio.run(asyncio.wait_for(_spill_and_refill(line, bucket, redis_url), 60))
 
 
 async def _spill_and_refill(line: Line, bucket: Callable[[], dict[str, bytes]], redis_url: str) -> None:

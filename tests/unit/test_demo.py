@@ -17,7 +17,7 @@ ORIGINS = ["http://one.example", "http://two.example", "http://three.example"]
 def fetch(url: str) -> tuple[int, bytes, str]:
     """Returns status, body and Location, without following redirects."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.netloc, timeout=10)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=60)
     connection.request("GET", parts.path)
     response = connection.getresponse()
     found = response.status, response.read(), response.headers.get("Location", "")

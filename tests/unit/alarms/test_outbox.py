@@ -101,7 +101,7 @@ def test_pauses_grow_to_an_hour() -> None:
 
 
 def _claim(uri: str, folder: str, start: object) -> None:
-    start.wait(30)  # type: ignore[attr-defined]
+    start.wait(60)  # type: ignore[attr-defined]
     with Outbox(uri) as outbox:
         for _ in range(5):
             for one in outbox.due(NOW, ["one"]):

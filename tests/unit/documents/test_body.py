@@ -85,7 +85,7 @@ def test_another_process_can_open_a_spooled_body(tmp_path: Path) -> None:
     document = Document(written(Spool(tmp_path, 10), b"x" * 100_000), "video/mp4", None, URL)
     assert document.path is not None
     script = "import sys; print(len(open(sys.argv[1], 'rb').read()))"
-    read = subprocess.run([sys.executable, "-c", script, document.path], capture_output=True, timeout=30)
+    read = subprocess.run([sys.executable, "-c", script, document.path], capture_output=True, timeout=60)
     assert read.stdout == b"100000\n", read.stderr
     assert Document(b"x", "video/mp4", None, URL).path is None
 

@@ -20,7 +20,7 @@ async def attempts(backoff: Backoff) -> int:
 def test_backoff_without_event_ends_after_its_seconds() -> None:
     async def main() -> None:
         # 0.05 + 0.1 + 0.2 + 0.2 ...
-        tried = await asyncio.wait_for(attempts(Backoff(0.6, first=0.05, longest=0.2)), 20)
+        tried = await asyncio.wait_for(attempts(Backoff(0.6, first=0.05, longest=0.2)), 60)
         assert 2 <= tried <= 6
 
     began = time.monotonic()
@@ -37,7 +37,7 @@ def test_event_ends_a_long_pause_and_frequent_attempts_follow() -> None:
         assert not backoff.is_over
         ending.set()
         began = time.monotonic()
-        tried = await asyncio.wait_for(trying, 20)
+        tried = await asyncio.wait_for(trying, 60)
         assert time.monotonic() - began >= 1.0
         assert tried >= 3
 

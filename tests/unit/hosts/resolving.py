@@ -38,6 +38,6 @@ async def refusal(resolver: Resolver, name: str) -> NameNotResolved:
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.001)

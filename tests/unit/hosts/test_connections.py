@@ -80,7 +80,7 @@ def test_hosts_that_never_answered_leave_a_quarter_and_what_others_use() -> None
         assert sum(task.done() for task in waiting) == 6
         known = [Held(new=False) for _ in range(4)]
         for one in known[:2]:
-            await asyncio.wait_for(connections.take(one), 30)
+            await asyncio.wait_for(connections.take(one), 60)
         others = [asyncio.ensure_future(connections.take(one)) for one in known[2:]]
         await asyncio.sleep(0)
         assert not any(task.done() for task in others)
@@ -168,7 +168,7 @@ def test_slow_requests_are_looked_for_while_half_of_the_connections_are_used() -
 
     async def crawl() -> None:
         await connections.take(Held(new=False))
-        await asyncio.wait_for(lent.wait(), 30)
+        await asyncio.wait_for(lent.wait(), 60)
         assert connections.slow == 1
 
     run(crawl())

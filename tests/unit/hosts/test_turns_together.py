@@ -44,7 +44,7 @@ def test_waiting_host_does_not_block_the_only_turn() -> None:
             turns.give(OTHER, await turns.take(OTHER), Ok())
         held_back.cancel()
 
-    run(crawl(), seconds=5)
+    run(crawl())
 
 
 def test_host_lost_or_failed_while_waiting_passes_its_turn_on() -> None:
@@ -142,7 +142,7 @@ def test_abandon_fails_waiting_requests_and_keeps_those_in_flight() -> None:
             await waiting[2]
         assert turns.waiting == 0
 
-    run(crawl(), seconds=5)
+    run(crawl())
 
 
 def test_requests_for_a_page_in_work_still_get_turns_during_shutdown() -> None:

@@ -44,11 +44,11 @@ def start(tmp_path: Path, lifeline: int) -> Iterator[Callable[..., Children]]:
     for one in made:
         for process in one._processes:
             process.kill()
-            process.wait(10)
+            process.wait(60)
 
 
 def until(children: Children, now: datetime = NOW) -> Ended:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while (ended := asyncio.run(children.poll(now))) is None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -57,7 +57,7 @@ def until(children: Children, now: datetime = NOW) -> Ended:
 
 def all_began(folder: Path, lines: int) -> None:
     """Waits until the workers have written so many lines in all."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while sum(path.read_text().count("\n") for path in folder.glob("logs/*.log")) < lines:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -90,7 +90,7 @@ def test_a_worker_that_is_killed_starts_again_each_time_later(
     for restart in range(MOST_RESTARTS):
         all_began(tmp_path, 2 + restart)
         children._processes[1].kill()
-        children._processes[1].wait(10)
+        children._processes[1].wait(60)
         dead = children._processes[1]
         since = now
         while children._processes[1] is dead:
@@ -112,7 +112,7 @@ def test_workers_that_hang_are_killed_and_start_again(start: Callable[..., Child
     all_began(tmp_path, 1)
     (stopped,) = children._processes
     asyncio.run(children.kill())
-    stopped.wait(10)
+    stopped.wait(60)
     assert asyncio.run(children.poll(NOW)) is None
     assert asyncio.run(children.poll(NOW + timedelta(seconds=1))) is None
     assert children._processes != [stopped]
@@ -123,7 +123,7 @@ def test_a_worker_that_somebody_stopped_starts_again(start: Callable[..., Childr
     write = f"open({str(tmp_path / 'summaries' / f'{CRAWL}.json')!r}, 'w').write('{{\"finish_reason\": \"shutdown\"}}')"
     children = start(write)
     (process,) = children._processes
-    process.wait(10)
+    process.wait(60)
     assert asyncio.run(children.poll(NOW)) is None
     assert asyncio.run(children.poll(NOW + timedelta(seconds=2))) is None
     assert children._processes != [process]
@@ -133,7 +133,7 @@ def test_a_worker_that_somebody_stopped_starts_again(start: Callable[..., Childr
 def test_a_worker_that_was_stopped_at_once_starts_again(start: Callable[..., Children], status: int) -> None:
     children = start(f"import sys; sys.exit({status})")
     (process,) = children._processes
-    process.wait(10)
+    process.wait(60)
     assert asyncio.run(children.poll(NOW)) is None
     assert asyncio.run(children.poll(NOW + timedelta(seconds=2))) is None
     assert children._processes != [process]

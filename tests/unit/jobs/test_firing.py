@@ -24,7 +24,7 @@ def test_each_firing_is_made_and_taken_once(uri: str) -> None:
 
     def at_once(work: Callable[[int], list[Iteration]]) -> list[Iteration]:
         def one(place: int) -> list[Iteration]:
-            barrier.wait(30)
+            barrier.wait(60)
             return work(place)
 
         return [made for found in pool.map(one, range(THREADS)) for made in found]

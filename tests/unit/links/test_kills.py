@@ -81,7 +81,6 @@ def write() -> Iterator[Write]:
         stdin.close()
 
 
-@pytest.mark.timeout(120)
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(runs)
 def test_kills_lose_no_acknowledged_page_and_make_no_row_twice(

@@ -31,6 +31,13 @@ def model() -> ValueModel:
 
 
 @cache
+def weights() -> dict[int, float]:
+    """The weights that the model writes, by their places."""
+    table = model().as_dict()
+    return dict(zip(array("I", table["places"]), array("f", table["weights"]), strict=True))
+
+
+@cache
 def data() -> bytes:
     """A file with the model."""
     return Mined("2026-11-23T22:00:00+00:00", model()).pack()
@@ -77,10 +84,9 @@ PLACES = [(234690, -1), (46549, -1), (131683, -1), (119696, -1)]
 @given(some.text(max_size=60), some.text(max_size=30), some.integers(0, 10**6))
 def test_the_score_is_the_sum_of_the_signed_weights(path: str, text: str, depth: int) -> None:
     found = features(HOST, f"/{path}", depth, PAGE, text)
-    table, expected = model().as_dict(), 0.25
-    places = dict(zip(array("I", table["places"]), array("f", table["weights"]), strict=True))
+    expected = 0.25
     for place, sign in map(bucket, found):
-        expected += sign * places.get(place, 0.0)
+        expected += sign * weights().get(place, 0.0)
     assert model().score(found) == pytest.approx(expected, abs=1e-6)
     levels = model().levels(found)
     assert abs(levels) <= MOST_LEVELS and levels * 16 == round(levels * 16)

@@ -112,7 +112,7 @@ def test_retries_are_limited_during_shutdown(monkeypatch: pytest.MonkeyPatch) ->
         await asyncio.sleep(0.05)
         ending.set()
         with pytest.raises(StoreUnavailable):
-            await asyncio.wait_for(storing, 10)
+            await asyncio.wait_for(storing, 60)
 
     monkeypatch.setattr("webcrawl.stores.backpressure.SHUTDOWN_SECONDS", 0.1)
     asyncio.run(main())

@@ -23,7 +23,7 @@ from webcrawl.stores.schema import PAGES
 
 
 def _count(uri: str, start: Any) -> None:
-    start.wait(30)
+    start.wait(60)
     with Metadata(uri) as it:
         for _ in range(50):
             it.update("https://example.org/", lambda stored: {"depth": stored["depth"] + 1})
@@ -43,7 +43,7 @@ def test_concurrent_updates_of_one_row_are_not_lost(uri: str) -> None:
 
 
 def _store(uri: str, start: Any) -> None:
-    number = start.wait(30)
+    number = start.wait(60)
     with Metadata(uri) as it:
         for batch in range(25):
             shared = row("http://shared/", fetched_at=at(2 * batch + number))
@@ -52,7 +52,7 @@ def _store(uri: str, start: Any) -> None:
 
 def _create(uris: list[str], start: Any) -> None:
     for uri in uris:
-        start.wait(30)
+        start.wait(60)
         Metadata(uri).close()
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from webcrawl.stores.group_commit import Batches
 
 
-def run(coroutine: Coroutine[Any, Any, None], seconds: float = 20.0) -> None:
+def run(coroutine: Coroutine[Any, Any, None], seconds: float = 60.0) -> None:
     async def bounded() -> None:
         async with asyncio.timeout(seconds):
             await coroutine
@@ -33,7 +33,7 @@ class Disk:
 
     def write(self, items: list[int]) -> list[int | Exception]:
         self.busy.set()
-        assert self.free.wait(10)
+        assert self.free.wait(60)
         self.written.append(items)
         self.threads.add(threading.current_thread().name)
         if -2 in items:
@@ -230,4 +230,4 @@ def test_a_full_batch_does_not_wait_for_more() -> None:
         assert disk.written == [[0, 1], [2, 3], [4, 5]]
         await batches.close()
 
-    run(crawl(), seconds=10.0)
+    run(crawl())

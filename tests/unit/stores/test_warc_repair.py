@@ -135,7 +135,7 @@ def test_records_survive_a_killed_writer(tmp_path: Path) -> None:
     finally:
         assert process.pid is not None
         os.kill(process.pid, signal.SIGKILL)
-        process.join(10)
+        process.join(60)
     assert len(repair(folder)) == 1
     lines = log.read_text().splitlines()
     assert len(lines) >= 500

@@ -179,7 +179,7 @@ def test_a_request_that_cannot_connect_leaves_its_turn_to_the_next() -> None:
                     request, PacedCheck(lambda: None, lambda _, turn=turn: turns.sending(turn))
                 )
                 with pytest.raises(DownloadConnectionRefusedError):
-                    await asyncio.wait_for(client.send(request), 10)
+                    await asyncio.wait_for(client.send(request), 60)
 
     run(check())
 

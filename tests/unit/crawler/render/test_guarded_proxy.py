@@ -23,11 +23,11 @@ async def exchange(proxy: GuardedProxy, request: bytes, further: bytes = b"", pa
     writer.write(request.replace(b"\r\n", b"\r\nProxy-Authorization: Basic %s\r\n" % token, 1))
     try:
         if further:
-            answer = await asyncio.wait_for(reader.readuntil(b"page"), 30)
+            answer = await asyncio.wait_for(reader.readuntil(b"page"), 60)
             writer.write(further)
-            return answer + await asyncio.wait_for(reader.read(), 30)
+            return answer + await asyncio.wait_for(reader.read(), 60)
         writer.write_eof()
-        return await asyncio.wait_for(reader.read(), 30)
+        return await asyncio.wait_for(reader.read(), 60)
     except ConnectionResetError:
         return b""
     finally:

@@ -33,7 +33,7 @@ class Listed(Spider):
     def next_requests(self) -> Any:
         data, self.list = self.list, []
         self.reading.set()
-        assert self.free.wait(10)
+        assert self.free.wait(60)
         for one in data:
             yield from cast("list[Request]", self.make_request_from_data(one))
 
@@ -73,7 +73,7 @@ def test_batch_being_read_is_crawled_when_the_spider_ends() -> None:
         end = asyncio.create_task(feeding.end())
         await asyncio.sleep(0)
         spider.free.set()
-        await asyncio.wait_for(end, 10)
+        await asyncio.wait_for(end, 60)
 
     asyncio.run(end_while_reading())
     assert crawled == urls
@@ -86,7 +86,7 @@ def test_nothing_is_read_while_the_backlog_is_full() -> None:
     async def end_at_once() -> None:
         feeding = feeding_of(spider, crawled, backlog=10_000)
         await asyncio.sleep(0)
-        await asyncio.wait_for(feeding.end(), 10)
+        await asyncio.wait_for(feeding.end(), 60)
 
     asyncio.run(end_at_once())
     assert (len(spider.list), crawled) == (4, [])

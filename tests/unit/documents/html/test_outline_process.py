@@ -219,7 +219,7 @@ def test_pages_sent_while_a_process_ends_use_the_next_one() -> None:
     """Uses uvloop, where writing to a closed transport raises."""
 
     async def run() -> None:
-        async with started() as outlines, asyncio.timeout(30):
+        async with started() as outlines, asyncio.timeout(60):
             await titles(outlines, "before")
             os.kill(pid_of(outlines), signal.SIGKILL)
             running = []
@@ -238,7 +238,7 @@ def test_process_that_exits_when_ready_fails_its_pages(
     monkeypatch.setattr(outline_process, "CHILD", "tests.unit.documents.html.gone_when_ready")
 
     async def ask() -> None:
-        async with started() as outlines, asyncio.timeout(30):
+        async with started() as outlines, asyncio.timeout(60):
             assert await titles(outlines, "one", "two") == ["made its reader process exit with status 0"] * 2
 
     run(ask())
@@ -321,7 +321,7 @@ def test_process_exits_with_its_worker() -> None:
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     parent.send_signal(signal.SIGKILL)
-    parent.wait(10)
+    parent.wait(60)
     parent.stdout.close()
     deadline = time.monotonic() + 60
     while is_alive(pid):

@@ -2,8 +2,9 @@
 
     make bench-duplicates [ARGS="--texts 1e7 --json FILE"]
     make bench-duplicates ARGS="--annotated FILE"
+    make bench-duplicates ARGS="--reference"
 
-With `--annotated`, the main part of annotated pages is measured instead: see main_parts.py.
+With `--annotated` or `--reference`, the main part of pages is measured instead: see main_parts.py.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import uvloop
 
 from benchmarks.command import add_json, command_line, records_table, write_figures
 from benchmarks.frontier_bench import cpu_seconds, fresh_bench
-from benchmarks.main_parts import report_main_parts
+from benchmarks.main_parts import report_main_parts, report_reference
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.stores.duplicate_index import DuplicateIndex
@@ -141,9 +142,12 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--texts", type=float, default=1e6, help="how many the index holds")
     parser.add_argument("--annotated", type=Path, metavar="FILE", help="an archive of annotated pages")
+    parser.add_argument("--reference", action="store_true", help="measure installed reference documentation")
     add_json(parser)
     options = parser.parse_args()
-    if options.annotated:
+    if options.reference:
+        report_reference()
+    elif options.annotated:
         report_main_parts(options.annotated)
     else:
         report_index(int(options.texts), options.json)

@@ -2,15 +2,19 @@
 
 The archive is a tar file with one folder: `expected.json`, and the pages in `pages`. The JSON maps the URL of each page
 to its `file`, the texts `with` that the main text must contain, and the texts `without` that it must not.
+
+On pages of reference documentation from Debian packages, all words but those of menus belong to the main text.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import re
 import tarfile
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +23,7 @@ from urllib.parse import urlsplit
 from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks.command import table
+from benchmarks.sites import DOCS
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.main_text import main_text
 from webcrawl.documents.html.text import visible_text
@@ -26,6 +31,15 @@ from webcrawl.documents.mime.charset import charset_of
 
 Extract = Callable[[bytes], str]
 _WHITE_SPACE = re.compile(r"\s+")
+_WORD = re.compile(r"\w+")
+_MENUS = (
+    "nav, footer, script, style, noscript, select, button, .nosearch, .topNav, .bottomNav, .subNav, .legalCopy,"
+    " .sub-nav, .top-nav, .flex-header"
+)
+_LISTS = re.compile(
+    "src-html|class-use|/(?:allclasses|package-(?:frame|tree)|index|overview|constant|serialized|deprecated|help)"
+)
+_PAGES_OF_A_PACKAGE, _LEAST_WORDS = 60, 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +71,48 @@ def annotated_pages(archive: Path) -> list[AnnotatedPage]:
 def this_project(body: bytes) -> str:
     tree = _tree(body)
     return main_text(tree) or visible_text(tree)
+
+
+def reference_pages() -> dict[str, list[bytes]]:
+    """Pages of installed packages: of SQLite, and of libraries in Java, without lists of all names."""
+    folders = {"javadoc": sorted(DOCS.glob("lib*-java/api")), "SQLite": [DOCS / "sqlite3"]}
+    return {
+        name: [
+            path.read_bytes()
+            for folder in many
+            for path in _sample(
+                [path for path in sorted(folder.rglob("*.html")) if not _LISTS.search(str(path))]
+            )
+        ]
+        for name, many in folders.items()
+    }
+
+
+def _sample(paths: list[Path]) -> list[Path]:
+    return random.Random(1).sample(paths, min(len(paths), _PAGES_OF_A_PACKAGE))
+
+
+def kept(body: bytes) -> float | None:
+    """The share of the words of a page that are in its main text; None for a page with few words."""
+    tree = LexborHTMLParser(body)
+    for node in tree.css(_MENUS):
+        node.decompose()
+    part = tree.css_first("main, [role=main]") or tree.body
+    words, found = (
+        Counter(_WORD.findall(text))
+        for text in (visible_text(LexborHTMLParser((part and part.html) or "")), this_project(body))
+    )
+    return (words & found).total() / words.total() if words.total() >= _LEAST_WORDS else None
+
+
+def report_reference() -> None:
+    """Prints which part of the words of reference documentation the main text has."""
+    rows = []
+    for name, pages in reference_pages().items():
+        shares = [share for share in map(kept, pages) if share is not None]
+        if shares:
+            rows.append([name, f"{len(shares)}", f"{sum(shares) / len(shares):.1%}"])
+    print(table("documentation | pages: | words kept:", rows))
 
 
 def all_text(body: bytes) -> str:

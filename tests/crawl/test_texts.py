@@ -28,7 +28,7 @@ StartWeb = Callable[..., LocalWeb]
 SITE = "127.0.1.1"
 WORDS = " ".join(f"word{number}" for number in range(40))
 ARTICLE = f"""<html lang=en><title>An article</title><nav><a href=/>menu</a></nav><article><h1>Heading</h1>
-<p>{WORDS} <a href=/a>a link</a>.<table><tr><th>one<th>two<tr><td>1<td>2</table></article>"""
+<p>{WORDS} <a href=/a>a link</a>.<table><tr><th>one<th>two<tr><td>1<td><a href=/a>2</a></table></article>"""
 PAGES = {
     "/": "".join(
         f"<a href={path}>to {path}</a> " for path in ("/a", "/copy", "/secret", "/gone", "/doc", "/none")
@@ -44,7 +44,7 @@ MARKDOWN = f"""# Heading
 
 | one | two |
 | --- | --- |
-| 1 | 2 |"""
+| 1 | [2]({{site}}/a) |"""
 
 
 @pytest.fixture(scope="module")

@@ -7,15 +7,14 @@ It is the smallest section that has nearly all prose of the part that the page m
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from heapq import nlargest
-from operator import attrgetter, itemgetter
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from webcrawl.documents.html.names import BESIDE, COMMENTS, is_article_body, kind_of, names_main_part
+from webcrawl.documents.html.names import BESIDE, is_article_body, kind_of, names_main_part
+from webcrawl.documents.html.part_text import PartText
 from webcrawl.documents.html.sections import ARTICLE, ASIDE, MAIN, MATH, PageText, Section, read_sections
 from webcrawl.documents.html.text import BLOCK, TEXT_NODE, clean, walk
 
@@ -28,18 +27,15 @@ _MAIN_SHARE = 0.25
 _NAMED_SHARE = 0.6
 # A section inside of a named section has all the text if it has this share of its prose,
 _INSIDE_NAMED = 0.9
-# and a section inside of a page or of `main`, if it has this share.
+# and a section inside of a page or of `main`, if it has this share of its prose,
 _INSIDE_PAGE = 0.8
-# A part beside the text is text after all if it has so many times the prose and the text of the rest,
-_MORE_PROSE, _MORE_TEXT = 6, 2
-# and so many characters of prose.
+# and this share of the text that is not links: tables, code and definitions are no prose.
+_TEXT_INSIDE_PAGE, _TEXT_INSIDE_MAIN = 0.75, 0.9
+# A section that is named like a main part counts if it has so many characters of prose.
 _MUCH_PROSE = 100
-_MOST_WRONG_NAMES = 16
 _MOST_ARTICLES = 100
 # So many characters of prose say little: a marked part with less, and more links than text, is a list of links.
 _LITTLE_PROSE = 200
-# Blocks of so many characters between the headline and the main part lead to it.
-_LEAD = 80
 # Shorter blocks at the end of a page without sections follow the text.
 _SHORT = 40
 # Chinese and Japanese do not separate words: two characters are about one word.
@@ -85,8 +81,9 @@ def main_part(tree: LexborHTMLParser) -> MainPart | None:
     root = _marked_part(page, whole) or whole
     if root is not whole and _is_list_of_links(page, root):
         return MainPart(clean("".join(walk(root.node, ASIDE))), root.node, articles=[root.node])
-    text = _Text(page, root)
+    text = PartText(page, root)
     section = _main_section(root, text.sections())
+    text.keep_lists(section, is_marked=root is not whole or _is_named(section))
     start, lead, lead_blocks = text.lead(section)
     end = text.end(section)
     content, blocks = text.between(section.start, end), text.blocks(section.start, end)
@@ -185,8 +182,11 @@ def _main_section(root: Section, sections: list[Section]) -> Section:
         part = _smallest(named, _INSIDE_NAMED * most)
     if not part.prose:
         return part
-    share = _INSIDE_NAMED if _is_named(part) else _INSIDE_PAGE
-    return _smallest([section for section in sections if part.contains(section)], share * part.prose)
+    inside = [section for section in sections if part.contains(section)]
+    if _is_named(part):
+        return _smallest(inside, _INSIDE_NAMED * part.prose)
+    text = (_TEXT_INSIDE_MAIN if _is_main(part) else _TEXT_INSIDE_PAGE) * part.text
+    return _smallest([section for section in inside if section.text >= text], _INSIDE_PAGE * part.prose)
 
 
 def _is_named(section: Section) -> bool:
@@ -209,102 +209,3 @@ def _without_last_lines(text: str, nodes: list[LexborNode]) -> tuple[str, list[L
         blocks.pop()
         removed += last != ""
     return BLOCK.join(blocks), nodes[: len(nodes) - removed]
-
-
-class _Text:
-    """The text of a part of a page without the parts beside the text.
-
-    A part is not beside the text, whatever its name, if it has most prose of the page.
-    """
-
-    def __init__(self, page: PageText, root: Section) -> None:
-        self._page = page
-        self._root = root
-        beside = [section for section in page.beside if not section.contains(root)]
-        wrong = self._wrongly_named([section for section in beside if root.contains(section)])
-        self._cuts: list[Section] = []
-        for section in sorted(beside, key=attrgetter("start")):
-            if section not in wrong and (not self._cuts or section.start >= self._cuts[-1].end):
-                self._cuts.append(section)
-        self._cut_starts = [section.start for section in self._cuts]
-
-    def _wrongly_named(self, beside: list[Section]) -> list[Section]:
-        wrong: list[Section] = []
-        for section in nlargest(_MOST_WRONG_NAMES, beside, key=attrgetter("inner", "length")):
-            rest = max(_MORE_PROSE * self._root.prose, _MORE_TEXT * (self._root.size - self._root.linked))
-            if section.inner < max(rest, _MUCH_PROSE):
-                break
-            if section.kind == COMMENTS and self._root.prose >= _MUCH_PROSE:
-                continue
-            wrong.append(section)
-            for outer in self._page.sections:
-                if outer.contains(section) and outer is not section:
-                    outer.size += section.size
-                    outer.linked += section.linked
-                    outer.prose += section.prose
-        return wrong
-
-    def sections(self) -> list[Section]:
-        """Returns the sections of the part that are not beside the text."""
-        return [
-            section
-            for section in self._page.sections
-            if self._root.contains(section) and not self._is_cut(section.start)
-        ]
-
-    def between(self, start: int, end: int) -> str:
-        """Returns the text from one piece to before another, without parts beside the text."""
-        pieces: list[str] = []
-        for first, last in self._kept(start, end):
-            pieces += self._page.pieces[first:last]
-        return "".join(pieces)
-
-    def blocks(self, start: int, end: int) -> list[LexborNode]:
-        """Returns the first node with text of each block from one piece to before another."""
-        blocks = self._page.blocks
-        nodes: list[LexborNode] = []
-        for first, last in self._kept(start, end):
-            from_block, to_block = (bisect_left(blocks, piece, key=itemgetter(0)) for piece in (first, last))
-            nodes += [node for _, node in blocks[from_block:to_block]]
-        return nodes
-
-    def _kept(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yields the ranges of pieces between two that are not in parts beside the text."""
-        for number in range(bisect_left(self._cut_starts, start), len(self._cuts)):
-            cut = self._cuts[number]
-            if cut.end > end:
-                break
-            yield start, cut.start
-            start = cut.end
-        yield start, end
-
-    def lead(self, section: Section) -> tuple[int, str, list[LexborNode]]:
-        """Returns the prose between the headline and a section: where it starts, its text, and the nodes of its blocks.
-
-        Without such prose, it starts with the section.
-        """
-        for headings in (self._page.titles, self._page.headings):
-            for start, end in reversed(headings):
-                if end <= section.start and not self._is_cut(start):
-                    texts = [text for text in self.between(end, section.start).split(BLOCK) if text.strip()]
-                    blocks = zip(texts, self.blocks(end, section.start), strict=False)
-                    lead = [(text, node) for text, node in blocks if len(text.strip()) >= _LEAD]
-                    text = BLOCK.join([text for text, _ in lead]) + BLOCK
-                    return end if lead else section.start, text, [node for _, node in lead]
-        return section.start, "", []
-
-    def end(self, part: Section) -> int:
-        """Returns where a section ends, without headings that nothing follows."""
-        last = part.end
-        for start, end in reversed(self._page.headings):
-            if start < part.start:
-                break
-            if end <= last and not self._is_cut(start):
-                if self.between(end, last).strip():
-                    break
-                last = start
-        return last
-
-    def _is_cut(self, start: int) -> bool:
-        number = bisect_right(self._cut_starts, start)
-        return number > 0 and start < self._cuts[number - 1].end

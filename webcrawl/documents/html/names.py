@@ -40,29 +40,33 @@ _NOTE_WORDS = """
     action actions button buttons byline cat categories category cats contact copy copyright credit credits date
     dateline dates datetime editsection facebook feedback follow hide keywords label labels legal license link linkedin
     linklist links meta metabar metadata more next pinterest postmeta prev previous print printer published rating
-    ratings readmore reply search signature source sources tag tagcloud taglist tags timestamp tools topics whatsapp"""
+    ratings readmore reply search source sources tag tagcloud taglist tags timestamp tools topics whatsapp"""
+# The end of a post, alone or with a word for text; but `member-signature` is the text of a reference.
+_POST_NOTE_WORDS = "signature"
 _TEXT_WORDS = """
     article blog body column container content contents entry hentry layout main page post row story text
     wrap wrapper"""
 # These say how a page is laid out: `has-sidebar` is the element beside the sidebar.
-_LAYOUT_WORDS = "has left no one open right two with without"
+_LAYOUT_WORDS = "deprecation has left no one open right two with without"
 
 (
     _UNKNOWN_WORD,
     _LAYOUT_WORD,
     _TEXT_WORD,
+    _POST_NOTE_WORD,
     _NOTE_WORD,
     _AUTHOR_WORD,
     _BESIDE_FIRST,
     _BESIDE_END,
     _BESIDE_WORD,
     _COMMENTS_WORD,
-) = range(9)
+) = range(10)
 _WORDS = {
     word: kind
     for kind, words in (
         (_LAYOUT_WORD, _LAYOUT_WORDS),
         (_TEXT_WORD, _TEXT_WORDS),
+        (_POST_NOTE_WORD, _POST_NOTE_WORDS),
         (_NOTE_WORD, _NOTE_WORDS),
         (_AUTHOR_WORD, _AUTHOR_WORDS),
         (_BESIDE_FIRST, _BESIDE_FIRST_WORDS),
@@ -72,7 +76,7 @@ _WORDS = {
     )
     for word in words.split()
 }
-_TELLING = frozenset(word for word, kind in _WORDS.items() if kind >= _NOTE_WORD)
+_TELLING = frozenset(word for word, kind in _WORDS.items() if kind >= _POST_NOTE_WORD)
 _HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
 _ROLES = frozenset({"banner", "complementary", "contentinfo", "dialog", "menu", "navigation", "search"})
 _MAIN_NAME = re.compile(
@@ -146,4 +150,6 @@ def _kind_of_name(words: list[int]) -> int:
         return BESIDE if not has_text_word or _BESIDE_END in (words[0], words[-1]) else TEXT
     if _AUTHOR_WORD in words:
         return AUTHOR
+    if words[-1] == _POST_NOTE_WORD:
+        return TEXT if _UNKNOWN_WORD in words else NOTE
     return NOTE if words[-1] == _NOTE_WORD or _NOTE_WORD in words and not has_text_word else TEXT

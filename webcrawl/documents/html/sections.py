@@ -14,19 +14,33 @@ from typing import TypeAlias
 
 from selectolax.lexbor import LexborNode
 
-from webcrawl.documents.html.names import AUTHOR, BESIDE, COMMENTS, INVISIBLE, NOTE, TEXT, kind_of
+from webcrawl.documents.html.data_tables import TABLE_PARTS, DataTables, is_table
+from webcrawl.documents.html.names import (
+    AUTHOR,
+    BESIDE,
+    COMMENTS,
+    INVISIBLE,
+    NOTE,
+    TEXT,
+    kind_of,
+    names_main_part,
+)
 from webcrawl.documents.html.text import BLOCK, HIDDEN, INLINE_IDS, TEXT_NODE, formula, is_permalink, tag_ids
 from webcrawl.documents.link_elements import Attributes
 
 Counts: TypeAlias = tuple[int, int, int]
 """Numbers of characters: of the text, of its links, of its prose."""
 _NOTHING: Counts = (0, 0, 0)
+Lead: TypeAlias = tuple[int, Counts, int]
+"""A heading or label: where it starts, the counts before it, and the size after it."""
+_NO_LEAD: Lead = (0, _NOTHING, -1)
 ASIDE = HIDDEN | tag_ids("aside button dialog footer menu nav select textarea")
 """Elements that are never part of the main text."""
 
 # How elements are treated, by tag id. Elements from _IS_PARAGRAPH on are examined when they end.
 (
     _IS_INLINE,
+    _IS_CODE,
     _IS_LINK,
     _IS_BLOCK,
     _IS_PARAGRAPH,
@@ -38,12 +52,14 @@ ASIDE = HIDDEN | tag_ids("aside button dialog footer menu nav select textarea")
     _IS_SECTION,
     _IS_ASIDE,
     _IS_HIDDEN,
-) = range(12)
+) = range(13)
+_ITEMS = tag_ids("li tr dd dt")
 _TREATMENT = (
     dict.fromkeys(INLINE_IDS, _IS_INLINE)
     | dict.fromkeys(tag_ids("a"), _IS_LINK)
+    | dict.fromkeys(tag_ids("code tt"), _IS_CODE)
     | dict.fromkeys(tag_ids("p"), _IS_PARAGRAPH)
-    | dict.fromkeys(tag_ids("li tr dd dt"), _IS_ITEM)
+    | dict.fromkeys(_ITEMS, _IS_ITEM)
     | dict.fromkeys(tag_ids("form"), _IS_FORM)
     | dict.fromkeys(tag_ids("figcaption"), _IS_CAPTION)
     | dict.fromkeys(tag_ids("h2 h3 h4 h5 h6"), _IS_HEADING)
@@ -56,6 +72,9 @@ _TREATMENT = (
     | dict.fromkeys(HIDDEN, _IS_HIDDEN)
 )
 (MAIN,), (ARTICLE,), (_HEADER,), (MATH,) = map(tag_ids, ("main", "article", "header", "math"))
+(_DIV,), (_PARAGRAPH,) = map(tag_ids, ("div", "p"))
+_LISTS = tag_ids("dl ol table ul")
+_WITH_ITEMS = tag_ids("dl menu ol table tbody tfoot thead ul")
 
 # A block of so many characters that are not links is prose.
 _PROSE = 40
@@ -65,8 +84,12 @@ _MAX_NOTE, _MAX_CAPTION, _MAX_AUTHOR, _MAX_HEADING = 150, 200, 700, 80
 _MAX_DATE = 45
 _DATED = tag_ids("p div")
 _DATE = re.compile(r"\b\d{1,2}\D{1,15}(?:19|20)\d\d\b|\b(?:19|20)\d\d\D{1,3}\d{1,2}\D{1,3}\d{1,2}\b")
-# Sections and paragraphs with a larger share of links are lists of links.
-_MAX_LINKED, _MAX_LINKED_PARAGRAPH = 0.5, 0.7
+# Links in code count as text: they are names of what the page explains, and no menu is code. Less than any nesting.
+_LINKS_IN_CODE = -1_000_000
+# A block of no more characters that ends no sentence is the label of a section of links right after it.
+_MAX_LABEL, _SENTENCE_ENDS = 40, '.!?…"”'
+# Sections with a larger share of links are lists of links; paragraphs, lists, and what is named as a main part, too.
+_MAX_LINKED, _MAX_LINKED_LIST = 0.5, 0.7
 # A section is kept if so much prose in it is in parts that are beside the text, because their names may be wrong.
 _MUCH_PROSE = 100
 
@@ -81,6 +104,7 @@ class Section:
     kind      the kind that its attributes name, see `kind_of`
     inner     of a part beside the text: its prose, with the prose of such parts inside of it
     total     of a part beside the text: the prose of all such parts up to this one
+    list_start  of a list of links: where it starts without the heading or label right before it
     """
 
     start: int
@@ -93,11 +117,17 @@ class Section:
     kind: int = TEXT
     inner: int = 0
     total: int = 0
+    list_start: int = 0
 
     @property
     def length(self) -> int:
         """The number of pieces."""
         return self.end - self.start
+
+    @property
+    def text(self) -> int:
+        """The number of characters that are not in links."""
+        return self.size - self.linked
 
     def contains(self, other: Section) -> bool:
         """Returns whether another section is in this one, or is this one."""
@@ -115,6 +145,7 @@ class PageText:
     headings    start and end of the headings h2 to h6 that were not left out, in order
     titles      start and end of the headings h1
     links       start and size of each section of links that was left out
+    link_lists  those sections of links that are lists or tables; their pieces remain
     """
 
     pieces: list[str] = field(default_factory=list)
@@ -124,24 +155,30 @@ class PageText:
     headings: list[tuple[int, int]] = field(default_factory=list)
     titles: list[tuple[int, int]] = field(default_factory=list)
     links: list[tuple[int, int]] = field(default_factory=list)
+    link_lists: list[Section] = field(default_factory=list)
 
-    def cut(self, start: int) -> int:
-        """Forgets everything from a piece on; returns the size of the sections of links that were left out there."""
-        del self.pieces[start:]
-        while self.blocks and self.blocks[-1][0] >= start:
+    def cut(self, lead: int, start: int) -> None:
+        """Forgets everything from `lead` on, which leads to an element at `start`; open elements keep their start."""
+        while self.link_lists and self.link_lists[-1].end > lead:
+            lead = min(lead, self.link_lists.pop().start)
+        self.pieces[lead:] = [""] * (start - lead)
+        while self.blocks and self.blocks[-1][0] >= lead:
             self.blocks.pop()
-        while self.sections and self.sections[-1].start >= start:
+        while self.sections and self.sections[-1].start >= lead:
             self.sections.pop()
-        while self.beside and self.beside[-1].start >= start:
+        while self.beside and self.beside[-1].start >= lead:
             self.beside.pop()
-        while self.headings and self.headings[-1][0] >= start:
+        while self.headings and self.headings[-1][0] >= lead:
             self.headings.pop()
-        while self.titles and self.titles[-1][0] >= start:
+        while self.titles and self.titles[-1][0] >= lead:
             self.titles.pop()
-        links = 0
+
+    def take_links(self, start: int) -> int:
+        """Forgets the sections of links that were left out from a piece on; returns their size."""
+        size = 0
         while self.links and self.links[-1][0] >= start:
-            links += self.links.pop()[1]
-        return links
+            size += self.links.pop()[1]
+        return size
 
     def around(self, start: int, end: int) -> Section:
         """Returns the smallest section that has the pieces from `start` to before `end`."""
@@ -181,12 +218,14 @@ class _Reader:
     def __init__(self, root: LexborNode) -> None:
         self.page = PageText()
         self._root = root.mem_id
+        self._tables = DataTables()
         self._main = -1  # where the last `main` starts
-        # the start of the last heading, the counts before it, and the size after it
-        self._heading: tuple[int, Counts, int] = (0, _NOTHING, -1)
+        self._heading = self._label = _NO_LEAD
+        self._label_tag = _DIV
 
     def walk(self, root: LexborNode) -> Counts:
         pieces, add, treatment = self.page.pieces, self.page.pieces.append, _TREATMENT.get
+        lists = self.page.link_lists
         end_block, first = self.page.blocks.append, root
         size = linked = prose = block_size = block_linked = links = 0
         node, open_elements = root.first_child, list[tuple[LexborNode, int, int, Counts, int]]()
@@ -201,7 +240,7 @@ class _Reader:
                         prose += _prose(size - block_size, linked - block_linked)
                         end_block((len(pieces) - 1, first))
                     add(BLOCK)
-                    if kind >= _IS_PARAGRAPH and size != before[0]:
+                    if kind >= _IS_PARAGRAPH and (size != before[0] or lists and lists[-1].end > start):
                         size, linked, prose = self._end(node, kind, start, before, (size, linked, prose))
                     block_size, block_linked = size, linked
             elif (tag := node.tag_id) == TEXT_NODE or tag == MATH:
@@ -209,7 +248,7 @@ class _Reader:
                     first = node
                 add(text := node.text_content or formula(node))
                 size += (length := len(text.strip()))
-                linked += length if links else 0
+                linked += length if links > 0 else 0
             else:
                 kind = treatment(tag, _IS_BLOCK)
                 if _IS_BLOCK <= kind < _IS_HIDDEN:
@@ -219,16 +258,19 @@ class _Reader:
                         block_size, block_linked = size, linked
                     add(BLOCK)
                 if kind < _IS_ASIDE and (child := node.first_child) is not None:
-                    if kind == _IS_INLINE and (inner := child.text_content) is not None:  # as most have
+                    if kind <= _IS_CODE and (inner := child.text_content) is not None:  # as most have
                         if size == block_size:
                             first = child
                         add(inner)
                         size += (length := len(inner.strip()))
-                        linked += length if links else 0
+                        linked += length if links > 0 else 0
                         child = child.next
-                    if child is not None or kind != _IS_INLINE:
+                    if child is not None or kind > _IS_CODE:
                         open_elements.append((node, kind, len(pieces), (size, linked, prose), links))
-                        links += kind == _IS_LINK
+                        if kind == _IS_LINK:
+                            links += 1
+                        elif kind == _IS_CODE and not links:
+                            links = _LINKS_IN_CODE
                         node = child
                         continue
             node = node.next
@@ -243,6 +285,10 @@ class _Reader:
         size, linked = now[0] - before[0], now[1] - before[1]
         attributes = node.attributes
         what = kind_of(attributes) if attributes else TEXT
+        if size <= 0:  # all of it was left out
+            if (what or kind == _IS_FORM) and not self.page.prose_beside(start):
+                self.page.cut(start, start)
+            return now
         if kind <= _IS_ITEM and size > _MAX_DATE and not (linked or what or "role" in attributes):
             return now  # as most paragraphs
         page, prose, tag = self.page, now[2] - before[2], node.tag_id
@@ -258,12 +304,25 @@ class _Reader:
         if BESIDE <= what <= COMMENTS and (is_main or prose + inner >= _MUCH_PROSE):
             page.put_beside(Section(start, len(page.pieces), size, linked, prose, node, attributes, what))
             return before
-        if what >= BESIDE or (
-            not is_main and inner < _MUCH_PROSE and _is_left_out(kind, what, size, linked, prose)
-        ):
-            return self._leave_out(start, before, kind, size if what == TEXT else 0)
-        if kind == _IS_SECTION and (prose or is_main or tag == ARTICLE):
-            page.sections.append(Section(start, len(page.pieces), size, linked, prose, node, attributes))
+        if what >= BESIDE:
+            return self._leave_out(start, before, kind)
+        if not is_main and inner < _MUCH_PROSE:
+            if (
+                linked > prose
+                and linked > _MAX_LINKED * size
+                and self._is_list_of_links(node, what, size, linked)
+            ):
+                part = Section(start, len(page.pieces), size, linked, prose, node, attributes)
+                return self._leave_out(start, before, kind, part if what == TEXT else None)
+            if what and _is_note(what, size) or kind == _IS_CAPTION and size < _MAX_CAPTION:
+                return self._leave_out(start, before, kind)
+        if kind == _IS_SECTION:
+            if (tag in TABLE_PARTS or linked and tag == _DIV) and self._is_data(node, attributes):
+                return now[0], before[1], now[2]
+            if prose or is_main or tag == ARTICLE:
+                page.sections.append(Section(start, len(page.pieces), size, linked, prose, node, attributes))
+        if size <= _MAX_LABEL and not linked and tag in _DATED:
+            self._label, self._label_tag = (start, before, now[0]), tag
         return now
 
     def _end_heading(self, kind: int, start: int, before: Counts, now: Counts) -> Counts:
@@ -274,25 +333,55 @@ class _Reader:
             self._heading = start, before, now[0]
         return now
 
+    def _is_data(self, node: LexborNode, attributes: Attributes) -> bool:
+        """Returns whether an element is a table of data, or a part of it; links in it count as text."""
+        return is_table(attributes) if node.tag_id == _DIV else self._tables.has(node)
+
+    def _is_list_of_links(self, node: LexborNode, what: int, size: int, linked: int) -> bool:
+        """Returns whether an element whose text is mostly links is a list of links, and not data."""
+        tag, around = node.tag_id, node.parent
+        if tag in _ITEMS and around is not None and around.tag_id in _WITH_ITEMS:
+            return False  # the list as a whole may be a list of links
+        if what == TEXT and self._tables.has(node):
+            return False
+        if linked > _MAX_LINKED_LIST * size:
+            return True
+        return not (tag == _PARAGRAPH or _is_listed(node) or names_main_part(node.attributes))
+
     def _is_outermost(self, node: LexborNode) -> bool:
         return node.parent is not None and node.parent.mem_id == self._root
 
-    def _leave_out(self, start: int, before: Counts, kind: int, links: int) -> Counts:
+    def _leave_out(self, start: int, before: Counts, kind: int, links: Section | None = None) -> Counts:
         """Forgets a part of the page, and a heading right before it.
 
-        `links` is the size of the part if it is a list of links.
+        `links` is the part if it is a section of links; then a label is forgotten too. The pieces of lists remain.
         """
-        heading, before_heading, size_after = self._heading
-        if kind in (_IS_ITEM, _IS_SECTION) and size_after == before[0]:
-            start, before = heading, before_heading
-        if start <= self._main:
+        page, lead = self.page, start
+        if kind in (_IS_ITEM, _IS_SECTION):
+            if self._heading[2] == before[0]:
+                lead, before, _ = self._heading
+            if links is not None and self._label[2] == before[0] and self._has_label(lead):
+                lead, before, _ = self._label
+        if lead <= self._main:
             self._main = -1
-        inner_links = self.page.cut(start)
-        if links:
-            self.page.links.append((start, links + inner_links))
-        if start <= heading:
-            self._heading = (0, _NOTHING, -1)
+        inner_links = page.take_links(lead)
+        if links is not None:
+            page.links.append((lead, links.size + inner_links))
+        if links is not None and _is_listed(links.node):
+            links.start, links.list_start = lead, start
+            page.link_lists.append(links)
+        else:
+            page.cut(lead, start)
+        if lead <= self._heading[0]:
+            self._heading = _NO_LEAD
+        if lead <= self._label[0]:
+            self._label = _NO_LEAD
         return before
+
+    def _has_label(self, end: int) -> bool:
+        """Returns whether the last short block, which ends at a piece, is a label, and no sentence."""
+        last = "".join(self.page.pieces[self._label[0] : end]).rstrip()[-1:]
+        return last == ":" or self._label_tag == _DIV and last not in _SENTENCE_ENDS
 
 
 def _is_date(pieces: list[str]) -> bool:
@@ -300,12 +389,11 @@ def _is_date(pieces: list[str]) -> bool:
     return ("20" in text or "19" in text) and _DATE.search(text) is not None
 
 
-def _is_left_out(kind: int, what: int, size: int, linked: int, prose: int) -> bool:
-    """Returns whether a part is a note, a text about the author, a caption or a list of links."""
-    if size > 0 and not (linked or what or kind == _IS_CAPTION):  # as most are
-        return False
-    if linked > (_MAX_LINKED_PARAGRAPH if kind == _IS_PARAGRAPH else _MAX_LINKED) * size and prose < linked:
-        return True
-    if what == AUTHOR:
-        return size < _MAX_AUTHOR
-    return (what == NOTE and size < _MAX_NOTE) or (kind == _IS_CAPTION and size < _MAX_CAPTION)
+def _is_listed(node: LexborNode) -> bool:
+    """Returns whether an element is a list or a table."""
+    return node.tag_id in _LISTS or node.tag_id == _DIV and is_table(node.attributes)
+
+
+def _is_note(what: int, size: int) -> bool:
+    """Returns whether a part is a short note, or a text about the author."""
+    return what == AUTHOR and size < _MAX_AUTHOR or what == NOTE and size < _MAX_NOTE

@@ -1,0 +1,69 @@
+"""Which tables of a page hold data, and do not arrange the page."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from selectolax.lexbor import LexborNode
+
+from webcrawl.documents.html.text import tag_ids
+from webcrawl.documents.link_elements import Attributes
+
+(_TABLE,), (_CELL,), (_DIV,) = map(tag_ids, ("table", "td", "div"))
+TABLE_PARTS = tag_ids("table tbody tfoot thead td")
+# What the cells of data do not have.
+_ARRANGED = "table,form,nav,aside,article,main,h1,h2,h3"
+_HEADED = "th,caption"
+# A table without headings has data if most of its rows, at least three, have the same number of cells, at least two.
+_MIN_ROWS, _MIN_CELLS, _SAME_CELLS = 3, 2, 0.8
+_MOST_ROWS = 50
+_ROLES = frozenset({"grid", "row", "rowgroup", "table", "treegrid"})
+_TABLE_NAME = re.compile(r"(?:^|[\s_-])table(?![_-]of)(?:$|[\s_-])", re.IGNORECASE)
+_MAX_NAMES = 500
+
+
+class DataTables:
+    """Tells for parts of tables whether they belong to data; looks at each table once."""
+
+    def __init__(self) -> None:
+        self._headed: dict[int, bool | None] = {}
+        """By `mem_id` of the table: whether it has headings; None for a table without data."""
+
+    def has(self, node: LexborNode) -> bool:
+        """Returns whether a node is a cell of data, or a table of data with headings."""
+        if node.tag_id not in TABLE_PARTS:
+            return node.tag_id == _DIV and node.parent is not None and is_table(node.parent.attributes)
+        table: LexborNode | None = node
+        while table is not None and table.tag_id != _TABLE:
+            table = table.parent
+        if table is None:
+            return False
+        if table.mem_id not in self._headed:
+            self._headed[table.mem_id] = _headed(table)
+        headed = self._headed[table.mem_id]
+        return headed is True or headed is False and node.tag_id == _CELL
+
+
+def is_table(attributes: Attributes) -> bool:
+    """Returns whether the role or a class of an element says that its children are rows or cells of a table."""
+    names = attributes.get("class")
+    return attributes.get("role") in _ROLES or bool(
+        names and len(names) <= _MAX_NAMES and _TABLE_NAME.search(names) is not None
+    )
+
+
+def _headed(table: LexborNode) -> bool | None:
+    """Returns whether a table of data has headings, or None if it has no data."""
+    if table.attributes.get("role") in ("none", "presentation"):
+        return None
+    if any(
+        node.mem_id != table.mem_id for node in table.css(_ARRANGED)[:2]
+    ):  # a node matches its own selector
+        return None
+    if table.css_first(_HEADED) is not None:
+        return True
+    widths = Counter(len(row.css("td")) for row in table.css("tr")[:_MOST_ROWS])
+    width, rows = widths.most_common(1)[0] if widths else (0, 0)
+    is_data = width >= _MIN_CELLS and rows >= _MIN_ROWS and rows >= _SAME_CELLS * widths.total()
+    return False if is_data else None

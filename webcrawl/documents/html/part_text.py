@@ -1,0 +1,184 @@
+"""The text of a part of a page without what is beside it: menus, adverts, and lists of links that are not text."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from heapq import nlargest
+from operator import attrgetter, itemgetter
+
+from selectolax.lexbor import LexborNode
+
+from webcrawl.documents.html.names import COMMENTS
+from webcrawl.documents.html.sections import PageText, Section
+from webcrawl.documents.html.text import BLOCK, tag_ids
+
+# A part beside the text is text after all if it has so many times the prose and the text of the rest,
+_MORE_PROSE, _MORE_TEXT = 6, 2
+# and so many characters of prose.
+_MUCH_PROSE = 100
+_MOST_WRONG_NAMES = 16
+# Blocks of so many characters between the headline and the main part lead to it.
+_LEAD = 80
+# A block of so many characters before a list is a sentence that may introduce it.
+_SENTENCE = 40
+# Items of so many characters on average are names. Longer ones are headlines of other pages.
+_MAX_NAME = 25
+_LISTS = tag_ids("ol ul")
+(_ITEM,) = tag_ids("li")
+
+
+class PartText:
+    """The text of a part of a page without the parts beside the text.
+
+    A part is not beside the text, whatever its name, if it has most prose of the page.
+    """
+
+    def __init__(self, page: PageText, root: Section) -> None:
+        self._page = page
+        self._root = root
+        beside = [section for section in page.beside if not section.contains(root)]
+        wrong = self._wrongly_named([section for section in beside if root.contains(section)])
+        self._beside = [section for section in beside if section not in wrong]
+        self._cut(page.link_lists)
+
+    def _cut(self, lists: list[Section]) -> None:
+        """Leaves out the parts beside the text, and these lists of links."""
+        self._cuts: list[Section] = []
+        for section in sorted(self._beside + lists, key=attrgetter("start")):
+            if not self._cuts or section.start >= self._cuts[-1].end:
+                self._cuts.append(section)
+        self._cut_starts = [section.start for section in self._cuts]
+
+    def _wrongly_named(self, beside: list[Section]) -> list[Section]:
+        wrong: list[Section] = []
+        for section in nlargest(_MOST_WRONG_NAMES, beside, key=attrgetter("inner", "length")):
+            rest = max(_MORE_PROSE * self._root.prose, _MORE_TEXT * (self._root.size - self._root.linked))
+            if section.inner < max(rest, _MUCH_PROSE):
+                break
+            if section.kind == COMMENTS and self._root.prose >= _MUCH_PROSE:
+                continue
+            wrong.append(section)
+            for outer in self._page.sections:
+                if outer.contains(section) and outer is not section:
+                    outer.size += section.size
+                    outer.linked += section.linked
+                    outer.prose += section.prose
+        return wrong
+
+    def keep_lists(self, section: Section, *, is_marked: bool) -> None:
+        """Keeps the lists of links in the text of a section. `is_marked`: the page says that it is the main part."""
+        if not self._page.link_lists:
+            return
+        end = self._text_end(section)
+        titles = {start for start, _ in self._page.headings}
+        left_out, at, lead = list[Section](), section.start, ""
+        for part in sorted(self._page.link_lists, key=attrgetter("start")):
+            if section.start < part.start and part.end <= end:
+                if part.end <= at:  # within the list before
+                    continue
+                lead = _last_block(self.between(at, part.start)) or lead
+                at = part.end
+                title = "".join(self._page.pieces[part.start : part.list_start]).strip()
+                if _is_introduced(part, title or lead, is_titled=part.start in titles, is_marked=is_marked):
+                    continue
+                at = part.list_start
+            left_out.append(part)
+        self._cut(left_out)
+
+    def _text_end(self, section: Section) -> int:
+        """Returns the last piece with text in a section."""
+        for first, last in reversed([*self._kept(section.start, section.end)]):
+            for number in range(last - 1, first - 1, -1):
+                if self._page.pieces[number].strip():
+                    return number
+        return section.start
+
+    def sections(self) -> list[Section]:
+        """Returns the sections of the part that are not beside the text."""
+        return [
+            section
+            for section in self._page.sections
+            if self._root.contains(section) and not self._is_cut(section.start)
+        ]
+
+    def between(self, start: int, end: int) -> str:
+        """Returns the text from one piece to before another, without parts beside the text."""
+        pieces: list[str] = []
+        for first, last in self._kept(start, end):
+            pieces += self._page.pieces[first:last]
+        return "".join(pieces)
+
+    def blocks(self, start: int, end: int) -> list[LexborNode]:
+        """Returns the first node with text of each block from one piece to before another."""
+        blocks = self._page.blocks
+        nodes: list[LexborNode] = []
+        for first, last in self._kept(start, end):
+            from_block, to_block = (bisect_left(blocks, piece, key=itemgetter(0)) for piece in (first, last))
+            nodes += [node for _, node in blocks[from_block:to_block]]
+        return nodes
+
+    def _kept(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yields the ranges of pieces between two that are not in parts beside the text."""
+        for number in range(bisect_left(self._cut_starts, start), len(self._cuts)):
+            cut = self._cuts[number]
+            if cut.end > end:
+                break
+            yield start, cut.start
+            start = cut.end
+        yield start, end
+
+    def lead(self, section: Section) -> tuple[int, str, list[LexborNode]]:
+        """Returns the prose between the headline and a section: where it starts, its text, and the nodes of its blocks.
+
+        Without such prose, it starts with the section.
+        """
+        for headings in (self._page.titles, self._page.headings):
+            for start, end in reversed(headings):
+                if end <= section.start and not self._is_cut(start):
+                    texts = [text for text in self.between(end, section.start).split(BLOCK) if text.strip()]
+                    blocks = zip(texts, self.blocks(end, section.start), strict=False)
+                    lead = [(text, node) for text, node in blocks if len(text.strip()) >= _LEAD]
+                    text = BLOCK.join([text for text, _ in lead]) + BLOCK
+                    return end if lead else section.start, text, [node for _, node in lead]
+        return section.start, "", []
+
+    def end(self, part: Section) -> int:
+        """Returns where a section ends, without headings that nothing follows."""
+        last = part.end
+        for start, end in reversed(self._page.headings):
+            if start < part.start:
+                break
+            if end <= last and not self._is_cut(start):
+                if self.between(end, last).strip():
+                    break
+                last = start
+        return last
+
+    def _is_cut(self, start: int) -> bool:
+        number = bisect_right(self._cut_starts, start)
+        return number > 0 and start < self._cuts[number - 1].end
+
+
+def _last_block(text: str) -> str:
+    """Returns the last block of a text that is not empty, or ""."""
+    return next((block for block in map(str.strip, reversed(text.split(BLOCK))) if block), "")
+
+
+def _is_introduced(part: Section, lead: str, *, is_titled: bool, is_marked: bool) -> bool:
+    """Returns whether a list of links between other text belongs to it. `lead` is the block before the list.
+
+    Tables and definitions do. A list does after a sentence that ends with a colon. A list of names does within an item
+    of another list, after a sentence that goes on, and in a marked main part after any sentence or heading.
+    """
+    if not lead or part.node.tag_id not in _LISTS:
+        return lead != ""
+    are_names = part.size <= _MAX_NAME * len(part.node.css("a"))
+    if is_titled:
+        return is_marked and are_names
+    is_sentence = len(lead) >= _SENTENCE
+    if lead.endswith((":", "\uff1a")):
+        return is_sentence or are_names
+    around = part.node.parent
+    is_marked |= around is not None and around.tag_id == _ITEM
+    return is_sentence and are_names and (is_marked or lead[-1].isalnum())

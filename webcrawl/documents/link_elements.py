@@ -40,6 +40,12 @@ MANY_ELEMENTS = 5_000
 """The most elements whose attributes are kept in memory."""
 MAX_METAS = 1_000
 """The most <meta content> elements that are read: a page of 8 MB may have 190,000, and each page is read."""
+_MAX_BASES = 100
+_MAX_DEPTH = 1_000
+"""The most <base> elements that are looked at, and their ancestors: in SVG, 500,000 of them may be nested."""
+_OUTSIDE_HTML = frozenset({"svg", "math"})
+_HTML_AGAIN = frozenset({"foreignObject", "desc", "title", "mi", "mo", "mn", "ms", "mtext"})
+"""Elements of SVG and MathML whose content is HTML ("integration points" in the HTML Standard)."""
 
 
 class ManyElements(Sequence[Element]):
@@ -85,6 +91,18 @@ def _element(node: LexborNode) -> Element:
     return tag, attributes
 
 
+def _is_html(node: LexborNode) -> bool:
+    """Returns whether an element belongs to HTML; in SVG and MathML, its name has no meaning."""
+    parent = node.parent
+    for _ in range(_MAX_DEPTH):
+        if parent is None or parent.tag in _HTML_AGAIN:
+            return True
+        if parent.tag in _OUTSIDE_HTML:
+            return False
+        parent = parent.parent
+    return False
+
+
 def elements(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> Sequence[Element]:
     """Returns the elements of `Document.elements`; appends their nodes to `nodes`."""
     selected = tree.css(_SELECTOR)
@@ -92,7 +110,7 @@ def elements(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> S
     are_many = len(selected) > MANY_ELEMENTS
     if are_many and nodes is None:
         nodes = []
-    metas = 0
+    metas = bases = 0
     for node in selected:
         known = _LINK_ELEMENTS.get(node.tag_id)
         if known is not None:
@@ -103,6 +121,8 @@ def elements(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> S
                     continue
                 attributes[known[1]] = attributes[_OLD_LINK]
             if known[0] == "meta" and (metas := metas + 1) > MAX_METAS:
+                continue
+            if known[0] == "base" and ((bases := bases + 1) > _MAX_BASES or not _is_html(node)):
                 continue
             if not are_many:
                 page_elements.append((known[0], attributes))

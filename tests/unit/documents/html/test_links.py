@@ -147,6 +147,11 @@ def test_nofollow_links_are_counted_and_skipped() -> None:
         ("<base href=''><base href=/c/>", URL),
         ("<base href='javascript:x'>", URL),
         ("<base href='http://['>", URL),
+        ("<svg><base href=/s/></svg><math><g><base href=/m/></g></math>", URL),
+        ("<svg><base href=/s/></svg><base href=/c/>", "http://example.org/c/"),
+        ("<svg><foreignObject><base href=/h/></foreignObject></svg>", "http://example.org/h/"),
+        ("<math><mtext><base href=/h/></mtext></math>", "http://example.org/h/"),
+        (f"<svg>{'<base href=/s/>' * 2_000}", URL),
     ],
 )
 def test_base_element_applies(html: str, base: str) -> None:

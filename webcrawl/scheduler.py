@@ -11,6 +11,7 @@ import asyncio
 import logging
 import math
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -89,6 +90,8 @@ class FrontierScheduler(RedisScheduler):
         self.stats = crawler.stats
         self._tasks: Tasks | None = None
         self._held = HeldRequests(session.connection.worker, self._want)
+        self._without_host: deque[Request] = deque()
+        """Requests that wait for no host, and are handed out at once; the frontier has hosts only."""
         self._key_warnings = KeyWarnings()
         self._timer = EarliestTimer(self._wake_engine)
         self._ending = False
@@ -120,7 +123,10 @@ class FrontierScheduler(RedisScheduler):
         return deferred_from_coro(self._close())
 
     def enqueue_request(self, request: Request) -> bool:
-        """Adds a request to the frontier; returns False if it was added recently or cannot be crawled."""
+        """Adds a request to the frontier; returns False if it was added recently or cannot be crawled.
+
+        A request that cannot be crawled and has an errback goes to the downloader, which refuses it.
+        """
         if self.tasks.comes_again(request):
             return True
         try:
@@ -129,10 +135,7 @@ class FrontierScheduler(RedisScheduler):
             if candidate.extra is not None:
                 self._key_warnings.check(request)
         except InvalidURL as error:
-            logger.warning("Skipping a request: %s", error)
-            self.session.scope.starts.refused(request.url, str(error))
-            self.stats.inc_value("frontier/invalid_urls")
-            return False
+            return self._skip(request, error)
         except Unserializable as error:
             self.stats.inc_value("frontier/unserializable")
             candidate = self._held.hold(request, self.spider, self.session.canonicalizer, error, level)
@@ -144,6 +147,8 @@ class FrontierScheduler(RedisScheduler):
 
     def next_request(self) -> Request | None:
         """Returns a request whose host may be asked now; None if there is none, or too many URLs wait to be sent."""
+        if self._without_host:
+            return self._without_host.popleft()
         tasks = self.tasks
         worker = tasks.worker
         if len(worker.intake) > _MOST_BACKLOG:
@@ -163,12 +168,22 @@ class FrontierScheduler(RedisScheduler):
         # Scrapy asks this only when the spider has no start requests left
         self.worker.seeding = False
         self.session.scope.starts.end_of_start()
-        return self.worker.finished is None or bool(self.worker.intake)
+        return self.worker.finished is None or bool(self.worker.intake) or bool(self._without_host)
 
     def __len__(self) -> int:
-        return len(self.tasks) + len(self.worker.intake)
+        return len(self.tasks) + len(self.worker.intake) + len(self._without_host)
 
     # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _skip(self, request: Request, error: InvalidURL) -> bool:
+        """Logs a request that the frontier does not take; returns whether its errback will be called."""
+        logger.warning("Skipping a request: %s", error)
+        self.session.scope.starts.refused(request.url, str(error))
+        self.stats.inc_value("frontier/invalid_urls")
+        if request.errback is None:
+            return False
+        self._without_host.append(request)
+        return True
 
     async def _open(self) -> None:
         session = self.session

@@ -76,7 +76,7 @@ EXTENSIONS = {
     "scrapy.extensions.logstats.LogStats": None,
 }
 FEED_EXPORTERS = {"csv": "webcrawl.crawler.feeds.PageCsvExporter"}
-FEED_STORAGES = dict.fromkeys(("", "file"), "webcrawl.crawler.feeds.ResumedFileStorage")
+FEED_STORAGES = dict.fromkeys(("", "file"), "webcrawl.crawler.feeds.FileFeedStorage")
 DOWNLOAD_HANDLERS = {
     "http": "webcrawl.crawler.download.http.HTTPDownloadHandler",
     "https": "webcrawl.crawler.download.http.HTTPDownloadHandler",

@@ -12,7 +12,7 @@ from typing import IO, Any, Self
 from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.exporters import CsvItemExporter
-from scrapy.extensions.feedexport import FileFeedStorage
+from scrapy.extensions import feedexport
 
 from webcrawl.config.private_files import readable_outside
 from webcrawl.crawler.session import Session
@@ -37,12 +37,12 @@ class PageCsvExporter(CsvItemExporter):
         return harmless(written)
 
 
-class ResumedFileStorage(FileFeedStorage):
+class FileFeedStorage(feedexport.FileFeedStorage):
     """Scrapy's storage, except that a resumed crawl does not overwrite the items of its earlier runs.
 
     With `-O`, items of a resumed crawl are appended to the file. Formats that cannot be appended to, such as JSON, and
     batches, whose size is limited, begin a new file, and the earlier file gets another name. A run without items does
-    not change a file with items.
+    not change a file with items. Scrapy counts feeds by the name of this class, which is therefore that of Scrapy's.
     """
 
     def __init__(self, uri: str, session: Session, *, feed_options: dict[str, Any] | None = None) -> None:

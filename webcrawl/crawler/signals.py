@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pydispatch.dispatcher import Any as AnySender, connections
+from scrapy import Request, signals
 from scrapy.crawler import Crawler
 
 _ANY_SENDER = id(AnySender)
@@ -15,6 +18,16 @@ def send(crawler: Crawler, signal: object, **details: Any) -> list[tuple[Any, An
     if is_heard(crawler, signal):
         return crawler.signals.send_catch_log(signal, **details)
     return []
+
+
+@contextmanager
+def in_downloader(crawler: Crawler, request: Request) -> Iterator[None]:
+    """Sends the signals that a request has reached the downloader, and that it has left it."""
+    send(crawler, signals.request_reached_downloader, request=request, spider=crawler.spider)
+    try:
+        yield
+    finally:
+        send(crawler, signals.request_left_downloader, request=request, spider=crawler.spider)
 
 
 def is_heard(crawler: Crawler, signal: object) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -41,8 +40,6 @@ class TemporaryScheduler(FrontierScheduler):
         super().__init__(crawler, session)
         self._shell_url: str | None = crawler.settings.get(SHELL_URL)
         self._named_file: str | None = crawler.settings.get(NAMED_FILE)
-        self._file_requests: deque[Request] = deque()
-        """Requests for the local file; the frontier has hosts only."""
         self.loop = asyncio.get_running_loop()
         """The loop of the crawl. The shell's console is in another thread."""
 
@@ -51,7 +48,7 @@ class TemporaryScheduler(FrontierScheduler):
             return True
         if request.url == self._named_file:
             _explain(request, is_shell=self._shell_url is not None)
-            self._file_requests.append(request)
+            self._without_host.append(request)
             self._wake_engine()
             return True
         try:
@@ -68,12 +65,6 @@ class TemporaryScheduler(FrontierScheduler):
         if not added:
             self._held.forget(candidate.extra)
         return added
-
-    def next_request(self) -> Request | None:
-        return self._file_requests.popleft() if self._file_requests else super().next_request()
-
-    def has_pending_requests(self) -> bool:
-        return super().has_pending_requests() or bool(self._file_requests)
 
     def open(self, spider: Spider) -> Deferred[None]:
         if is_fed(spider):

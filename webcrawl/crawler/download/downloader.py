@@ -9,6 +9,7 @@ from typing import Any
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader import Downloader as ScrapyDownloader
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotSupported
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.python import global_object_name
@@ -28,8 +29,9 @@ from webcrawl.crawler.errors import Postponed
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
 from webcrawl.crawler.safeguards import check_addon, check_safeguards
 from webcrawl.crawler.session import Session
-from webcrawl.crawler.signals import send
+from webcrawl.crawler.signals import in_downloader, send
 from webcrawl.documents.html.outline_process import MAX_WAITING_BYTES
+from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import DEFAULT_PORTS
 
 logger = logging.getLogger(__name__)
@@ -56,7 +58,7 @@ class Downloader(ScrapyDownloader):
         self._readers = session.readers
         judge = session.components.get(FailureJudge)
         self._chain = MiddlewareChain(
-            self.middleware.middlewares, crawler, judge.judge if judge else None, self._refuse
+            self.middleware.middlewares, crawler, judge.judge if judge else None, self._translate
         )
         self._refusing: asyncio.Task[None] | None = None
         self._reactor_hook: ReactorImportHook | None = None
@@ -111,14 +113,25 @@ class Downloader(ScrapyDownloader):
 
     async def _transfer(self, request: Request) -> Response:
         """Downloads one request and sends the signals that Scrapy's downloader sends."""
-        crawler, spider = self.crawler, self.crawler.spider
-        send(crawler, signals.request_reached_downloader, request=request, spider=spider)
-        try:
+        crawler = self.crawler
+        with in_downloader(crawler, request):
             response = await self.handlers.download_request_async(request)
-            send(crawler, signals.response_downloaded, response=response, request=request, spider=spider)
+            send(
+                crawler,
+                signals.response_downloaded,
+                response=response,
+                request=request,
+                spider=crawler.spider,
+            )
             return response
-        finally:
-            send(crawler, signals.request_left_downloader, request=request, spider=spider)
+
+    def _translate(self, error: Exception) -> Exception:
+        """Returns the exception to handle instead of a raised exception: an invalid URL is none that Scrapy knows."""
+        if isinstance(error, InvalidURL):
+            unsupported = NotSupported(f"Unsupported URL: {error}")
+            unsupported.__cause__ = error
+            return unsupported
+        return self._refuse(error)
 
     def _refuse(self, error: Exception) -> Exception:
         """Ends the crawl if an exception says that the reactor is missing; the URL then stays in the frontier.

@@ -9,9 +9,11 @@ from typing import Any
 
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import CannotResolveHostError
 from scrapy.http import Response
 from scrapy.utils.defer import ensure_awaitable
 
+from webcrawl.crawler.signals import in_downloader
 from webcrawl.crawler.spider_argument import fill_spider
 
 Judge = Callable[[Request, Exception], Request | None]
@@ -34,6 +36,7 @@ class MiddlewareChain:
         translate: Callable[[Exception], Exception] = lambda error: error,
     ) -> None:
         chain = list(middlewares)
+        self._crawler = crawler
         self._requests = _methods(chain, "process_request", crawler)
         self._responses = _methods(chain[::-1], "process_response", crawler)
         self._exceptions = _methods(chain[::-1], "process_exception", crawler)
@@ -62,10 +65,15 @@ class MiddlewareChain:
     async def _process_request(
         self, request: Request, fetch: Callable[[Request], Coroutine[Any, Any, Response]]
     ) -> Response | Request:
-        for method in self._requests:
-            result = method(request=request)
-            if result is not None and (answer := await _answer(method, result)) is not None:
-                return answer
+        try:
+            for method in self._requests:
+                result = method(request=request)
+                if result is not None and (answer := await _answer(method, result)) is not None:
+                    return answer
+        except CannotResolveHostError:
+            # in Scrapy the downloader resolves names, here middlewares do
+            with in_downloader(self._crawler, request):
+                raise
         return await fetch(request)
 
     async def _process_response(self, request: Request, response: Response | Request) -> Response | Request:

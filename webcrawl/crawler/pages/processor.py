@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -36,6 +37,19 @@ class ItemProcessor(ItemPipelineManager):
             for pipeline in pipelines
             if hasattr(pipeline, "process_item")
         ]
+
+    async def open_spider_async(self) -> None:
+        """Opens all pipelines, and then raises the exception of the first that failed.
+
+        Scrapy stops at a function that raises. The coroutines of the pipelines before it would never be awaited.
+        """
+        opening = map(self._open, self.methods["open_spider"])
+        for result in await asyncio.gather(*opening, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _open(self, method: Any) -> None:
+        await self.get_awaitable(method)
 
     async def process_item_async(self, item: Any) -> Any:
         began, url = None, ""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
+import duckdb
 import pytest
 
 from tests.crawls import CrawlResult
@@ -44,13 +45,15 @@ def home_of(charset: str, words: str) -> Reply:
 
 
 def links_to_pages() -> str:
-    return "".join(f"<a href=/{charset}/>x</a>" for charset, _, _ in PAGES)
+    odd = "<a href='/a|b?b=1|2&a=\\{}'>escaped by Scrapy alone</a>"
+    return odd + "".join(f"<a href=/{charset}/>x</a>" for charset, _, _ in PAGES)
 
 
 @pytest.fixture
 def web(local_web: StartWeb) -> LocalWeb:
     web = local_web(SITE, OTHER)
     web.put(SITE, "/", links_to_pages())
+    web.put(SITE, "/a%7Cb?b=1%7C2&a=%5C%7B%7D", "<title>odd</title>odd")
     for charset, words, query in PAGES:
         web.put(SITE, f"/{charset}/", home_of(charset, words))
         web.put(SITE, answered(charset, words, query), f"<title>of {charset}</title><p id='{words}'>x")
@@ -65,13 +68,15 @@ OPTIONS = {"ALLOWED_NETWORKS": "127.0.0.0/8", "FRONTIER_RETRY_DELAY": 0, "POLITE
 
 
 def test_links_are_followed_and_stored_as_they_were_asked(web: LocalWeb, run_crawl: RunCrawl) -> None:
-    result = run_crawl("broad", [web.url(SITE)], **OPTIONS, STORE_LINKS=True)
+    result = run_crawl("broad", [web.url(SITE)], **OPTIONS, LINKS=True)
     wanted = {answered(*page) for page in PAGES}
     assert wanted <= set(web.paths(SITE))
     assert {hit.status for hit in web.log(SITE) if hit.path != "/robots.txt"} == {200}
     titles = {row["url"]: row["title"] for row in result.rows()}
     for charset, words, query in PAGES:
         assert titles[web.url(SITE, answered(charset, words, query))] == f"of {charset}"
+    stored = duckdb.sql(f"SELECT to_url FROM '{result.data_dir}/links/*.parquet'").fetchall()
+    assert {web.url(SITE, path) for path in wanted} <= {url for (url,) in stored}
 
 
 def test_linkcheck_calls_working_links_good(web: LocalWeb, run_crawl: RunCrawl) -> None:
@@ -93,5 +98,5 @@ def test_a_mirror_has_the_files_of_the_links(web: LocalWeb, run_crawl: RunCrawl,
     texts = [file.read_text("utf-8-sig") for file in folder.rglob("*.html")]
     homes = [text for text in texts if "words</a>" in text]
     assert len(homes) == len(PAGES)
-    assert not [text for text in homes if web.host(SITE) in text], "a link leads to the site"
+    assert not [text for text in texts if web.host(SITE) in text], "a link leads to the site"
     assert len(list(folder.rglob("*.png*"))) == len(PAGES)

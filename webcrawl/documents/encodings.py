@@ -6,6 +6,7 @@ An encoding has the name of a Python codec. What is wrong with Python's codecs i
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import TypeAlias
@@ -46,6 +47,9 @@ CODECS = frozenset(
 """The codecs of all encodings; other codecs (base64, idna, utf-7) are not encodings of pages."""
 _WITHOUT_TABLE = frozenset({"gbk", "gb18030", "cp949", "iso2022_jp"})
 """Python encodes these as the standard does, but for some characters in iso2022_jp."""
+_SAMPLE = 1 << 16
+_ERRORS = re.compile("\ufffd+")
+_BYTES_OF_A_LETTER = 3
 _MORE_THAN_ERRORS = 1.5
 _END_OF_LATIN = "\u0250"
 
@@ -98,24 +102,35 @@ def _by_codec(codec: str, text: str) -> bytes:
     return text.encode(codec, ERRORS.get(codec, REFERENCES))
 
 
-def is_utf8(start: bytes) -> bool:
-    """Returns whether the start of a text is valid UTF-8; its last character may be cut."""
+def is_utf8(body: bytes, *, is_cut: bool = False) -> bool:
+    """Returns whether a text is valid UTF-8; if it `is_cut`, its last character may be."""
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)
+        codecs.getincrementaldecoder("utf-8")().decode(body, not is_cut)
     except UnicodeDecodeError:
         return False
     return True
 
 
-def is_mostly_utf8(start: bytes) -> bool:
-    """Returns whether bytes are UTF-8 but for a few: a text with one damaged letter, or with a comment of another page.
+def is_mostly_utf8(body: bytes) -> bool:
+    """Returns whether bytes are UTF-8 but for a few: a text with a damaged letter, or with a comment of another page.
 
-    In messages of programs in 32 languages and 40 encodings, as many characters of UTF-8 as errors are in 1 in 100
-    single messages, and in none of five messages or more. They never are in languages with Latin letters.
+    Reads 64 KiB around the first error. Of messages of programs in 32 languages and 42 encodings, 1 in 250 is taken for
+    UTF-8 by mistake, and no text of five messages or more.
     """
-    text = start.decode("utf-8", "replace")
-    errors = text.count("\ufffd")
-    characters = [letter for letter in text if letter > "\x7f" and letter != "\ufffd"]
-    if len(characters) >= _MORE_THAN_ERRORS * errors:
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        sample = body[max(0, error.start - _SAMPLE // 2) :][:_SAMPLE]
+    else:
         return True
-    return len(characters) >= errors and max(characters, default="") < _END_OF_LATIN
+    # leaves out a last character that is cut
+    text = codecs.getincrementaldecoder("utf-8")("replace").decode(sample)
+    runs = _ERRORS.findall(text)
+    errors = sum(map(len, runs))
+    characters = len(text) - len(text.encode("ascii", "ignore")) - errors
+    if len(runs) == 1 and errors <= _BYTES_OF_A_LETTER:
+        errors = 1
+    if not characters:
+        return False
+    is_latin = max(text.replace("\ufffd", "")) < _END_OF_LATIN
+    return characters >= errors * (1 if is_latin else _MORE_THAN_ERRORS)

@@ -20,7 +20,7 @@ from webcrawl.results.references import PageAnchors, references, without_directi
 from webcrawl.results.rewriting import loaded
 from webcrawl.stores.locations import Row
 from webcrawl.stores.stored_pages import StoredPages
-from webcrawl.urls.canonical import Canonicalizer
+from webcrawl.urls.canonical import Canonicalizer, as_requested
 
 BROKEN = ("missing", "refused", "broken", "failed", "anchor")
 """The problems to fix. A link with the problem "redirect" works but has an old address; "unchecked" was not fetched."""
@@ -248,9 +248,8 @@ class _Targets:
         """Returns the problem of a URL or of its redirects; None for a good URL."""
         rows, last = self._hops(url)
         if last is not None:
-            if (
-                reason := self._lost.get(last) or self._lost.get(self._canonicalizer.canonical(last))
-            ) is None:
+            reason = next(filter(None, map(self._lost.get, self._spellings(last))), None)
+            if reason is None:
                 return Problem(url, "unchecked")
             return Problem(url, "failed", error=reason, target=last if rows else None)
         first, row = rows[0], rows[-1]
@@ -296,8 +295,10 @@ class _Targets:
         return rows, None
 
     def _row(self, url: str) -> Row | None:
-        """Returns the row of a URL or of its canonical form."""
-        row = self._stored.get(url)
-        if row is None and (canonical := self._canonicalizer.canonical(url)) != url:
-            row = self._stored.get(canonical)
-        return row
+        return next(filter(None, map(self._stored.get, self._spellings(url))), None)
+
+    def _spellings(self, url: str) -> Iterator[str]:
+        """Yields the forms of a URL that may have been requested instead."""
+        yield url
+        yield as_requested(url)
+        yield self._canonicalizer.canonical(url)

@@ -18,6 +18,7 @@ from webcrawl.errors import StoreError
 from webcrawl.results.rewriting import rewritten_page, rewritten_sheet
 from webcrawl.stores.locations import Row
 from webcrawl.stores.stored_pages import StoredPages
+from webcrawl.urls.canonical import as_requested
 
 _LONGEST_NAME = 120
 _MOST_HOPS = 10
@@ -107,7 +108,7 @@ def _content(stored: StoredPages, row: Row, address: Callable[[str], str | None]
 def _address(url: str, path: str, files: Mapping[str, str], moved: Mapping[str, str]) -> str | None:
     """Returns the relative address of the file of a URL from the file at `path`; None if there is no such file."""
     for _ in range(_MOST_HOPS):
-        if (target := files.get(url)) is not None:
+        if (target := files.get(url) or files.get(as_requested(url))) is not None:
             return quote(posixpath.relpath(target, posixpath.dirname(path)), safe="/@~!$&'()*+,;=-._")
         if url not in moved or moved[url] == url:
             return None

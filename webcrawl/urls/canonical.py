@@ -171,6 +171,11 @@ def normalize(url: str, base: str | None = None) -> str:
     return href
 
 
+def as_requested(url: str) -> str:
+    """Returns a normalised URL as Scrapy requests it, with escapes for more characters (`|`, `\\`, `{`)."""
+    return safe_url_string(url)
+
+
 def resolve_location(location: bytes, url: str) -> str | None:
     """Like `resolve`, for the value of a `Location` header in a response from `url`.
 

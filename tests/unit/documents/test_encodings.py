@@ -10,7 +10,7 @@ from webencodings import LABELS
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.encodings import CODECS, codec_of, decode, encoder, is_mostly_utf8, label_of
-from webcrawl.documents.mime.charset import charset_of, detected
+from webcrawl.documents.mime.charset import CHARSET_BYTES, charset_of, detected
 from webcrawl.documents.mime.sniff import sniff
 
 URL = "http://site.example/"
@@ -142,6 +142,13 @@ def test_utf_8_with_a_bad_byte_is_utf_8(language: str, bad: bytes, times: int) -
     for body in (words + bad + b" ", bad + words, words[: len(words) // 2] + bad + b" " + words):
         assert sniff("text/html", body, URL).charset == "utf-8"
         assert TEXTS[language] in Document(body, "text/html", None, URL).text
+
+
+def test_a_letter_at_the_end_of_a_whole_text_is_not_cut() -> None:
+    assert detected("ein café".encode("cp1252")) == "cp1252"
+    assert detected("grüße".encode()[:-3]) == detected("你好".encode()[:-1]) == "utf-8"
+    long = "ü".encode() * (CHARSET_BYTES // 2 - 1) + b"xy"
+    assert detected((long + "é".encode())[1 : CHARSET_BYTES + 1]) == "utf-8"
 
 
 def test_bytes_of_another_encoding_are_not_mostly_utf_8() -> None:

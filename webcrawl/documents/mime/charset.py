@@ -51,6 +51,8 @@ _DETECTABLE_NAMES = (
     " cp1255 cp1256 cp1257 cp1258 iso8859-2 iso8859-5 iso8859-7"
 )
 _DETECTABLE = frozenset(_DETECTABLE_NAMES.split())
+# Browsers take undeclared Chinese for GBK, which differs in queries alone.
+_DETECTED_AS = {"euc_jis_2004": "euc_jp", "gb18030": "gbk"}
 
 
 def charset_of(content_type: str | None, start: bytes, mime_type: str) -> str:
@@ -140,7 +142,7 @@ def _attributes(tag: str) -> Iterator[tuple[str, str]]:
 
 def detected(start: bytes) -> str:
     """Returns the codec of undeclared bytes: UTF-8 if most of them are, else the detected codec, else windows-1252."""
-    if is_utf8(start):
+    if is_utf8(start, is_cut=len(start) >= CHARSET_BYTES):
         return "iso2022_jp" if _ISO_2022_JP.search(start) else "utf-8"
     if is_mostly_utf8(start):
         return "utf-8"
@@ -153,5 +155,6 @@ def detected(start: bytes) -> str:
     guess = chardet.detect(
         sample, encoding_era=chardet.EncodingEra.ALL, include_encodings=_DETECTABLE, compat_names=False
     )
-    name = (guess["encoding"] or "").replace("euc_jis_2004", "euc_jp")
-    return name if name in CODECS else "cp1252"
+    name = guess["encoding"] or ""
+    codec = _DETECTED_AS.get(name, name)
+    return codec if codec in CODECS else "cp1252"

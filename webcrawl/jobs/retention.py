@@ -1,6 +1,7 @@
 """Deletes the crawl, pages, rows and folder of ended iterations that their job no longer keeps.
 
 The row of the iteration stays, as history. Each step may be repeated; an iteration is deleted when all steps are done.
+Pages that the iterations of a job share are deleted with the history of the job.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from webcrawl.jobs.claims import is_here
 from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.definition import Definition, Keep
 from webcrawl.jobs.records import ACTIVE, Iteration
+from webcrawl.jobs.shared_pages import delete_pages
 from webcrawl.jobs.store import JobStore, read_iteration
 from webcrawl.jobs.tables import iterations
 from webcrawl.stores.columns import fetches, pages
@@ -62,7 +64,7 @@ class Retention:
         return due
 
     async def delete_all(self, definition: Definition, now: datetime) -> list[Iteration]:
-        """Deletes the stored data of all ended iterations of a job, and returns these iterations.
+        """Deletes the stored data of a job and all its ended iterations, and returns these iterations.
 
         Raises EngineError, and StoreError, also if data of an iteration is on another machine.
         """
@@ -70,6 +72,7 @@ class Retention:
         here = [iteration for iteration in left if is_here(iteration, self._machine)]
         for iteration in here:
             await self.delete(definition, iteration, now)
+        await asyncio.to_thread(self._delete_shared, definition)
         if elsewhere := [iteration for iteration in left if iteration not in here]:
             machines = ", ".join(sorted({str(iteration.machine) for iteration in elsewhere}))
             numbers = ", ".join(str(iteration.number) for iteration in reversed(elsewhere))
@@ -95,10 +98,9 @@ class Retention:
         targets = [f"crawl {iteration.crawl}"] if self._crawls.shared_engine else []
         if iteration.data_dir:
             targets.append(f"{iteration.data_dir} ({size(_folder_bytes(Path(iteration.data_dir)))})")
-        if read(settings, "STORE_URI"):
-            targets.append(str(read(settings, "STORE_URI")))
-        if read(settings, "METADATA_URI"):
-            targets.append("rows")
+        if not self._crawls.shares_pages(definition):
+            targets += [str(read(settings, "STORE_URI"))] if read(settings, "STORE_URI") else []
+            targets += ["rows"] if read(settings, "METADATA_URI") else []
         if definition.checkpoints:
             targets.append(f"{definition.checkpoints.to.rstrip('/')}/{iteration.crawl}")
         return ", ".join(targets)
@@ -124,19 +126,35 @@ class Retention:
     def _delete_stored(self, definition: Definition, iteration: Iteration) -> None:
         settings = self._crawls.settings(definition, iteration)
         stores = StoreConfig.from_settings(settings)
-        uris = [stores.pages] if read(settings, "STORE_URI") else []
+        shares = self._crawls.shares_pages(definition)
+        uris = [stores.pages] if read(settings, "STORE_URI") and not shares else []
         if definition.checkpoints:
             uris.append(location(f"{definition.checkpoints.to.rstrip('/')}/{iteration.crawl}"))
         for uri in uris:
             # the crawl is the last segment of the URI
             parent, _, crawl = uri.rpartition("/")
             open_store(parent, "STORE_URI", stores.object_stores, check=False).delete_folder(crawl)
-        if read(settings, "METADATA_URI"):
-            _delete_rows(stores.metadata, iteration.crawl)
+        folder = Path(iteration.data_dir) if iteration.data_dir else None
+        if read(settings, "METADATA_URI") or (shares and folder is not None and folder.exists()):
+            if not shares:
+                _delete_rows(stores.metadata, iteration.crawl)
             with StuckPages(stores.metadata) as stuck:
                 stuck.remove(iteration.crawl)
-        if iteration.data_dir:
-            self._delete_folder(Path(iteration.data_dir), iteration)
+        if folder is not None:
+            self._delete_folder(folder, iteration)
+
+    def _delete_shared(self, definition: Definition) -> None:
+        """Deletes the pages that the iterations of a job share."""
+        delete_pages(self._crawls.job_folder(definition.name))
+        if not self._crawls.shares_pages(definition):
+            return
+        settings = self._crawls.settings(definition)
+        stores = StoreConfig.from_settings(settings)
+        if uri := self._crawls.shared_store(definition):
+            open_store(uri, "STORE_URI", stores.object_stores, check=False).delete_folder(definition.name)
+        if read(settings, "METADATA_URI"):
+            for iteration in self._ended(definition.name):
+                _delete_rows(stores.metadata, iteration.crawl)
 
     def _delete_folder(self, folder: Path, iteration: Iteration) -> None:
         if (

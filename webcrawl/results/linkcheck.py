@@ -66,16 +66,17 @@ def problems(
 ) -> Iterator[Problem]:
     """Yields the problems of the seeds and of all links in pages that are `inside`, sorted by URL.
 
-    `lost` maps dead letters to their reasons: a URL without a row failed for this reason. For pages that are not
-    archived, uses the URLs that `crawl` fetched because of them, and their links in the files of the link store
-    (`links`). Raises StoreError if an archived page or a file of links cannot be read.
+    Only rows that `crawl` tried last count, because other crawls may share the database; None for all rows. `lost`
+    maps dead letters to their reasons: a URL without a row failed for this reason. For pages that are not archived,
+    uses the URLs that the crawl fetched because of them, and their links in the files of the link store (`links`).
+    Raises StoreError if an archived page or a file of links cannot be read.
     """
     most = None if links else _MOST_REFERRERS
-    check = _LinkCheck(stored, inside, _Targets(stored, canonicalizer, lost or {}), most)
+    check = _LinkCheck(stored, inside, _Targets(stored, canonicalizer, lost or {}, crawl), crawl, most)
     for url in seeds:
         check.problem_of(url)
     check.read_pages()
-    check.read_rows(crawl)
+    check.read_rows()
     if links:
         check.read_links(links)
     yield from sorted(check.all_problems(), key=lambda problem: (problem.url, problem.anchor or ""))
@@ -85,10 +86,16 @@ class _LinkCheck:
     """Collects the problems of links, and the pages with each link."""
 
     def __init__(
-        self, stored: StoredPages, inside: Callable[[str], bool], targets: _Targets, most: int | None
+        self,
+        stored: StoredPages,
+        inside: Callable[[str], bool],
+        targets: _Targets,
+        crawl: str | None,
+        most: int | None,
     ) -> None:
         """Keeps at most `most` referrers of each problem; None for all."""
         self._most = most
+        self._crawl = crawl
         self._stored = stored
         self._inside = inside
         self._targets = targets
@@ -106,7 +113,7 @@ class _LinkCheck:
 
     def read_pages(self) -> None:
         """Checks the links of all archived pages and style sheets."""
-        for row in self._stored.rows():
+        for row in self._stored.rows(self._crawl):
             if row["status"] != 200 or not _has_links(row) or not self._inside(row["url"]):
                 continue
             document = self._stored.document(row)
@@ -124,14 +131,14 @@ class _LinkCheck:
                 missing = Problem(url, "anchor", 200, anchor=unquote(fragment))
                 self._add(self._fragments.setdefault((url, fragment), missing), referrer)
 
-    def read_rows(self, crawl: str | None) -> None:
+    def read_rows(self) -> None:
         """Adds URLs that the crawl found on pages that are not archived.
 
         These are pages with noarchive or noindex, documents other than HTML, and `Link:` headers.
         """
-        for row in self._stored.rows():
+        for row in self._stored.rows(self._crawl):
             url, referrer = row["url"], row["referrer"]
-            is_problem = row["crawl"] == crawl and (row["state"] in BROKEN or row["state"] == "redirected")
+            is_problem = row["state"] in BROKEN or row["state"] == "redirected"
             if not is_problem or referrer is None or not self._inside(referrer):
                 continue
             by = self._stored.get(referrer)
@@ -239,7 +246,10 @@ def _wants_cookies(row: Row) -> bool:
 class _Targets:
     """The outcome of the URLs that links point to."""
 
-    def __init__(self, stored: StoredPages, canonicalizer: Canonicalizer, lost: Mapping[str, str]) -> None:
+    def __init__(
+        self, stored: StoredPages, canonicalizer: Canonicalizer, lost: Mapping[str, str], crawl: str | None
+    ) -> None:
+        self._crawl = crawl
         self._stored = stored
         self._canonicalizer = canonicalizer
         self._lost = lost
@@ -295,7 +305,9 @@ class _Targets:
         return rows, None
 
     def _row(self, url: str) -> Row | None:
-        return next(filter(None, map(self._stored.get, self._spellings(url))), None)
+        """Returns the row of a URL as it may have been requested, if the crawl tried it last."""
+        rows = map(self._stored.get, self._spellings(url))
+        return next((row for row in rows if row is not None and self._crawl in (None, row["crawl"])), None)
 
     def _spellings(self, url: str) -> Iterator[str]:
         """Yields the forms of a URL that may have been requested instead."""

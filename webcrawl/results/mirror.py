@@ -69,17 +69,20 @@ def paths(pages: Iterable[tuple[str, str]]) -> dict[str, str]:
     return wanted
 
 
-def write_mirror(stored: StoredPages, folder: Path) -> Mirrored:
-    """Writes all archived pages with status 200 to `folder`; raises StoreError if a file cannot be written."""
+def write_mirror(stored: StoredPages, folder: Path, crawl: str | None = None) -> Mirrored:
+    """Writes the archived pages with status 200 that `crawl` tried last (None: all) to `folder`.
+
+    Raises StoreError if a file cannot be written.
+    """
     pages, moved = [], {}
-    for row in stored.rows():
+    for row in stored.rows(crawl):
         if row["status"] == 200 and row["warc_file"]:
             pages.append((row["url"], row["mime_type"] or ""))
         elif row["state"] == "redirected":
             moved[row["url"]] = row["final_url"]
     files = paths(pages)
     written = missing = 0
-    for row in stored.rows():
+    for row in stored.rows(crawl):
         if (path := files.get(row["url"])) is None:
             continue
         content = _content(stored, row, partial(_address, path=path, files=files, moved=moved))

@@ -70,6 +70,6 @@ class Mirror(BroadSpider):
             StoredPages(session.stores, session.fetch) as stored,
             readable_outside(session.stores.data_dir, folder),
         ):
-            written = write_mirror(stored, folder)
+            written = write_mirror(stored, folder, session.connection.keys.crawl)
         left_out = f"; not in the archive: {counted(written.missing, 'page')}" if written.missing else ""
         print(f"Wrote {counted(written.files, 'file')} to {folder}{left_out}.", flush=True)

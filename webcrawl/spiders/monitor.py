@@ -65,6 +65,11 @@ class Monitor(BroadSpider):
     def _folder(self) -> Path:
         return Session.of(self.crawler).stores.data_dir
 
+    @property
+    def _state_file(self) -> Path:
+        # in the DATA_DIR of a job's iteration it is a link to the file that the iterations share
+        return (self._folder / "monitor.json").resolve()
+
     async def closed(self, reason: str) -> None:
         if reason in ("cannot_start", "no_seeds"):
             return
@@ -125,7 +130,7 @@ class Monitor(BroadSpider):
 
     def _past(self) -> _Past:
         """Returns the state of earlier runs; raises ConfigurationError for another program's file."""
-        path = self._folder / "monitor.json"
+        path = self._state_file
         try:
             stored = json.loads(path.read_text())
             runs = [(_moment(began), _moment(ended)) for began, ended in stored["finished"]]
@@ -147,7 +152,7 @@ class Monitor(BroadSpider):
 
     def _remember(self, past: _Past) -> None:
         values = {"finished": past.finished, "watched": past.watched, "told": past.digests}
-        path = self._folder / "monitor.json"
+        path = self._state_file
         unfinished = path.with_name(".monitor.json.unfinished")
         unfinished.write_text(json.dumps(values, default=datetime.isoformat))
         unfinished.replace(path)

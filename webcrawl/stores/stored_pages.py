@@ -11,6 +11,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html.timed_parse import BlockingTimedParser
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.bodies import Bodies
+from webcrawl.stores.columns import pages
 from webcrawl.stores.locations import Row, location_of, location_with_body, own_location
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.warc.files import WarcLocation
@@ -33,9 +34,9 @@ class StoredPages:
         self._archive.close()
         self.metadata.close()
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yields all rows, sorted by URL, so that the rows of a host are adjacent."""
-        return self.metadata.scan()
+    def rows(self, crawl: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yields all rows, or those that a crawl tried last, sorted by URL, so that the rows of a host are adjacent."""
+        return self.metadata.scan(where=[] if crawl is None else [pages.c.crawl == crawl])
 
     def get(self, url: str) -> dict[str, Any] | None:
         return self.metadata.get(url)

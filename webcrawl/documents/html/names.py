@@ -10,8 +10,11 @@ from functools import lru_cache
 
 from webcrawl.documents.link_elements import Attributes
 
-TEXT, NOTE, AUTHOR, BESIDE, COMMENTS, INVISIBLE = range(6)
-"""NOTE: a date, tags, sources. AUTHOR: who wrote the text. BESIDE: menus, adverts, links to other pages."""
+TEXT, NOTE, AUTHOR, GATED, BESIDE, COMMENTS, INVISIBLE = range(7)
+"""NOTE: a date, tags, sources. AUTHOR: who wrote the text. BESIDE: menus, adverts, links to other pages.
+
+GATED: text for subscribers, or the offer to become one; a section of the text, or the contents that list it.
+"""
 
 # Longer values are no names, and slow to search.
 _MAX_NAMES = 500
@@ -23,13 +26,14 @@ _BESIDE_WORDS = """
     newsletter newsletters pagefooter postfooter postmetadata promoted promotion promotions publicidad
     publicite recirculation recommend recommendation recommendations recommended related relatedposts relacionada
     relacionadas relacionado relacionados sharing sidebar sidebars sitefooter sponsor sponsored sponsors
-    subscribe subscription subscriptions toolbar verwandt verwandte werbung widgetarea"""
+    subscribe toolbar verwandt verwandte werbung widgetarea"""
 # or begins or ends with one of these; between other words they may name a part of the text.
 _BESIDE_ENDS = """
     ad ads adbox adsense banner banners captcha consent cookie cookies crosssell gdpr lightbox like likes login
-    masthead menu modal mostread nav navbar navi navigation noprint outbrain overlay pager pagination paging paywall
+    masthead menu modal mostread nav navbar navi navigation noprint outbrain overlay pager pagination paging
     popular popup popups promo promos  share sharebar sharedaddy shares signin signup skip social
-    socials suggestion suggestions taboola teasers toc  trending upsell"""
+    socials suggestion suggestions taboola teasers trending upsell"""
+_GATED_WORDS = "gated metered paywall paywalled subscription subscriptions toc"
 _COMMENTS_WORDS = """
     comentarios comment commentaires commentform commenti commentlist comments disqus kommentar kommentare replies
     respond reviews trackback trackbacks"""
@@ -56,11 +60,12 @@ _LAYOUT_WORDS = "deprecation has left no one open right two with without"
     _POST_NOTE_WORD,
     _NOTE_WORD,
     _AUTHOR_WORD,
+    _GATED_WORD,
     _BESIDE_FIRST,
     _BESIDE_END,
     _BESIDE_WORD,
     _COMMENTS_WORD,
-) = range(10)
+) = range(11)
 _WORDS = {
     word: kind
     for kind, words in (
@@ -69,6 +74,7 @@ _WORDS = {
         (_POST_NOTE_WORD, _POST_NOTE_WORDS),
         (_NOTE_WORD, _NOTE_WORDS),
         (_AUTHOR_WORD, _AUTHOR_WORDS),
+        (_GATED_WORD, _GATED_WORDS),
         (_BESIDE_FIRST, _BESIDE_FIRST_WORDS),
         (_BESIDE_END, _BESIDE_ENDS),
         (_BESIDE_WORD, _BESIDE_WORDS),
@@ -148,6 +154,8 @@ def _kind_of_name(words: list[int]) -> int:
         return BESIDE
     if _BESIDE_END in words:
         return BESIDE if not has_text_word or _BESIDE_END in (words[0], words[-1]) else TEXT
+    if _GATED_WORD in words:
+        return GATED
     if _AUTHOR_WORD in words:
         return AUTHOR
     if words[-1] == _POST_NOTE_WORD:

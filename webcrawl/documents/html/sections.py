@@ -19,9 +19,11 @@ from webcrawl.documents.html.names import (
     AUTHOR,
     BESIDE,
     COMMENTS,
+    GATED,
     INVISIBLE,
     NOTE,
     TEXT,
+    is_article_body,
     kind_of,
     names_main_part,
 )
@@ -90,6 +92,9 @@ _LINKS_IN_CODE = -1_000_000
 _MAX_LABEL, _SENTENCE_ENDS = 40, '.!?…"”'
 # Sections with a larger share of links are lists of links; paragraphs, lists, and what is named as a main part, too.
 _MAX_LINKED, _MAX_LINKED_LIST = 0.5, 0.7
+# An offer to subscribe has links or controls, and less prose.
+_CONTROLS, _MUCH_TEXT = "button,form,input,select", 500
+_ARTICLES = "article,main,[itemprop~=articleBody]"
 # A section is kept if so much prose in it is in parts that are beside the text, because their names may be wrong.
 _MUCH_PROSE = 100
 
@@ -300,6 +305,8 @@ class _Reader:
             what = TEXT
             self._main = start
         is_main = start <= self._main  # or contains it
+        if what == GATED:
+            what = TEXT if is_main or self._has_text(node, start, linked, prose) else BESIDE
         inner = page.prose_beside(start) if page.beside else 0
         if BESIDE <= what <= COMMENTS and (is_main or prose + inner >= _MUCH_PROSE):
             page.put_beside(Section(start, len(page.pieces), size, linked, prose, node, attributes, what))
@@ -348,6 +355,17 @@ class _Reader:
             return True
         return not (tag == _PARAGRAPH or _is_listed(node) or names_main_part(node.attributes))
 
+    def _has_text(self, node: LexborNode, start: int, linked: int, prose: int) -> bool:
+        """Returns whether a part of an article has its text, and does not only offer what is missing."""
+        if not _is_in_article(node):
+            return False
+        offers = (
+            node.css_first(_CONTROLS) is not None or bool(self.page.links) and self.page.links[-1][0] >= start
+        )
+        if node.tag_id == _PARAGRAPH:
+            return not linked and not offers or prose >= _MUCH_PROSE
+        return prose >= (_MUCH_TEXT if offers else 1)
+
     def _is_outermost(self, node: LexborNode) -> bool:
         return node.parent is not None and node.parent.mem_id == self._root
 
@@ -387,6 +405,17 @@ class _Reader:
 def _is_date(pieces: list[str]) -> bool:
     text = "".join([piece[:200] for piece in pieces])  # white space may be long
     return ("20" in text or "19" in text) and _DATE.search(text) is not None
+
+
+def _is_in_article(node: LexborNode) -> bool:
+    """Returns whether an element is in what the page marks as an article or its main part, or has that in it."""
+    around: LexborNode | None = node
+    while around is not None:
+        attributes = around.attributes
+        if around.tag_id in (ARTICLE, MAIN) or is_article_body(attributes) or names_main_part(attributes):
+            return True
+        around = around.parent
+    return node.css_first(_ARTICLES) is not None
 
 
 def _is_listed(node: LexborNode) -> bool:

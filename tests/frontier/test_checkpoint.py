@@ -34,7 +34,7 @@ from webcrawl.stores.duplicate_index import DuplicateIndex
 verbs = st.tuples(st.sampled_from(VERBS), st.integers(0, 60))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.lists(verbs, max_size=15),
     st.lists(st.lists(verbs, max_size=2), max_size=40),
@@ -47,7 +47,7 @@ def test_concurrent_operations_neither_lose_nor_revive_urls(
     interleaved([("add", 3), *before], meanwhile, shards, others)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.sampled_from([*VERBS, *["better"] * 4]), st.integers(0, 40)), max_size=20),
     st.lists(
@@ -86,10 +86,10 @@ async def test_an_operation_between_any_two_steps_loses_nothing(
 @pytest.mark.parametrize("shards", [1, 7])
 async def test_a_long_queue_keeps_its_order(frontier_of: Frontiers, shards: int) -> None:
     crawl, copy = frontier_of(), frontier_of("copy", shards=shards)
-    urls = [f"{HOSTS[0]}/{n}" for n in range(2500)]
+    urls = [f"{HOSTS[0]}/{n}" for n in range(800)]
     await crawl.add([page(url) for url in urls])
     await crawl.lease(1, 20)
-    await copied(crawl, copy, batch=100)
+    await copied(crawl, copy, batch=50)
     assert await drained(copy) == urls
 
 

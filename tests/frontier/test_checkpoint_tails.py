@@ -34,7 +34,7 @@ EVERY_STEP = (("lease", "random"), ("serve", "breadth-first"))
 verbs = st.tuples(st.sampled_from([*VERBS, *["serve"] * 3, "add"]), st.integers(0, 60))
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.sampled_from(ORDERS),
     st.lists(verbs, max_size=15),

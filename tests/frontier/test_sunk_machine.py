@@ -138,5 +138,5 @@ class SinkingMachine(RuleBasedStateMachine):
 def test_sinking_and_rising_lose_nothing(redis_url: str) -> None:
     run_state_machine_as_test(
         lambda: SinkingMachine(redis_url),
-        settings=settings(max_examples=30, stateful_step_count=40, deadline=None),
+        settings=settings(max_examples=15, stateful_step_count=40, deadline=None),
     )

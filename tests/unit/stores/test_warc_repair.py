@@ -40,7 +40,7 @@ def test_open_file_is_readable_and_ignored_by_repair(tmp_path: Path) -> None:
     assert repair(tmp_path) == []
 
 
-def test_repair_keeps_the_whole_records_of_a_file_cut_at_any_byte(tmp_path: Path) -> None:
+def test_repair_keeps_the_whole_records_of_a_file_cut_anywhere(tmp_path: Path) -> None:
     with WarcWriter(tmp_path / "whole", "crawl", "x") as writer:
         first = writer.write(exchange("first"), {"via": "a"})
         rendered = replace(exchange("last"), request_head=b"", response_head=b"", status=404)
@@ -51,7 +51,9 @@ def test_repair_keeps_the_whole_records_of_a_file_cut_at_any_byte(tmp_path: Path
     assert [one["status"] for one in facts] == ["200", "404"]
     whole = [offset + length for offset, length, _ in members(io.BytesIO(data))]
     ends = {end: number for number, end in enumerate(whole, 1)}
-    for cut in range(first.offset, len(data) + 1):
+    near = [end + step for end in ends for step in range(-9, 13)]
+    middles = range(first.offset, len(data) + 1, 29)
+    for cut in sorted({*near, *middles} & set(range(first.offset, len(data) + 1))):
         folder = tmp_path / str(cut)
         folder.mkdir()
         (folder / (last.file + OPEN)).write_bytes(data[:cut])

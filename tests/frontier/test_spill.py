@@ -19,7 +19,7 @@ Frontiers = Callable[..., Frontier]
 async def test_the_engine_keeps_a_bounded_number_of_urls_in_order(
     frontier: Frontier, valkey: Redis, tmp_path: Path
 ) -> None:
-    number, hot = 200_000, 1000
+    number, hot = 60_000, 1000
     tails = await spilling(frontier, tmp_path, hot)
     for start in range(0, number, 5000):
         await frontier.add([page(url, seen_test=False) for url in numbered(5000, start)])

@@ -31,35 +31,41 @@ from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.tails import Tails
 
-async def work(url, folder, name, hosts, urls, shards):
+async def work(url, folder, name, first, hosts, urls, shards):
     engine = Engine(url)
     frontier = Frontier(engine, Keys("crawl", shards), name, lease_seconds=0.5, max_attempts=200)
     tails = Tails(engine, frontier.keys, Crawl(engine, frontier.keys, name), Path(folder).as_uri())
     tails.start(lambda: range(shards))
-    print("ready", flush=True)
-    for start in itertools.count(0, 100):
+    for start in itertools.count(first, 100):
         for host in hosts:
             await frontier.add([page(f"{host}/{start % urls + n}") for n in range(100)])
         for lease in await frontier.lease(2, 40):
             await frontier.release(lease, all_done(lease))
         await frontier.reap()
+        print("round", flush=True)
         await asyncio.sleep(0)
 
-url, folder, name, hosts, urls, shards = sys.argv[1:]
-asyncio.run(work(url, folder, name, hosts.split(), int(urls), int(shards)))
+url, folder, name, first, hosts, urls, shards = sys.argv[1:]
+asyncio.run(work(url, folder, name, int(first), hosts.split(), int(urls), int(shards)))
 """
 
 
-def worker(url: str, folder: Path, name: str) -> subprocess.Popen[str]:
-    arguments = [url, str(folder), name, " ".join(HOSTS), str(URLS), str(SHARDS)]
-    process = subprocess.Popen(
+def worker(url: str, folder: Path, name: str, first: int) -> subprocess.Popen[str]:
+    """Starts a worker, which adds the URLs from the number `first` on; most of them are new."""
+    arguments = [url, str(folder), name, str(first), " ".join(HOSTS), str(URLS), str(SHARDS)]
+    return subprocess.Popen(
         [sys.executable, "-c", WORKER, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    assert process.stdout and process.stdout.readline() == "ready\n"
-    return process
+
+
+def await_rounds(process: subprocess.Popen[str], number: int) -> None:
+    """Waits until a worker has added and fetched so often, or is gone."""
+    assert process.stdout
+    for _ in range(number):
+        process.stdout.readline()
 
 
 async def test_kills_of_workers_and_server_neither_lose_nor_repeat_urls(
@@ -71,19 +77,20 @@ async def test_kills_of_workers_and_server_neither_lose_nor_repeat_urls(
     record = Crawl(frontier.engine, frontier.keys, frontier.worker)
     await record.configure(200, "breadth-first")
     chance = random.Random(5)
-    workers = [worker(url, tmp_path, f"w{n}") for n in range(2)]
+    workers = [worker(url, tmp_path, f"w{n}", 0) for n in range(2)]
     try:
         for turn in range(5):
-            time.sleep(chance.uniform(0.1, 0.5))
             victim = workers.pop(0)
+            await_rounds(victim, chance.randint(4, 12))
+            time.sleep(chance.uniform(0, 0.1))
             victim.kill()
             if turn % 2:
                 durable_server.terminate()  # by SIGKILL
                 durable_server.start()
             victim.wait(60)
-            workers.append(worker(url, tmp_path, f"w{turn + 2}"))
+            workers.append(worker(url, tmp_path, f"w{turn + 2}", 2_000 * (turn + 1)))
             for dead in [one for one in workers if one.poll() is not None]:
-                workers[workers.index(dead)] = worker(url, tmp_path, f"again{turn}")
+                workers[workers.index(dead)] = worker(url, tmp_path, f"again{turn}", 1_000 * (turn + 1))
     finally:
         for one in workers:
             one.kill()

@@ -200,6 +200,7 @@ def test_main_parts_are_compared_by_their_annotations() -> None:
     assert main_parts.measured([page], {page.url: ""}) == (0.0, 0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_index_lookups_are_measured_with_one_and_two_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,7 +86,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in (*PROJECT, "pyproject.toml"):
         source = CHECKOUT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, folder / name)  # with what is compiled
         else:
             shutil.copy(source, folder)
     code = "\n".join(code for page in HOWTOS for code in blocks(page, "sh"))
@@ -290,7 +290,7 @@ def test_the_frontier_example_counts_by_level(
 
 def test_the_extended_project_passes_the_tests_of_settings_and_of_howtos(extended: Path) -> None:
     for name in ("tests", "docs"):
-        shutil.copytree(CHECKOUT / name, extended / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(CHECKOUT / name, extended / name)
     written = {path: code for page in HOWTOS for path, code in new_tests(page).items()}
     assert len(written) == 4
     for path, code in written.items():

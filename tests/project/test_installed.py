@@ -106,6 +106,7 @@ def test_a_new_project_has_its_spiders_and_ours(python: Path, project: Path) -> 
     )
 
 
+@pytest.mark.slow
 def test_a_new_project_is_deployed_to_scrapyd(
     python: Path, project: Path, tmp_path: Path, local_web: Callable[..., LocalWeb]
 ) -> None:

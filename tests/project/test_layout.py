@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,8 +40,13 @@ def run(*words: str, folder: Path = CHECKOUT) -> str:
     return done.stdout
 
 
-def built(command: str, folder: Path) -> zipfile.ZipFile:
-    """Builds a copy of the sources with `python setup.py COMMAND`, without leftovers of earlier builds."""
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], zipfile.ZipFile]:
+    """Builds a copy of the sources with `python setup.py COMMAND`, once and without leftovers of earlier builds."""
+    return cache(lambda command: build(command, tmp_path_factory.mktemp(command)))
+
+
+def build(command: str, folder: Path) -> zipfile.ZipFile:
     for name in BUILT_FROM:
         source = CHECKOUT / name
         if source.is_dir():
@@ -70,9 +77,9 @@ def test_imports_follow_the_contracts() -> None:
     ("command", "packages"), [("bdist_wheel", {"webcrawl"}), ("bdist_egg", PACKAGES)], ids=["wheel", "egg"]
 )
 def test_a_distribution_contains_the_packages_and_nothing_else(
-    command: str, packages: set[str], tmp_path: Path
+    command: str, packages: set[str], built: Callable[[str], zipfile.ZipFile]
 ) -> None:
-    names = {name for name in built(command, tmp_path).namelist() if not name.endswith((".pyc", "/"))}
+    names = {name for name in built(command).namelist() if not name.endswith((".pyc", "/"))}
     tops = {name.partition("/")[0] for name in names}
     meta = {f"scrapy_webcrawl-{webcrawl.__version__}.dist-info", "EGG-INFO"}
     assert tops - meta == packages
@@ -80,8 +87,8 @@ def test_a_distribution_contains_the_packages_and_nothing_else(
     assert any(name.endswith(".lua") for name in names)
 
 
-def test_scrapyd_finds_the_settings_of_an_egg(tmp_path: Path) -> None:
-    entry_points = built("bdist_egg", tmp_path).read("EGG-INFO/entry_points.txt").decode()
+def test_scrapyd_finds_the_settings_of_an_egg(built: Callable[[str], zipfile.ZipFile]) -> None:
+    entry_points = built("bdist_egg").read("EGG-INFO/entry_points.txt").decode()
     assert re.search(r"\[scrapy]\s+settings = settings\.production\s", entry_points)
 
 

@@ -222,6 +222,7 @@ def test_a_job_crawls_with_an_embedded_engine(
     assert (data / "engine/valkey.log").exists()
 
 
+@pytest.mark.slow
 def test_a_job_crawls_with_a_shared_engine(
     node: Node, site: tuple[str, set[str]], tmp_path: Path, closed_port: str, redis_url: str, valkey: Any
 ) -> None:

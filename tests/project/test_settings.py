@@ -20,6 +20,7 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from settings import base
+from tests import crawls
 from tests.crawls import CHECKOUT
 from webcrawl.config import DEFAULTS
 from webcrawl.crawler.crawl_settings import completed
@@ -154,8 +155,7 @@ def test_a_data_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("setting", ["FRONTIER_SHARDS=0", "SIMHASH_DISTANCE=16", "PROGRESS=loud"])
 def test_a_crawl_with_a_wrong_setting_ends_with_one_line(setting: str, tmp_path: Path) -> None:
     options = ["-a", "seeds=http://127.0.0.1:1/", "-s", f"DATA_DIR={tmp_path / 'data'}", "-s", setting]
-    done = scrapy("crawl", "broad", *options)
-    assert done.returncode == 2
+    done = crawls.scrapy("crawl", "broad", *options, status=2)
     assert re.fullmatch(rf"scrapy crawl: {setting.partition('=')[0]} .*\n", done.stderr)
     assert not (tmp_path / "data" / "engine").exists()
 

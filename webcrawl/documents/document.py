@@ -13,6 +13,7 @@ from webcrawl.documents.body import Body
 from webcrawl.documents.encodings import Encode
 from webcrawl.documents.link_elements import Attributes, Element, ManyElements, elements
 from webcrawl.documents.markup import expanded, may_have_long_tag, shortened
+from webcrawl.documents.shadow_roots import compose, may_have_shadow_roots
 
 Parsed: TypeAlias = tuple[LexborHTMLParser, bool]
 """A tree, and whether markup was removed before parsing."""
@@ -107,7 +108,8 @@ class Document:
     def html(self) -> LexborHTMLParser:
         """The body parsed as HTML. Markup that would cost too much is removed; its text and links usually stay.
 
-        XHTML is parsed as HTML too, after `expanded`, because few such pages are well-formed.
+        XHTML is parsed as HTML too, after `expanded`, because few such pages are well-formed. Declarative shadow roots
+        are in their hosts; see `webcrawl.documents.shadow_roots`.
         """
         if self._html is None:
             self._html, self._simplified = self.parsed()
@@ -117,7 +119,14 @@ class Document:
         """Returns new values of `html` and `simplified`; may be called in another thread."""
         markup = self._markup() if self.refused is None else b""
         bounded = _bounded(markup)
-        return LexborHTMLParser(bounded), bounded is not markup
+        tree = LexborHTMLParser(bounded)
+        if may_have_shadow_roots(bounded):
+            compose(tree)
+        return tree, bounded is not markup
+
+    def source_tree(self) -> LexborHTMLParser:
+        """Returns a tree of its own to change and to write, in which shadow roots are templates as in the body."""
+        return LexborHTMLParser(_bounded(self._markup() if self.refused is None else b""))
 
     def take(self, parsed: Parsed) -> None:
         """Sets `html` and `simplified` to values made in another thread."""

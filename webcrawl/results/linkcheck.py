@@ -16,7 +16,7 @@ from webcrawl.documents.page import WANTS_COOKIES
 from webcrawl.documents.values import printable
 from webcrawl.links.questions import Opener
 from webcrawl.results.current_links import links_now
-from webcrawl.results.references import PageAnchors, references, without_directive
+from webcrawl.results.references import PageAnchors, base_of, references, without_directive
 from webcrawl.results.rewriting import loaded
 from webcrawl.stores.locations import Row
 from webcrawl.stores.stored_pages import StoredPages
@@ -233,7 +233,7 @@ def _links_of(document: Document) -> dict[tuple[str, str], None]:
     if is_html(document.mime_type):
         links = {
             (reference.url, without_directive(reference.fragment)): None
-            for reference in references(document)
+            for reference in references(document.html, base_of(document))
             if reference.use != "named"
         }
     return links | {(url, ""): None for url in loaded(document)}

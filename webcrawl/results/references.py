@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
-from selectolax.lexbor import LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.document import Document
+from webcrawl.documents.html.lazy_images import LAZY_SOURCES
 from webcrawl.documents.html.links import collect
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import Base
@@ -19,16 +20,16 @@ Use = Literal["opened", "loaded", "named"]
 _OPENED = {"a": "href", "area": "href"}
 _LOADED = {
     "link": "href",
-    "img": "src",
+    "img": " ".join(("src", *LAZY_SOURCES)),
     "image": "href",
     "feImage": "href",
     "use": "href",
     "script": "src",
-    "iframe": "src",
+    "iframe": " ".join(("src", *LAZY_SOURCES)),
     "frame": "src",
-    "source": "src",
-    "audio": "src",
-    "video": "src poster",
+    "source": "src data-src",
+    "audio": "src data-src",
+    "video": "src poster data-src data-poster",
     "track": "src",
     "embed": "src",
     "object": "data",
@@ -63,38 +64,53 @@ class Reference(NamedTuple):
     use: Use
 
 
-def references(document: Document, *, templates: bool = False) -> list[Reference]:
-    """Returns the http and https references of a page in document order, without invalid addresses.
-
-    With `templates`, the references in template elements follow. A browser uses these only when a script inserts them.
-    """
-    base = base_of(document)
-    collected = []
-    for part, node in nodes(document, _QUERY, templates=templates):
-        for attribute in _ATTRIBUTES[node.tag or ""]:
-            reference = _reference(node, attribute, base)
-            # a placeholder that a script replaces is not an address
-            if reference is not None and not (part and "{" in (node.attributes.get(attribute) or "")):
-                collected.append(reference)
-    return collected
-
-
 def base_of(document: Document) -> Base:
     """Returns the base of the addresses in a page."""
     return collect(document.elements).joined_base(document.url, document.encode)
 
 
-def nodes(document: Document, query: str, *, templates: bool = False) -> Iterator[tuple[bool, LexborNode]]:
-    """Yields the matches of a CSS query in a page, then in its templates: whether in a template, and the element."""
-    for node in document.html.css(query):
+def references(tree: LexborHTMLParser, base: Base, *, templates: bool = False) -> list[Reference]:
+    """Returns the http and https references of a page in document order, without invalid addresses.
+
+    With `templates`, the references in template elements follow. A browser uses these only when a script inserts them,
+    except in a template that is a shadow root.
+    """
+    collected = []
+    for inert, node in nodes(tree, _QUERY, templates=templates):
+        attributes = node.attributes
+        for attribute in _ATTRIBUTES[node.tag or ""]:
+            # a placeholder that a script replaces is not an address
+            by_script = inert or attribute.startswith("data-")
+            if by_script and "{" in (attributes.get(attribute) or ""):
+                continue
+            if reference := _reference(node, attribute, base):
+                collected.append(reference)
+    return collected
+
+
+def nodes(
+    tree: LexborHTMLParser, query: str, *, templates: bool = False
+) -> Iterator[tuple[bool, LexborNode]]:
+    """Yields the matches of a CSS query in a page, then in its templates.
+
+    Each is an element, and whether it is in a template that is no shadow root.
+    """
+    for node in tree.css(query):
         yield False, node
     # nested templates have separate trees
-    parts = document.html.root.template_fragments()[::-1] if templates and document.html.root else []
+    parts = [(False, part) for part in _contents(tree.root)] if templates else []
     while parts:
-        part = parts.pop()
+        inert, part = parts.pop()
+        template = part.parent
+        inert |= template is None or "shadowrootmode" not in template.attributes
         for node in part.css(query):
-            yield True, node
-        parts += part.template_fragments()[::-1]
+            yield inert, node
+        parts += [(inert, inner) for inner in _contents(part)]
+
+
+def _contents(node: LexborNode | None) -> list[LexborNode]:
+    """Returns the contents of the templates under a node, the last first."""
+    return node.template_fragments()[::-1] if node is not None else []
 
 
 def _reference(node: LexborNode, attribute: str, base: Base) -> Reference | None:

@@ -10,6 +10,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.html.lazy_images import LAZY_SOURCE_SETS
 from webcrawl.documents.html.links import refresh_address
 from webcrawl.errors import InvalidURL
 from webcrawl.results.references import base_of, nodes, references
@@ -20,14 +21,27 @@ _DOUBLE, _SINGLE, _BARE = (
 )
 # The first alternative wins: addresses in comments, strings and namespaces do not count. Possessive quantifiers prevent
 # backtracking, which hostile pages could exploit.
+_COMMENT = r"/\*.*?(?:\*/|\Z)"
+_URL = rf"""url\(\s*+(?:"({_DOUBLE})"|'({_SINGLE})'|({_BARE}))\s*+\)"""
+# What image-set() holds: strings and brackets, of which two may be within each other, as in a gradient with rgb().
+_FLAT = rf"""(?:[^"'()]++|"{_DOUBLE}"|'{_SINGLE}')*+"""
+_NESTED = rf"{_FLAT}(?:\({_FLAT}\){_FLAT})*+"
+_IMAGES = rf"{_NESTED}(?:\({_NESTED}\){_NESTED})*+"
 _CSS_ADDRESS = re.compile(
-    rf"""/\*.*?(?:\*/|\Z)|@namespace[^;]*+|@import\s*+(?:"({_DOUBLE})"|'({_SINGLE})')"""
-    rf"""|url\(\s*+(?:"({_DOUBLE})"|'({_SINGLE})'|({_BARE}))\s*+\)|"{_DOUBLE}"?|'{_SINGLE}'?""",
+    rf"""{_COMMENT}|@namespace[^;]*+|@import\s*+(?:"({_DOUBLE})"|'({_SINGLE})')|{_URL}"""
+    rf"""|image-set\((?P<images>{_IMAGES})(?:\)|\Z)|"{_DOUBLE}"?|'{_SINGLE}'?""",
     re.IGNORECASE | re.DOTALL,
 )
+# In image-set() a string is an address, but not in type().
+_IMAGE_ADDRESS = re.compile(
+    rf"""{_COMMENT}|{_URL}|(?<![\w-])[\w-]++\({_NESTED}\)|"({_DOUBLE})"|'({_SINGLE})'""",
+    re.IGNORECASE | re.DOTALL,
+)
+_HAS_ADDRESS = re.compile(r"(?i)url\(|image-set\(")
 _CSS_ESCAPE = re.compile(r"\\(?:([0-9a-f]{1,6})(?:\r\n|\s)?|(\r\n|[\r\n\f])|(.))", re.IGNORECASE | re.DOTALL)
 _CHARSET_RULE = re.compile(r'\A@charset "[^"]*";', re.IGNORECASE)
 _CHARSET_OF_A_TYPE = re.compile(r"(?i)\bcharset\s*=.*")
+_SOURCE_SETS = ("srcset", "imagesrcset", *LAZY_SOURCE_SETS)
 _FIRST_OF_A_SET = re.compile(r"[\s,]*+(\S*+)")
 # characters that end an address in CSS, quoted or not
 _NOT_IN_CSS = str.maketrans({sign: quote(sign) for sign in "()\"' \\"})
@@ -46,16 +60,16 @@ def loaded(document: Document, *, templates: bool = False) -> list[str]:
         return list(urls)
     if not is_html(document.mime_type):
         return []
-    base = base_of(document)
-    for reference in references(document, templates=templates):
+    tree, base = document.html, base_of(document)
+    for reference in references(tree, base, templates=templates):
         if reference.use == "loaded":
             urls[reference.url] = None
-    for node, attribute in _source_sets(document, templates=templates):
+    for node, attribute in _source_sets(tree, templates=templates):
         source_set(node.attributes.get(attribute) or "", base, note)
     # browsers encode queries in the page's encoding in style elements, but not in style attributes
-    for _, node in nodes(document, "[style]", templates=templates):
+    for _, node in nodes(tree, "[style]", templates=templates):
         rewritten_style(node.attributes.get("style") or "", Base(base.url), note)
-    for _, node in nodes(document, "style", templates=templates):
+    for _, node in nodes(tree, "style", templates=templates):
         rewritten_style(node.text(), base, note)
     return list(urls)
 
@@ -64,12 +78,16 @@ def rewritten_style(text: str, base: Base, address: Callable[[str], str | None])
     """Returns a style sheet with its URLs replaced by `address`; None keeps a URL."""
 
     def replaced(match: re.Match[str]) -> str:
-        if (group := match.lastindex) is None or (
-            new := _new(_unescaped(match[group]), base, address)
-        ) is None:
+        if (group := match.lastindex) is None:
             return match[0]
-        before, after = text[match.start() : match.start(group)], text[match.end(group) : match.end()]
-        return before + new.translate(_NOT_IN_CSS) + after
+        if match.lastgroup == "images":
+            new = _IMAGE_ADDRESS.sub(replaced, match[group])
+        elif (joined := _new(_unescaped(match[group]), base, address)) is not None:
+            new = joined.translate(_NOT_IN_CSS)
+        else:
+            return match[0]
+        before = match.string[match.start() : match.start(group)]
+        return before + new + match.string[match.end(group) : match.end()]
 
     return _CSS_ADDRESS.sub(replaced, text)
 
@@ -97,31 +115,30 @@ def source_set(value: str, base: Base, address: Callable[[str], str | None]) -> 
 
 def rewritten_page(document: Document, address: Callable[[str], str | None]) -> bytes:
     """Returns an HTML page in UTF-8 with its URLs replaced by `address`, or made absolute."""
-    base = base_of(document)
-    tree = document.html
+    tree, base = document.source_tree(), base_of(document)
 
     def known(url: str) -> str:
         return address(url) or url
 
-    for reference in references(document, templates=True):
+    for reference in references(tree, base, templates=True):
         within = reference.use == "opened" and reference.fragment and reference.url == document.url
         # only the site can answer a form
         target = "" if within else reference.url if reference.use == "named" else known(reference.url)
         reference.node.attrs[reference.attribute] = target + (
             f"#{reference.fragment}" if reference.fragment else ""
         )
-    for node, attribute in _source_sets(document, templates=True):
+    for node, attribute in _source_sets(tree, templates=True):
         node.attrs[attribute] = source_set(node.attributes.get(attribute) or "", base, known)
-    for _, node in nodes(document, "[style]", templates=True):
+    for _, node in nodes(tree, "[style]", templates=True):
         style = node.attributes.get("style") or ""
-        if "url(" in style.lower():
+        if _HAS_ADDRESS.search(style):
             node.attrs["style"] = rewritten_style(style, Base(base.url), known)
-    for _, node in nodes(document, "style", templates=True):
+    for _, node in nodes(tree, "style", templates=True):
         for text in node.iter(include_text=True):
             text.replace_with(rewritten_style(text.text(), base, known))
     _rewrite_meta(tree, base, known)
     # rewritten resources have other digests; the base no longer applies to addresses, but its target still does
-    for node in tree.css("[integrity]"):
+    for _, node in nodes(tree, "[integrity]", templates=True):
         del node.attrs["integrity"]
     for node in tree.css("base[href]"):
         del node.attrs["href"]
@@ -144,12 +161,12 @@ def _rewrite_meta(tree: LexborHTMLParser, base: Base, address: Callable[[str], s
         node.attrs["charset"] = "utf-8"
 
 
-def _source_sets(document: Document, *, templates: bool) -> list[tuple[LexborNode, str]]:
+def _source_sets(tree: LexborHTMLParser, *, templates: bool) -> list[tuple[LexborNode, str]]:
     return [
         (node, name)
-        for name in ("srcset", "imagesrcset")
-        for within, node in nodes(document, f"[{name}]", templates=templates)
-        if not (within and "{" in (node.attributes.get(name) or ""))
+        for name in _SOURCE_SETS
+        for inert, node in nodes(tree, f"[{name}]", templates=templates)
+        if not ((inert or name in LAZY_SOURCE_SETS) and "{" in (node.attributes.get(name) or ""))
     ]
 
 

@@ -9,6 +9,7 @@ from selectolax.lexbor import LexborNode
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.html.lazy_images import image_addresses
 from webcrawl.documents.html.links import collect
 from webcrawl.documents.html.timed_parse import BlockingTimedParser
 from webcrawl.errors import InvalidURL, StoreError, StoreUnavailable
@@ -18,7 +19,7 @@ from webcrawl.stores.locations import Row, location_of_body
 from webcrawl.stores.metadata import Metadata
 from webcrawl.urls.canonical import Base
 
-_SHOWN = "img[src], video[src], audio[src], source[src], a[href]"
+_SHOWN = "img, video[src], audio[src], source[src], a[href]"
 _LONGEST = 1_000
 """The most characters of a text: longer texts are not captions."""
 
@@ -58,8 +59,7 @@ class MediaTexts:
             return texts
         base = collect(document.elements).joined_base(row["final_url"], document.encode)
         for node in document.html.css(_SHOWN):
-            url = _address(node, base)
-            if url in texts:
+            for url in _addresses(node, base) & texts.keys():
                 texts[url] += _said(node)
         return texts
 
@@ -80,14 +80,18 @@ class MediaTexts:
         return document
 
 
-def _address(node: LexborNode, base: Base) -> str:
-    """Returns the URL of an element, or "" for an invalid address."""
+def _addresses(node: LexborNode, base: Base) -> set[str]:
+    """Returns the valid URLs of an element."""
     attributes = node.attributes
-    address = (attributes.get("src") or attributes.get("href") or "").strip()
+    written = image_addresses(attributes) if node.tag == "img" else map(attributes.get, ("src", "href"))
+    return set(filter(None, (_url(address.strip(), base) for address in written if address)))
+
+
+def _url(address: str, base: Base) -> str | None:
     try:
-        return base.resolve(address) or "" if address else ""
+        return base.resolve(address) if address else None
     except InvalidURL:
-        return ""
+        return None
 
 
 def _said(node: LexborNode) -> Iterator[str]:

@@ -19,7 +19,7 @@ from webcrawl.crawler.session import Session
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.page import Page
 from webcrawl.errors import InvalidURL
-from webcrawl.results.references import references
+from webcrawl.results.references import base_of, references
 from webcrawl.results.rewriting import loaded
 from webcrawl.spiders.base import BroadSpider
 from webcrawl.urls.canonical import resolve_location
@@ -105,7 +105,7 @@ class LinkCheck(BroadSpider):
         if is_html(document.mime_type):
             urls |= {
                 reference.url: None
-                for reference in references(document)
+                for reference in references(document.html, base_of(document))
                 if reference.use == "opened" and not self.scope.allows(reference.url)
             }
         for url in urls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 import pytest
@@ -154,6 +155,10 @@ def test_rewritten_css_url_is_escaped() -> None:
         ('@namespace svg url(http://www.w3.org/2000/svg); a{b:url("y")}', ["y"]),
         ('a{content:"not ended\n} b{c:url(y)}', ["y"]),
         ('a{b:url("y)} c{d:url(no) url(z', []),
+        ("""a{b:image-set("y" type("no") 1x, 'z' 2x, url(w) 3x)} c{d:"no"}""", ["y", "z", "w"]),
+        ('a{b:-WEBKIT-image-set(url("y") 1x)} c{d:url(z)}', ["y", "z"]),
+        ('a{b:image-set(linear-gradient(red, rgb(0 0 0)), "y" 2x, /* "no" */ "")} c{d:url(z)}', ["y", "z"]),
+        ('a{b:image-set("y" 1x', ["y"]),
     ],
 )
 def test_css_urls_are_found_as_in_a_browser(style: str, urls: list[str]) -> None:
@@ -178,6 +183,11 @@ def test_css_urls_are_found_as_in_a_browser(style: str, urls: list[str]) -> None
         '@import "',
         "@namespace ",
         "@import  ",
+        "image-set(",
+        'image-set("',
+        "image-set(type()",
+        "image-set(/*",
+        "image-set(a url(",
         ",",
         "a,",
         "a ,",
@@ -247,6 +257,35 @@ def test_urls_missing_from_the_mirror_point_to_the_site() -> None:
         f'<a href="{site}/docs/y#a,b&amp;c=%20:~:text=d">y</a>',
     ):
         assert expected in written
+
+
+LAZY = """<img src=data:x data-src=a data-srcset="b 1x, c 2x"><img data-original=d><img data-lazy-src=e>
+<iframe data-src=f></iframe><picture><source data-srcset=g></picture><video data-poster=h data-src=i></video>
+<i style='background:image-set("j" 1x)'></i><img data-src="{k}" data-srcset="l_{w} 1x"><p data-src=m></p>"""
+SHADOW = """<x-a><template shadowrootmode=open><link rel=stylesheet href=a integrity=sha256-1>
+<style>b{background:url(b)}</style><img src=c srcset="d 2x"><slot></slot><i style="background:url({e})"></i>
+<x-b><template shadowrootmode=closed><img src=f></template></x-b></template><img src=g></x-a>"""
+
+
+@pytest.mark.parametrize(
+    ("markup", "names"),
+    [
+        pytest.param(LAZY, "abcdefghij", id="lazy"),
+        pytest.param(SHADOW, ["{e}", *"abcdfg"], id="shadow roots"),
+    ],
+)
+def test_resources_of_lazy_images_and_shadow_roots(markup: str, names: Sequence[str]) -> None:
+    document = Document(markup.encode(), HTML, "utf-8", URL)
+    site = URL.removesuffix("page")
+    expected = {f"{site}{name}" for name in names}
+    assert {url.replace("%7B", "{").replace("%7D", "}") for url in loaded(document)} == expected
+    copy = rewritten_page(document, lambda url: f"new-{url[-1]}").decode("utf-8-sig")
+    # the copy has the elements of the page, its templates too
+    assert copy.count("<template") == markup.count("<template")
+    rewritten = Document(copy.encode(), HTML, "utf-8", URL)
+    assert len(loaded(rewritten)) == len(names)
+    assert all(url.startswith(f"{site}new-") for url in loaded(rewritten))
+    assert "integrity" not in copy
 
 
 def test_rewritten_style_sheet_declares_utf_8() -> None:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import ada_url
 from selectolax.lexbor import LexborNode
 
+from webcrawl.documents.html.lazy_images import image_addresses
 from webcrawl.documents.html.markdown_elements import (
     CODE_MARK,
     LINK_MARK,
@@ -181,7 +182,7 @@ def image(attributes: Mapping[str, str | None], destinations: Destinations) -> s
     alt = attributes.get("alt")
     if alt == "" or {attributes.get("width"), attributes.get("height")} & _TRACKING_SIZES:
         return ""
-    address = destinations.of(attributes.get("src")) or destinations.of(attributes.get("data-src"))
+    address = next(filter(None, map(destinations.of, image_addresses(attributes))), "")
     return f"![{escaped(' '.join(clean((alt or '')[:_MAX_ALT]).split()))}]({address})" if address else ""
 
 

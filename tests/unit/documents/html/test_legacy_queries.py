@@ -9,7 +9,7 @@ from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.link_rows import unpack_rows
 from webcrawl.documents.html.links import collect, frame_links
 from webcrawl.documents.html.outline import link_rows_of, make_outline, pack, unpack
-from webcrawl.results.references import references
+from webcrawl.results.references import base_of, references
 from webcrawl.results.rewriting import loaded, rewritten_page, rewritten_sheet
 
 URL = "http://site.example/dir/page"
@@ -137,4 +137,7 @@ def test_style_sheets_are_in_their_own_encoding() -> None:
 
 def test_links_that_are_opened_and_forms_are_in_the_encoding_of_the_page() -> None:
     page = document("<a href='/x?q=你'>1</a><form action='/f?q=你'></form>")
-    assert [reference.url for reference in references(page)] == [f"{HOST}/x?{ASKED}", f"{HOST}/f?{ASKED}"]
+    assert [reference.url for reference in references(page.html, base_of(page))] == [
+        f"{HOST}/x?{ASKED}",
+        f"{HOST}/f?{ASKED}",
+    ]

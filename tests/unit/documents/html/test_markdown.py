@@ -55,6 +55,16 @@ def _words(text: str) -> str:
             "see ![a \\[b\\]](https://site.example/folder/a.png) and "
             "[![d](https://site.example/folder/c.png)](https://site.example/folder/b)",
         ),
+        (
+            "<img src=data:x data-src=a.png alt=b> <img src=dot.gif data-srcset='c.png 1x, d.png 2x' data-src=e.png>",
+            "![b](https://site.example/folder/a.png) ![](https://site.example/folder/e.png)",
+        ),
+        (
+            "<img data-srcset=', a.png 1x, b.png 2x'> <img srcset='c.png, d.png 2x'> "
+            "<img src=e.png data-src='e_{w}.png'>",
+            "![](https://site.example/folder/a.png) ![](https://site.example/folder/c.png) "
+            "![](https://site.example/folder/e.png)",
+        ),
         ("<img src=dot.gif width=1 height=1><img src=line.png alt=''><img src=data:x alt=y>", ""),
         ("<pre><code class='language-python'>if a:\n    b\n</code></pre>", "```python\nif a:\n    b\n```"),
         ("<div class=highlight-rust><pre>a```b</pre></div>", "````rust\na```b\n````"),

@@ -1,0 +1,28 @@
+"""The attributes from which scripts load images and frames when a reader scrolls to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+LAZY_SOURCES = ("data-src", "data-lazy-src", "data-original")
+"""The attributes that such a script copies to `src`, which has a placeholder or is absent until then."""
+LAZY_SOURCE_SETS = ("data-srcset", "data-lazy-srcset")
+"""The attributes that such a script copies to `srcset`."""
+
+_FIRST_OF_A_SET = re.compile(r"[\s,]*+(\S*+)")
+_LONGEST = 5_000
+
+
+def image_addresses(attributes: Mapping[str, str | None]) -> Iterator[str]:
+    """Yields the addresses of an image as written, the best first; a browser shows the first that it can load.
+
+    Of a set of sources, yields the first. Skips patterns of addresses, such as "i_{width}.jpg".
+    """
+    for name in (*LAZY_SOURCES, "src", *LAZY_SOURCE_SETS, "srcset"):
+        address = attributes.get(name)
+        if address and not ("{" in address and name.startswith("data-")):
+            if name.endswith("srcset"):
+                match = _FIRST_OF_A_SET.match(address, 0, _LONGEST)
+                address = match[1].rstrip(",") if match else ""
+            yield address

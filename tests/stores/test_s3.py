@@ -134,6 +134,9 @@ def test_a_crawl_stores_its_pages_in_the_bucket(
     assert not [name for name in files(result.data_dir) if ".warc" in name]
     pages = {url for url in archived(bucket()) if not url.endswith("/robots.txt")}
     assert pages == graph.reachable(home)
+    robotstxt = {name: data for name, data in bucket().items() if name.startswith("a/b/robotstxt/broad-")}
+    assert list(archived(robotstxt)) == [home + "robots.txt"]
+    assert any(name.endswith(".robotstxt.cdxj") for name in robotstxt)
     settings = ["-s", f"DATA_DIR={result.data_dir}", "-s", "STORE_URI=s3://pages/a/b"]
     shown = scrapy("page", home, "--body", *settings)
     assert shown.stdout.encode() == archived(bucket())[home], shown.stderr

@@ -176,14 +176,19 @@ def test_the_spool_is_limited(line: Line, bucket: Contents, tmp_path: Path) -> N
     )
     with pytest.raises(StoreUnavailable):
         store.write(page("late", body))
+    robots = page("robots.txt").archived.exchange
+    assert robots is not None
+    with pytest.raises(StoreUnavailable):
+        store.write_exchange(robots, {})
     line.mend()
     eventually(lambda: store.tend() == "")
+    assert store.read(store.write_exchange(robots, {})).payload == b"<p>body"
     places.append(store.write(page("late", body)))
     assert store.read(places[0]).payload == store.read(places[-1]).payload == body
     store.close()
     uploads_end()
     archive(tmp_path).close()
-    assert {url.rpartition("/")[2] for url in archived(bucket())} == {*map(str, range(6)), "late"}
+    assert {url.rpartition("/")[2] for url in archived(bucket())} == {*map(str, range(6)), "late", "robots.txt"}
 
 
 def test_an_old_file_is_uploaded(line: Line, bucket: Contents, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class Command(OpenedCrawlCommand):
         return args[0] if args else None
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.stores.archive import archive_to_read
+        from webcrawl.stores.archive import archive_to_read, robotstxt_to_read
         from webcrawl.stores.bodies import Bodies
         from webcrawl.stores.objects.registry import object_location, open_store
 
@@ -59,13 +59,13 @@ class Command(OpenedCrawlCommand):
         if store.size(name) is not None and not opts.force:
             raise StoreError(f"{store.uri(name)} exists: --force replaces it")
         _check_archive(opened)
-        archive = archive_to_read(opened.stores)
+        archive, robotstxt = archive_to_read(opened.stores), robotstxt_to_read(opened.stores)
         metadata = opened.metadata_if_any()
         if metadata is None:
             print("There is no metadata database: the list of pages has no titles.", file=sys.stderr)
         with metadata or nullcontext():
             named = read(self.settings, "CRAWL_ID")
-            crawl, warcs = _of_crawl(archive, named, str(opened.stores.pages))
+            crawl, warcs = _of_crawl((archive, robotstxt), named, str(opened.stores.pages))
             describe = _Describe(Bodies(archive, opened.fetch), metadata, opts.text)
             packed = _pack(store, name, warcs, describe, opts.title or f"Crawl {crawl}")
         _report(packed, store, name)
@@ -111,15 +111,15 @@ def _report(packed: Contents, store: ObjectStore, name: str) -> None:
 
 
 def _of_crawl(
-    archive: Records, named: str | None, store_name: str
+    archives: Iterable[Records], named: str | None, store_name: str
 ) -> tuple[str, list[tuple[StoredFile, StoredFile]]]:
     """Returns the named crawl, or the only crawl, and its finished WARC files with their indexes.
 
-    Raises StoreError when `archive` has no such file.
+    Raises StoreError when no archive has such a file.
     """
     from webcrawl.stores.warc.files import WARC, crawl_of, index_name, prefix_of
 
-    files = {file.name: file for file in archive.files()}
+    files = {file.name: file for archive in archives for file in archive.files()}
     crawls = {crawl for name in files if name.endswith(WARC) and (crawl := crawl_of(name))}
     crawl = named or (next(iter(crawls)) if len(crawls) == 1 else DEFAULT_CRAWL)
     chosen = [
@@ -156,10 +156,13 @@ class _Describe:
     ) -> Iterator[dict[str, Any] | None]:
         from webcrawl.documents.html.facts import is_html
         from webcrawl.stores.warc.cdxj import REVISIT
+        from webcrawl.stores.warc.files import ROBOTSTXT
 
         for capture in captures:
             row = rows.get(capture.url, {})
-            if not is_html(row.get("mime_type") or capture.mime_type):
+            # a fetch of robots.txt may end at an HTML page
+            is_robotstxt = capture.location.file.endswith(ROBOTSTXT)
+            if is_robotstxt or not is_html(row.get("mime_type") or capture.mime_type):
                 yield None
                 continue
             facts = {"title": row["title"]} if row.get("title") else {}

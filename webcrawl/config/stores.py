@@ -14,6 +14,14 @@ from webcrawl.config.records import from_setting, read, setting_values
 from webcrawl.config.setting import Settings
 from webcrawl.errors import ConfigurationError
 
+_BESIDE = {
+    "links": "links",
+    "mined": "mined",
+    "robotstxt": "robotstxt",
+    "wet": "wet",
+    "tables": "texts",
+}
+"""The folders beside the archive of pages, or below STORE_URI, by field."""
 _DATABASES = ("sqlite", "postgresql")
 
 
@@ -31,6 +39,7 @@ class StoreConfig:
     spool_max: int = from_setting("STORE_SPOOL_MAX_BYTES")
     min_free: int = from_setting("STORE_MIN_FREE_BYTES")
     history: int = from_setting("METADATA_HISTORY")
+    keeps_robotstxt: bool = from_setting("WARC_ROBOTSTXT")
     keeps_links: bool = from_setting("LINKS")
     listeners: int = from_setting("LISTENERS_MAXLEN")
     texts: str = from_setting("TEXT")
@@ -42,6 +51,8 @@ class StoreConfig:
     """URI of an object store for the link store."""
     mined: str = ""
     """URI of an object store for the results of mining."""
+    robotstxt: str = ""
+    """URI of an object store for the fetches of robots.txt."""
     wet: str = ""
     tables: str = ""
     """URIs of object stores for texts: WET files, and Parquet files."""
@@ -55,7 +66,7 @@ class StoreConfig:
         check_store_uri("STORE_URI", pages, classes)
         beside = {
             field: f"{uri.rstrip('/')}/{name}" if uri else (folder / name).resolve().as_uri()
-            for field, name in (("links", "links"), ("mined", "mined"), ("wet", "wet"), ("tables", "texts"))
+            for field, name in _BESIDE.items()
         }
         values = setting_values(cls, settings) | beside
         return cls(pages, _database(settings, folder), folder, object_stores=classes, **values)

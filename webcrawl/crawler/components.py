@@ -16,7 +16,7 @@ Other components call `session.components.get(Pacer)` to get the component with 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Flag
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.utils.misc import load_object
 
+from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import ConfigurationError
 
 R = TypeVar("R")
@@ -58,11 +59,19 @@ class ResourceRules(ABC):
 
     @abstractmethod
     async def allows(self, url: str) -> bool:
-        """Whether a URL may be loaded. Raises Postponed or EngineUnavailable if the crawl ends meanwhile."""
+        """Whether a URL may be loaded; raises Postponed, EngineUnavailable or StoreUnavailable if the crawl ends."""
 
     def is_asking(self, host: str) -> bool:
         """Whether the rules of a host are being fetched; for the progress display."""
         return False
+
+
+class RobotsArchiver(ABC):
+    """Archives the fetches of robots.txt; without this role, none is archived."""
+
+    @abstractmethod
+    async def archive_robotstxt(self, exchange: Exchange, facts: Mapping[str, str]) -> None:
+        """Returns when an exchange and `facts` about it are stored; raises StoreUnavailable if the crawl ends."""
 
 
 class FailureJudge(ABC):
@@ -73,7 +82,7 @@ class FailureJudge(ABC):
         """Returns the request if it is fetched again; None if the error goes on to the errback."""
 
 
-_ROLES = (Pacer, ResourceRules, FailureJudge)
+_ROLES = (Pacer, ResourceRules, RobotsArchiver, FailureJudge)
 
 
 class Components:

@@ -16,12 +16,13 @@ from scrapy.http import Response
 
 from webcrawl.config import read
 from webcrawl.crawler.access import ROBOTS, host_of, is_question, tasks_of
-from webcrawl.crawler.components import ResourceRules
+from webcrawl.crawler.components import ResourceRules, RobotsArchiver
 from webcrawl.crawler.errors import Postponed, RobotsUnreachable
-from webcrawl.crawler.fetch import TRUNCATE
+from webcrawl.crawler.fetch import TRUNCATE, exchange_of
 from webcrawl.crawler.pages.outlinks import MOST_HOPS, LinkSource, Outlinks
-from webcrawl.crawler.responses import TIMED_OUT, length_of, refusal_of
+from webcrawl.crawler.responses import TIMED_OUT, body_of, content_type, length_of, refusal_of
 from webcrawl.crawler.session import Session, SessionComponent
+from webcrawl.documents.mime.sniff import sniff
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.frontier.robots import store_robots, stored_robots
 from webcrawl.hosts.duty_cycle import DutyCycle
@@ -89,7 +90,7 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
         return host in self._asking
 
     async def allows(self, url: str) -> bool:
-        """Returns whether a rendered page may load a URL; raises Postponed or EngineUnavailable when the crawl ends."""
+        """Returns whether a rendered page may load a URL; raises as in ResourceRules when the crawl ends."""
         try:
             url = normalize(url)
         except InvalidURL:
@@ -161,15 +162,17 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
         self._outlinks.add(urls, LinkSource(url, 1, hops), sitemaps=True)
 
     async def _fetch(self, host: str) -> RobotsPolicy:
-        url = robots_url(host)
-        for _ in range(_MOST_REDIRECTS + 1):
+        url, via = robots_url(host), ""
+        for hops in range(_MOST_REDIRECTS + 1):
+            request = self._request(url)
             try:
-                response = await self._crawler.engine.download_async(self._request(url))
+                response = await self._crawler.engine.download_async(request)
             except (IgnoreRequest, CannotResolveHostError):
                 # the page cannot be fetched either
                 raise
             except Exception as error:
                 raise _unreachable(url, str(error)) from error
+            await self._archive(request, response, via, hops)
             if TIMED_OUT in response.flags:  # the missing part may disallow URLs
                 raise _unreachable(url, "it did not arrive in time")
             target = _redirect(response)
@@ -178,9 +181,22 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
                 if policy.verdict == "disallow-all":
                     raise _unreachable(url, refusal_of(response))
                 return policy
-            url = target
+            url, via = target, url
         # RFC 9309, 2.3.1.2: after five redirects, robots.txt may count as unavailable
         return RobotsPolicy.from_response(404, b"", url=url)
+
+    async def _archive(self, request: Request, response: Response, via: str, hops: int) -> None:
+        """Archives a fetch before its rules are used, so that a crash loses no record of rules that pages obeyed."""
+        archiver, exchange = self._session.components.get(RobotsArchiver), exchange_of(request)
+        if archiver is None or exchange is None:
+            return
+        media_type = sniff(content_type(response.headers), body_of(response), exchange.url)
+        facts = {"via": via} if via else {}
+        # the letters of Heritrix: a prerequisite, then redirects
+        facts |= {"hopsFromSeed": "P" + "R" * hops, "mimeType": media_type.mime_type}
+        if (latency := request.meta.get("download_latency")) is not None:
+            facts["firstByteMs"] = f"{latency * 1000:.0f}"
+        await archiver.archive_robotstxt(exchange, facts)
 
     async def _read(self, host: str, response: Response, url: str) -> RobotsPolicy:
         if length_of(response) <= LARGE:

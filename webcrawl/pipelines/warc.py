@@ -1,8 +1,12 @@
-"""Archives every exchange as WARC/1.1 records."""
+"""Archives every exchange as WARC/1.1 records, also those of robots.txt."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from operator import call
 from typing import Any
 
 from scrapy.crawler import Crawler
@@ -10,16 +14,17 @@ from scrapy.crawler import Crawler
 from webcrawl.config import read
 from webcrawl.config.version import VERSION
 from webcrawl.crawler.access import tasks_of
-from webcrawl.crawler.components import ResourceRules
+from webcrawl.crawler.components import ResourceRules, RobotsArchiver
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.disk import shortage
+from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.page import Page
-from webcrawl.stores.archive import open_archive
+from webcrawl.stores.archive import open_archive, open_robotstxt
 from webcrawl.stores.group_commit import PAUSE, Batches, write_alone
 from webcrawl.stores.warc.files import WarcLocation
 
 
-class WarcPipeline(SessionComponent):
+class WarcPipeline(SessionComponent, RobotsArchiver):
     """Writes response and request records, or a revisit record for a copy; skips pages with noarchive or noindex.
 
     A page leaves this pipeline when its records are written. While the disk is full, pages wait and the worker pauses.
@@ -31,13 +36,16 @@ class WarcPipeline(SessionComponent):
         obeys = session.components.get(ResourceRules) is not None
         user_agent = read(crawler.settings, "USER_AGENT")
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
-        self._archive = open_archive(
-            session.stores,
-            prefix=session.connection.keys.crawl,
-            software=f"webcrawl/{VERSION}",
-            info={"http-header-user-agent": user_agent, "robots": "obey" if obeys else "ignore"},
-        )
-        self._batches = Batches(self._write, pause=PAUSE)
+        about: Any = {
+            "prefix": session.connection.keys.crawl,
+            "software": f"webcrawl/{VERSION}",
+            "info": {"http-header-user-agent": user_agent, "robots": "obey" if obeys else "ignore"},
+        }
+        self._archive = open_archive(session.stores, **about)
+        keeps_robotstxt = obeys and session.stores.keeps_robotstxt
+        self._robotstxt = open_robotstxt(session.stores, **about) if keeps_robotstxt else None
+        self._archives = [archive for archive in (self._archive, self._robotstxt) if archive is not None]
+        self._batches: Batches[Callable[[], WarcLocation], WarcLocation] = Batches(self._write, pause=PAUSE)
         self._tending: asyncio.Task[None] | None = None
 
     async def open_spider(self) -> None:
@@ -49,16 +57,23 @@ class WarcPipeline(SessionComponent):
         if item.document is not None:
             item.document.forget()  # frees memory, because the page waits for the writer from here on
         if item.archived.exchange is not None and not (item.archived.noarchive or item.reading.noindex):
-            location = await self._session.stored("archive", item.url, lambda: self._batches.put(item))
+            location = await self._stored(item.url, partial(self._archive.write, item))
             item.warc_file, item.warc_offset, item.warc_length = location
             tasks_of(self._crawler).count("archived")
         return item
+
+    async def archive_robotstxt(self, exchange: Exchange, facts: Mapping[str, str]) -> None:
+        if self._robotstxt is not None:
+            await self._stored(exchange.url, partial(self._robotstxt.write_exchange, exchange, facts))
 
     async def close_spider(self) -> None:
         if self._tending is not None:
             self._tending.cancel()
             await asyncio.wait([self._tending])
-        await self._batches.close(self._archive.close)
+        await self._batches.close(self._close)
+
+    async def _stored(self, url: str, write: Callable[[], WarcLocation]) -> WarcLocation:
+        return await self._session.stored("archive", url, lambda: self._batches.put(write))
 
     async def _tend(self) -> None:
         """Closes old files and checks the disk, also while no page is written."""
@@ -66,10 +81,18 @@ class WarcPipeline(SessionComponent):
 
     def _look(self) -> str:
         stores = self._session.stores
-        return self._archive.tend() or shortage(stores.data_dir, stores.min_free)
+        # all are tended, also after the first shortage
+        shortages = [archive.tend() for archive in self._archives]
+        return next(filter(None, shortages), "") or shortage(stores.data_dir, stores.min_free)
 
     def _hold(self, shortage: str) -> None:
         self._session.backpressure.shortage = shortage
 
-    def _write(self, pages: list[Page]) -> list[WarcLocation | Exception]:
-        return write_alone(pages, self._archive.write)
+    @staticmethod
+    def _write(writes: list[Callable[[], WarcLocation]]) -> list[WarcLocation | Exception]:
+        return write_alone(writes, call)
+
+    def _close(self) -> None:
+        with ExitStack() as closing:  # closes all, also after the first error
+            for archive in self._archives:
+                closing.callback(archive.close)

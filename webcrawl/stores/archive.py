@@ -9,11 +9,12 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from webcrawl.config import StoreConfig
+from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.page import Page
 from webcrawl.stores.folder_archive import FolderArchive, FolderReader, append_texts
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.spooled_archive import SpooledArchive, SpooledReader
-from webcrawl.stores.warc.files import WET, StoredFile, WarcLocation
+from webcrawl.stores.warc.files import ROBOTSTXT, WET, StoredFile, WarcLocation
 from webcrawl.stores.warc.reading import StoredRecord
 
 
@@ -31,12 +32,14 @@ class Records(Protocol):
 class Archive(Records, Protocol):
     """Stores exchanges in WARC files; one thread at a time.
 
-    A page survives a crash of the process once `write` has returned. `write` raises StoreUnavailable when there is no
+    A page survives a crash of the process once `write` has returned, and an exchange that is no page once
+    `write_exchange` has, which also writes `facts` as a metadata record. Both raise StoreUnavailable when there is no
     room. Call `tend` about every second, also when no page is written: it returns the reason why writing should pause,
     or "".
     """
 
     def write(self, page: Page) -> WarcLocation: ...
+    def write_exchange(self, exchange: Exchange, facts: Mapping[str, str]) -> WarcLocation: ...
     def tend(self) -> str: ...
     def close(self) -> None: ...
 
@@ -46,6 +49,14 @@ def open_archive(
 ) -> Archive:
     """Returns the archive at STORE_URI; raises StoreError when it cannot be used."""
     return _opened(config.pages, config, prefix=prefix, software=software, info=info)
+
+
+def open_robotstxt(
+    config: StoreConfig, *, prefix: str = "", software: str = "", info: Mapping[str, str] | None = None
+) -> Archive:
+    """Returns the archive of robots.txt fetches, beside that of pages, as Common Crawl has it; raises StoreError."""
+    about = {"prefix": prefix, "software": software, "info": info}
+    return _opened(config.robotstxt, config, suffix=ROBOTSTXT, **about)
 
 
 def open_wet(config: StoreConfig, *, prefix: str = "", software: str = "") -> Archive:
@@ -72,17 +83,20 @@ def archive_to_read(config: StoreConfig) -> Records:
 
     If it may write, files that dead processes left open are finished first. Raises StoreError for an unusable archive.
     """
-    store = open_store(config.pages, "STORE_URI", config.object_stores, check=False)
-    written = spool_of(config, config.pages) if store.folder is None else store.folder
-    if _may_write(written):
-        return open_archive(config)
+    return _to_read(config.pages, config)
+
+
+def robotstxt_to_read(config: StoreConfig) -> Records:
+    """Returns the archive of robots.txt fetches, like `archive_to_read`."""
+    return _to_read(config.robotstxt, config)
+
+
+def _to_read(uri: str, config: StoreConfig) -> Records:
+    store = open_store(uri, "STORE_URI", config.object_stores, check=False)
+    written = spool_of(config, uri) if store.folder is None else store.folder
+    if written.is_dir() and os.access(written, os.W_OK | os.X_OK):
+        return _opened(uri, config)
     return SpooledReader(store, written) if store.folder is None else FolderReader(written)
-
-
-def _may_write(folder: Path) -> bool:
-    """Returns whether files can be created in a folder, or in the nearest existing folder above it."""
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
-    return os.access(existing, os.W_OK | os.X_OK)
 
 
 def spool_of(config: StoreConfig, uri: str) -> Path:

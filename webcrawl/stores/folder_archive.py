@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from webcrawl.documents.disk import prepare, shortage
+from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.language_codes import iso_639_3
 from webcrawl.documents.page import Page
 from webcrawl.errors import StoreUnavailable
@@ -88,8 +89,15 @@ class FolderArchive(FolderReader):
 
     def write(self, page: Page) -> WarcLocation:
         """Appends the records of a page."""
+        return self._appended(lambda writer: self._append(writer, page))
+
+    def write_exchange(self, exchange: Exchange, facts: Mapping[str, str]) -> WarcLocation:
+        """Appends the records of an exchange that is no page, with `facts` as a metadata record."""
+        return self._appended(lambda writer: writer.write(exchange, facts))
+
+    def _appended(self, append: Callable[[WarcWriter], WarcLocation]) -> WarcLocation:
         try:
-            return self._append(self._writer, page)
+            return append(self._writer)
         except StoreUnavailable:
             self._left_open = True  # a file may have been left open because the disk is full
             raise

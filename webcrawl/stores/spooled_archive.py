@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from webcrawl.documents.disk import occupied
+from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.page import Page
 from webcrawl.errors import NoSuchObject, StoreError, StoreUnavailable
 from webcrawl.stores.folder_archive import FolderArchive, FolderReader
@@ -128,9 +129,16 @@ class SpooledArchive(SpooledReader):
 
     def write(self, page: Page) -> WarcLocation:
         """Appends the records of a page to the current file of the spool; StoreUnavailable when the spool is full."""
+        return self._appended(lambda: self._local.write(page))
+
+    def write_exchange(self, exchange: Exchange, facts: Mapping[str, str]) -> WarcLocation:
+        """Appends the records of an exchange that is no page, like `write`."""
+        return self._appended(lambda: self._local.write_exchange(exchange, facts))
+
+    def _appended(self, append: Callable[[], WarcLocation]) -> WarcLocation:
         if self._spool_max and self._left <= 0 and (reason := self._excess()):
             raise StoreUnavailable(reason)
-        location = self._local.write(page)
+        location = append()
         self._left -= location.length
         self._send_closed()
         return location

@@ -63,6 +63,13 @@ GROUP = SettingGroup(
         example=600,
     ),
     Setting(
+        "WARC_ROBOTSTXT",
+        True,
+        "Archives each fetch of robots.txt, with its redirects and errors, [as Common Crawl "
+        "does](archive.md#robotstxt): in WARC files in `DATA_DIR/robotstxt`, or in `robotstxt/` below "
+        "`STORE_URI`.",
+    ),
+    Setting(
         "LINKS",
         False,
         "Stores the links of each page, followed or not, as Parquet in `DATA_DIR/links` or in `links/` below "

@@ -10,10 +10,10 @@ from typing import Any
 from playwright.async_api import CDPSession, Error, Page
 
 from webcrawl.crawler.errors import Postponed
-from webcrawl.errors import EngineUnavailable
+from webcrawl.errors import EngineUnavailable, StoreUnavailable
 
 Allows = Callable[[str], Awaitable[bool]]
-"""Returns whether robots.txt allows a URL; raises Postponed or EngineUnavailable if the crawl ends before."""
+"""Returns whether robots.txt allows a URL; raises as `ResourceRules.allows` if the crawl ends before."""
 
 _HTML = ("text/html", "application/xhtml+xml")
 _EMPTY = (204, 205)
@@ -85,7 +85,7 @@ class Visit:
             return False
         try:
             return not await self._allows(url)
-        except (Postponed, EngineUnavailable) as error:
+        except (Postponed, EngineUnavailable, StoreUnavailable) as error:
             self.ended = error
             return True
 

@@ -22,6 +22,8 @@ from webcrawl.stores.warc.reading import StoredRecord, inflated, parse
 OPEN = ".open"
 WARC, INDEX = FINISHED = (".warc.gz", ".cdxj")
 """The suffixes of a finished file and of its index."""
+ROBOTSTXT = f".robotstxt{WARC}"
+"""The suffix of a finished file of robots.txt fetches: its name differs from all files of pages."""
 WET = ".warc.wet.gz"
 RECORDS = (WARC, WET)
 """The suffixes of finished files, without their indexes."""

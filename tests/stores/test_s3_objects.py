@@ -188,7 +188,11 @@ def test_the_spool_is_limited(line: Line, bucket: Contents, tmp_path: Path) -> N
     store.close()
     uploads_end()
     archive(tmp_path).close()
-    assert {url.rpartition("/")[2] for url in archived(bucket())} == {*map(str, range(6)), "late", "robots.txt"}
+    assert {url.rpartition("/")[2] for url in archived(bucket())} == {
+        *map(str, range(6)),
+        "late",
+        "robots.txt",
+    }
 
 
 def test_an_old_file_is_uploaded(line: Line, bucket: Contents, tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Sequence
+import threading
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import cast
+from typing import TypeAlias, cast
 
 _GB18030_OF_2000 = (
     "\ue5e5\ue78d\ue78e\ue78f\ue790\ue791\ue792\ue793\ue794\ue795"
@@ -59,11 +61,41 @@ _HKSCS_LETTERS = (
 _HKSCS = dict(zip(zip(_HKSCS_PAIRS[::2], _HKSCS_PAIRS[1::2], strict=True), _HKSCS_LETTERS, strict=True))
 _CONTROL_PICTURES = range(0xC0, 0xE1)
 
+_WITH_FREE_BYTES = frozenset({"koi8-u", "cp874", *(f"cp125{number}" for number in range(9))})
+_MOST_CORRECTIONS = 5_000
+"""Errors of a text that are corrected; the rest of the text is decoded by Python alone."""
+_decoding = threading.local()
+"""How many errors are `left`, and where the `rest` begins that Python decodes alone."""
+_Handler: TypeAlias = Callable[[UnicodeError], tuple[str | bytes, int]]
 
-def corrected(text: str, codec: str) -> str:
-    """Returns a decoded text with the characters of the standard."""
+
+def decode(body: bytes, codec: str) -> str:
+    """Returns a text; see `webcrawl.documents.encodings.decode`."""
+    if codec in _WITH_FREE_BYTES:
+        return codecs.charmap_decode(body, "replace", _letters(codec))[0]
+    if codec == "iso2022_jp":
+        return _decode_iso_2022_jp(body)
+    name, errors = "gb18030" if codec == "gbk" else codec, _ERRORS.get(codec, "replace")
+    _decoding.left, _decoding.rest = _MOST_CORRECTIONS, len(body)
+    text = body.decode(name, errors)
+    if _decoding.rest < len(body):
+        text += body[_decoding.rest :].decode(name, "replace")
     wrong = _WRONG.get(codec)
-    return text if wrong is None else wrong.sub(lambda match: _CORRECT[codec][match[0]], text)
+    if wrong is not None and wrong.search(text):
+        for letter, correct in _CORRECT[codec].items():
+            text = text.replace(letter, correct)
+    return text
+
+
+@cache
+def _letters(codec: str) -> str:
+    """Returns the characters of the 256 bytes; bytes that Windows leaves free are control characters."""
+    letters = [bytes((byte,)).decode(codec, "replace") for byte in range(256)]
+    for byte in range(0x80, 0xA0):
+        letters[byte] = chr(byte) if letters[byte] == "\ufffd" else letters[byte]
+    if codec == "cp1255":
+        letters[0xCA] = "\u05ba"
+    return "".join(_CORRECT.get(codec, {}).get(letter, letter) for letter in letters)
 
 
 def _sequences(codec: str) -> Iterator[bytes]:
@@ -89,7 +121,7 @@ def encoding_table(codec: str) -> dict[str, bytes]:
     """Returns the bytes of each character in an encoding of one byte, or in cp932, euc_jp or big5hkscs."""
     table = {chr(byte): bytes((byte,)) for byte in range(128)}
     for sequence in _sequences(codec):
-        letter = corrected(sequence.decode(codec, ERRORS.get(codec, "replace")), codec)
+        letter = decode(sequence, codec)
         if len(letter) == 1 and letter != "\ufffd":
             table.setdefault(letter, sequence)
     if codec in ("cp932", "euc_jp"):
@@ -97,17 +129,42 @@ def encoding_table(codec: str) -> dict[str, bytes]:
     return table
 
 
+_SWITCH = re.compile(rb"\x1b([$(][@BJI])")
+_HIGH = bytes(byte | 0x80 if 0x21 <= byte <= 0x7E else byte for byte in range(256))
+_LOW = bytes(byte & 0x7F for byte in range(256))
+_TO_ASCII, _TO_JIS = b"\x1b(B", b"\x1b$B"
+
+
+def _decode_iso_2022_jp(body: bytes) -> str:
+    """Returns a text that switches between ASCII and JIS, by EUC-JP; Python's codec lacks the rows of Microsoft."""
+    pieces = _SWITCH.split(body, _MOST_CORRECTIONS)
+    for table, index in zip(pieces[1::2], range(2, len(pieces), 2), strict=True):
+        if table[:1] == b"$":
+            pieces[index] = pieces[index].translate(_HIGH)
+        elif table == b"(I":
+            katakana = pieces[index].translate(_HIGH).decode("cp932", "replace")
+            pieces[index] = katakana.encode("euc_jp", "replace")
+    return decode(b"".join(pieces[::2]), "euc_jp")
+
+
+def encode_iso_2022_jp(text: str) -> bytes:
+    """Returns a query in ISO-2022-JP; see `Encode`. Katakana of half width become those of full width."""
+    letters, pieces, state = encoding_table("euc_jp"), list[bytes](), _TO_ASCII
+    for letter in text:
+        if "\uff61" <= letter <= "\uff9f":
+            letter = unicodedata.normalize("NFKC", letter)
+        data = letters.get(letter) or reference(letter).encode()
+        needed = _TO_ASCII if data.isascii() else _TO_JIS
+        if needed != state:
+            pieces.append(state := needed)
+        pieces.append(data.translate(_LOW))
+    return b"".join([*pieces, _TO_ASCII] if state != _TO_ASCII else pieces)
+
+
 def reference(letter: str) -> str:
     """Returns what stands in a query for a character that the encoding lacks: an escaped reference ("&#8364;")."""
     number = 0xFFFD if "\ud800" <= letter <= "\udfff" else ord(letter)
     return f"%26%23{number}%3B"
-
-
-def _windows(error: UnicodeError) -> tuple[str, int]:
-    """Decodes bytes that a table of Windows leaves free as control characters."""
-    refused = cast("UnicodeDecodeError", error)
-    byte = refused.object[refused.start]
-    return chr(byte) if byte < 0xA0 else "\u05ba" if byte == 0xCA else "\ufffd", refused.start + 1
 
 
 def _references(error: UnicodeError) -> tuple[str | bytes, int]:
@@ -150,18 +207,33 @@ def _euc_jp(error: UnicodeError) -> tuple[str, int]:
     return "\ufffd", refused.end
 
 
-ERRORS = {
-    **dict.fromkeys(("cp874", *(f"cp125{number}" for number in range(9))), "webcrawl-windows"),
+_ERRORS = {
     **{"gbk": "webcrawl-gbk", "gb18030": "webcrawl-gbk"},
     **{"big5hkscs": "webcrawl-big5", "euc_jp": "webcrawl-euc-jp"},
 }
-"""The error handler of a codec; "replace" to decode, and REFERENCES to encode, by others."""
-REFERENCES = "webcrawl-references"
+"""The error handler that decodes a codec; others use "replace"."""
+REFERENCES = {"gbk": "webcrawl-gbk", "gb18030": "webcrawl-gbk", "cp949": "webcrawl-references"}
+"""The error handler that encodes a codec."""
+
+
+def _bounded(correct: _Handler) -> _Handler:
+    """Returns a handler that corrects up to _MOST_CORRECTIONS errors of a text. Each takes a microsecond or two."""
+
+    def handle(error: UnicodeError) -> tuple[str | bytes, int]:
+        if isinstance(error, UnicodeDecodeError):
+            if not _decoding.left:
+                _decoding.rest = error.start
+                return "", len(error.object)
+            _decoding.left -= 1
+        return correct(error)
+
+    return handle
+
+
 for _name, _handler in {
-    "webcrawl-windows": _windows,
-    "webcrawl-gbk": _gbk,
-    "webcrawl-big5": _big5,
-    "webcrawl-euc-jp": _euc_jp,
-    REFERENCES: _references,
+    "webcrawl-gbk": _bounded(_gbk),
+    "webcrawl-big5": _bounded(_big5),
+    "webcrawl-euc-jp": _bounded(_euc_jp),
+    "webcrawl-references": _references,
 }.items():
     codecs.register_error(_name, _handler)

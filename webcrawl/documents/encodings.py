@@ -14,11 +14,11 @@ from typing import TypeAlias
 from w3lib.encoding import resolve_encoding
 from webencodings import LABELS
 
+from webcrawl.documents import codec_corrections
 from webcrawl.documents.codec_corrections import (
-    ERRORS,
     GB18030_OF_2000,
     REFERENCES,
-    corrected,
+    encode_iso_2022_jp,
     encoding_table,
     reference,
 )
@@ -45,8 +45,8 @@ CODECS = frozenset(
     if name != _NOT_READ
 )
 """The codecs of all encodings; other codecs (base64, idna, utf-7) are not encodings of pages."""
-_WITHOUT_TABLE = frozenset({"gbk", "gb18030", "cp949", "iso2022_jp"})
-"""Python encodes these as the standard does, but for some characters in iso2022_jp."""
+_WITHOUT_TABLE = frozenset({"gbk", "gb18030", "cp949"})
+"""Python encodes these as the standard does."""
 _SAMPLE = 1 << 16
 _ERRORS = re.compile("\ufffd+")
 _BYTES_OF_A_LETTER = 3
@@ -77,8 +77,7 @@ def decode(body: bytes, codec: str) -> str:
 
     Raises LookupError and ValueError if `codec` is not the codec of a text.
     """
-    text = body.decode("gb18030" if codec == "gbk" else codec, ERRORS.get(codec, "replace"))
-    return corrected(text, codec)
+    return codec_corrections.decode(body, codec)
 
 
 def encoder(codec: str | None) -> Encode | None:
@@ -88,6 +87,8 @@ def encoder(codec: str | None) -> Encode | None:
     """
     if codec is None or codec.startswith("utf") or codec not in CODECS:
         return None
+    if codec == "iso2022_jp":
+        return encode_iso_2022_jp
     return partial(_by_codec if codec in _WITHOUT_TABLE else _by_table, codec)
 
 
@@ -99,7 +100,7 @@ def _by_table(codec: str, text: str) -> bytes:
 def _by_codec(codec: str, text: str) -> bytes:
     if codec.startswith("gb"):
         text = text.translate(GB18030_OF_2000)
-    return text.encode(codec, ERRORS.get(codec, REFERENCES))
+    return text.encode(codec, REFERENCES[codec])
 
 
 def is_utf8(body: bytes, *, is_cut: bool = False) -> bool:

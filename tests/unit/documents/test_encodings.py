@@ -85,6 +85,9 @@ def test_labels(label: str, codec: str | None) -> None:
         ("big5hkscs", b"\xa1\x45\xa1\xe3 \xa3\xe1 \x87\x7a \xa3\xc0\xa3\xe0 \x8e\x69", "‧～ € 㡵 ␀␡ 箸"),
         ("cp932", b"\x87\x40\x81\x60\xfa\x5c", "①～纊"),
         ("euc_jp", b"\xad\xa1\xa1\xc1\xa1\xdd\xf9\xa1\xa4\xa2", "①～－纊あ"),
+        ("iso2022_jp", b"\x1b$B4A;z-!\x1b(B a \x1b(I1\x1b(J\\\x1b$@4A", "漢字① a ｱ\\漢"),
+        ("iso2022_jp", "日本語、カタカナ text".encode("iso2022_jp"), "日本語、カタカナ text"),
+        ("iso2022_jp", b"\xe9 \x1b$B\x30", "\ufffd \ufffd"),
         ("koi8-u", b"\xae\xbe", "ўЎ"),
         ("cp1252", b"\x80\x81\xe9", "€\x81é"),
         ("cp1253", b"\x81\xd2", "\x81\ufffd"),
@@ -107,6 +110,17 @@ def test_what_is_decoded_is_encoded_to_what_decodes_to_it(codec: str, data: byte
     encoded = encode(text)
     if b"%26%23" not in encoded:
         assert decode(encoded, codec) == text
+
+
+@pytest.mark.parametrize(
+    ("codec", "body"), [("gbk", b"\x80"), ("euc_jp", b"\xad\xa1"), ("big5hkscs", b"\xa3\xe1")]
+)
+def test_python_decodes_the_rest_of_a_text_with_very_many_errors(codec: str, body: bytes) -> None:
+    """A correction takes a microsecond or two, and a body may have millions of bytes."""
+    letter, valid = decode(body, codec), "中文"
+    text = decode(body * 6_000 + b" " + valid.encode(codec), codec)
+    assert text.startswith(letter * 5_000) and text.endswith(valid)
+    assert "\ufffd" in text
 
 
 def test_utf_8_and_utf_16_need_no_encoder() -> None:

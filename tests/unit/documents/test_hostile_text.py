@@ -23,6 +23,10 @@ HOSTILE = {
     "links in a header": "list(links.header_links(['<>;a=\"\\\\' * 100_000]))",
     "spaces in a style sheet": "rewriting.rewritten_style('url(' + ' ' * 500_000, Base('http://h/'), print)",
     "addresses in a style sheet": "rewriting.rewritten_style('url(a\\\\' * 200_000, Base('http://h/'), print)",
+    "declarations of charsets": "charset_of('text/html', b'<meta charset' + b' a=' * 9_000, 'text/html')",
+    "names in a declaration": "charset_of('text/html', b'<meta charset ' + b'a' * 16_000 + b'>', 'text/html')",
+    "pragmas": "charset_of('text/html', b'<meta content=charset' * 900, 'text/html')",
+    "a type with parameters": "charset_of('text/html; ' + '; a=\"\\\\' * 100_000, b'', 'text/html')",
     "commas in a srcset": "rewriting.source_set(',' * 2_000_000, Base('http://h/'), print)",
 }
 READERS = """
@@ -30,6 +34,7 @@ from webcrawl.urls.canonical import Base
 from webcrawl.documents.html import links
 from webcrawl.documents.html import links
 from webcrawl.results import rewriting
+from webcrawl.documents.mime.charset import charset_of
 from webcrawl.hosts import robots_directives as robots
 from webcrawl.documents.mime import dates
 from webcrawl.documents.mime import image

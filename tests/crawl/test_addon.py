@@ -13,6 +13,7 @@ from scrapy import Spider
 from scrapy.addons import AddonManager
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
+from scrapy.utils.test import get_crawler
 
 from tests.crawl.conftest import Project
 from tests.crawls import CrawlResult
@@ -20,6 +21,7 @@ from tests.web import LocalWeb
 from webcrawl.crawler.crawl_settings import completed
 from webcrawl.crawler.download.downloader import Downloader
 from webcrawl.crawler.safeguards import SAFEGUARDS
+from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
 
 RunCrawl = Callable[..., CrawlResult]
@@ -199,6 +201,12 @@ UNCHECKED = {
         r"DOWNLOADER_MIDDLEWARES, set by .*, leaves out webcrawl.* if you mean it",
     ),
 }
+
+
+def test_a_crawler_has_a_spider_class_without_a_name(tmp_path: Path) -> None:
+    """As tests of components make it; a spider may also set its name in its constructor."""
+    crawler = get_crawler(Spider, {"ADDONS": ADDONS, "DATA_DIR": str(tmp_path)})
+    assert Session.of(crawler).config.crawl_id == "Spider"
 
 
 @pytest.mark.parametrize(("addons", "refusal"), UNCHECKED.values(), ids=UNCHECKED)

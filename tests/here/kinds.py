@@ -123,6 +123,7 @@ class Failing(Spider):
         yield Request("http://nowhere.test/", errback=self.failed)
         yield Request("foo://bar/", errback=self.failed)
         yield Request("foo://bar/without-errback")
+        yield Request(self.home + "/unwell", errback=self.failed)
         yield Request(self.home + "/article1", self.article)
 
     async def article(self, response: Response) -> AsyncIterator[Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.crawls import Crawl
 from tests.nameserver import Nameserver
-from tests.web import LocalWeb
+from tests.web import LocalWeb, Reply
 
 SITE = "127.0.1.1"
 
@@ -23,6 +23,7 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     with LocalWeb(SITE) as web, Nameserver({}) as names:
         web.put(SITE, "/article1", "one")
         web.put(SITE, "/article2", "two")
+        web.put(SITE, "/unwell", Reply("unwell", status=500))
         result = Crawl.start(
             "failing",
             folder=folder,
@@ -31,6 +32,10 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
             arguments={"home": web.host(SITE), "facts": folder / "facts.json"},
             ALLOWED_NETWORKS="127.0.0.0/8",
             DNS_SERVERS=names.address,
+            FRONTIER_MAX_ATTEMPTS=2,
+            FRONTIER_RETRY_DELAY=0.1,
+            LOG_LEVEL="DEBUG",
+            POLITENESS_BACKOFF=0.1,
             SPIDER_MODULES="tests.here.kinds",
         ).wait()
         items = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
@@ -58,6 +63,13 @@ def test_a_request_for_an_unknown_name_reaches_and_leaves_the_downloader(facts: 
 
 def test_statistics_of_feeds_have_the_names_of_scrapy(facts: dict[str, Any]) -> None:
     assert facts["stats"]["feedexport/success_count/FileFeedStorage"] == 1
+
+
+def test_retries_are_logged_and_counted_as_in_scrapy(facts: dict[str, Any]) -> None:
+    assert facts["errors"][facts["site"] + "/unwell"] == "HttpError"
+    assert (facts["stats"]["retry/count"], facts["stats"]["retry/max_reached"]) == (1, 1)
+    assert facts["stderr"].count(f"Retrying <GET {facts['site']}/unwell> (failed 1 times): ") == 1
+    assert facts["stderr"].count(f"Gave up retrying <GET {facts['site']}/unwell> (failed 2 times): ") == 1
 
 
 def test_a_pipeline_that_does_not_open_ends_the_crawl_in_order(tmp_path: Path) -> None:

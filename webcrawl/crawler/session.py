@@ -90,7 +90,9 @@ class Session(OpenedCrawl):
         """Returns the session of a crawler, made on first use; raises ConfigurationError if a setting is wrong."""
         session = _sessions.get(crawler)
         if session is None:
-            session = _sessions[crawler] = cls(crawler.settings, crawler.spidercls.name)
+            # a spider may set its name in its constructor, or be a bare class in a user's test
+            name = getattr(crawler.spidercls, "name", None) or crawler.spidercls.__name__
+            session = _sessions[crawler] = cls(crawler.settings, name)
             crawler.signals.connect(session.close, signals.engine_stopped)
             # a crawl that could not start has no such signal
             finalize(session, end_privacy)

@@ -45,21 +45,21 @@ class StartOutcomes:
         """Start URL -> why it has brought no page so far; QUEUED until the reason is known."""
         self.failed = False
         """Whether a start URL has failed for good in this run, or start() raised an exception."""
-        self._spider: Spider | None = None
+        self._crawler: Crawler | None = None
         self._seeding = False
         self._shared = 0
 
     def watch(self, crawler: Crawler) -> None:
         """Records the start requests of a crawler whose spider is about to start."""
-        self._spider, self._seeding = crawler.spider, True
+        self._crawler, self._seeding = crawler, True
         crawler.signals.connect(self._scheduled, signals.request_scheduled)
         crawler.signals.connect(self._start_failed, signals.spider_error)
 
     def end_of_start(self) -> None:
         """Records that the spider has no more start requests."""
-        if self._seeding and self._spider is not None:
+        if self._seeding and self._crawler is not None:
             self._seeding = False
-            self._spider.crawler.signals.disconnect(self._scheduled, signals.request_scheduled)
+            self._crawler.signals.disconnect(self._scheduled, signals.request_scheduled)
 
     def queued(self, request: Request) -> None:
         """Records that the request of a start URL was given to the frontier."""

@@ -131,7 +131,8 @@ class RetryMiddleware(SessionComponent, FailureJudge):
             return None
         turn = self._session.turns.turn(url.host)
         if tasks.is_last_attempt(request, sent=sent) or turn.given_up:
-            if "give_up_log_level" in request.meta and not request.meta.get("dont_retry"):
+            if not request.meta.get("dont_retry"):
+                self._inc_stat("max_reached")
                 _log_last_attempt(request, reason)
             return None
         delay = 0.0 if soon else self._session.config.retry_delay * 2.0**url.attempts
@@ -139,8 +140,14 @@ class RetryMiddleware(SessionComponent, FailureJudge):
             # the host is delayed already: the URL needs no further delay
             delay = turn.wait(time.monotonic())
         tasks.count("retried")
+        self._inc_stat("count")
+        logger.debug("Retrying %s (failed %d times): %s", request, _times_failed(request), reason)
         tasks.retry(request, delay, reason)
         return request
+
+    def _inc_stat(self, name: str) -> None:
+        """Counts as Scrapy's RetryMiddleware does."""
+        self._crawler.stats.inc_value(f"retry/{name}")
 
 
 def _failure_of(response: Response) -> str:
@@ -156,13 +163,18 @@ def _failure_of(response: Response) -> str:
 
 
 def _log_last_attempt(request: Request, reason: str) -> None:
-    given = request.meta["give_up_log_level"]
+    """Logs as Scrapy does; without `give_up_log_level` at level INFO, because the frontier keeps a dead letter."""
+    given = request.meta.get("give_up_log_level", logging.INFO)
     level = logging.getLevelNamesMapping().get(given) if isinstance(given, str) else given
     if not isinstance(level, int):
         logger.error('%s: meta["give_up_log_level"] is %r, not a level of logging', request, given)
         level = logging.ERROR
-    failed = request.meta.get("retry_times", 0) + 1
-    logger.log(level, "Gave up retrying %s (failed %d times): %s", request, failed, reason)
+    logger.log(level, "Gave up retrying %s (failed %d times): %s", request, _times_failed(request), reason)
+
+
+def _times_failed(request: Request) -> int:
+    times = request.meta.get("retry_times", 0)
+    return times + 1 if isinstance(times, int) else 1
 
 
 def _cause_of(exception: Exception) -> str:

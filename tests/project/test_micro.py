@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_each_microbenchmark_runs_once() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-o", "addopts=--import-mode=importlib", "benchmarks/micro", "-q"]

@@ -28,6 +28,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_all_links_of_the_site_lead_to_its_pages(site: Path) -> None:
     trees = {path: html.fromstring(path.read_bytes()) for path in site.rglob("*.html")}
     del trees[site / "404.html"]  # its links are for a web server
@@ -43,6 +44,7 @@ def test_all_links_of_the_site_lead_to_its_pages(site: Path) -> None:
     assert broken == []
 
 
+@pytest.mark.slow
 def test_the_site_loads_nothing_from_other_servers(site: Path) -> None:
     loaded = "//img/@src | //link[@rel != 'canonical']/@href | //script/@src"
     links = {
@@ -51,6 +53,7 @@ def test_the_site_loads_nothing_from_other_servers(site: Path) -> None:
     assert links and not [link for link in links if urlsplit(link).netloc]
 
 
+@pytest.mark.slow
 def test_the_site_has_search_and_an_api_reference(site: Path) -> None:
     assert "SIMHASH_DISTANCE" in (site / "search" / "search_index.js").read_text()
     api = html.fromstring((site / "api.html").read_bytes())

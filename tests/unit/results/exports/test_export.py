@@ -209,7 +209,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("form", "most"), [("parquet", 450_000), ("jsonl", 250_000)])
+@pytest.mark.parametrize(
+    ("form", "most"), [pytest.param("parquet", 450_000, marks=pytest.mark.slow), ("jsonl", 250_000)]
+)
 def test_memory_is_bounded_for_large_rows(large: Path, tmp_path: Path, form: str, most: int) -> None:
     words = ("export", "-o", str(tmp_path), "--format", form, "-s", f"DATA_DIR={large}")
     code, out, stderr, peak = scrapy_peak(*words)

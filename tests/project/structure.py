@@ -165,10 +165,13 @@ def fillers(under: str = "webcrawl") -> list[tuple[str, int, str]]:
     return [
         (path, line, name)
         for path, line, name in names()
-        if path.startswith(under)
-        and FILLERS & {part.lower() for part in _PART.findall(name)}
-        and not hasattr(builtins, name)
+        if path.startswith(under) and _is_filled(name) and not hasattr(builtins, name)
     ]
+
+
+@cache
+def _is_filled(name: str) -> bool:
+    return not FILLERS.isdisjoint(part.lower() for part in _PART.findall(name))
 
 
 def shared_class_names() -> dict[str, list[str]]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import tomllib
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from packaging.requirements import Requirement
 
 from tests.crawls import CHECKOUT
+from tests.forks import forks_of
 
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
 EXTRAS = {
@@ -46,10 +44,12 @@ USES = {
         "from webcrawl.crawler.session import Session; Session._make_renderer(None)",
     ),
 }
-PROGRAM = """
+IMPORTS = """
 import sys
 from scrapy.exceptions import NotConfigured
 from webcrawl.errors import CrawlError
+"""
+PROGRAM = """
 sys.modules[{module!r}] = None
 try:
     {use}
@@ -63,19 +63,19 @@ def test_every_extra_of_users_has_a_use() -> None:
     assert EXTRAS["http2"] == EXTRAS["impersonate"]
 
 
+@pytest.fixture(scope="module")
+def run() -> Iterator[Callable[[str], str]]:
+    with forks_of(IMPORTS) as run:
+        yield run
+
+
 @pytest.mark.parametrize("extra", USES)
-def test_a_missing_extra_is_one_sentence(extra: str, tmp_path: Path) -> None:
+def test_a_missing_extra_is_one_sentence(extra: str, run: Callable[[str], str]) -> None:
     module, use = USES[extra]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(module=module, use=use)],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    printed = run(PROGRAM.format(module=module, use=use))
     library = EXTRAS[extra][0].name
     expected = rf"[\w-]+ needs {library}: pip install 'scrapy-webcrawl\[{extra}\]'\n"
-    assert re.fullmatch(expected, done.stdout), done.stdout + done.stderr
+    assert re.fullmatch(expected, printed), printed
 
 
 def test_all_brings_every_extra_of_users() -> None:

@@ -55,7 +55,7 @@ def test_the_latest_checkpoints_are_kept_and_restored(upkeep: Upkeep, line: Line
     """Each as it was when it was written, as a crawl of another name."""
     definition = upkeep.job(checkpoints=PLAN)
     one = upkeep.iteration(definition, NOW, ended=None)
-    for hour in range(0, 20, 2):
+    for hour in range(0, 20, 3):
         sweep(upkeep, definition, one, hour)
         asyncio.run(add(upkeep, definition, one, str(hour)))
     kept = stamps(bucket, one)
@@ -65,7 +65,7 @@ def test_the_latest_checkpoints_are_kept_and_restored(upkeep: Upkeep, line: Line
         command(upkeep, line, "restore", place, f"again{number}")
         known = map(json.loads, command(upkeep, line, "urls", f"again{number}").splitlines())
         assert {(url["url"], url["state"]) for url in known} == {
-            (f"{URL}{path}", "queued") for path in ["", *map(str, range(0, (12, 18)[number], 2))]
+            (f"{URL}{path}", "queued") for path in ["", *map(str, range(0, (12, 18)[number], 3))]
         }
 
 

@@ -147,8 +147,9 @@ def test_no_module_imports_pickle_or_similar() -> None:
     for package in ("webcrawl", "spiders", "middlewares", "pipelines", "settings"):
         for path in (CHECKOUT / package).rglob("*.py"):
             checked += 1
-            found = imported(ast.parse(path.read_text()))
-            assert not found & forbidden, path
+            text = path.read_text()
+            if any(name in text for name in forbidden):  # to parse all takes seconds
+                assert not imported(ast.parse(text)) & forbidden, path
     assert checked > 40
 
 

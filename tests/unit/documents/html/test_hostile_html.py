@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.forks import forks_of
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.markup import MAX_ATTRIBUTES
@@ -50,52 +49,33 @@ HOSTILE = {
     "links": "'<base href=a>' * 600_000",
     "unclosed tags": "'<b ' * 2_000_000",
 }
-PARSER = """
-import os, resource, sys
+IMPORTS = """
+import resource
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.links import collect
 from webcrawl.documents.html.facts import describe
-
-def parse(markup):
-    resource.setrlimit(resource.RLIMIT_CPU, (%d, %d))
-    resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
-    document = Document(eval(markup).encode(), "text/html", "utf-8", "http://h/")
-    facts = describe(document)
-    facts.text, collect(document.elements).joined("http://h/")
-    # not ru_maxrss, which begins with what the process had that started this one
-    status = dict(line.split(":") for line in open("/proc/self/status") if line.startswith("Vm"))
-    print(int(status["VmHWM"].split()[0]) // 1024, facts.details.get("simplified"), flush=True)
-
-for line in sys.stdin:
-    if not (pid := os.fork()):
-        parse(line)
-        os._exit(0)
-    if os.waitpid(pid, 0)[1]:
-        print("failed", flush=True)
+"""
+PARSER = """
+resource.setrlimit(resource.RLIMIT_CPU, (%d, %d))
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+document = Document((%s).encode(), "text/html", "utf-8", "http://h/")
+facts = describe(document)
+facts.text, collect(document.elements).joined("http://h/")
+# not ru_maxrss, which begins with what the process had that started this one
+status = dict(line.split(":") for line in open("/proc/self/status") if line.startswith("Vm"))
+print(int(status["VmHWM"].split()[0]) // 1024, facts.details.get("simplified"))
 """
 
 
 @pytest.fixture(scope="module")
-def parse() -> Iterator[Callable[[str], str]]:
-    """Parses markup in a fork of a process that has imported the parser; returns what it prints."""
-    program = PARSER % (SECONDS, SECONDS)
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None and process.stdout is not None
-        stdin, stdout = process.stdin, process.stdout
-
-        def ask(markup: str) -> str:
-            print(markup, file=stdin, flush=True)
-            return stdout.readline()
-
-        yield ask
-        stdin.close()
+def run() -> Iterator[Callable[[str], str]]:
+    with forks_of(IMPORTS) as run:
+        yield run
 
 
 @pytest.mark.parametrize("markup", HOSTILE)
-def test_hostile_page_takes_bounded_memory_and_time(markup: str, parse: Callable[[str], str]) -> None:
-    megabytes, simplified = parse(HOSTILE[markup]).split()
+def test_hostile_page_takes_bounded_memory_and_time(markup: str, run: Callable[[str], str]) -> None:
+    megabytes, simplified = run(PARSER % (SECONDS, SECONDS, HOSTILE[markup])).split()
     assert int(megabytes) < (MEGABYTES_WITH_STYLES if "style" in markup else MEGABYTES)
     assert simplified == "True"
 

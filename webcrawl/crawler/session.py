@@ -30,6 +30,7 @@ from webcrawl.config.private_files import end_privacy, keep_private
 from webcrawl.crawler.components import Components
 from webcrawl.crawler.joining import JoinedCrawl, join
 from webcrawl.crawler.shared_scope import SharedScope
+from webcrawl.crawler.visits import Visits
 from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import SizeLimits
@@ -135,6 +136,11 @@ class Session(OpenedCrawl):
         )
 
     @cached_property
+    def visits(self) -> Visits | None:
+        """When URLs were visited last, by which a crawl with REVISIT orders them; None without REVISIT."""
+        return Visits(self.stores) if read(self.settings, "REVISIT") else None
+
+    @cached_property
     def dust(self) -> Dust:
         """The DUST rules of hosts; first used after `open`."""
         return Dust(
@@ -193,6 +199,8 @@ class Session(OpenedCrawl):
             await self.resolver.close()
             if self.outlines is not None:
                 await self.outlines.close()
+            if self.visits is not None:
+                await self.visits.close()
             if self._deletes_crawl and self.connection.is_open:
                 await self.connection.clear()
         finally:

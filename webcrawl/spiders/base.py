@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -32,6 +33,8 @@ from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.documents.page import Page
 from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL
+from webcrawl.frontier import level_of_priority, priority_of_level
+from webcrawl.policies.last_visits import level_of_visit
 from webcrawl.urls.scope import Scope, ScopeKind
 from webcrawl.urls.seeds import read_seeds, seed_url
 
@@ -43,6 +46,7 @@ logger = logging.getLogger(__name__)
 _MOST_HOPS = 3
 """The longest chain of resources that load each other, such as style sheets."""
 _ARGUMENTS = ("seeds", "scope")
+_SEED_PRIORITY = 10
 
 
 class BroadSpider(Spider):
@@ -106,8 +110,12 @@ class BroadSpider(Spider):
         await session.scope.admit_seeds(urls)
         # Scrapy fetches start URLs outside the allowed domains too
         meta = {"allow_offsite": True} if getattr(self, "allowed_domains", None) else None
-        for url in urls:
-            yield Request(url, errback=self.errback, priority=10, meta=meta)
+        ages = await session.visits.ages(urls) if session.visits else {}
+        for url in sorted(urls, key=lambda url: ages.get(url, math.inf), reverse=True):
+            priority = _SEED_PRIORITY
+            if url in ages:
+                priority = priority_of_level(level_of_visit(level_of_priority(_SEED_PRIORITY), ages[url]))
+            yield Request(url, errback=self.errback, priority=priority, meta=meta)
 
     def seed_urls(self) -> Iterator[str]:
         """Yields the URLs of the seeds to begin with. Skips seeds that are no URLs, with an error in the log."""

@@ -86,6 +86,14 @@ class Metadata(SchemaTables):
             rows = connection.execute(select(pages).where(pages.c.url.in_(urls))).mappings().all()
         return {row["url"]: dict(row) for row in rows}
 
+    def last_visits(self, urls: Sequence[str]) -> dict[str, datetime]:
+        """Returns the time of the last attempt by URL, for at most some thousand URLs; others are left out."""
+        visits = self._statements.visits
+        with self.database.reading(at_leisure=False) as connection:
+            parameters = _url_parameters(connection, urls)
+            rows = map(visits.row, connection.exec_driver_sql(visits.text, parameters))
+            return {row["url"]: row["tried_at"] or row["fetched_at"] for row in rows}
+
     def update(
         self, url: str, change: Callable[[dict[str, Any]], Mapping[str, Any]]
     ) -> dict[str, Any] | None:
@@ -194,9 +202,8 @@ class Metadata(SchemaTables):
 
     def _known(self, connection: Connection, urls: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """Returns the rows of known URLs, locked until the transaction ends."""
-        parameters = {"urls": json.dumps(urls) if connection.dialect.name == "sqlite" else urls}
         look = self._statements.look
-        rows = connection.exec_driver_sql(look.text, parameters).all()
+        rows = connection.exec_driver_sql(look.text, _url_parameters(connection, urls)).all()
         return {row["url"]: row for row in map(look.row, rows)}
 
     def _forget(self, connection: Connection, urls: Sequence[str]) -> None:
@@ -214,3 +221,8 @@ class Metadata(SchemaTables):
             fetches.c.url == bindparam("key"), fetches.c.fetched_at < oldest_kept
         )
         connection.execute(statement, [{"key": url} for url in urls])
+
+
+def _url_parameters(connection: Connection, urls: Sequence[str]) -> dict[str, Any]:
+    """Returns the parameters of a statement on `urls`: an array in PostgreSQL, a JSON list in SQLite."""
+    return {"urls": json.dumps(urls) if connection.dialect.name == "sqlite" else urls}

@@ -92,6 +92,12 @@ class PageStatements:
         return ReadStatement(_look_statement(self._dialect), (pages.c.url, *PAST_COLUMNS), self._dialect)
 
     @cached_property
+    def visits(self) -> ReadStatement:
+        """When `urls` were tried last."""
+        columns = (pages.c.url, pages.c.tried_at, pages.c.fetched_at)
+        return ReadStatement(select(*columns).where(_is_wanted(self._dialect)), columns, self._dialect)
+
+    @cached_property
     def remember(self) -> WriteStatement:
         """Adds a fetch to the history."""
         statement = insert_into(self._dialect, fetches).on_conflict_do_nothing()
@@ -105,15 +111,17 @@ class PageStatements:
 
 
 def _look_statement(dialect: Dialect) -> Any:
-    """Selects the rows of `urls`: an array in PostgreSQL, a JSON list in SQLite."""
-    wanted: ColumnElement[bool]
+    """Selects the rows of `urls`, and locks them."""
+    query = select(pages.c.url, *PAST_COLUMNS).where(_is_wanted(dialect))
+    return query.order_by(pages.c.url).with_for_update()
+
+
+def _is_wanted(dialect: Dialect) -> ColumnElement[bool]:
+    """Returns the condition for rows of `urls`: an array in PostgreSQL, a JSON list in SQLite."""
     if dialect.name == "sqlite":
-        wanted = pages.c.url.in_(
-            select(func.json_each(bindparam("urls", type_=Text)).table_valued("value").c.value)
-        )
-    else:
-        wanted = pages.c.url == any_(bindparam("urls", type_=ARRAY(Text)))
-    return select(pages.c.url, *PAST_COLUMNS).where(wanted).order_by(pages.c.url).with_for_update()
+        urls = func.json_each(bindparam("urls", type_=Text)).table_valued("value")
+        return pages.c.url.in_(select(urls.c.value))
+    return pages.c.url == any_(bindparam("urls", type_=ARRAY(Text)))
 
 
 def _add_statement(dialect: Dialect) -> Any:

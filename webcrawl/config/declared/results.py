@@ -109,7 +109,8 @@ GROUP = SettingGroup(
         "REVISIT",
         False,
         "Sends conditional requests for pages that an earlier crawl stored in the same `METADATA_URI`. A page "
-        'that answers 304 keeps its row, with `state` "unchanged", and its links are read from the archive.',
+        'that answers 304 keeps its row, with `state` "unchanged", and its links are read from the archive. '
+        "URLs that were never visited come first, then [those visited longest ago](priorities.md#last-visits).",
     ),
     Setting(
         "LISTENERS_MAXLEN",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from scrapy.http import Response
 
 from webcrawl.config import read
 from webcrawl.crawler.access import tasks_of
-from webcrawl.crawler.pages.folders import unknown_folders
+from webcrawl.crawler.pages.folders import folders_above, unknown_folders
 from webcrawl.crawler.pages.from_response import (
     answer_of,
     document_of,
@@ -31,11 +31,12 @@ from webcrawl.documents.mime.facts import Link, SitemapLink
 from webcrawl.documents.page import Page
 from webcrawl.errors import InvalidURL
 from webcrawl.frontier import Candidate
+from webcrawl.policies.last_visits import level_of_visit
 from webcrawl.policies.priorities import Prospect
 from webcrawl.urls.canonical import normalize, split, without_fragment
 from webcrawl.urls.patterns import Patterns
 
-T = TypeVar("T")
+L = TypeVar("L", str, Link)
 
 _BATCH = 500
 _MANY = 5_000
@@ -54,12 +55,14 @@ class LinkSource:
     depth   the depth of the links: the number of links between a seed and their targets
     hops    the number of links in a row that led to the page outside the scope; 0 if the page is within
     texts   the texts of links by URL; empty unless the chain of PRIORITIZERS needs them
+    ages    the seconds since the last visit of links by URL; None unless visits order the links (REVISIT)
     """
 
     url: str
     depth: int
     hops: int = 0
     texts: Mapping[str, str] = field(default_factory=dict)
+    ages: Mapping[str, float] | None = None
 
 
 class Outlinks:
@@ -84,7 +87,8 @@ class Outlinks:
         document = document_of(response) if outline_of(response) is not None else None
         await self._in_batches(links.links, source, self.add, document)
         if self._ascends:  # for a seed or the target of a redirect, which was no link
-            self._ascend([normalize(response.url)], source)
+            page = normalize(response.url)
+            self._ascend([page], await self._with_ages([page], source))
         if links.with_document_links:
             pending = pending_links_of(response)
             pending.wanted = True
@@ -134,9 +138,9 @@ class Outlinks:
 
     async def _in_batches(
         self,
-        links: Sequence[T],
+        links: Sequence[L],
         source: LinkSource,
-        add: Callable[[Sequence[T], LinkSource], None],
+        add: Callable[[Sequence[L], LinkSource], None],
         document: Document | None,
     ) -> None:
         """Adds links in batches; pages with more than one batch take turns, and other tasks run in between.
@@ -146,7 +150,7 @@ class Outlinks:
         `document` does not count for this, because it is not in use.
         """
         if len(links) <= _BATCH:
-            add(links, source)
+            add(links, await self._with_ages(links, source))
             return
         worker, host = tasks_of(self._crawler).worker, split(normalize(source.url))[0]
         self._session.costs.of(host).waits += len(links) > _MANY
@@ -154,9 +158,25 @@ class Outlinks:
         with worker.hosts.adding_links(host), aside:
             for start in range(0, len(links), _BATCH):
                 async with worker.intake.turn_to_add(self._session.turns.ending):
+                    batch = links[start : start + _BATCH]
+                    with_ages = await self._with_ages(batch, source)
                     began = time.perf_counter()
-                    add(links[start : start + _BATCH], source)
+                    add(batch, with_ages)
                     self._session.costs.of(host).seconds += time.perf_counter() - began
+
+    async def _with_ages(self, links: Sequence[str] | Sequence[Link], source: LinkSource) -> LinkSource:
+        """Returns a source that knows when links were visited, and folders above them, that were not added recently."""
+        if self._session.visits is None or not links:
+            return source
+        urls: dict[str, None] = {}
+        for link in links:
+            with suppress(InvalidURL):
+                urls[link if isinstance(link, str) else normalize(link.url)] = None
+        if self._ascends:
+            urls |= {folder: None for url in urls for folder in folders_above(url)}
+        # most links of a page are on the pages around it too
+        new = tasks_of(self._crawler).worker.intake.recent.links.absent(urls)
+        return replace(source, ages=await self._session.visits.ages(new))
 
     def add(
         self,
@@ -213,7 +233,7 @@ class Outlinks:
         intake = worker.intake
         fingerprint, remember = session.canonicalizer.fingerprint, intake.recent.links.add
         prospect = Prospect("", "", source.depth, source.url, time.time(), worth=worth)
-        texts, change = source.texts, intake.credit.rise(worth) if intake.credit else None
+        texts, ages, change = source.texts, source.ages, intake.credit.rise(worth) if intake.credit else None
         sunk, dusty = intake.records.patterns.levels, session.dust.active
         tries = intake.records.patterns.tries(*split(normalize(source.url)))
         for link in links:
@@ -233,9 +253,12 @@ class Outlinks:
             if hints:
                 _tell(prospect, hints[link])
             prospect.sunk = sunk(host, path, tries=tries)
-            level = weigh(prospect)
+            level, rises = weigh(prospect), change
+            # what has sunk comes last: a trap has URLs without end that were never visited
+            if ages is not None and (age := ages.get(link, 0.0 if prospect.sunk else None)) is not None:
+                level, rises = level_of_visit(level, age), None
             mark = fingerprint(url)
-            worker.add(Candidate(host, path, mark, level, source.depth, source.url, extra, rise=change))
+            worker.add(Candidate(host, path, mark, level, source.depth, source.url, extra, rise=rises))
             remember(link)
 
     def _rewritten(

@@ -48,7 +48,7 @@ PACE = 0.6
 """Minimum time to fetch a host's pages, as a share of the run; the rest is lost to disturbances."""
 STRIKES = ("kill", "kill", "kill", "engine", "engine", "pause", "pause")
 EVERY_SECONDS = 3.0
-START_SECONDS = 4.0
+START_SECONDS = 1.0
 END_SECONDS = 240.0
 AWAY = "no Valkey or Redis server"
 CRAWL: dict[str, Any] = {
@@ -75,10 +75,18 @@ class WorkerSlot:
 
 
 class Chaos:
-    """Disturbs a crawl of several workers and counts what it does. `start` starts one worker."""
+    """Disturbs a crawl of several workers and counts what it does.
+
+    `start` starts one worker, and `has_begun` tells whether any has sent a request.
+    """
 
     def __init__(
-        self, dice: random.Random, engine: ChaosEngine, start: Callable[[], Crawl], workers: int
+        self,
+        dice: random.Random,
+        engine: ChaosEngine,
+        start: Callable[[], Crawl],
+        workers: int,
+        has_begun: Callable[[], bool],
     ) -> None:
         self.troubles = Troubles()
         self.story: list[str] = []
@@ -88,7 +96,9 @@ class Chaos:
         self._leases = Leases(engine.url, SHARDS)
         self._start = start
         self._slots = [WorkerSlot() for _ in range(workers)]
-        self._strikes: list[str] = []
+        self._has_begun = has_begun
+        self._strikes = dice.sample(sorted(set(STRIKES)), len(set(STRIKES)))
+        """The next ones, from the end: at first each kind once, so that even a short run has all of them."""
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._calm = False
@@ -98,6 +108,10 @@ class Chaos:
         """Disturbs the crawl for `seconds`, or until it is finished. Returns False if it does not finish in time."""
         for slot in self._slots:
             slot.crawl = self._start()
+        started = time.monotonic()
+        # on a loaded machine the first request may take longer than many a disturbance
+        while not self._has_begun() and not self._all_ended() and time.monotonic() < started + END_SECONDS:
+            self._look_after_all()
         begun = time.monotonic()
         self._later(START_SECONDS, self._strike)
         while not self._all_ended() and time.monotonic() < begun + seconds:
@@ -248,7 +262,7 @@ def run(
         expected = slow_web(dice, web, round(hosts * seconds * PACE / DELAY), seeds)
         server = ENGINES[engine](data, SHARDS)
         start = partial(Crawl.start, "broad", seeds, folder=folder, data_dir=data, **CRAWL, **server.settings)
-        chaos = Chaos(dice, server, start, workers)
+        chaos = Chaos(dice, server, start, workers, lambda: bool(web.hits))
         try:
             finished = chaos.run(seconds)
             figures = Leases(server.url, SHARDS).figures()

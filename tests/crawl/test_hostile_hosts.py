@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.crawls import CrawlResult, scrapy
 from tests.documents import costly
 from tests.web import Hit, LocalWeb, Reply
@@ -96,6 +98,7 @@ ONE_OF_EACH_PROCESS = {"entries", "frames", "jsonld", "pdf"}
 """Hosts whose costs are compared: a document that is read, a large page, a page, and a process that is ended."""
 
 
+@pytest.mark.slow
 def test_documents_that_cost_much_are_cut_and_charged(local_web: StartWeb, crawl: RunCrawl) -> None:
     labels = {f"127.0.9.{number}": name for number, name in enumerate(DOCUMENTS, 1)}
     web = with_honest_host(local_web, *labels)

@@ -8,6 +8,8 @@ from array import array
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.crawl.conftest import Project
 from tests.crawls import CHECKOUT, Crawl, CrawlResult, until
 from tests.metadata import row
@@ -33,6 +35,7 @@ def share(result: CrawlResult, crawl: str) -> float:
     return first_half([row | {"value": json.loads(row["details"])["text_length"]} for row in rows])
 
 
+@pytest.mark.slow
 def test_the_first_half_has_most_of_the_value(local_web: Callable[..., LocalWeb], crawl: RunCrawl) -> None:
     """What an earlier crawl has shown makes wanted pages come first."""
     seeds = fill(local_web(*SITES), PAGES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from tests.crawls import CrawlResult
@@ -35,6 +36,8 @@ def test_documents_of_every_type_have_a_language(local_web: StartWeb, crawl: Run
         "/several": Reply(f"<p>{GERMAN} 3", headers={**html, "Content-Language": "de, fr"}),
         "/detected": Reply(f"<p>{GERMAN} 4", headers=html),
         "/short": Reply("<p>Guten Tag", headers=html),
+        "/wrong": Reply(f"<html lang=en><p>{GERMAN * 5} 6", headers=html),
+        "/mixed": Reply(f"<html lang=de><p>{GERMAN * 3}<p>{ENGLISH * 4} 7", headers=html),
         "/noindex": Reply(f"<meta name=robots content=noindex><p>{GERMAN} 5", headers=html),
         "/text": Reply(ITALIAN, headers={"Content-Type": "text/plain; charset=utf-8"}),
         "/pdf": Reply(pdf(ENGLISH, language=""), headers={"Content-Type": "application/pdf"}),
@@ -53,8 +56,21 @@ def test_documents_of_every_type_have_a_language(local_web: StartWeb, crawl: Run
         "/several": ("de", "detected"),
         "/detected": ("de", "detected"),
         "/short": (None, None),
+        "/wrong": ("de", "detected"),
+        "/mixed": ("de", "declared"),
         "/noindex": (None, None),
         "/text": ("it", "detected"),
         "/pdf": ("en", "detected"),
         "/odt": ("it", "detected"),
     }
+    languages = {path: json.loads(rows[path]["details"] or "{}").get("languages") for path in documents}
+    assert languages["/wrong"] == {
+        "declared": "en",
+        "detected": "de",
+        "score": 0.99,
+        "content_languages": ["de"],
+    }
+    assert languages["/mixed"]["declared"] == "de"
+    assert languages["/mixed"]["content_languages"] == ["de", "en"]
+    assert languages["/pdf"]["content_languages"] == ["en"]
+    assert languages["/short"] is languages["/noindex"] is None

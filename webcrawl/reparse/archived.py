@@ -171,12 +171,20 @@ def _fields(record: StoredRecord, url: str, row: Row | None) -> list[tuple[bytes
     return [(_ORIGINAL.sub(b"", name), value) for name, value in kept]
 
 
+def _declared(row: Row) -> str | None:
+    """Returns the declared language of a page, also if its text is in another."""
+    if row["language_source"] == "declared":
+        return str(row["language"])
+    declared = (row["details"] or {}).get("languages", {}).get("declared")
+    return None if declared is None else str(declared)
+
+
 def _without_head(record: StoredRecord, url: str, row: Row | None) -> list[tuple[bytes, bytes]]:
     """Returns the header that a download handler gives to a response without a header."""
     scheme = url.partition(":")[0]
     if scheme in ("http", "https"):
         # a rendered page is archived in UTF-8; its row keeps only the language of its header
-        language = row["language"] if row and row["language_source"] == "declared" else None
+        language = _declared(row) if row else None
         return [_HTML, *([(b"Content-Language", language.encode())] if language else [])]
     if scheme == "ftp":
         return [_HTML] if url.endswith("/") else []

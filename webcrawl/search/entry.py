@@ -28,8 +28,9 @@ _DEPTH_OF_DETAILS = 4
 class IndexedPage:
     """A page without its text. Times are ISO 8601 in UTC. `first`: the page of which this page is a copy, or itself.
 
-    `details`: the facts of images, audio and video. `anchors`: the texts of links to the page, the most frequent first.
-    `length`: the characters of the main part of HTML, which change if the page is read again with other rules.
+    `language`: that of the page, or the most likely one. `details`: the facts of images, audio and video.
+    `anchors`: the texts of links to the page, the most frequent first. `length`: the characters of the main part of
+    HTML, which change if the page is read again with other rules.
     """
 
     url: str
@@ -84,7 +85,7 @@ def entry_of(row: Row, anchors: Sequence[str]) -> IndexedPage:
         title=row["title"],
         description=row["description"],
         author=row["author"],
-        language=row["language"],
+        language=row["language"] or _most_likely(row["details"]),
         mime_type=row["mime_type"],
         crawl=row["crawl"],
         fetched_at=row["fetched_at"].isoformat(),
@@ -95,6 +96,13 @@ def entry_of(row: Row, anchors: Sequence[str]) -> IndexedPage:
         anchors=tuple(anchors),
         length=_length(row["details"]),
     )
+
+
+def _most_likely(details: object) -> str | None:
+    """Returns the language that was detected without confidence, whose stems fit better than none."""
+    languages = details.get("languages") if isinstance(details, Mapping) else None
+    likely = languages.get("detected") if isinstance(languages, Mapping) else None
+    return likely if isinstance(likely, str) else None
 
 
 def _length(details: object) -> int | None:

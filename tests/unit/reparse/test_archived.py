@@ -98,6 +98,12 @@ def test_a_copy_has_its_own_header_and_the_payload_of_the_first_page(stored: Sto
             [(b"Content-Type", b"text/html; charset=utf-8"), (b"Content-Language", b"fr")],
             id="rendered-with-language",
         ),
+        pytest.param(
+            "http://a.example/",
+            {"language": "de", "language_source": "detected", "details": {"languages": {"declared": "fr"}}},
+            [(b"Content-Type", b"text/html; charset=utf-8"), (b"Content-Language", b"fr")],
+            id="rendered-in-another-language",
+        ),
         pytest.param("ftp://a.example/f.txt", {}, [], id="file"),
         pytest.param("ftp://a.example/d/", {}, [(b"Content-Type", b"text/html; charset=utf-8")], id="folder"),
         pytest.param("gemini://a.example/", {}, [(b"Content-Type", b"text/html")], id="other-protocol"),

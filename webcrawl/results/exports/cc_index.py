@@ -128,9 +128,15 @@ def _of_fetch(row: Row) -> dict[str, Any]:
         "content_mime_type": row["mime_type"],
         "content_mime_detected": row["mime_type"],
         "content_charset": _charset(row["charset"]),
-        "content_languages": iso_639_3(row["language"]),
+        "content_languages": _languages(row),
         "content_truncated": cut if cut is None or cut in _REASONS else "unspecified",
     }
+
+
+def _languages(row: Row) -> str | None:
+    """Returns up to three codes of ISO 639-3, the language of the page first, with commas between them."""
+    languages = (row["details"] or {}).get("languages", {}).get("content_languages") or [row["language"]]
+    return ",".join(filter(None, map(iso_639_3, languages))) or None
 
 
 @lru_cache

@@ -161,10 +161,90 @@ def test_declared_language_takes_precedence_over_detection() -> None:
     ]
 
 
-def test_text_is_not_extracted_when_the_language_is_declared() -> None:
-    declared = page("en")
-    declared.text = lambda: pytest.fail("the text was asked for")
-    assert process(declared) == [("en", "declared")]
+LOREM = (
+    "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor incididunt ut labore et"
+    " dolore magna aliqua. Ut enim ad minim veniam, quis nostrud exercitation ullamco laboris nisi ut aliquip. "
+)
+DE, EN, NO, CS = (SENTENCES[name] for name in ("de", "en", "no", "cs"))
+
+
+@pytest.mark.parametrize(
+    ("declared", "text", "expected"),
+    [
+        pytest.param("en", DE * 10, ("de", "detected"), id="wrong"),
+        pytest.param("en", DE, ("en", "declared"), id="short text"),
+        pytest.param("en", DE * 5 + EN * 5, ("en", "declared"), id="half of the text"),
+        pytest.param("en", f"{DE * 20}{EN}", ("de", "detected"), id="nearly all of the text"),
+        pytest.param("cz", CS * 10, ("cs", "detected"), id="no language"),
+        pytest.param("gsw", DE * 10, ("gsw", "declared"), id="unknown to the detector"),
+        pytest.param("nb", NO * 10, ("nb", "declared"), id="another name"),
+        pytest.param("de", LOREM * 10, ("de", "declared"), id="placeholder"),
+        pytest.param("de", "1 2 3 " * 1000, ("de", "declared"), id="no text"),
+    ],
+)
+def test_text_decides_against_a_declaration_if_it_is_clear(
+    declared: str, text: str, expected: tuple[str, str]
+) -> None:
+    pytest.importorskip("pycld2")
+    assert process(page(declared, None, text), page(None, declared, text)) == [expected] * 2
+
+
+def test_declaration_decides_with_a_slow_detector(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webcrawl.documents.mime.language.pycld2", None)
+    made = page("en", None, DE * 10)
+    assert process(made) == [("en", "declared")]
+    assert made.details is None
+
+
+@pytest.mark.parametrize(
+    ("declared", "text", "languages"),
+    [
+        pytest.param(
+            None, DE, {"detected": "de", "score": 0.99, "content_languages": ["de"]}, id="not declared"
+        ),
+        pytest.param(
+            "fr",
+            DE * 10,
+            {"declared": "fr", "detected": "de", "score": 0.99, "content_languages": ["de"]},
+            id="wrong",
+        ),
+        pytest.param(
+            "gsw",
+            DE * 10,
+            {"declared": "gsw", "detected": "de", "score": 0.99, "content_languages": ["gsw", "de"]},
+            id="not detectable",
+        ),
+    ],
+)
+def test_languages_are_kept(declared: str | None, text: str, languages: dict[str, Any]) -> None:
+    pytest.importorskip("pycld2")
+    made = page(declared, None, text)
+    made.details = {"pages": 2}
+    process(made)
+    assert made.details == {"pages": 2, "languages": languages}
+
+
+def test_all_languages_of_a_text_are_kept() -> None:
+    pytest.importorskip("pycld2")
+    made = page("de", None, f"{EN * 8}{DE * 3}")
+    process(made)
+    assert made.details is not None
+    languages = made.details["languages"]
+    assert (made.language, languages["detected"]) == ("de", "en")
+    assert languages["content_languages"] == ["de", "en"]
+    assert 0.5 < languages["score"] < 0.8
+
+
+def test_pages_without_text_have_no_languages() -> None:
+    made = page("de", None, "Guten Tag")
+    assert process(made) == [("de", "declared")]
+    assert made.details is None
+
+
+@pytest.mark.usefixtures("detector")
+def test_more_is_read_if_short_passages_have_no_language() -> None:
+    numbers, sentence = "1 2 3 4 5 " * 60, (EN * 10)[:800]
+    assert detected(f"{numbers}{sentence}{numbers}" * 8) == "en"
 
 
 def test_py3langid_replaces_a_missing_pycld2(tmp_path: Path) -> None:

@@ -57,11 +57,12 @@ def page(url: str, number: int, **more: Any) -> dict[str, Any]:
 
 
 COPY = {"digest": "sha1:ABC", "duplicate_of": "https://commoncrawl.org/", "duplicate_kind": "exact"}
+LANGUAGES = {"languages": {"content_languages": ["xx", "en", "de"]}}
 PAGES = [
     page("https://commoncrawl.org/", 1, digest="sha1:ABC"),
     page("https://index.commoncrawl.org:8443/A?b=c&d", 2, **COPY),
     page("https://example.com/a.pdf", 3, mime_type="application/pdf", charset="cp1252", truncated="coding"),
-    page("http://a.b.example.co.uk/", 4, truncated="length", language="xx"),
+    page("http://a.b.example.co.uk/", 4, truncated="length", language="xx", details=LANGUAGES),
     page("http://me.github.io/?", 5, status=204, digest=None),
     page("http://[::1]:8000/", 6, charset=None),
     page("http://192.0.2.7/", 7),
@@ -171,7 +172,7 @@ def test_columns_are_those_of_the_table(metadata: Metadata, tmp_path: Path) -> N
         "co.uk",
         "example.co.uk",
     )
-    assert (british["url_host_5th_last_part"], british["content_languages"]) == ("a", None)
+    assert (british["url_host_5th_last_part"], british["content_languages"]) == ("a", "eng,deu")
     mine = rows["http://me.github.io/?"]
     assert (mine["url_host_registered_domain"], mine["url_host_private_suffix"]) == ("github.io", "github.io")
     assert (mine["url_host_private_domain"], mine["url_query"], mine["content_digest"]) == (

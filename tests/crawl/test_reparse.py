@@ -98,7 +98,13 @@ def put_demo(web: LocalWeb) -> None:
         web.put(SITE, path, Reply(answer.body, answer.status, headers))
 
 
-@pytest.mark.parametrize(("put", "least"), [(put_mixed_web, 70), (put_demo, 20)], ids=["mixed", "demo"])
+@pytest.mark.parametrize(
+    ("put", "least"),
+    [
+        pytest.param(put_mixed_web, 70, id="mixed"),
+        pytest.param(put_demo, 20, id="demo", marks=pytest.mark.slow),
+    ],
+)
 def test_rows_are_those_of_the_crawl(
     local_web: StartWeb, crawl: RunCrawl, tmp_path: Path, put: Callable[[LocalWeb], None], least: int
 ) -> None:

@@ -18,9 +18,9 @@ from webcrawl.links.questions import Opener
 from webcrawl.results.current_links import links_now
 from webcrawl.results.references import PageAnchors, base_of, references, without_directive
 from webcrawl.results.rewriting import loaded
+from webcrawl.results.variants import Variants
 from webcrawl.stores.locations import Row
 from webcrawl.stores.stored_pages import StoredPages
-from webcrawl.urls.canonical import Canonicalizer, as_requested
 
 BROKEN = ("missing", "refused", "broken", "failed", "anchor")
 """The problems to fix. A link with the problem "redirect" works but has an old address; "unchecked" was not fetched."""
@@ -58,7 +58,7 @@ class Problem:
 def problems(
     stored: StoredPages,
     inside: Callable[[str], bool],
-    canonicalizer: Canonicalizer,
+    variants: Variants,
     seeds: Iterable[str] = (),
     lost: Mapping[str, str] | None = None,
     crawl: str | None = None,
@@ -69,10 +69,12 @@ def problems(
     Only rows that `crawl` tried last count, because other crawls may share the database; None for all rows. `lost`
     maps dead letters to their reasons: a URL without a row failed for this reason. For pages that are not archived,
     uses the URLs that the crawl fetched because of them, and their links in the files of the link store (`links`).
-    Raises StoreError if an archived page or a file of links cannot be read.
+    `variants` gets the URLs of these rows. Raises StoreError if an archived page or a file of links cannot be read.
     """
     most = None if links else _MOST_REFERRERS
-    check = _LinkCheck(stored, inside, _Targets(stored, canonicalizer, lost or {}, crawl), crawl, most)
+    variants.add(row["url"] for row in stored.rows(crawl))
+    variants.add(lost or ())
+    check = _LinkCheck(stored, inside, _Targets(stored, variants, lost or {}, crawl), crawl, most)
     for url in seeds:
         check.problem_of(url)
     check.read_pages()
@@ -247,18 +249,18 @@ class _Targets:
     """The outcome of the URLs that links point to."""
 
     def __init__(
-        self, stored: StoredPages, canonicalizer: Canonicalizer, lost: Mapping[str, str], crawl: str | None
+        self, stored: StoredPages, variants: Variants, lost: Mapping[str, str], crawl: str | None
     ) -> None:
         self._crawl = crawl
         self._stored = stored
-        self._canonicalizer = canonicalizer
+        self._variants = variants
         self._lost = lost
 
     def problem_of(self, url: str) -> Problem | None:
         """Returns the problem of a URL or of its redirects; None for a good URL."""
         rows, last = self._hops(url)
         if last is not None:
-            reason = next(filter(None, map(self._lost.get, self._spellings(last))), None)
+            reason = next(filter(None, map(self._lost.get, self._variants.of(last))), None)
             if reason is None:
                 return Problem(url, "unchecked")
             return Problem(url, "failed", error=reason, target=last if rows else None)
@@ -306,11 +308,5 @@ class _Targets:
 
     def _row(self, url: str) -> Row | None:
         """Returns the row of a URL as it may have been requested, if the crawl tried it last."""
-        rows = map(self._stored.get, self._spellings(url))
+        rows = map(self._stored.get, self._variants.of(url))
         return next((row for row in rows if row is not None and self._crawl in (None, row["crawl"])), None)
-
-    def _spellings(self, url: str) -> Iterator[str]:
-        """Yields the forms of a URL that may have been requested instead."""
-        yield url
-        yield as_requested(url)
-        yield self._canonicalizer.canonical(url)

@@ -16,9 +16,9 @@ import xxhash
 from webcrawl.documents.html.facts import is_html
 from webcrawl.errors import StoreError
 from webcrawl.results.rewriting import rewritten_page, rewritten_sheet
+from webcrawl.results.variants import Variants
 from webcrawl.stores.locations import Row
 from webcrawl.stores.stored_pages import StoredPages
-from webcrawl.urls.canonical import as_requested
 
 _LONGEST_NAME = 120
 _MOST_HOPS = 10
@@ -26,7 +26,13 @@ _MOST_HOPS = 10
 _UNSAFE = re.compile(r'[\x00-\x20<>:"/\\|?*%#\x7f]+')
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}$")
-_SUFFIXES = {"text/html": ".html", "application/xhtml+xml": ".html", "text/css": ".css"}
+# browsers know the types of other files by their contents
+_SUFFIXES = {
+    "text/html": ".html",
+    "application/xhtml+xml": ".html",
+    "text/css": ".css",
+    "image/svg+xml": ".svg",
+}
 
 
 class Mirrored(NamedTuple):
@@ -39,7 +45,7 @@ class Mirrored(NamedTuple):
 def local_path(url: str, mime_type: str) -> str:
     """Returns the path of the file of a URL in the mirror, with safe names made from its host, path and query.
 
-    HTML and style sheets get a suffix that browsers know. Several URLs may have the same path; see `paths`.
+    HTML, style sheets and SVG get a suffix that browsers know. Several URLs may have the same path; see `paths`.
     """
     parts = urlsplit(url)
     host = _name(parts.netloc.replace(":", "_"))
@@ -69,10 +75,10 @@ def paths(pages: Iterable[tuple[str, str]]) -> dict[str, str]:
     return wanted
 
 
-def write_mirror(stored: StoredPages, folder: Path, crawl: str | None = None) -> Mirrored:
+def write_mirror(stored: StoredPages, folder: Path, variants: Variants, crawl: str | None = None) -> Mirrored:
     """Writes the archived pages with status 200 that `crawl` tried last (None: all) to `folder`.
 
-    Raises StoreError if a file cannot be written.
+    `variants` gets the URLs of these pages. Raises StoreError if a file cannot be written.
     """
     pages, moved = [], {}
     for row in stored.rows(crawl):
@@ -81,11 +87,14 @@ def write_mirror(stored: StoredPages, folder: Path, crawl: str | None = None) ->
         elif row["state"] == "redirected":
             moved[row["url"]] = row["final_url"]
     files = paths(pages)
+    variants.add([*files, *moved])
     written = missing = 0
     for row in stored.rows(crawl):
         if (path := files.get(row["url"])) is None:
             continue
-        content = _content(stored, row, partial(_address, path=path, files=files, moved=moved))
+        content = _content(
+            stored, row, partial(_address, path=path, files=files, moved=moved, variants=variants)
+        )
         if content is None:
             missing += 1
             continue
@@ -108,14 +117,17 @@ def _content(stored: StoredPages, row: Row, address: Callable[[str], str | None]
     return document.chunks()
 
 
-def _address(url: str, path: str, files: Mapping[str, str], moved: Mapping[str, str]) -> str | None:
+def _address(
+    url: str, path: str, files: Mapping[str, str], moved: Mapping[str, str], variants: Variants
+) -> str | None:
     """Returns the relative address of the file of a URL from the file at `path`; None if there is no such file."""
     for _ in range(_MOST_HOPS):
-        if (target := files.get(url) or files.get(as_requested(url))) is not None:
+        known = next((form for form in variants.of(url) if form in files or form in moved), url)
+        if (target := files.get(known)) is not None:
             return quote(posixpath.relpath(target, posixpath.dirname(path)), safe="/@~!$&'()*+,;=-._")
-        if url not in moved or moved[url] == url:
+        if moved.get(known, known) == known:
             return None
-        url = moved[url]
+        url = moved[known]
     return None
 
 

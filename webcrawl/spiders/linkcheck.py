@@ -80,14 +80,16 @@ class LinkCheck(BroadSpider):
         """Writes and prints the report; returns whether a link is broken."""
         # slow to import, and every command imports the spiders
         from webcrawl.results.linkcheck import BROKEN, problems, table, write
+        from webcrawl.results.variants import Variants
         from webcrawl.stores.stored_pages import StoredPages
 
         session = Session.of(self.crawler)
         links = self.stored_links()
         path = Path(self.report or session.stores.data_dir / "linkcheck.jsonl")
         with StoredPages(session.stores, session.fetch) as stored:
+            variants = Variants(session.canonicalizer, session.dust.simplest_of)
             inside, seeds, crawl = self.scope.allows, self.seed_urls(), session.connection.keys.crawl
-            link_problems = list(problems(stored, inside, session.canonicalizer, seeds, lost, crawl, links))
+            link_problems = list(problems(stored, inside, variants, seeds, lost, crawl, links))
         unfinished = path.with_name(f".{path.name}.unfinished")
         with readable_outside(session.stores.data_dir, path):
             unfinished.write_text("".join(line + "\n" for line in write(link_problems)), encoding="utf-8")

@@ -62,6 +62,7 @@ class Mirror(BroadSpider):
     def _write(self) -> None:
         # slow to import, and every command imports the spiders
         from webcrawl.results.mirror import write_mirror
+        from webcrawl.results.variants import Variants
         from webcrawl.stores.stored_pages import StoredPages
 
         session = Session.of(self.crawler)
@@ -70,6 +71,7 @@ class Mirror(BroadSpider):
             StoredPages(session.stores, session.fetch) as stored,
             readable_outside(session.stores.data_dir, folder),
         ):
-            written = write_mirror(stored, folder, session.connection.keys.crawl)
+            variants = Variants(session.canonicalizer, session.dust.simplest_of)
+            written = write_mirror(stored, folder, variants, session.connection.keys.crawl)
         left_out = f"; not in the archive: {counted(written.missing, 'page')}" if written.missing else ""
         print(f"Wrote {counted(written.files, 'file')} to {folder}{left_out}.", flush=True)

@@ -278,10 +278,12 @@ class Dust:
 
     def simplest(self, links: Sequence[str]) -> Sequence[str]:
         """Returns links, as the rules of their hosts rewrite them."""
-        if not self.active:
-            return links
-        rewritten = [self.rewrite(*split(link)) for link in links]
-        return [simpler.url if simpler else link for link, simpler in zip(links, rewritten, strict=True)]
+        return [self.simplest_of(link) for link in links] if self.active else links
+
+    def simplest_of(self, url: str) -> str:
+        """Returns a URL, as the rules of its host rewrite it."""
+        rewritten = self.rewrite(*split(url)) if self.active else None
+        return rewritten.url if rewritten else url
 
     def replacement(self, url: LeasedURL) -> Candidate | None:
         """Returns the simpler URL that is to be queued instead of a leased URL; None if there is none.

@@ -24,6 +24,7 @@ from webcrawl.documents.page import Page
 from webcrawl.errors import StoreError
 from webcrawl.results.linkcheck import problems
 from webcrawl.results.mirror import write_mirror
+from webcrawl.results.variants import Variants
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.folder_archive import FolderArchive
 from webcrawl.stores.metadata import Metadata
@@ -121,7 +122,9 @@ def test_linkcheck_reads_pages_without_http_headers(crawl: Crawl) -> None:
     crawl.put("", b"<a href=/missing>x</a><a href=#nowhere>y</a>")
     crawl.metadata.upsert([Page(url=f"{HOME}missing", host=HOME[:-1], fetched_at=NOW, status=404).row()])
     with crawl.stored() as stored:
-        found = [(one.url, one.problem) for one in problems(stored, lambda url: True, Canonicalizer())]
+        found = [
+            (one.url, one.problem) for one in problems(stored, lambda url: True, Variants(Canonicalizer()))
+        ]
     assert found == [(HOME, "anchor"), (f"{HOME}missing", "missing")]
 
 
@@ -136,7 +139,7 @@ def test_page_that_exceeds_the_parse_timeout_is_mirrored_unchanged(
     with crawl.stored() as stored:
         document = next(stored.document(row) for row in stored.rows())
         assert document is not None and document.refused and document.elements == []
-        assert write_mirror(stored, tmp_path / "mirror") == (1, 0)
+        assert write_mirror(stored, tmp_path / "mirror", Variants(Canonicalizer())) == (1, 0)
     assert (tmp_path / "mirror" / "www.example.org" / "index.html").read_bytes() == nested
 
 
@@ -151,7 +154,7 @@ def test_mirror_of_large_bodies_takes_bounded_memory(crawl: Crawl, tmp_path: Pat
     with crawl.stored() as stored:
         tracemalloc.start()
         try:
-            assert write_mirror(stored, tmp_path / "mirror") == (2, 0)
+            assert write_mirror(stored, tmp_path / "mirror", Variants(Canonicalizer())) == (2, 0)
             most = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

@@ -42,6 +42,8 @@ _CSS_ESCAPE = re.compile(r"\\(?:([0-9a-f]{1,6})(?:\r\n|\s)?|(\r\n|[\r\n\f])|(.))
 _CHARSET_RULE = re.compile(r'\A@charset "[^"]*";', re.IGNORECASE)
 _CHARSET_OF_A_TYPE = re.compile(r"(?i)\bcharset\s*=.*")
 _SOURCE_SETS = ("srcset", "imagesrcset", *LAZY_SOURCE_SETS)
+# Rewritten files have other digests, files on a disk have no origin, and none of them agrees to the policy of a frame.
+_CONDITIONS = ("integrity", "crossorigin", "csp")
 _FIRST_OF_A_SET = re.compile(r"[\s,]*+(\S*+)")
 # characters that end an address in CSS, quoted or not
 _NOT_IN_CSS = str.maketrans({sign: quote(sign) for sign in "()\"' \\"})
@@ -137,15 +139,24 @@ def rewritten_page(document: Document, address: Callable[[str], str | None]) -> 
         for text in node.iter(include_text=True):
             text.replace_with(rewritten_style(text.text(), base, known))
     _rewrite_meta(tree, base, known)
-    # rewritten resources have other digests; the base no longer applies to addresses, but its target still does
-    for _, node in nodes(tree, "[integrity]", templates=True):
-        del node.attrs["integrity"]
+    _remove_conditions(tree)
+    # a byte order mark overrides all other charset declarations
+    return b"\xef\xbb\xbf" + (tree.html or "").encode("utf-8", "replace")
+
+
+def _remove_conditions(tree: LexborHTMLParser) -> None:
+    """Removes what a browser would compare with the site's origin, its answers or the addresses before."""
+    for name in _CONDITIONS:
+        for _, node in nodes(tree, f"[{name}]", templates=True):
+            del node.attrs[name]
+    for node in tree.css("meta[http-equiv]"):
+        if (node.attributes.get("http-equiv") or "").strip().lower() == "content-security-policy":
+            node.decompose()
+    # the base no longer applies to addresses, but its target still does
     for node in tree.css("base[href]"):
         del node.attrs["href"]
         if not node.attributes:
             node.decompose()
-    # a byte order mark overrides all other charset declarations
-    return b"\xef\xbb\xbf" + (tree.html or "").encode("utf-8", "replace")
 
 
 def _rewrite_meta(tree: LexborHTMLParser, base: Base, address: Callable[[str], str]) -> None:

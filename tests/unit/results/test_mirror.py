@@ -75,6 +75,15 @@ def known(url: str) -> str | None:
     return {"https://a.example/x": "../x.html", "https://cdn.example/i.png": "../../cdn/i.png"}.get(url)
 
 
+def test_what_a_browser_would_compare_with_the_site_is_removed() -> None:
+    page = """<base href=/docs/ target=_blank><meta http-equiv=" content-security-POLICY " content="default-src 'none'">
+    <meta http-equiv=X-UA-Compatible content=IE=edge><link rel=stylesheet href=x crossorigin=use-credentials>
+    <iframe src=x csp="script-src 'none'"></iframe><template shadowrootmode=open><img src=x crossorigin></template>"""
+    text = rewritten_page(Document(page.encode(), HTML, "utf-8", URL), known).decode("utf-8-sig")
+    assert not any(word in text.lower() for word in ("crossorigin", "csp", "policy", '/docs/" target'))
+    assert '<base target="_blank">' in text and "X-UA-Compatible" in text
+
+
 def test_links_point_to_mirrored_files_or_else_to_the_site() -> None:
     page = """<html><head><meta charset=latin1><base href=/docs/><link rel=stylesheet href=../x integrity=sha256-1>
     <meta http-equiv=refresh content="5; url=/x#z"><style>b{background:url("//cdn.example/i.png")}</style></head><body>

@@ -35,7 +35,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test test-slow coverage check settings constraints format picture pictures dashboard screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-graph replay chaos structure clean
+.PHONY: help numbers crawl test test-slow coverage check settings constraints format picture pictures dashboard screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-graph replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -156,6 +156,9 @@ bench-duplicates: .venv/.dev ## Measure the index of near-duplicates, or the mai
 
 chaos: .venv/.dev ## Crawl a local web while killing and stopping workers and Valkey; SECONDS=600 SEED=2
 	@$(BIN)/python -m benchmarks.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+scrapys-tests: .venv/.dev ## Run Scrapy's own tests with the add-on in every crawler; ARGS="--modules crawl"
+	@$(BIN)/python -m benchmarks.scrapys_tests $(ARGS)
 
 structure: .venv/.dev ## Print rooms, imports, sizes and names of the code; ARGS="webcrawl/hosts" lists those of a folder
 	@$(BIN)/python -m tests.project.structure $(ARGS)

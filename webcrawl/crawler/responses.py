@@ -30,7 +30,14 @@ COOKIES_REFUSED = "cookies_refused"
 """Response.flags: it is a redirect that sets a cookie, and no cookies are kept."""
 # WANTS_COOKIES: it is such a redirect, and leads back to a page that led to it.
 
-REMARKS = frozenset({COOKIES_REFUSED, WANTS_COOKIES})
+BAD_CHECKSUM = "bad_checksum"
+"""Response.flags: all of the body was decoded, but its checksum or length in its Content-Encoding is wrong."""
+ODD_STATUS_LINE = "odd_status_line"
+"""Response.flags: the status line is not as the standard says, but was read."""
+REPEATED_LENGTH = "repeated_length"
+"""Response.flags: Content-Length was repeated with the same value."""
+
+REMARKS = frozenset({COOKIES_REFUSED, WANTS_COOKIES, BAD_CHECKSUM, ODD_STATUS_LINE, REPEATED_LENGTH})
 """Flags that `details.remarks` in the row of a page repeats."""
 
 _GUESS_BYTES = 5000

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import brotli  # type: ignore[import-untyped]
 from zlib_ng import zlib_ng
@@ -19,6 +19,9 @@ else:
     from backports import zstd
 
 Pieces: TypeAlias = Iterator[bytes]
+Flaw: TypeAlias = Literal["unfinished", "bad_checksum"]
+"""What is wrong with a payload whose content is kept: it ends early, or its checksum or length is another one."""
+Note: TypeAlias = Callable[[Flaw], object]
 
 MAX_CODINGS = 5
 """As in curl. A longer chain of codings is an attack."""
@@ -34,18 +37,25 @@ def codings(content_encoding: str | None) -> list[str]:
 
 
 _GZIP = b"\x1f\x8b"
+_SHORT_HEADER = b"\x1f\x8b\x08\0"
+"""The start of a gzip header without optional fields, which servers send; it has ten bytes."""
 _ZSTD = (b"\xb5\x2f\xfd", b"\x2a\x4d\x18")
 """The bytes after the first byte of a frame, and of a skippable frame."""
 _SIGNATURE_BYTES = 4
+_LONGEST_GZIP_HEADER = 256 * 1024
+_HEADER_CRC, _EXTRA, _NAME, _COMMENT, _RESERVED = 2, 4, 8, 16, 0xE0
+"""Flags in the header of a gzip member (RFC 1952, section 2.3.1)."""
+_DICTIONARY = 32
+"""Flag in the header of zlib (RFC 1950, section 2.2)."""
+_ZSTD_CHECKSUM_BYTES = 4
 
 
-def pieces(
-    payload: Iterable[bytes], names: Iterable[str], breaks_off: Callable[[], None] = lambda: None
-) -> Pieces:
+def pieces(payload: Iterable[bytes], names: Iterable[str], note: Note = lambda flaw: None) -> Pieces:
     """Yields a payload without these codings, at most `CHUNK` bytes at a time.
 
-    If the payload is truncated or damaged, yields the part before the damage and calls `breaks_off`. Raises BadCoding
-    if nothing can be decoded, or for more than `MAX_CODINGS` codings.
+    If the payload is truncated or damaged, yields the part before the damage and notes that it is unfinished. As in
+    browsers, content whose checksum is wrong is kept, and the wrong checksum noted. Raises BadCoding if nothing can be
+    decoded, or for more than `MAX_CODINGS` codings.
     """
     names = list(names)
     if len(names) > MAX_CODINGS:
@@ -55,7 +65,7 @@ def pieces(
         decoder = _DECODERS.get(name)
         if decoder is None:
             raise BadCoding(f"content coding {name} is not supported")
-        decoded = _until_broken(name, decoder(_bounded(decoded) if number else decoded), breaks_off)
+        decoded = _until_broken(name, decoder(_bounded(decoded) if number else decoded, note), note)
     return decoded
 
 
@@ -71,7 +81,7 @@ def _bounded(pieces: Pieces) -> Pieces:
             raise TruncatedCoding
 
 
-def _until_broken(name: str, pieces: Pieces, breaks_off: Callable[[], None]) -> Pieces:
+def _until_broken(name: str, pieces: Pieces, note: Note) -> Pieces:
     """Yields the pieces before the first error; raises BadCoding if there are none."""
     begun = False
     try:
@@ -79,41 +89,111 @@ def _until_broken(name: str, pieces: Pieces, breaks_off: Callable[[], None]) -> 
             begun = True
             yield piece
     except TruncatedCoding:
-        breaks_off()
+        note("unfinished")
     except _BROKEN as error:
         if not begun:
             raise BadCoding(f"content coding {name} is broken: {error}") from error
-        breaks_off()
+        note("unfinished")
 
 
-def _gzip(payload: Pieces) -> Pieces:
+def _gzip(payload: Pieces, note: Note) -> Pieces:
     """Decodes all members; ignores data after the last member, as browsers do."""
     head = next(payload, b"")
     while head:
-        stream = zlib_ng.decompressobj(zlib_ng.MAX_WBITS | 16)
-        yield from inflate(stream, chain((head,), payload))
-        if not stream.eof:
-            raise TruncatedCoding
-        head = _following(stream.unused_data, payload)
+        content = _after_gzip_header(head, payload, note)
+        crc, size, rest = yield from _deflated(content, payload, zlib_ng.crc32, 0)
+        trailer = (crc | (size & 0xFFFFFFFF) << 32).to_bytes(8, "little")
+        head = _after_trailer(trailer, rest, payload, note)
+        # zeros may follow a member, as in files that were on tape
+        while not (head := head.lstrip(b"\0")) and (head := next(payload, b"")):
+            pass
+        head = _at_least(_SIGNATURE_BYTES, head, payload)
         if not head.startswith(_GZIP):
             return
 
 
-def _following(rest: bytes, payload: Pieces) -> bytes:
-    """Returns the data after a member: enough bytes to recognize another member, or all the rest."""
-    while len(rest) < _SIGNATURE_BYTES and (more := next(payload, b"")):
-        rest += more
-    return rest
+def _after_gzip_header(head: bytes, payload: Pieces, note: Note) -> bytes:
+    """Returns the data after the header of a member that begins with `head`; raises BadCoding."""
+    if len(head) > 10 and head.startswith(_SHORT_HEADER):
+        return head[10:]
+    while (end := _gzip_header_end(head)) > len(head) or not end:
+        more = next(payload, b"")
+        if not more or len(head) > _LONGEST_GZIP_HEADER:
+            raise TruncatedCoding
+        head += more
+    if head[3] & _HEADER_CRC:
+        crc = zlib_ng.crc32(head[: end - 2]) & 0xFFFF
+        if head[end - 2 : end] != crc.to_bytes(2, "little"):
+            note("bad_checksum")
+    return head[end:]
 
 
-def _deflate(payload: Pieces) -> Pieces:
+def _gzip_header_end(head: bytes) -> int:
+    """Returns the length of the header of a member, or 0 if more bytes must be known; raises BadCoding."""
+    if not (_GZIP + b"\x08").startswith(head[:3]):
+        raise BadCoding("incorrect header check")
+    flags, end = head[3] if len(head) > 3 else 0, 10
+    if flags & _RESERVED:
+        raise BadCoding("unknown header flags set")
+    if len(head) < 12:
+        return 0
+    if flags & _EXTRA:
+        end += 2 + int.from_bytes(head[10:12], "little")
+    for flag in (_NAME, _COMMENT):
+        if flags & flag and not (end := head.find(b"\0", end) + 1):
+            return 0
+    return end + 2 if flags & _HEADER_CRC else end
+
+
+def _deflate(payload: Pieces, note: Note) -> Pieces:
     """Decodes deflate with zlib's wrapper, as the standard says, or without it, as many servers send it."""
-    head = _following(b"", payload)
-    wrapped = len(head) > 1 and head[0] & 15 == 8 and (head[0] << 8 | head[1]) % 31 == 0
-    stream = zlib_ng.decompressobj(zlib_ng.MAX_WBITS if wrapped else -zlib_ng.MAX_WBITS)
-    yield from inflate(stream, chain((head,), payload))
-    if head and not stream.eof:
+    head = _at_least(_SIGNATURE_BYTES, b"", payload)
+    if not head:
+        return
+    wrapped = len(head) > 1 and head[0] & 0x8F == 8 and (head[0] << 8 | head[1]) % 31 == 0
+    if not wrapped:
+        yield from _deflated(head, payload, lambda piece, value: value, 0)
+        return
+    if head[1] & _DICTIONARY:
+        raise BadCoding("a dictionary is needed")
+    adler, _, rest = yield from _deflated(head[2:], payload, zlib_ng.adler32, 1)
+    _after_trailer(adler.to_bytes(4, "big"), rest, payload, note)
+
+
+def _deflated(
+    data: bytes, payload: Pieces, add: Callable[[bytes, int], int], checksum: int
+) -> Generator[bytes, None, tuple[int, int, bytes]]:
+    """Yields deflated content without header and trailer, at most `CHUNK` bytes at a time.
+
+    Returns its checksum, its length in bytes and the data after it that was read. zlib itself does not pass on the end
+    of content whose checksum is wrong.
+    """
+    stream = zlib_ng.decompressobj(-zlib_ng.MAX_WBITS)
+    size = 0
+    for piece in inflate(stream, chain((data,), payload)):
+        checksum = add(piece, checksum)
+        size += len(piece)
+        yield piece
+    if not stream.eof:
         raise TruncatedCoding
+    return checksum, size, stream.unused_data
+
+
+def _after_trailer(trailer: bytes, rest: bytes, payload: Pieces, note: Note) -> bytes:
+    """Returns the data after a trailer, and notes if `trailer` is not what it should be."""
+    rest = _at_least(len(trailer), rest, payload)
+    if not rest.startswith(trailer):
+        if len(rest) < len(trailer):
+            raise TruncatedCoding
+        note("bad_checksum")
+    return rest[len(trailer) :]
+
+
+def _at_least(size: int, data: bytes, payload: Pieces) -> bytes:
+    """Returns `data` with as much of the payload as is needed for so many bytes, or with all of it."""
+    while len(data) < size and (more := next(payload, b"")):
+        data += more
+    return data
 
 
 def inflate(stream: zlib_ng._Decompress, payload: Iterable[bytes]) -> Pieces:
@@ -130,7 +210,7 @@ def inflate(stream: zlib_ng._Decompress, payload: Iterable[bytes]) -> Pieces:
             return
 
 
-def _brotli(payload: Pieces) -> Pieces:
+def _brotli(payload: Pieces, note: Note) -> Pieces:
     stream = brotli.Decompressor()
     begun = False
     for chunk in payload:
@@ -146,28 +226,53 @@ def _brotli(payload: Pieces) -> Pieces:
     raise TruncatedCoding
 
 
-def _zstd(payload: Pieces) -> Pieces:
+def _zstd(payload: Pieces, note: Note) -> Pieces:
+    payload = _with_end_apart(payload)
     head = next(payload, b"")
     while head:
         stream = zstd.ZstdDecompressor()
         for chunk in chain((head,), payload):
-            while not stream.eof:
-                if piece := stream.decompress(chunk, CHUNK):
-                    yield piece
-                chunk = b""
-                if stream.needs_input:
-                    break
+            try:
+                yield from _decompressed(stream, chunk)
+            except zstd.ZstdError as error:
+                is_end = len(chunk) <= _ZSTD_CHECKSUM_BYTES and not next(payload, b"")
+                if not is_end or "checksum" not in str(error):
+                    raise
+                note("bad_checksum")
+                return
             if stream.eof:
                 break
         if not stream.eof:
             raise TruncatedCoding
-        head = _following(stream.unused_data, payload)
+        head = _at_least(_SIGNATURE_BYTES, stream.unused_data, payload)
         if head[1:_SIGNATURE_BYTES] not in _ZSTD:
             return
 
 
-_BROKEN: Any = (zlib_ng.error, brotli.error, zstd.ZstdError, EOFError)
-_DECODERS: dict[str, Callable[[Pieces], Pieces]] = {
+def _with_end_apart(payload: Pieces) -> Pieces:
+    """Yields a payload with its last bytes apart: the decoder does not pass on content with a wrong checksum."""
+    end = b""
+    for chunk in payload:
+        chunk = end + chunk
+        if content := chunk[:-_ZSTD_CHECKSUM_BYTES]:
+            yield content
+        end = chunk[-_ZSTD_CHECKSUM_BYTES:]
+    if end:
+        yield end
+
+
+def _decompressed(stream: Any, chunk: bytes) -> Pieces:
+    """Yields the content of a chunk of a zstd frame, at most `CHUNK` bytes at a time."""
+    while not stream.eof:
+        if piece := stream.decompress(chunk, CHUNK):
+            yield piece
+        chunk = b""
+        if stream.needs_input:
+            return
+
+
+_BROKEN: Any = (BadCoding, zlib_ng.error, brotli.error, zstd.ZstdError, EOFError)
+_DECODERS: dict[str, Callable[[Pieces, Note], Pieces]] = {
     "gzip": _gzip,
     "x-gzip": _gzip,
     "deflate": _deflate,

@@ -38,8 +38,8 @@ class DecodingMiddleware(SessionComponent):
     """Replaces Scrapy's HttpCompressionMiddleware. It decodes piece by piece, large bodies in a thread into a file.
 
     A body that exceeds the limit of its type in DOCUMENT_MAXSIZE is truncated. A body that exceeds DOWNLOAD_MAXSIZE is
-    refused, as in Scrapy. A body that cannot be decoded stays encoded. If a body ends early, its decoded part is kept,
-    and a flag of the response names the reason.
+    refused, as in Scrapy. A body that cannot be decoded stays encoded. If a body ends early or has a wrong checksum,
+    what was decoded is kept, and a flag of the response names the flaw.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -78,11 +78,12 @@ class DecodingMiddleware(SessionComponent):
             if decoded is None:
                 decoded = await asyncio.to_thread(self._decode, request, response, names, math.inf)
             assert decoded is not None
-            body, flaw = decoded
+            body, flaws = decoded
             del headers["Content-Encoding"]
-            # the flag of a partial transfer already explains a partial body
-            is_new = flaw == TRUNCATED or not (truncation_of(flags) or "download_stopped" in flags)
-            flags += [flaw] if flaw and is_new and flaw not in flags else []
+            if truncation_of(flags) or "download_stopped" in flags:
+                # the flag of a partial transfer already explains a partial body
+                flaws.discard(UNFINISHED)
+            flags += sorted(flaws.difference(flags))
         except BadCoding:
             body = payload
             flags.append(BAD_CODING)
@@ -100,18 +101,18 @@ class DecodingMiddleware(SessionComponent):
 
     def _decode(
         self, request: Request, response: Response, names: list[str], most: float
-    ) -> tuple[Body, str | None] | None:
-        """Returns the body, and the flag for an incomplete body or None; returns None for `most` or more decoded bytes.
+    ) -> tuple[Body, set[str]] | None:
+        """Returns the body and the flags for its flaws; returns None for `most` or more decoded bytes.
 
         Raises BadCoding, IgnoreRequest or StoreError.
         """
-        broken: list[str] = []
+        flaws: set[str] = set()
         writer = BodyWriter(self._spool, digests=True)
         refused = request.meta.get("download_maxsize", self._maxsize) or math.inf
         headers = response.headers
         whole = self._sizes.fill(
             writer,
-            pieces(body_of(response).chunks(), names, lambda: broken.append(UNFINISHED)),
+            pieces(body_of(response).chunks(), names, flaws.add),
             content_type(headers),
             response.url,
             nosniff=says_nosniff(headers),
@@ -121,4 +122,7 @@ class DecodingMiddleware(SessionComponent):
             raise IgnoreRequest(f"{request.url} decodes to more than DOWNLOAD_MAXSIZE {refused} bytes")
         if not whole and writer.size >= most:
             return None
-        return writer.finish(), next(iter(broken), None) if whole else TRUNCATED
+        if not whole:
+            # what follows the cut was not decoded
+            flaws = {TRUNCATED}
+        return writer.finish(), flaws

@@ -76,6 +76,22 @@ def test_incomplete_body_is_flagged() -> None:
     run(check())
 
 
+def test_body_with_a_wrong_checksum_is_kept_and_flagged() -> None:
+    async def check() -> None:
+        for large in (PAGE, PAGE * 100):
+            lying = gzip.compress(large)[:-8] + bytes(8)
+            response = await decoded(answer(lying))
+            assert (response.body, response.flags) == (large, ["bad_checksum"])
+            assert "Content-Encoding" not in response.headers
+        response = await decoded(answer(lying, flags=["dataloss"]))
+        assert response.flags == ["dataloss", "bad_checksum"]
+        robots = Request("http://h/robots.txt", meta={ROBOTS: True})
+        cut = await decoded(answer(lying), robots, DOCUMENT_MAXSIZE={"text/html": 50_000})
+        assert (len(cut.body), cut.flags) == (50_000, ["truncated"])
+
+    run(check())
+
+
 def test_more_than_five_codings_are_not_decoded() -> None:
     async def check() -> None:
         body = PAGE

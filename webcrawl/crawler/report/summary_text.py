@@ -29,6 +29,9 @@ _REASONS = {
 _REMARKS = {
     "cookies_refused": "redirected with a cookie that was not kept",
     "wants_cookies": "led back to where they came from until they get a cookie: set COOKIES_ENABLED=True",
+    "bad_checksum": "decoded in full, but with a wrong checksum or length",
+    "odd_status_line": "with a status line that is not as the standard says",
+    "repeated_length": "with the same Content-Length more than once",
 }
 """Remark -> what the summary says after the number of pages."""
 

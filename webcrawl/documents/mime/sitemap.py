@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import io
-import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import BinaryIO
 
 from lxml import etree
 
+from webcrawl.documents.content_coding import Flaw, pieces
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import MAX_LINKS, Facts, Link, join
 from webcrawl.documents.mime.xml import SAFE_OPTIONS, local, repaired
-from webcrawl.errors import UnreadableDocument
+from webcrawl.errors import BadCoding, UnreadableDocument
 
 MAX_BYTES = 50 * 1024 * 1024
 """The unpacked size that the protocol allows, with 50,000 URLs (`MAX_LINKS`). The rest is ignored."""
@@ -50,7 +51,7 @@ def _read_lines(stream: _Bounded, base: str) -> Facts:
     for line in map(str.strip, lines):
         if "://" in line[:10] and (url := join(base, line)) and not _add(links, Link(url)):
             return _facts("text", links, cut=True)
-    return _facts("text", links, cut=stream.cut)
+    return _facts("text", links, cut=stream.cut, broken=stream.broken)
 
 
 def _add(links: dict[str, Link], link: Link) -> bool:
@@ -70,7 +71,7 @@ def _read_xml(document: Document) -> Facts:
         except etree.XMLSyntaxError as error:
             damage = error
         else:
-            return entries.facts(cut=stream.cut)
+            return entries.facts(cut=stream.cut, broken=stream.broken)
     again = _Entries(document.url)
     with _unpacked(document) as stream:
         # a parser may give up even then; the entries before that place are valid
@@ -191,12 +192,12 @@ def _facts(kind: str | None, links: dict[str, Link], *, cut: bool, broken: bool 
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that ends after `MAX_BYTES`. `cut`: whether there were more bytes."""
+    """A stream that ends after `MAX_BYTES`. `cut`: whether there were more bytes. `broken`: whether it is damaged."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
         self._left = MAX_BYTES
-        self.cut = False
+        self.cut = self.broken = False
 
     def readable(self) -> bool:
         return True
@@ -223,19 +224,15 @@ class _Unpacked(_Bounded):
 
     def __init__(self, source: BinaryIO) -> None:
         super().__init__(source)
-        self._inflate = zlib.decompressobj(wbits=31)
+        self._pieces = pieces(iter(partial(source.read, 65_536), b""), ["gzip"], self._note)
+        self._piece = b""
 
     def _more(self, most: int) -> bytes:
-        while most:
-            packed = self._inflate.unconsumed_tail or self._inflate.unused_data or self._source.read(65_536)
-            if self._inflate.eof:
-                # zeros may follow a member
-                packed = packed.lstrip(b"\0") or self._source.read(65_536).lstrip(b"\0")
-                self._inflate = zlib.decompressobj(wbits=31)
-            try:
-                data = self._inflate.decompress(packed, most)
-            except zlib.error:
-                return b""
-            if data or not packed:
-                return data
-        return b""
+        if not self._piece:
+            with suppress(BadCoding):
+                self._piece = next(self._pieces, b"")
+        data, self._piece = self._piece[:most], self._piece[most:]
+        return data
+
+    def _note(self, flaw: Flaw) -> None:
+        self.broken = True

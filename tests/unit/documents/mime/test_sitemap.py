@@ -175,6 +175,15 @@ def test_gzip_of_several_members_is_read_completely(read: Read) -> None:
     assert 100 < len(facts.links) < 2_000 and facts.details["broken"] is True
 
 
+@pytest.mark.parametrize("at", [0, 3])
+def test_gzip_with_a_wrong_checksum_is_read_completely(at: int, read: Read) -> None:
+    body = urlset(*((f"{WEB}/{number}", None) for number in range(10_000)))
+    members = [gzip.compress(body[start : start + 100_000]) for start in range(0, len(body), 100_000)]
+    members[at] = members[at][:-8] + bytes(8)
+    details = {"sitemap": "urlset", "entries": 10_000, "broken": True}
+    assert read(READER, b"".join(members), GZIP).details == details
+
+
 @pytest.mark.parametrize(
     ("entries", "details"),
     [(MAX_LINKS, {"entries": MAX_LINKS}), (MAX_LINKS + 10, {"entries": MAX_LINKS, "cut": True})],

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Self
 
 from webcrawl.documents.body import Body, base32
+
+UP_TO_STATUS = rb"HTTP[^ \t\r\n]*[ \t]+"
+"""A regular expression, of any case, for a status line before its status, also one that is not as the standard says."""
+_STATUS = re.compile(UP_TO_STATUS + rb"([1-9]\d\d)(?!\d)", re.IGNORECASE)
+
+
+def status_in(head: bytes) -> int | None:
+    """Returns the status in the status line with which a head begins; None without a status of three digits."""
+    status = _STATUS.match(head)
+    return int(status[1]) if status else None
 
 
 @dataclass(frozen=True, slots=True)

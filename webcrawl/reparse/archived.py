@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from webcrawl.config import Spool, StoreConfig
 from webcrawl.documents.body import Body, BodyWriter
-from webcrawl.documents.exchange import Exchange
+from webcrawl.documents.exchange import Exchange, status_in
 from webcrawl.errors import StoreError
 from webcrawl.stores.archive import archive_to_read
 from webcrawl.stores.locations import Row, location_with_body, own_location
@@ -151,11 +151,10 @@ def _exchange(row: Row, record: StoredRecord, payload: Body) -> Exchange:
 def _status(record: StoredRecord) -> int:
     if not record.http_head:
         return int(record.headers.get(STATUS, "200"))
-    _, _, rest = record.http_head.partition(b" ")
-    try:
-        return int(rest[:3])
-    except ValueError as error:
-        raise StoreError("the status line of the response cannot be read") from error
+    status = status_in(record.http_head)
+    if status is None:
+        raise StoreError("the status line of the response cannot be read")
+    return status
 
 
 def _fields(record: StoredRecord, url: str, row: Row | None) -> list[tuple[bytes, bytes]]:

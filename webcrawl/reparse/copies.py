@@ -39,7 +39,8 @@ class CopiesPipeline(SessionComponent):
         item.archived.record_id, item.archived.read_at = archived.record_id, datetime.now(UTC)
         item.importance, item.soft_404 = row["importance"], bool(row["soft_404"])
         remarks = (row["details"] or {}).get("remarks")
-        item.archived.remarks = tuple(remarks) if isinstance(remarks, list) else ()
+        kept = remarks if isinstance(remarks, list) else ()
+        item.archived.remarks = tuple(dict.fromkeys([*kept, *item.archived.remarks]))
         if row["duplicate_kind"] == "exact":
             item.duplicate_of, item.duplicate_kind = row["duplicate_of"], "exact"
             if archived.first is not None and item.document is not None:

@@ -64,7 +64,8 @@ class RowsPipeline(SessionComponent):
 
 
 def _row(page: Page, before: Row) -> dict[str, Any]:
-    row = {name: getattr(page, name) for name in READ_FIELDS}
+    read = page.row()
+    row = {name: read[name] for name in READ_FIELDS}
     # if a later attempt failed, its error stays in the column
     is_latest = before["tried_at"] in (None, before["fetched_at"])
     fetch = {name: before[name] for name in ("url", "fetched_at", "warc_file", "warc_offset")}

@@ -194,7 +194,7 @@ class CurlDownloadHandler(SessionComponent):
         body = await self._receiver.receive(request, headers, next_chunk)
         missing = body.missing(at_end=transfer.at_end)
         keep_exchange(request, _exchange(request, head, body.body, missing))
-        return body.response(request, headers, head.status, head.peer, protocol=head.version)
+        return body.response(request, headers, head.status, head.peer, head.remarks, protocol=head.version)
 
 
 def _defaults(crawler: Crawler) -> dict[bytes, list[bytes]]:

@@ -15,9 +15,11 @@ from curl_cffi.curl import CURL_WRITEFUNC_PAUSE, CURLINFO_HEADER_OUT, CURLINFO_T
 from curl_cffi.requests.impersonate import REAL_TARGET_MAP
 from scrapy.exceptions import NotSupported
 
-from webcrawl.crawler.download.lenient_parser import LONGEST_HEAD, MOST_INTERIM
+from webcrawl.crawler.download.lenient_parser import LONGEST_HEAD
+from webcrawl.crawler.download.odd_heads import MOST_INTERIM, is_regular, remarks_of
 from webcrawl.crawler.download.paced_connection import CHUNKS_PER_SECOND, MOST_CHUNKS, SMALL
 from webcrawl.crawler.errors import KeptConnectionClosed
+from webcrawl.documents.exchange import status_in
 from webcrawl.metrics.observations import Observations
 
 Options = Iterable[tuple[CurlOpt, Any]]
@@ -34,6 +36,8 @@ _VERSIONS = {
     CurlHttpVersion.V1_1: "HTTP/1.1",
     CurlHttpVersion.V2_0: "HTTP/2",
 }
+_HTTP2 = b"HTTP/2 "
+"""How libcurl begins the head of a response over HTTP/2."""
 _ALWAYS: tuple[tuple[CurlOpt, Any], ...] = (
     (CurlOpt.PROTOCOLS_STR, b"http,https"),
     # the body as it was sent, for the archive
@@ -49,7 +53,11 @@ _ALWAYS: tuple[tuple[CurlOpt, Any], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a response. `version` is such as "HTTP/2", `sent` the head of the request as libcurl reports it."""
+    """The head of a response.
+
+    `version` is such as "HTTP/2", `sent` the head of the request as libcurl reports it, `remarks` are flags for the
+    response.
+    """
 
     line: bytes
     status: int
@@ -57,6 +65,7 @@ class Head:
     version: str
     peer: str | None
     sent: bytes
+    remarks: tuple[str, ...] = ()
 
 
 class Transfer:
@@ -67,6 +76,8 @@ class Transfer:
         self._multi: AsyncCurl | None = None
         self._sent = b""
         self._lines: list[bytes] = []
+        self._status = 0
+        self._remarks: tuple[str, ...] = ()
         self._has_head = False
         self._head_size = 0
         self._interim = 0
@@ -107,11 +118,12 @@ class Transfer:
         assert isinstance(peer, bytes)
         return Head(
             line=self._lines[0],
-            status=int(self._lines[0].split(b" ", 2)[1]),
+            status=self._status,
             headers=[_field(line) for line in self._lines[1:]],
             version=_VERSIONS.get(self._curl.getinfo(CurlInfo.HTTP_VERSION), "HTTP/1.1"),  # type: ignore[call-overload]
             peer=peer.decode() or None,
             sent=self._sent,
+            remarks=self._remarks,
         )
 
     def observe(self, observed: Observations, url: str) -> None:
@@ -172,20 +184,37 @@ class Transfer:
         if self._head_size > LONGEST_HEAD:
             self._refuse(f"a head of more than {LONGEST_HEAD} bytes")
             return len(line)
-        if line.startswith(b"HTTP/"):
+        if line[:5].upper() == b"HTTP/":
             self._lines = []
         if line.startswith((b" ", b"\t")) and self._lines:
             self._lines[-1] += b" " + line.strip()
         elif stripped := line.rstrip(b"\r\n"):
             self._lines.append(stripped)
-        elif not self._lines[0].split(b" ", 2)[1].startswith(b"1"):
-            self._has_head = True
+        else:
+            self._end_head()
+        return len(line)
+
+    def _end_head(self) -> None:
+        """Ends the head of a response; the next one is final if this one has a status of 1xx."""
+        line = self._lines[0] if self._lines else b""
+        status = status_in(line)
+        if status is None:
+            self._refuse(f"a bad status line: {line[:50]!r}")
+        elif status >= 200:
+            self._status, self._has_head = status, True
+            self._remark(line)
             self._changed.set()
         else:
             self._interim += 1
             if self._interim > MOST_INTERIM:
                 self._refuse(f"more than {MOST_INTERIM} responses with a status of 1xx")
-        return len(line)
+
+    def _remark(self, line: bytes) -> None:
+        """Notes how the head is not as the standard says; then the connection is not used again."""
+        is_odd = not is_regular(line) and not line.startswith(_HTTP2)
+        self._remarks = remarks_of(map(_field, self._lines[1:]), is_odd=is_odd)
+        if self._remarks:
+            self._curl.setopt(CurlOpt.FORBID_REUSE, 1)
 
     def _refuse(self, why: str) -> None:
         """Ends the transfer, which fails with this reason."""

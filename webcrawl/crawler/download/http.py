@@ -204,6 +204,7 @@ class HTTPDownloadHandler(SessionComponent):
             headers,
             received.status,
             received.peer,
+            received.remarks,
             certificate=received.certificate,
             protocol=f"HTTP/{version.major}.{version.minor}" if version else None,
         )

@@ -1,13 +1,14 @@
 """Parses responses whose malformed heads browsers accept and aiohttp's parser rejects.
 
-A rejected response is parsed again by a new parser, with its head repaired. The archive gets the repaired head.
+A rejected response is parsed again by a new parser, with its head repaired (`odd_heads`). The archive gets the repaired
+head, with the status line and the lengths as they were sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -17,21 +18,15 @@ from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError
 from aiohttp.streams import StreamReader
 
 from webcrawl.crawler.download.line_feed_chunks import FirstSizeLine
+from webcrawl.crawler.download.odd_heads import MOST_INTERIM, is_regular, may_become_head, mend
 from webcrawl.crawler.download.paced_connection import PacedConnection, Rate, break_body
 from webcrawl.crawler.download.tls_gate import GatedConnector
 
 LONGEST_HEAD = 128 * 1024
 """The most bytes of the head of a response, with the responses with a status of 1xx before it."""
-MOST_INTERIM = 10
-"""The most responses with a status of 1xx before the final response; Go's client accepts five."""
-_HEAD = re.compile(rb"HTTP/\d\.\d ([2-5]\d\d)\b.*?\n\r?\n", re.DOTALL)
-_INTERIM = re.compile(rb"\A(?:HTTP/\d\.\d 1\d\d\b.*?\n\r?\n)+", re.DOTALL)
-_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:(.*)", re.DOTALL)
-_SPACED = bytes.maketrans(b"\0\r", b"  ")
 _NOT_FRAMED = "the body is not framed as its head says"
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _CHUNKED = re.compile(rb"^transfer-encoding[ \t]*:[^\n]*chunked", re.IGNORECASE | re.MULTILINE)
-_NO_BODY = (b"204", b"304")
 _NOTHING_YET: tuple[tuple[()], bool, bytes] = ((), False, b"")
 
 
@@ -45,8 +40,14 @@ def connector(**options: Any) -> aiohttp.TCPConnector:
 class _LenientConnection(PacedConnection):
     """A connection of aiohttp, with a parser that repairs heads."""
 
+    remarks: tuple[str, ...] = ()
+    """Flags for the response: how its head is not as the standard says."""
+    odd_head: bytes | None = None
+    """The head as it was sent, for a response with remarks."""
+
     def set_response_params(self, **params: Any) -> None:
         self.begin_response()
+        self.remarks, self.odd_head = (), None
         super().set_response_params(**params)
         if not self._buffer:
             self._parser = cast("Any", _HeadParser(self, self._parser, params))
@@ -57,6 +58,10 @@ class _LenientConnection(PacedConnection):
         super().set_exception(exc, *cause)
         if isinstance(exc, HttpProcessingError) and isinstance(payload, StreamReader):
             break_body(payload, _NOT_FRAMED, *cause)
+
+
+class _BeyondLimit(BadHttpMessage):
+    """More than a client should read before the head of the final response."""
 
 
 class _HeadParser:
@@ -87,26 +92,25 @@ class _HeadParser:
         if self._error is None:
             try:
                 return self._feed(data)
+            except _BeyondLimit:
+                raise
             except HttpProcessingError as error:
                 self._error = error
-        end = self._data[-len(data) - 3 :]
-        if b"\n\n" in end or b"\n\r\n" in end:
-            return self._repaired(self._error)
-        if len(self._data) > LONGEST_HEAD or not self._data.startswith(b"HTTP/"):
-            raise self._error
-        return _NOTHING_YET
+        return self._repaired(bytes(self._data[-len(data) - 3 :]), self._error)
 
     def _check(self, messages: Sequence[tuple[Any, Any]]) -> None:
-        """Ends this parser at the final head; raises BadHttpMessage if too much comes before it."""
-        interim = sum(message.code < 200 and message.code != 101 for message, _ in messages)
+        """Ends this parser at the final head; raises _BeyondLimit if too much comes before it."""
+        interim = sum(100 <= message.code < 200 and message.code != 101 for message, _ in messages)
         if interim < len(messages):
+            if not is_regular(self._data):
+                self._remark_status_line()
             self._leave(_body_parser(self._connection, self._parser, messages))
             return
         self._interim += interim
         if self._interim > MOST_INTERIM:
-            raise BadHttpMessage(f"more than {MOST_INTERIM} responses with a status of 1xx")
+            raise _BeyondLimit(f"more than {MOST_INTERIM} responses with a status of 1xx")
         if self._size > LONGEST_HEAD:
-            raise BadHttpMessage(f"a head of more than {LONGEST_HEAD} bytes")
+            raise _BeyondLimit(f"a head of more than {LONGEST_HEAD} bytes")
         if interim:
             del self._data[: self._data.rfind(b"\r\n\r\n") + 4]
 
@@ -129,22 +133,34 @@ class _HeadParser:
             return [*parsed[0], *rest[0]], rest[1], rest[2]
         return parsed
 
-    def _repaired(self, error: HttpProcessingError) -> tuple[Any, bool, bytes]:
-        parts = mend(_INTERIM.sub(b"", self._data))
-        if parts is None:
-            raise error
-        head, body = parts
+    def _remark_status_line(self) -> None:
+        """Notes a status line that aiohttp's parser reads; raises BadHttpMessage if browsers do not."""
+        head = mend(bytes(self._data))
+        if head is None:
+            raise BadHttpMessage(f"Bad status line: {bytes(self._data[:50])!r}")
+        self._connection.remarks, self._connection.odd_head = head.remarks, head.sent
+        self._connection.force_close()
+
+    def _repaired(self, end: bytes, error: HttpProcessingError) -> tuple[Any, bool, bytes]:
+        """Parses the repaired head if it is complete, which the last bytes, `end`, may show; raises `error`."""
+        head = mend(bytes(self._data)) if b"\n\n" in end or b"\n\r\n" in end else None
+        if head is None:
+            if len(self._data) > LONGEST_HEAD or not may_become_head(self._data):
+                raise error
+            return _NOTHING_YET
         connection = self._connection
         ResponseHandler.set_response_params(connection, **self._params)
         parser: Any = connection._parser
-        messages = list(parser.feed_data(head)[0])
+        messages = list(parser.feed_data(head.parsed)[0])
         if not messages:
             raise error
         connection.awaits_head = False
         connection.force_close()  # other software may see this response end elsewhere
+        if head.remarks:
+            connection.remarks, connection.odd_head = head.remarks, head.sent
         connection._parser = parser = _body_parser(connection, parser, messages)
         try:
-            parser.feed_data(body)
+            parser.feed_data(head.body)
         except HttpProcessingError as broken:
             break_body(messages[0][1], _NOT_FRAMED, broken)
         return messages, False, b""
@@ -155,38 +171,3 @@ def _body_parser(connection: _LenientConnection, parser: Any, messages: Sequence
     if messages and messages[-1][0].chunked and isinstance(messages[-1][1], StreamReader):
         return FirstSizeLine(connection, parser, messages[-1][1])
     return parser
-
-
-def mend(data: bytes) -> tuple[bytes, bytes] | None:
-    """Returns the repaired head of a response and the bytes after it; None if it cannot be repaired.
-
-    Lines without a valid name are left out, and NUL and CR in a value become spaces (RFC 9110, section 5.5). As in
-    browsers, Transfer-Encoding overrides Content-Length if it is chunked, and is ignored otherwise.
-    """
-    head = _HEAD.match(data)
-    if head is None:
-        return None
-    status, *lines = (line.rstrip(b"\r").translate(_SPACED) for line in head[0].rstrip().split(b"\n"))
-    fields = list(_fields(lines))
-    chunked = any(
-        name.lower() == b"transfer-encoding" and b"chunked" in value.lower() for name, value in fields
-    )
-    ignored = b"content-length" if chunked else b"transfer-encoding"
-    kept = [name + b": " + value for name, value in fields if name.lower() != ignored]
-    body = b"" if head[1] in _NO_BODY else data[head.end() :]
-    return b"\r\n".join([status, *kept, b"", b""]), body
-
-
-def _fields(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Yields names and values of valid lines; a line that begins with white space continues the line before."""
-    name, value = b"", b""
-    for line in lines:
-        if line[:1] in (b" ", b"\t"):
-            value += b" " + line.strip()
-            continue
-        if name:
-            yield name, value
-        field = _FIELD.fullmatch(line)
-        name, value = (field[1], field[2].strip()) if field else (b"", b"")
-    if name:
-        yield name, value

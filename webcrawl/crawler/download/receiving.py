@@ -6,7 +6,7 @@ import asyncio
 import ipaddress
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -61,18 +61,24 @@ class Received:
         return self.truncated or ("length" if self.stopped is not None and not at_end else None)
 
     def response(
-        self, request: Request, headers: Headers, status: int, peer: str | None, **attributes: Any
+        self,
+        request: Request,
+        headers: Headers,
+        status: int,
+        peer: str | None,
+        remarks: Iterable[str] = (),
+        **attributes: Any,
     ) -> Response:
         """Returns Scrapy's response, flagged if it is not whole; `peer` is the address of the host, if known.
 
-        Raises StopDownload if the handler requires it.
+        `remarks` are further flags. Raises StopDownload if the handler requires it.
         """
         response = make_response(
             self.body,
             request.url,
             headers,
             status=status,
-            flags=flags_of(self.truncated),
+            flags=[*flags_of(self.truncated), *remarks],
             ip_address=_ip_address(peer) if peer else None,
             **attributes,
         )

@@ -137,17 +137,25 @@ class WireRequest(aiohttp.ClientRequest):
 
 
 class WireResponse(aiohttp.ClientResponse):
-    """A response that keeps the peer and its certificate, which aiohttp drops with the connection."""
+    """A response that keeps the peer and its certificate, which aiohttp drops with the connection.
+
+    `remarks` and `odd_head` are those of the connection; see `lenient_parser`.
+    """
 
     peer: str | None = None
     certificate: bytes | None = None
+    remarks: tuple[str, ...] = ()
+    odd_head: bytes | None = None
 
     async def start(self, connection: Any) -> aiohttp.ClientResponse:
         if transport := connection.transport:
             self.peer = _address_of(connection)
             tls = transport.get_extra_info("ssl_object")
             self.certificate = tls.getpeercert(binary_form=True) if tls else None
-        return await super().start(connection)
+        protocol = connection.protocol
+        await super().start(connection)
+        self.remarks, self.odd_head = protocol.remarks, protocol.odd_head
+        return self
 
 
 def _address_of(connection: Any) -> str | None:
@@ -200,7 +208,7 @@ def exchange_over(request: Request, received: WireResponse, payload: Body, trunc
         request_head="\r\n".join([*request_lines, "", ""]).encode(),
         request_body=request.body,
         status=received.status,
-        response_head=b"\r\n".join([*response_lines, b"", b""]),
+        response_head=received.odd_head or b"\r\n".join([*response_lines, b"", b""]),
         payload=payload,
         ip_address=received.peer,
         fetched_at=datetime.now(UTC),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from webcrawl.documents.exchange import status_in
 from webcrawl.stores.warc.reading import StoredRecord, http_field
 from webcrawl.stores.warc.records import STATUS
 
@@ -47,7 +48,7 @@ def line(record: StoredRecord, filename: str, offset: int, length: int) -> bytes
     facts = {
         "url": url,
         "mime": REVISIT if headers["WARC-Type"] == "revisit" else mime_type,
-        "status": headers.get(STATUS, "200") if not_http else _status(record.http_head),
+        "status": headers.get(STATUS, "200") if not_http else str(status_in(record.http_head) or "-"),
         "digest": headers.get("WARC-Payload-Digest", "-"),
         "length": str(length),
         "offset": str(offset),
@@ -105,11 +106,6 @@ def _escaped(text: str) -> str:
     while (plain := unquote_to_bytes(data)) != data:
         data = plain
     return "".join(chr(byte) if 0x20 < byte < 0x7F and byte not in b"#%" else f"%{byte:02X}" for byte in data)
-
-
-def _status(http_head: bytes) -> str:
-    words = http_head.split(b"\r\n", 1)[0].split()
-    return words[1].decode("latin-1") if len(words) > 1 else "-"
 
 
 def _mime_type(http_head: bytes) -> str:

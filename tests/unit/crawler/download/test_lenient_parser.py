@@ -8,7 +8,6 @@ from scrapy.exceptions import DownloadFailedError, ResponseDataLossError
 
 from tests.downloads import Client, run
 from tests.wire import Say, Wire, plain
-from webcrawl.crawler.download.lenient_parser import mend
 from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, OverlongHead
 from webcrawl.crawler.fetch import exchange_of
 
@@ -147,9 +146,3 @@ def test_repaired_head_is_archived() -> None:
             assert exchange.response_head == (OK + b"X-A: a b c\r\nServer: \xfc\r\nContent-Length: 4\r\n\r\n")
 
     run(check())
-
-
-def test_only_a_response_head_is_repaired() -> None:
-    assert mend(OK + b"\r\nbody") == (OK + b"\r\n", b"body")
-    for data in (b"", b"\r\n\r\n", b"<html>\n\n", b"HTTP/1.1 103 Early\r\n\r\n", b"HTTP/1.1 20\r\n\r\n"):
-        assert mend(data) is None

@@ -11,7 +11,8 @@ from scrapy.exceptions import DownloadFailedError, ResponseDataLossError
 from tests.downloads import Client, CurlClient, run
 from tests.wire import Say, Wire, plain
 from webcrawl.crawler.download import curl_transfer, paced_connection
-from webcrawl.crawler.download.lenient_parser import LONGEST_HEAD, MOST_INTERIM
+from webcrawl.crawler.download.lenient_parser import LONGEST_HEAD
+from webcrawl.crawler.download.odd_heads import MOST_INTERIM
 from webcrawl.crawler.download.paced_connection import FREE_CHUNKS, PIECE, Rate
 from webcrawl.crawler.errors import MalformedAnswer
 

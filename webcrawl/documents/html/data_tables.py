@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 
 from selectolax.lexbor import LexborNode
 
@@ -48,9 +49,14 @@ class DataTables:
 def is_table(attributes: Attributes) -> bool:
     """Returns whether the role or a class of an element says that its children are rows or cells of a table."""
     names = attributes.get("class")
-    return attributes.get("role") in _ROLES or bool(
-        names and len(names) <= _MAX_NAMES and _TABLE_NAME.search(names) is not None
-    )
+    if names and len(names) <= _MAX_NAMES and _names_table(names):
+        return True
+    return attributes.get("role") in _ROLES
+
+
+@lru_cache(2**12)
+def _names_table(names: str) -> bool:
+    return _TABLE_NAME.search(names) is not None
 
 
 def _headed(table: LexborNode) -> bool | None:

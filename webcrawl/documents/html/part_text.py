@@ -11,6 +11,7 @@ from selectolax.lexbor import LexborNode
 
 from webcrawl.documents.html.names import COMMENTS
 from webcrawl.documents.html.sections import PageText, Section
+from webcrawl.documents.html.teasers import teasers
 from webcrawl.documents.html.text import BLOCK, tag_ids
 
 # A part beside the text is text after all if it has so many times the prose and the text of the rest,
@@ -40,6 +41,7 @@ class PartText:
         beside = [section for section in page.beside if not section.contains(root)]
         wrong = self._wrongly_named([section for section in beside if root.contains(section)])
         self._beside = [section for section in beside if section not in wrong]
+        self._leave_out(teasers(page, root))
         self._cut(page.link_lists)
 
     def _cut(self, lists: list[Section]) -> None:
@@ -65,6 +67,16 @@ class PartText:
                     outer.linked += section.linked
                     outer.prose += section.prose
         return wrong
+
+    def _leave_out(self, parts: list[Section]) -> None:
+        """Leaves parts out, and their text out of the amounts of the sections around them."""
+        for part in parts:
+            self._beside.append(part)
+            for outer in self._page.sections:
+                if outer is not part and outer.contains(part):
+                    outer.size -= part.size
+                    outer.linked -= part.linked
+                    outer.prose -= part.prose
 
     def keep_lists(self, section: Section, *, is_marked: bool) -> None:
         """Keeps the lists of links in the text of a section. `is_marked`: the page says that it is the main part."""

@@ -1,0 +1,70 @@
+"""Short articles beside teasers of other articles."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.documents.html.test_main_part_rules import PROSE, STORY, found, words
+
+HEADLINE = "<h1>Ferry gone</h1>"
+SUMMARY = "The council speaks about the bridge that nobody wanted, and about its price."
+CARDS = [
+    "<div class=card><h3><a href=/{0}>The bridge again {0}</a></h3><p>{1}</p></div>",
+    "<div><a href=/{0}><img src=x></a><div><a href=/{0}>The bridge again {0}</a></div><p>{1}</p></div>",
+    "<article><h2><a href=/{0}>The bridge again {0}</a></h2><p>{1}</p></article>",
+    "<section><h4>The bridge again {0}</h4><p>{1}</p><a href=/{0}>Read more</a></section>",
+    "<a href=/{0}><h3>The bridge again {0}</h3></a><p>{1}</p>",
+    "<h3><a href=/{0}>The bridge again {0}</a></h3><p>{1}</p>",
+]
+PAGES = [
+    "<div><article>{article}</article><div>{teasers}</div></div>",
+    "<main><article>{article}</article><section>{teasers}</section></main>",
+    "<main><div>{article}</div><div>{teasers}</div></main>",
+    "<div class=entry-content>{article}</div><div>{teasers}</div>",
+    "<div>{article}</div><div>{teasers}</div>",
+    "<article>{article}<div>{teasers}</div></article>",
+    "<div><div>{teasers}</div><article>{article}</article></div>",
+]
+
+
+def teasers(card: str, count: int) -> str:
+    return "".join(card.format(number, SUMMARY) for number in range(count))
+
+
+@pytest.mark.parametrize("count", [2, 6, 20])
+@pytest.mark.parametrize("card", CARDS)
+@pytest.mark.parametrize("page", PAGES)
+def test_teasers_beside_a_short_article_are_left_out(page: str, card: str, count: int) -> None:
+    text = found(page.format(article=HEADLINE + STORY, teasers=teasers(card, count)))
+    assert text.removeprefix("Ferry gone ") == words(STORY)
+
+
+@pytest.mark.parametrize("card", CARDS[:4])
+def test_teasers_right_beside_a_short_article_are_left_out(card: str) -> None:
+    text = found(f"<div><article>{HEADLINE}{STORY}</article>{teasers(card, 5)}</div>")
+    assert text.removeprefix("Ferry gone ") == words(STORY)
+
+
+def test_teasers_in_a_list_are_left_out() -> None:
+    items = teasers("<li><h3><a href=/{0}>The bridge again {0}</a></h3><p>{1}</p></li>", 6)
+    text = found(f"<main><article>{HEADLINE}{STORY}</article><ul>{items}</ul></main>")
+    assert text.removeprefix("Ferry gone ") == words(STORY)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<section><h2>Sails {0}</h2><p>{1}</p></section>",
+        "<section><h2><a href=#s{0}>Sails and ropes {0}</a></h2><p>{1}</p></section>",
+        "<div class=post><p>{1} More about it is in <a href=/{0}>the report of the council</a>, page {0}.</p></div>",
+        "<div class=answer><div>Ada</div><p>{1}</p></div>",
+    ],
+)
+def test_alike_parts_of_a_text_are_no_teasers(part: str) -> None:
+    story = f"{HEADLINE}{STORY}{teasers(part, 6)}"
+    assert found(f"<main>{story}</main>") == words(story)
+
+
+def test_a_page_of_teasers_has_them_as_its_main_part() -> None:
+    story = f"<h1>News</h1><p>{PROSE}</p>{teasers(CARDS[0], 8)}"
+    assert words(teasers(CARDS[0], 8)) in found(f"<main>{story}</main>")

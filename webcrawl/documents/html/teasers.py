@@ -1,0 +1,152 @@
+"""Teasers beside an article: siblings of the same kind, each with a title that is a link, and a few words."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate
+
+from selectolax.lexbor import LexborNode
+
+from webcrawl.documents.html.data_tables import TABLE_PARTS, is_table
+from webcrawl.documents.html.sections import PageText, Section
+from webcrawl.documents.html.text import tag_ids
+
+# A teaser has no more characters,
+_MAX_TEASER = 400
+# and its title has so many, unless it is a heading.
+_MIN_TITLE = 15
+# Teasers have this share of the text of their section, and of the prose of a page no more than this leaves.
+_MOST_TEXT, _LEAST_REST = 0.7, 300
+_MOST_SECTIONS, _DEEPEST = 300, 6
+# Sections of teasers are no larger, have this share of links, and matter if they have this share of the prose.
+_MOST_SIZE, _MOST_PIECES, _LEAST_LINKED, _LITTLE = 8_000, 2_000, 0.05, 0.05
+_HEADINGS = tag_ids("h2 h3 h4 h5 h6")
+_TITLES = _HEADINGS | tag_ids("a")
+_CARDS = tag_ids("a article div li section")
+_DATA = TABLE_PARTS | tag_ids("dl tr")
+_HEADING_NAMES = "h2,h3,h4,h5,h6"
+
+
+def teasers(page: PageText, root: Section) -> list[Section]:
+    """Returns the outermost sections of a part that are teasers, if it has a headline, and enough text beside them."""
+    if root.prose < _LEAST_REST or not page.titles:
+        return []
+    groups = list[Section]()
+    alone = list[tuple[object, Section]]()
+    sections = _outer_first(page, root)
+    if sum(section.prose for section in sections) < _LITTLE * root.prose:
+        return []
+    for section in sections:
+        if groups and groups[-1].contains(section):
+            continue
+        if _are_teasers(section.node):
+            groups.append(section)
+        elif section.size <= _MAX_TEASER and _is_teaser(section.node):
+            alone.append((_kind(section.node), section))
+    kinds = Counter(kind for kind, _ in alone)
+    groups += [section for kind, section in alone if kinds[kind] > 1]
+    rest = root.prose - sum(section.prose for section in groups)
+    return groups if rest >= _LEAST_REST else []
+
+
+def _outer_first(page: PageText, root: Section) -> list[Section]:
+    """Returns the sections in a part that may be teasers: they have no headline, and links."""
+    titles = [start for start, _ in page.titles]
+    links = [start for start, _ in page.links]
+    sizes = [0, *accumulate(size for _, size in page.links)]
+    sections = [
+        section
+        for section in page.sections[-_MOST_SECTIONS:]
+        if section.prose
+        and root.start < section.start
+        and section.end <= root.end
+        and section.size <= _MOST_SIZE
+        and section.length <= _MOST_PIECES
+        and _LEAST_LINKED * section.size <= section.linked + _between(links, sizes, section)
+        and not any(section.start <= start < section.end for start in titles)
+    ]
+    return sorted(sections, key=lambda section: (section.start, -section.end))
+
+
+def _between(starts: list[int], sizes: list[int], section: Section) -> int:
+    """Returns the size of the links that were left out of a section."""
+    return sizes[bisect_left(starts, section.end)] - sizes[bisect_left(starts, section.start)]
+
+
+def _kind(node: LexborNode) -> tuple[int, int, str]:
+    parent = node.parent
+    names = (node.attributes.get("class") or "").split()
+    return parent.mem_id if parent is not None else 0, node.tag_id, names[0] if names else ""
+
+
+def _are_teasers(node: LexborNode, depth: int = 0) -> bool:
+    """Returns whether most text of an element is in teasers."""
+    if depth > _DEEPEST or node.tag_id in _DATA or is_table(node.attributes):
+        return False
+    children = list(node.iter())
+    tags = Counter([child.tag_id for child in children])
+    if sum(tags[tag] for tag in _TITLES) > 1 and _alternate([child for child in children if _length(child)]):
+        return True
+    tag = max(_CARDS, key=lambda tag: tags[tag])
+    if tags[tag] < 2:
+        return False
+    cards = [child for child in children if child.tag_id == tag and _length(child)]
+    if len(cards) < 2 or not all(_is_teaser(card) or _are_teasers(card, depth + 1) for card in cards):
+        return False
+    return sum(map(_length, cards)) >= _MOST_TEXT * _length(node)
+
+
+def _alternate(children: Sequence[LexborNode]) -> bool:
+    """Returns whether children are titles, each followed by a few words."""
+    titles = [
+        child
+        for child in children
+        if child.tag_id in _HEADINGS
+        or child.tag_id in _TITLES
+        and child.css_first(_HEADING_NAMES) is not None
+    ]
+    if len(titles) < 2 or len(children) > 3 * len(titles) or len(children) < 2 * len(titles):
+        return False
+    if sum(map(_length, children)) > _MAX_TEASER * len(titles):
+        return False
+    links = [
+        link for title in titles if (link := title.css_first("a[href]")) is not None and _leads_away(link)
+    ]
+    return len(links) >= _MOST_TEXT * len(titles)
+
+
+def _is_teaser(node: LexborNode) -> bool:
+    """Returns whether an element is a title that links to a page, with a few words."""
+    text = _text(node)
+    if not text or len(text) > _MAX_TEASER:
+        return False
+    links = [link for link in node.css("a[href]") if _leads_away(link) and _length(link)]
+    if not links:
+        return False
+    title = _text(links[0])
+    if len(title) >= _MIN_TITLE and text.startswith(title) or any(map(_is_heading, links)):
+        return True
+    return text.endswith(_text(links[-1])) and node.css_first(_HEADING_NAMES) is not None
+
+
+def _is_heading(link: LexborNode) -> bool:
+    """Returns whether a link is in a heading, or has a heading in it."""
+    around = link.parent
+    return around is not None and around.tag_id in _HEADINGS or link.css_first(_HEADING_NAMES) is not None
+
+
+def _leads_away(link: LexborNode) -> bool:
+    parent = link.parent
+    return not (link.attributes.get("href") or "#").startswith("#") and not (
+        parent is not None and parent.tag == "code"
+    )
+
+
+def _text(node: LexborNode) -> str:
+    return " ".join(node.text().split())
+
+
+def _length(node: LexborNode) -> int:
+    return len(node.text().strip())

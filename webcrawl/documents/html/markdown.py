@@ -58,7 +58,7 @@ from webcrawl.documents.html.markdown_inline import (
     image,
     is_special,
 )
-from webcrawl.documents.html.text import INLINE, clean, formula
+from webcrawl.documents.html.text import INLINE, clean, edit_mark, formula
 from webcrawl.documents.mime.facts import MAX_TEXT
 from webcrawl.urls.canonical import Base
 
@@ -110,6 +110,8 @@ class Walk:
         self._heading = 0
         self._has_heading = False
         """Whether the open heading has text."""
+        self._edit_mark: int | None = None
+        """The `mem_id` of the "[edit]" of the open heading."""
         self._code: str | None = None
         """The language of the open <pre>; "" for an unknown language, None outside of <pre>."""
         self._container: Container | None = None
@@ -137,6 +139,8 @@ class Walk:
                 continue
             else:
                 treatment = treatment_of(tag := node.tag_id, IS_BLOCK)
+                if self._heading and node.mem_id == self._edit_mark:
+                    treatment = IS_HIDDEN
                 child, before = node.first_child if treatment != IS_HIDDEN else None, None
                 if treatment >= IS_BLOCK:
                     before = self._begin(treatment, tag, node)
@@ -185,6 +189,8 @@ class Walk:
         if treatment == IS_BLOCK:
             return None
         if treatment == IS_HEADING:
+            mark = edit_mark(node)
+            self._edit_mark = None if mark is None else mark.mem_id
             before, self._heading, self._has_heading = self._heading, self._heading or HEADINGS[tag], False
             return before
         if treatment == IS_CODE:

@@ -39,7 +39,9 @@ _COMMENTS_WORDS = """
     respond reviews trackback trackbacks"""
 # A widget has this word first; builders of pages end the names of all parts with it.
 _BESIDE_FIRST_WORDS = "widget widgets"
-_AUTHOR_WORDS = "about author authorbox authors auteur auteurs autor autore autoren bio profile vcard"
+_AUTHOR_WORDS = """
+    about author authorbox authors auteur auteurs autor autore autoren bio memberinfo postauthor postprofile profile
+    userdetails userinfo userprofile userstats vcard"""
 _NOTE_WORDS = """
     action actions button buttons byline cat categories category cats contact copy copyright credit credits date
     dateline dates datetime editsection facebook feedback follow hide keywords label labels legal license link linkedin

@@ -27,7 +27,16 @@ from webcrawl.documents.html.names import (
     kind_of,
     names_main_part,
 )
-from webcrawl.documents.html.text import BLOCK, HIDDEN, INLINE_IDS, TEXT_NODE, formula, is_permalink, tag_ids
+from webcrawl.documents.html.text import (
+    BLOCK,
+    HIDDEN,
+    INLINE_IDS,
+    TEXT_NODE,
+    edit_mark,
+    formula,
+    is_permalink,
+    tag_ids,
+)
 from webcrawl.documents.link_elements import Attributes
 
 Counts: TypeAlias = tuple[int, int, int]
@@ -95,6 +104,8 @@ _MAX_LINKED, _MAX_LINKED_LIST = 0.5, 0.7
 # An offer to subscribe has links or controls, and less prose.
 _CONTROLS, _MUCH_TEXT = "button,form,input,select", 500
 _ARTICLES = "article,main,[itemprop~=articleBody]"
+# A notice about cookies is short and wants an answer.
+_OUTER, _MAX_NOTICE, _ANSWERS = tag_ids("header div section"), 800, "button,input,[role=button],a"
 # A section is kept if so much prose in it is in parts that are beside the text, because their names may be wrong.
 _MUCH_PROSE = 100
 
@@ -286,7 +297,7 @@ class _Reader:
     def _end(self, node: LexborNode, kind: int, start: int, before: Counts, now: Counts) -> Counts:
         """Returns the counts after an element: `now`, or `before` if the element is left out."""
         if _IS_HEADING <= kind <= _IS_TITLE:
-            return self._end_heading(kind, start, before, now)
+            return self._end_heading(node, kind, start, before, now)
         size, linked = now[0] - before[0], now[1] - before[1]
         attributes = node.attributes
         what = kind_of(attributes) if attributes else TEXT
@@ -299,7 +310,12 @@ class _Reader:
         page, prose, tag = self.page, now[2] - before[2], node.tag_id
         if what == TEXT and size <= _MAX_DATE and tag in _DATED and _is_date(page.pieces[start : start + 10]):
             what = NOTE
-        elif kind == _IS_FORM or tag == _HEADER and self._is_outermost(node):
+        elif (
+            kind == _IS_FORM
+            or tag in _OUTER
+            and self._is_outermost(node)
+            and self._is_beside(node, start, size)
+        ):
             what = max(what, BESIDE)
         elif (tag == MAIN or attributes.get("role") == "main") and what != INVISIBLE:
             what = TEXT
@@ -332,13 +348,26 @@ class _Reader:
             self._label, self._label_tag = (start, before, now[0]), tag
         return now
 
-    def _end_heading(self, kind: int, start: int, before: Counts, now: Counts) -> Counts:
+    def _end_heading(self, node: LexborNode, kind: int, start: int, before: Counts, now: Counts) -> Counts:
+        if now[1] > before[1] and (mark := edit_mark(node)) is not None:
+            now = self._without(mark, start, now)
         if kind == _IS_TITLE:
             self.page.titles.append((start, len(self.page.pieces)))
         elif now[0] - before[0] <= _MAX_HEADING:
             self.page.headings.append((start, len(self.page.pieces)))
             self._heading = start, before, now[0]
         return now
+
+    def _without(self, mark: LexborNode, start: int, now: Counts) -> Counts:
+        """Removes the text of the last element of a heading."""
+        pieces, length, size = self.page.pieces, len("".join(mark.text().split())), 0
+        for number in range(len(pieces) - 1, start - 1, -1):
+            if pieces[number] != BLOCK and length > 0:
+                length -= len("".join(pieces[number].split()))
+                size += len(pieces[number].strip())
+                pieces[number] = ""
+        linked = sum(len(link.text().strip()) for link in mark.css("a"))
+        return now[0] - size, now[1] - linked, now[2]
 
     def _is_data(self, node: LexborNode, attributes: Attributes) -> bool:
         """Returns whether an element is a table of data, or a part of it; links in it count as text."""
@@ -365,6 +394,14 @@ class _Reader:
         if node.tag_id == _PARAGRAPH:
             return not linked and not offers or prose >= _MUCH_PROSE
         return prose >= (_MUCH_TEXT if offers else 1)
+
+    def _is_beside(self, node: LexborNode, start: int, size: int) -> bool:
+        """Returns whether an element directly in `body` is its header, or a notice about cookies."""
+        if node.tag_id == _HEADER:
+            return True
+        if size > _MAX_NOTICE or node.css_first(_ANSWERS) is None:
+            return False
+        return "cookie" in "".join(self.page.pieces[start:]).lower()
 
     def _is_outermost(self, node: LexborNode) -> bool:
         return node.parent is not None and node.parent.mem_id == self._root

@@ -147,7 +147,7 @@ def check_worker(now: Scraped, size: int) -> None:
     assert {stage: now[STAGE, stage] for stage in STAGES if stage != "connect"} == expected
     assert 1 <= now[STAGE, "connect"] <= PAGES + 3
     # the URL that robots.txt denies has a row, too
-    assert (now[STORE, "archive"], now[STORE, "metadata"], now[STORE, "links"]) == (PAGES + 1, PAGES + 2, 0)
+    assert (now[STORE, "archive"], now[STORE, "metadata"], now[STORE, "links"]) == (PAGES + 2, PAGES + 2, 0)
     lookups = f"{WORKER}_robots_lookups_total"
     assert (now[lookups, "asked"], now[lookups, "cached"]) == (1, PAGES + 2)
     assert now[f"{WORKER}_hosts", "busy"] == now[f"{WORKER}_engine_up"] == 1

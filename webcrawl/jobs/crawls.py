@@ -25,6 +25,8 @@ from webcrawl.config import (
     object_stores,
     read,
 )
+from webcrawl.config.kinds import listed
+from webcrawl.config.setting import Setting
 from webcrawl.crawler.crawl_settings import crawl_settings
 from webcrawl.crawler.private_options import private_options
 from webcrawl.crawler.worker_files import own_options
@@ -238,15 +240,22 @@ def _check_target(target: str, classes: Mapping[str, str]) -> None:
 def _check_texts(settings: Mapping[str, Any]) -> None:
     """Raises WrongJob for a setting whose value cannot be passed to a node: scrapyd passes only text."""
     for name, value in settings.items():
-        setting = DECLARED.get(name)
-        if setting is not None and setting.kind.parse(as_text(value)) != setting.kind.parse(value):
+        if (setting := DECLARED.get(name)) is not None and not _survives_as_text(setting, value):
             raise WrongJob("has no form as text for scrapyd: set it on the nodes", "settings", name)
+
+
+def _survives_as_text(setting: Setting, value: Any) -> bool:
+    try:
+        return bool(setting.parse(as_text(value)) == setting.parse(value))
+    except ConfigurationError:
+        return False
 
 
 def as_text(value: Any) -> str:
     """Returns the value of a setting as text for a command line."""
     if isinstance(value, list) and not any(isinstance(element, list | dict) for element in value):
-        return ",".join(map(str, value))
+        text = ",".join(map(str, value))
+        return text if listed(text) == [str(entry) for entry in value] else json.dumps(value)
     return json.dumps(value) if isinstance(value, dict | list) else str(value)
 
 

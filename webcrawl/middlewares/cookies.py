@@ -42,8 +42,11 @@ class CookiesMiddleware(SessionComponent):
     async def _send(self, request: Request) -> None:
         part = await self._part(request)
         if request.cookies:
+            before = part.changes
             given = Response(request.url, headers={"Set-Cookie": list(_cookie_lines(request))})
             part.accept(given, request)
+            if part.changes != before:  # the next lease of the host reads the jar from the engine
+                await self._jars.write(part)
         request.headers.pop("Cookie", None)
         part.cookies.add_cookie_header(request)
         if self._debug and "Cookie" in request.headers:

@@ -137,7 +137,9 @@ def test_a_job_that_could_not_run_is_refused(tmp_path: Path, more: dict[str, Any
     [
         ({"ALLOWED_NETWORKS": ["10.0.0.0/8", "192.168.0.0/16"]}, "10.0.0.0/8,192.168.0.0/16"),
         ({"POLITENESS_RULES": [{"match": "a.example", "delay": 5}]}, '[{"match": "a.example", "delay": 5}]'),
-        ({"URL_DENY": ["a", "b"]}, None),
+        ({"URL_DENY": ["a", "b"]}, "a,b"),
+        ({"URL_DENY": ["a,b", "c"]}, '["a,b", "c"]'),
+        ({"COOKIES_ENABLED": None}, None),
     ],
 )
 def test_settings_that_have_no_form_as_text_are_refused_for_nodes(
@@ -146,7 +148,7 @@ def test_settings_that_have_no_form_as_text_are_refused_for_nodes(
     project = crawls(tmp_path, REDIS_URL="redis://localhost")
     definition = job(settings=settings, nodes=["http://localhost:6800"])
     if text is None:
-        with pytest.raises(WrongJob, match=r"settings\.URL_DENY: has no form as text for scrapyd"):
+        with pytest.raises(WrongJob, match=r"settings\.COOKIES_ENABLED: has no form as text for scrapyd"):
             project.check(definition)
         return
     project.check(definition)

@@ -28,6 +28,8 @@ class DataTables:
     """Tells for parts of tables whether they belong to data; looks at each table once."""
 
     def __init__(self) -> None:
+        self._arranging: set[int] | None = None
+        """By `mem_id`: the elements around those that cells of data do not have; None before the first table."""
         self._headed: dict[int, bool | None] = {}
         """By `mem_id` of the table: whether it has headings; None for a table without data."""
 
@@ -41,7 +43,10 @@ class DataTables:
         if table is None:
             return False
         if table.mem_id not in self._headed:
-            self._headed[table.mem_id] = _headed(table)
+            if self._arranging is None:
+                self._arranging = _arranging(table)
+            # tables of data have no tables in them, so that no node is looked at for many tables
+            self._headed[table.mem_id] = None if table.mem_id in self._arranging else _headed(table)
         headed = self._headed[table.mem_id]
         return headed is True or headed is False and node.tag_id == _CELL
 
@@ -59,13 +64,23 @@ def _names_table(names: str) -> bool:
     return _TABLE_NAME.search(names) is not None
 
 
+def _arranging(node: LexborNode) -> set[int]:
+    """Returns the `mem_id` of all elements of the page that are around elements that cells of data do not have."""
+    root = node
+    while root.parent is not None:
+        root = root.parent
+    around = set[int]()
+    for arranged in root.css(_ARRANGED):
+        outer = arranged.parent
+        while outer is not None and outer.mem_id not in around:
+            around.add(outer.mem_id)
+            outer = outer.parent
+    return around
+
+
 def _headed(table: LexborNode) -> bool | None:
     """Returns whether a table of data has headings, or None if it has no data."""
     if table.attributes.get("role") in ("none", "presentation"):
-        return None
-    if any(
-        node.mem_id != table.mem_id for node in table.css(_ARRANGED)[:2]
-    ):  # a node matches its own selector
         return None
     if table.css_first(_HEADED) is not None:
         return True

@@ -68,8 +68,13 @@ def repaired(stream: BinaryIO) -> Iterator[str]:
 
 def _start_of_last(text: str) -> int:
     """Where the last tag or CDATA section of a piece begins, which may go on in the next piece."""
-    section = text.rfind("<![CDATA[")
-    return section if section > text.rfind("]]>") else max(0, text.rfind("<"))
+    after = 0
+    while (section := text.find("<![CDATA[", after)) >= 0:
+        end = text.find("]]>", section)
+        if end < 0:
+            return section
+        after = end + len("]]>")
+    return max(after, text.rfind("<", after))
 
 
 def _mended(match: re.Match[str]) -> str:

@@ -17,6 +17,7 @@ from webcrawl.documents.html.names import BESIDE, is_article_body, kind_of, name
 from webcrawl.documents.html.part_text import PartText
 from webcrawl.documents.html.sections import ARTICLE, ASIDE, MAIN, MATH, PageText, Section, read_sections
 from webcrawl.documents.html.text import BLOCK, TEXT_NODE, clean, walk
+from webcrawl.documents.link_elements import Attributes
 
 MIN_WORDS = 20
 """The fewest words of a main part, unless the page marks it: `main`, or its single `article`."""
@@ -38,6 +39,9 @@ _MOST_ARTICLES = 100
 _LITTLE_PROSE = 200
 # Shorter blocks at the end of a page without sections follow the text.
 _SHORT = 40
+_PRODUCT = re.compile(r"(?:^|[\s_-])product(?:$|[\s_-])", re.IGNORECASE)
+_PRICE = re.compile(r"[€$£¥₹]\s?\d|\d[\d.,]*\s?(?:[€£¥₹]|EUR|USD|GBP|CHF|zł|kr)\b|\d[\d.,]*\s?[€£¥₹]")
+_MAX_NAMES = 500
 # Chinese and Japanese do not separate words: two characters are about one word.
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _MAX_IDEOGRAPHS = 200
@@ -82,7 +86,10 @@ def main_part(tree: LexborHTMLParser) -> MainPart | None:
     if root is not whole and _is_list_of_links(page, root):
         return MainPart(clean("".join(walk(root.node, ASIDE))), root.node, articles=[root.node])
     text = PartText(page, root)
-    section = _main_section(root, text.sections())
+    product = _product(page, root, text.sections())
+    section = product or _main_section(root, text.sections())
+    if product is not None:
+        text.keep_reviews(product)
     text.keep_lists(section, is_marked=root is not whole or _is_named(section))
     start, lead, lead_blocks = text.lead(section)
     end = text.end(section)
@@ -187,6 +194,26 @@ def _main_section(root: Section, sections: list[Section]) -> Section:
         return _smallest(inside, _INSIDE_NAMED * part.prose)
     text = (_TEXT_INSIDE_MAIN if _is_main(part) else _TEXT_INSIDE_PAGE) * part.text
     return _smallest([section for section in inside if section.text >= text], _INSIDE_PAGE * part.prose)
+
+
+def _product(page: PageText, root: Section, sections: list[Section]) -> Section | None:
+    """Returns the smallest section that is named as a product and has headline, price and most prose, or None."""
+    products = [
+        section
+        for section in sections
+        if section.attributes
+        and section.prose >= _NAMED_SHARE * root.prose
+        and _is_product(section.attributes)
+        and any(section.start <= start < section.end for start, _ in page.titles)
+        and _PRICE.search("".join(page.pieces[section.start : section.end])) is not None
+    ]
+    return min(products, key=attrgetter("length"), default=None)
+
+
+def _is_product(attributes: Attributes) -> bool:
+    return (attributes.get("itemtype") or "").endswith("schema.org/Product") or bool(
+        _PRODUCT.search((attributes.get("class") or "")[:_MAX_NAMES])
+    )
 
 
 def _is_named(section: Section) -> bool:

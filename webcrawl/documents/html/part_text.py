@@ -78,6 +78,11 @@ class PartText:
                     outer.linked -= part.linked
                     outer.prose -= part.prose
 
+    def keep_reviews(self, product: Section) -> None:
+        """Keeps what readers write within the section of a product."""
+        self._beside = [part for part in self._beside if part.kind != COMMENTS or not product.contains(part)]
+        self._cut(self._page.link_lists)
+
     def keep_lists(self, section: Section, *, is_marked: bool) -> None:
         """Keeps the lists of links in the text of a section. `is_marked`: the page says that it is the main part."""
         if not self._page.link_lists:

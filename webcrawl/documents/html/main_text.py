@@ -41,7 +41,7 @@ _LITTLE_PROSE = 200
 _SHORT = 40
 _PRODUCT = re.compile(r"(?:^|[\s_-])product(?:$|[\s_-])", re.IGNORECASE)
 _PRICE = re.compile(r"[€$£¥₹]\s?\d|\d[\d.,]*\s?(?:[€£¥₹]|EUR|USD|GBP|CHF|zł|kr)\b|\d[\d.,]*\s?[€£¥₹]")
-_MAX_NAMES = 500
+_MAX_NAMES, _MOST_PRODUCTS = 500, 8
 # Chinese and Japanese do not separate words: two characters are about one word.
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _MAX_IDEOGRAPHS = 200
@@ -198,16 +198,18 @@ def _main_section(root: Section, sections: list[Section]) -> Section:
 
 def _product(page: PageText, root: Section, sections: list[Section]) -> Section | None:
     """Returns the smallest section that is named as a product and has headline, price and most prose, or None."""
-    products = [
+    named = [
         section
         for section in sections
-        if section.attributes
-        and section.prose >= _NAMED_SHARE * root.prose
+        if section.prose >= _NAMED_SHARE * root.prose
+        and section.attributes
         and _is_product(section.attributes)
-        and any(section.start <= start < section.end for start, _ in page.titles)
-        and _PRICE.search("".join(page.pieces[section.start : section.end])) is not None
+        and page.has_title(section)
     ]
-    return min(products, key=attrgetter("length"), default=None)
+    for section in sorted(named, key=attrgetter("length"))[:_MOST_PRODUCTS]:
+        if _PRICE.search("".join(page.pieces[section.start : section.end])) is not None:
+            return section
+    return None
 
 
 def _is_product(attributes: Attributes) -> bool:

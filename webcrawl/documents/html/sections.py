@@ -7,7 +7,7 @@ Parts whose names say that they are beside the text are kept apart, because such
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TypeAlias
@@ -199,6 +199,11 @@ class PageText:
     def around(self, start: int, end: int) -> Section:
         """Returns the smallest section that has the pieces from `start` to before `end`."""
         return next(section for section in self.sections if section.start <= start and end <= section.end)
+
+    def has_title(self, section: Section) -> bool:
+        """Returns whether a section has a heading h1 in it."""
+        first = bisect_left(self.titles, (section.start, 0))
+        return first < len(self.titles) and self.titles[first][0] < section.end
 
     def put_beside(self, section: Section) -> None:
         """Adds a part beside the text."""

@@ -53,7 +53,6 @@ def teasers(page: PageText, root: Section) -> list[Section]:
 
 def _outer_first(page: PageText, root: Section) -> list[Section]:
     """Returns the sections in a part that may be teasers: they have no headline, and links."""
-    titles = [start for start, _ in page.titles]
     links = [start for start, _ in page.links]
     sizes = [0, *accumulate(size for _, size in page.links)]
     sections = [
@@ -65,7 +64,7 @@ def _outer_first(page: PageText, root: Section) -> list[Section]:
         and section.size <= _MOST_SIZE
         and section.length <= _MOST_PIECES
         and _LEAST_LINKED * section.size <= section.linked + _between(links, sizes, section)
-        and not any(section.start <= start < section.end for start in titles)
+        and not page.has_title(section)
     ]
     return sorted(sections, key=lambda section: (section.start, -section.end))
 

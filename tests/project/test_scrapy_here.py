@@ -1,4 +1,4 @@
-"""Each row of docs/scrapy-here.md names tests, and they exist."""
+"""Each row of docs/scrapy-here.md and docs/real-servers.md names tests, and they exist."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from tests.crawls import CHECKOUT
 
-PAGE = CHECKOUT / "docs" / "scrapy-here.md"
+DOCS = CHECKOUT / "docs"
 
-_ROW = re.compile(r"^\| (?!what you know|-)(.+) \| .+ \| (.+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| (?!what you know|What is sent|-)(.+?) \| .+ \| (.+) \|$", re.MULTILINE)
 _TEST = re.compile(r"`(\w+)`")
 
 
@@ -24,10 +24,11 @@ def known() -> set[str]:
 
 
 # tests/unit/test_without_effect.py compares the last table with the code
-_TESTED = PAGE.read_text().partition("## Settings without effect")[0]
+_TESTED = (DOCS / "scrapy-here.md").read_text().partition("## Settings without effect")[0]
+_ROWS = _ROW.findall(_TESTED + (DOCS / "real-servers.md").read_text())
 
 
-@pytest.mark.parametrize("topic, names", _ROW.findall(_TESTED), ids=lambda text: text[:40])
+@pytest.mark.parametrize("topic, names", _ROWS, ids=lambda text: text[:40])
 def test_each_row_has_a_test(topic: str, names: str, known: set[str]) -> None:
     tests = set(_TEST.findall(names))
     assert tests

@@ -151,6 +151,7 @@ DAMAGED = {
     "a dictionary": ("deflate", b"\x78\xbb" + ZLIB[2:]),
     "zlib as gzip": ("gzip", ZLIB),
     "gzip as zlib": ("deflate", GZIP),
+    "data after Brotli": ("br", brotli.compress(PAGE) + b"more"),
 }
 
 

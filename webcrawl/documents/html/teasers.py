@@ -86,15 +86,18 @@ def _are_teasers(node: LexborNode, depth: int = 0) -> bool:
         return False
     children = list(node.iter())
     tags = Counter([child.tag_id for child in children])
-    if sum(tags[tag] for tag in _TITLES) > 1 and _alternate([child for child in children if _length(child)]):
+    if sum(tags[tag] for tag in _TITLES) > 1 and _alternate(children):
         return True
     tag = max(_CARDS, key=lambda tag: tags[tag])
     if tags[tag] < 2:
         return False
-    cards = [child for child in children if child.tag_id == tag and _length(child)]
-    if len(cards) < 2 or not all(_is_teaser(card) or _are_teasers(card, depth + 1) for card in cards):
-        return False
-    return sum(map(_length, cards)) >= _MOST_TEXT * _length(node)
+    size = count = 0
+    for card in children:
+        if card.tag_id == tag and (length := _length(card)):
+            if not (_is_teaser(card) or _are_teasers(card, depth + 1)):
+                return False
+            size, count = size + length, count + 1
+    return count > 1 and size >= _MOST_TEXT * _length(node)
 
 
 def _alternate(children: Sequence[LexborNode]) -> bool:
@@ -106,14 +109,13 @@ def _alternate(children: Sequence[LexborNode]) -> bool:
         or child.tag_id in _TITLES
         and child.css_first(_HEADING_NAMES) is not None
     ]
-    if len(titles) < 2 or len(children) > 3 * len(titles) or len(children) < 2 * len(titles):
-        return False
-    if sum(map(_length, children)) > _MAX_TEASER * len(titles):
-        return False
     links = [
         link for title in titles if (link := title.css_first("a[href]")) is not None and _leads_away(link)
     ]
-    return len(links) >= _MOST_TEXT * len(titles)
+    if len(titles) < 2 or len(links) < _MOST_TEXT * len(titles):
+        return False
+    sizes = [length for child in children if (length := _length(child))]
+    return 2 * len(titles) <= len(sizes) <= 3 * len(titles) and sum(sizes) <= _MAX_TEASER * len(titles)
 
 
 def _is_teaser(node: LexborNode) -> bool:

@@ -28,25 +28,22 @@ class DataTables:
     """Tells for parts of tables whether they belong to data; looks at each table once."""
 
     def __init__(self) -> None:
-        self._arranging: set[int] | None = None
-        """By `mem_id`: the elements around those that cells of data do not have; None before the first table."""
         self._headed: dict[int, bool | None] = {}
         """By `mem_id` of the table: whether it has headings; None for a table without data."""
 
     def has(self, node: LexborNode) -> bool:
-        """Returns whether a node is a cell of data, or a table of data with headings."""
+        """Returns whether a node is a cell of data, or a table of data with headings. Inner tables come first."""
         if node.tag_id not in TABLE_PARTS:
             return node.tag_id == _DIV and node.parent is not None and is_table(node.parent.attributes)
-        table: LexborNode | None = node
-        while table is not None and table.tag_id != _TABLE:
-            table = table.parent
-        if table is None:
+        if (table := _table_of(node)) is None:
             return False
         if table.mem_id not in self._headed:
-            if self._arranging is None:
-                self._arranging = _arranging(table)
-            # tables of data have no tables in them, so that no node is looked at for many tables
-            self._headed[table.mem_id] = None if table.mem_id in self._arranging else _headed(table)
+            self._headed[table.mem_id] = _headed(table)
+            # the tables around it arrange the page; else each would be searched through all tables in it
+            outer = _table_of(table.parent)
+            while outer is not None and outer.mem_id not in self._headed:
+                self._headed[outer.mem_id] = None
+                outer = _table_of(outer.parent)
         headed = self._headed[table.mem_id]
         return headed is True or headed is False and node.tag_id == _CELL
 
@@ -64,23 +61,18 @@ def _names_table(names: str) -> bool:
     return _TABLE_NAME.search(names) is not None
 
 
-def _arranging(node: LexborNode) -> set[int]:
-    """Returns the `mem_id` of all elements of the page that are around elements that cells of data do not have."""
-    root = node
-    while root.parent is not None:
-        root = root.parent
-    around = set[int]()
-    for arranged in root.css(_ARRANGED):
-        outer = arranged.parent
-        while outer is not None and outer.mem_id not in around:
-            around.add(outer.mem_id)
-            outer = outer.parent
-    return around
+def _table_of(node: LexborNode | None) -> LexborNode | None:
+    while node is not None and node.tag_id != _TABLE:
+        node = node.parent
+    return node
 
 
 def _headed(table: LexborNode) -> bool | None:
     """Returns whether a table of data has headings, or None if it has no data."""
     if table.attributes.get("role") in ("none", "presentation"):
+        return None
+    # a node matches its own selector
+    if any(node.mem_id != table.mem_id for node in table.css(_ARRANGED)[:2]):
         return None
     if table.css_first(_HEADED) is not None:
         return True

@@ -222,7 +222,7 @@ class PageText:
 
 def read_sections(root: LexborNode) -> PageText:
     """Returns the text under a node and its sections, in one pass with a stack of its own."""
-    reader = _Reader(root)
+    reader = _Reader()
     size, linked, prose = reader.walk(root)
     reader.page.sections.append(Section(0, len(reader.page.pieces), size, linked, prose, root, {}))
     return reader.page
@@ -236,9 +236,9 @@ def _prose(size: int, linked: int) -> int:
 class _Reader:
     """Walks through a tree, and decides at the end of each element whether it is kept."""
 
-    def __init__(self, root: LexborNode) -> None:
+    def __init__(self) -> None:
         self.page = PageText()
-        self._root = root.mem_id
+        self._open: list[tuple[LexborNode, int, int, Counts, int]] = []
         self._tables = DataTables()
         self._main = -1  # where the last `main` starts
         self._heading = self._label = _NO_LEAD
@@ -249,7 +249,7 @@ class _Reader:
         lists = self.page.link_lists
         end_block, first = self.page.blocks.append, root
         size = linked = prose = block_size = block_linked = links = 0
-        node, open_elements = root.first_child, list[tuple[LexborNode, int, int, Counts, int]]()
+        node, open_elements = root.first_child, self._open
         while node is not None or open_elements:
             if node is None:
                 node, kind, start, before, links = open_elements.pop()
@@ -318,7 +318,7 @@ class _Reader:
         elif (
             kind == _IS_FORM
             or tag in _OUTER
-            and self._is_outermost(node)
+            and not self._open  # it is directly in the body
             and self._is_beside(node, start, size)
         ):
             what = max(what, BESIDE)
@@ -407,9 +407,6 @@ class _Reader:
         if size > _MAX_NOTICE or node.css_first(_ANSWERS) is None:
             return False
         return "cookie" in "".join(self.page.pieces[start:]).lower()
-
-    def _is_outermost(self, node: LexborNode) -> bool:
-        return node.parent is not None and node.parent.mem_id == self._root
 
     def _leave_out(self, start: int, before: Counts, kind: int, links: Section | None = None) -> Counts:
         """Forgets a part of the page, and a heading right before it.

@@ -17,7 +17,6 @@ from scrapy.spiderloader import get_spider_loader
 from webcrawl.alarms.targets import Targets
 from webcrawl.alarms.watcher import About
 from webcrawl.config import (
-    DECLARED,
     EngineConfig,
     StoreConfig,
     check_store_uri,
@@ -26,7 +25,6 @@ from webcrawl.config import (
     read,
 )
 from webcrawl.config.kinds import listed
-from webcrawl.config.setting import Setting
 from webcrawl.crawler.crawl_settings import crawl_settings
 from webcrawl.crawler.private_options import private_options
 from webcrawl.crawler.worker_files import own_options
@@ -80,8 +78,6 @@ class JobCrawls:
             raise WrongJob('a crawl with SEEN_SET = "bloom" has no checkpoints', "checkpoints")
         if definition.nodes and not self.shared_engine:
             raise WrongJob("nodes need a server that all of them share: set REDIS_URL", "nodes")
-        if definition.nodes:
-            _check_texts({**definition.settings, "NOTIFY": list(definition.notify)})
         if definition.notify or "NOTIFY" in definition.settings:
             entry = ("notify",) if definition.notify else ("settings", "NOTIFY")
             try:
@@ -235,20 +231,6 @@ def _check_target(target: str, classes: Mapping[str, str]) -> None:
         check_store_uri("to", location(target), classes)
     except ConfigurationError as error:
         raise WrongJob(str(error), "checkpoints", "to") from error
-
-
-def _check_texts(settings: Mapping[str, Any]) -> None:
-    """Raises WrongJob for a setting whose value cannot be passed to a node: scrapyd passes only text."""
-    for name, value in settings.items():
-        if (setting := DECLARED.get(name)) is not None and not _survives_as_text(setting, value):
-            raise WrongJob("has no form as text for scrapyd: set it on the nodes", "settings", name)
-
-
-def _survives_as_text(setting: Setting, value: Any) -> bool:
-    try:
-        return bool(setting.parse(as_text(value)) == setting.parse(value))
-    except ConfigurationError:
-        return False
 
 
 def as_text(value: Any) -> str:

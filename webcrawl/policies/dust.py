@@ -153,7 +153,8 @@ class SiteDust:
         key = _hash("", variant.path)
         seen = self._seen(key)
         is_alike = seen is not None and (seen.kind, seen.rule) == (mine.kind, variant.rule)
-        if seen is not None and is_alike and seen.variant != mine.variant:
+        # URLs with the same value differ in the order of their parameters, and say nothing about the value
+        if seen is not None and is_alike and seen.variant != mine.variant and seen.value != value:
             self._judge(variant.rule, seen.sketch, mine.sketch, distance, values=1 << value)
         self._remember(key, mine._replace(value=value, rule=variant.rule))
 

@@ -139,18 +139,11 @@ def test_a_job_that_could_not_run_is_refused(tmp_path: Path, more: dict[str, Any
         ({"POLITENESS_RULES": [{"match": "a.example", "delay": 5}]}, '[{"match": "a.example", "delay": 5}]'),
         ({"URL_DENY": ["a", "b"]}, "a,b"),
         ({"URL_DENY": ["a,b", "c"]}, '["a,b", "c"]'),
-        ({"COOKIES_ENABLED": None}, None),
     ],
 )
-def test_settings_that_have_no_form_as_text_are_refused_for_nodes(
-    tmp_path: Path, settings: dict[str, Any], text: str | None
-) -> None:
+def test_settings_are_text_for_nodes(tmp_path: Path, settings: dict[str, Any], text: str) -> None:
     project = crawls(tmp_path, REDIS_URL="redis://localhost")
     definition = job(settings=settings, nodes=["http://localhost:6800"])
-    if text is None:
-        with pytest.raises(WrongJob, match=r"settings\.COOKIES_ENABLED: has no form as text for scrapyd"):
-            project.check(definition)
-        return
     project.check(definition)
     (value,) = settings.values()
     assert as_text(value) == text

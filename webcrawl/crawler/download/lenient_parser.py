@@ -60,10 +60,6 @@ class _LenientConnection(PacedConnection):
             break_body(payload, _NOT_FRAMED, *cause)
 
 
-class _BeyondLimit(BadHttpMessage):
-    """More than a client should read before the head of the final response."""
-
-
 class _HeadParser:
     """Parses the head of a response with aiohttp's parser, or repairs the head and gives it to another parser."""
 
@@ -73,6 +69,8 @@ class _HeadParser:
         self._params = params
         self._data = bytearray()
         self._size = 0
+        self._is_beyond_limit = False
+        """Whether more came than a client should read before the head of the final response."""
         self._interim = 0
         self._error: HttpProcessingError | None = None
 
@@ -92,14 +90,14 @@ class _HeadParser:
         if self._error is None:
             try:
                 return self._feed(data)
-            except _BeyondLimit:
-                raise
             except HttpProcessingError as error:
+                if self._is_beyond_limit:
+                    raise
                 self._error = error
         return self._repaired(bytes(self._data[-len(data) - 3 :]), self._error)
 
     def _check(self, messages: Sequence[tuple[Any, Any]]) -> None:
-        """Ends this parser at the final head; raises _BeyondLimit if too much comes before it."""
+        """Ends this parser at the final head; raises BadHttpMessage if too much comes before it."""
         interim = sum(100 <= message.code < 200 and message.code != 101 for message, _ in messages)
         if interim < len(messages):
             if not is_regular(self._data):
@@ -108,9 +106,11 @@ class _HeadParser:
             return
         self._interim += interim
         if self._interim > MOST_INTERIM:
-            raise _BeyondLimit(f"more than {MOST_INTERIM} responses with a status of 1xx")
+            self._is_beyond_limit = True
+            raise BadHttpMessage(f"more than {MOST_INTERIM} responses with a status of 1xx")
         if self._size > LONGEST_HEAD:
-            raise _BeyondLimit(f"a head of more than {LONGEST_HEAD} bytes")
+            self._is_beyond_limit = True
+            raise BadHttpMessage(f"a head of more than {LONGEST_HEAD} bytes")
         if interim:
             del self._data[: self._data.rfind(b"\r\n\r\n") + 4]
 

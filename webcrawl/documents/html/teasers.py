@@ -19,6 +19,8 @@ _MAX_TEASER = 400
 _MIN_TITLE = 15
 # Teasers have this share of the text of their section, and of the prose of a page no more than this leaves.
 _MOST_TEXT, _LEAST_REST = 0.7, 300
+# A longer text is the main part with or without its teasers, so most long pages are not searched for them.
+_MOST_PROSE = 8_000
 _MOST_SECTIONS, _DEEPEST = 300, 6
 # Sections of teasers are no larger, have this share of links, and matter if they have this share of the prose.
 _MOST_SIZE, _MOST_PIECES, _LEAST_LINKED, _LITTLE = 8_000, 2_000, 0.05, 0.05
@@ -31,7 +33,7 @@ _HEADING_NAMES = "h2,h3,h4,h5,h6"
 
 def teasers(page: PageText, root: Section) -> list[Section]:
     """Returns the outermost sections of a part that are teasers, if it has a headline, and enough text beside them."""
-    if root.prose < _LEAST_REST or not page.titles:
+    if not _LEAST_REST <= root.prose <= _MOST_PROSE or not page.titles:
         return []
     groups = list[Section]()
     alone = list[tuple[object, Section]]()

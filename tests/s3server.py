@@ -135,6 +135,8 @@ class Line:
     def __init__(self, port: int) -> None:
         self._target = port
         self._listener: socket.socket | None = None
+        self._reserved: socket.socket | None = None
+        """Keeps the port from other tests while the line is cut; it refuses connections, because it does not listen."""
         self.port = free_ports(1)[0]
         self.carried = 0
         self.garbles = False
@@ -151,10 +153,14 @@ class Line:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.cut()
+        if self._reserved is not None:
+            self._reserved.close()
         self.release()
 
     def mend(self) -> None:
         """Accept connections again."""
+        if self._reserved is not None:
+            self._reserved.close()
         self._listener = socket.create_server(("127.0.0.1", self.port))
         threading.Thread(target=self._accept, args=[self._listener], daemon=True).start()
 
@@ -164,6 +170,9 @@ class Line:
             listener, self._listener = self._listener, None
             listener.shutdown(socket.SHUT_RDWR)
             listener.close()
+            self._reserved = socket.socket()
+            self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._reserved.bind(("127.0.0.1", self.port))
         while self._connections:
             _end(self._connections.pop())
 

@@ -83,7 +83,7 @@ def open_page(chromium: Any, request: pytest.FixtureRequest) -> Iterator[Callabl
     context = chromium.new_context(
         color_scheme="light", reduced_motion="reduce", viewport={"width": 1280, "height": 900}
     )
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(60_000)
     problems: list[str] = []
 
     def note(message: Any) -> None:

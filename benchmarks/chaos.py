@@ -231,7 +231,7 @@ class Chaos:
 
 
 def slow_web(dice: random.Random, web: LocalWeb, pages: int, seeds: list[str]) -> set[str]:
-    """Publishes `pages` linked pages, of which some take up to half a second; returns the URLs of those to be found."""
+    """Publishes `pages` linked pages, some of them slow (up to 0.5 s); returns the URLs that a crawl must find."""
     links = generated_web(dice.randrange(1_000_000), web, pages)
     for label, bodies in web.sites.items():
         for path, body in list(bodies.items()):

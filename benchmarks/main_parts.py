@@ -93,7 +93,7 @@ def _sample(paths: list[Path]) -> list[Path]:
 
 
 def kept(body: bytes) -> float | None:
-    """The share of the words of a page that are in its main text; None for a page with few words."""
+    """Returns the share of a page's words that its main text has; None for a page with few words."""
     tree = LexborHTMLParser(body)
     for node in tree.css(_MENUS):
         node.decompose()

@@ -20,7 +20,7 @@ from webcrawl.frontier.tails import Tails
 
 URLS = 12_000
 LATE = 500
-"""URLs of each host that are added after the last kill: more than its hot list takes."""
+"""The URLs that each host gets after the last kill: more than its hot list takes."""
 SHARDS = 2
 HOSTS = ("http://a.test", "http://b.test")
 

@@ -47,10 +47,8 @@ class CookieWalls:
         sets = bool(header_values(response.headers, b"Set-Cookie"))
         if not sets and _KEPT not in request.meta:
             return target
-        kept, skips = (
-            COOKIES_KEPT in response.flags if sets else request.meta[_KEPT],
-            request.meta.get(_SKIPS, 0),
-        )
+        kept: bool = COOKIES_KEPT in response.flags if sets else request.meta[_KEPT]
+        skips: int = request.meta.get(_SKIPS, 0)
         way_back = self._way_back(request, target)
         self._gates.update(dict.fromkeys(way_back or (), True))
         meets_wall = way_back is not None or (sets and _without_query(target.url) in self._gates)

@@ -73,8 +73,8 @@ check: .venv/.dev ## Check format, lint, types and import contracts
 	@$(BIN)/mypy tests/public_types
 	@$(BIN)/lint-imports --no-logo
 
-settings: .venv/.dev ## Write docs/settings.md from the declarations in webcrawl/config
-	@$(BIN)/python -m webcrawl.config.page > docs/settings.md
+settings: .venv/.dev ## Write docs/reference/settings.md from the declarations in webcrawl/config
+	@$(BIN)/python -m webcrawl.config.page > docs/reference/settings.md
 
 # The files of requirements/ build on each other, so each leaves out what those before it pin for every platform.
 constraints: ## Pin versions and hashes of all requirements; ARGS="--upgrade" takes the newest versions

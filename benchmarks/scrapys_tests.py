@@ -1,7 +1,7 @@
 """Runs the tests of the installed Scrapy and scrapy-redis with the add-on in every crawler.
 
 make scrapys-tests
-docs/scrapy-here.md lists the tests that fail, each with its reason. This script fails if any other test does.
+docs/reference/scrapy-here.md lists the tests that fail, each with its reason. This script fails if any other test does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 from benchmarks.command import ROOT, command_line
 
 FOLDER = ROOT / ".bench" / "scrapys-tests"
-PAGE = ROOT / "docs" / "scrapy-here.md"
+PAGE = ROOT / "docs" / "reference" / "scrapy-here.md"
 MODULES = {
     "scrapy": ("crawl", "feedexport*", "pipeline*", "request_*", "signal*", "spider*"),
     "scrapy-redis": ("*",),

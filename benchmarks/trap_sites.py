@@ -24,7 +24,7 @@ class Prose:
     """Text of real words, from this project's documentation."""
 
     def __init__(self) -> None:
-        text = " ".join(path.read_text() for path in sorted(DOCS.glob("*.md")))
+        text = " ".join(path.read_text() for path in sorted(DOCS.rglob("*.md")))
         self._words = re.findall(r"\b[a-z]{2,14}\b", text)
 
     def phrases(self, number: int, *key: int) -> str:

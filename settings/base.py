@@ -1,5 +1,6 @@
-"""The project's settings: its name, and the settings that it changes or adds. docs/settings.md explains each setting.
+"""The project's settings: its name, and the settings that it changes or adds.
 
+docs/reference/settings.md explains each setting.
 The add-on sets all others. It adds its components to the components named here; None leaves a component out.
 """
 

@@ -2,9 +2,9 @@
 
     ADDONS = {"webcrawl.addon.WebcrawlAddon": 100}
 
-It registers the parts of `webcrawl.config.parts` and the defaults of docs/settings.md. The project's settings, the
-`custom_settings` of a spider and `-s` take precedence. Components in these settings join ours; None leaves a component
-out.
+It registers the parts of `webcrawl.config.parts` and the defaults of docs/reference/settings.md. The project's
+settings, the `custom_settings` of a spider and `-s` take precedence. Components in these settings join ours; None
+leaves a component out.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ GROUPS = {
     ),
     "Operate": ("pause", "resume", "stop", "checkpoint", "restore", "jobs", "scheduler", "alarms"),
 }
-"""Group -> its commands, as `scrapy -h` and docs/commands.md list them."""
+"""Group -> its commands, as `scrapy -h` and docs/reference/commands.md list them."""
 _NEW_OBJECTS = 10_000
 _LISTED = re.compile(r"^  (\S+) +\S.*\n", re.MULTILINE)
 

@@ -26,6 +26,16 @@ OUTSIDE = {
 }
 """Page in the checkout -> page of the site."""
 
+FOLDERS = {
+    "Start": "docs/start",
+    "Guide": "docs/guide",
+    "Extend": "docs/howto",
+    "Reference": "docs/reference",
+    "Decisions": "docs/decisions",
+    "Project": "docs",
+}
+"""Section of the navigation -> the folder of its pages."""
+
 API = {
     "Spiders and pages": ["BroadSpider", "Page", "Reads"],
     "Documents": ["Document", "MimePipeline", "Facts", "Link", "Zipped", "visible_text"],
@@ -70,11 +80,10 @@ _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Add pages that the navigation does not name: how-tos and decisions at the end of theirs, others of the guide."""
+    """Add pages that the navigation does not name, at the end of the section of their folder."""
     sections = {name: pages for entry in config.nav or () for name, pages in entry.items()}
     named = {path for pages in sections.values() for page in _entries(pages) for path in page.values()}
-    folders = {"How to": "docs/howto", "Decisions": "docs/decisions", "Guide": "docs"}
-    for section, folder in folders.items():
+    for section, folder in FOLDERS.items():
         paths = sorted(str(path.relative_to(CHECKOUT / "docs")) for path in (CHECKOUT / folder).glob("*.md"))
         sections[section] += [path for path in paths if path not in named]
     return config

@@ -1,4 +1,4 @@
-"""Draws the plots of docs/benchmarks.md from the results in benchmarks/results: `make pictures`."""
+"""Draws the plots of docs/reference/benchmarks.md from the results in benchmarks/results: `make pictures`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from webcrawl.links.store import LinkStore
 
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
 HERE = Project(CHECKOUT)
-TUTORIAL = CHECKOUT / "docs" / "howto" / "rank-pages.md"
+TUTORIAL = CHECKOUT / "docs" / "guide" / "rank-pages.md"
 MENU = "<a href=/>home</a><a href=/imprint>imprint</a>"
 PAGES = {
     "/": f"{MENU}<a href=/a>a</a><a href=/b>b</a>",

@@ -30,7 +30,7 @@ ARTICLES = [f"/article{n}" for n in range(3)]
 
 def light_form(folder: Path) -> Path:
     """A folder for PYTHONPATH that hides the dependencies which the how-to leaves out."""
-    page = (CHECKOUT / "docs" / "howto" / "use-with-scrapy-redis.md").read_text()
+    page = (CHECKOUT / "docs" / "guide" / "use-with-scrapy-redis.md").read_text()
     named = re.search(r"^pip install (ada-url .+)$", page, re.MULTILINE)
     assert named
     kept = {canonicalize_name(name) for name in [*named[1].split(), "scrapy", "scrapy-redis"]}

@@ -1,4 +1,4 @@
-"""What a Scrapy user sees of requests and pipelines that fail; docs/scrapy-here.md names these tests."""
+"""What a Scrapy user sees of requests and pipelines that fail; docs/reference/scrapy-here.md names these tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Scrapy user knows, tried in one crawl; docs/scrapy-here.md names these tests."""
+"""What a Scrapy user knows, tried in one crawl; docs/reference/scrapy-here.md names these tests."""
 
 from __future__ import annotations
 

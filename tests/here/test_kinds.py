@@ -1,4 +1,4 @@
-"""The kinds of spiders that Scrapy has, and the ways to stop; docs/scrapy-here.md names these tests."""
+"""The kinds of spiders that Scrapy has, and the ways to stop; docs/reference/scrapy-here.md names these tests."""
 
 from __future__ import annotations
 

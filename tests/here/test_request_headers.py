@@ -1,4 +1,6 @@
-"""Each request has the headers that it has in Scrapy without webcrawl; docs/scrapy-here.md names these tests."""
+"""Each request has the headers that it has in Scrapy without webcrawl;
+docs/reference/scrapy-here.md names these tests.
+"""
 
 from __future__ import annotations
 

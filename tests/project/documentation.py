@@ -9,7 +9,9 @@ from settings import base
 from tests.crawls import CHECKOUT
 from webcrawl.config import DECLARED, parts
 
-HOWTOS = sorted((CHECKOUT / "docs" / "howto").glob("*.md"))
+HOWTOS = sorted(
+    path for path in (CHECKOUT / "docs").glob("*/*.md") if path.parent.name in ("start", "guide", "howto")
+)
 PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").rglob("*.md"))]
 # a folder with a scrapy.cfg is a project of its own with its own test
 EXAMPLES = sorted(

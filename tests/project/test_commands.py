@@ -1,4 +1,4 @@
-"""The commands in `scrapy -h` and in docs/commands.md, in the same groups."""
+"""The commands in `scrapy -h` and in docs/reference/commands.md, in the same groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.crawls import CHECKOUT, scrapy
 from webcrawl.entry import GROUPS, grouped
 
-PAGE = (CHECKOUT / "docs" / "commands.md").read_text()
+PAGE = (CHECKOUT / "docs" / "reference" / "commands.md").read_text()
 MOST_WORDS = 10
 
 _SECTION = re.compile(r"^## (\w+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)

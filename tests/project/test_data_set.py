@@ -14,7 +14,7 @@ from tests.crawls import CHECKOUT, NO_NAMES, scrapy
 from tests.project.documentation import blocks
 from tests.web import LocalWeb
 
-PAGE = CHECKOUT / "docs" / "howto" / "from-a-crawl-to-a-data-set.md"
+PAGE = CHECKOUT / "docs" / "start" / "build-a-data-set.md"
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
 WORDS = " ".join(f"word{number}" for number in range(40))
 

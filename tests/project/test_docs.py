@@ -165,7 +165,7 @@ def test_the_picture_shows_every_room_and_no_other() -> None:
 
 
 def test_the_tests_named_in_the_frontier_page_exist() -> None:
-    named = set(re.findall(r"`(test_\w+)`", (CHECKOUT / "docs" / "frontier.md").read_text()))
+    named = set(re.findall(r"`(test_\w+)`", (CHECKOUT / "docs" / "guide" / "frontier.md").read_text()))
     files = (CHECKOUT / "tests" / "frontier").glob("test_*.py")
     assert named and named <= {
         name for file in files for name in re.findall(r"def (test_\w+)", file.read_text())

@@ -64,7 +64,8 @@ def test_every_example_is_shown_verbatim() -> None:
 
 def registered(howto: str) -> tuple[str, str, int]:
     """Returns setting, class and number that a how-to registers: the last entry of its dict."""
-    codes = blocks(CHECKOUT / "docs" / "howto" / howto, "python")
+    (page,) = (page for page in HOWTOS if page.name == howto)
+    codes = blocks(page, "python")
     code = next(code for code in codes if re.match(r"[A-Z_]+ = \{\n", code))
     setting = re.match(r"(\w+) = \{", code)
     path, number = re.findall(r'"([\w.]+)": (\d+),', code)[-1]

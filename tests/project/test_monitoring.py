@@ -25,7 +25,7 @@ PROMETHEUS = CHECKOUT / "deploy" / "prometheus"
 RULES = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text())
 TESTS = (PROMETHEUS / "alerts_test.yml").read_text()
 DASHBOARD = json.loads((CHECKOUT / "deploy" / "grafana" / "webcrawl.json").read_text())
-PAGE = (CHECKOUT / "docs" / "metrics.md").read_text()
+PAGE = (CHECKOUT / "docs" / "reference" / "metrics.md").read_text()
 SCOPES = {
     CRAWL: [*GAUGES.values(), *FAMILIES[CRAWL]],
     WORKER: [
@@ -138,7 +138,7 @@ def test_a_documented_query_is_that_of_the_dashboard_and_of_the_test(begin: str)
 
 
 def table(head: str, after: str = "") -> list[str]:
-    """The rows of a table in docs/metrics.md."""
+    """The rows of a table in docs/reference/metrics.md."""
     rows = PAGE.partition(after)[2] if after else PAGE
     lines = rows[rows.index(head) :].split("\n\n", 1)[0].splitlines()
     return lines[2:]

@@ -1,4 +1,4 @@
-"""Each row of docs/scrapy-here.md and docs/real-servers.md names tests, and they exist."""
+"""Each row of docs/reference/scrapy-here.md and docs/reference/real-servers.md names tests, and they exist."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def known() -> set[str]:
 
 
 # tests/unit/test_without_effect.py compares the last table with the code
-_TESTED = (DOCS / "scrapy-here.md").read_text().partition("## Settings without effect")[0]
-_ROWS = _ROW.findall(_TESTED + (DOCS / "real-servers.md").read_text())
+_TESTED = (DOCS / "reference" / "scrapy-here.md").read_text().partition("## Settings without effect")[0]
+_ROWS = _ROW.findall(_TESTED + (DOCS / "reference" / "real-servers.md").read_text())
 
 
 @pytest.mark.parametrize("topic, names", _ROWS, ids=lambda text: text[:40])

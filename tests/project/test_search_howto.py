@@ -13,7 +13,7 @@ from tests.crawls import CHECKOUT, NO_NAMES, scrapy
 from tests.project.documentation import PROJECT, blocks
 from webcrawl.demo import FIRST_PORT, demo_web
 
-PAGE = CHECKOUT / "docs" / "howto" / "search-your-crawl.md"
+PAGE = CHECKOUT / "docs" / "start" / "search.md"
 CRAWL = re.compile(r'make crawl ARGS="(.*)"')
 
 

@@ -1,4 +1,4 @@
-"""docs/settings.md matches the declarations: types, defaults, snippets and valid examples."""
+"""docs/reference/settings.md matches the declarations: types, defaults, snippets and valid examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webcrawl.config import DECLARED, parts
 from webcrawl.config.page import page as settings_page
 from webcrawl.config.setting import IN_PARTS
 
-PAGE = CHECKOUT / "docs" / "settings.md"
+PAGE = CHECKOUT / "docs" / "reference" / "settings.md"
 PARTS = {**parts.BASES, **parts.MERGED, **parts.VALUES}
 FIXED = "## Scrapy's settings"
 
@@ -25,7 +25,7 @@ _SETTING = re.compile(r"^### `(\w+)`\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL
 
 
 def settings_sections() -> dict[str, str]:
-    """Returns setting -> the text below its heading in docs/settings.md."""
+    """Returns setting -> the text below its heading in docs/reference/settings.md."""
     return dict(_SETTING.findall(PAGE.read_text()))
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.crawls import CHECKOUT
 
 PACKAGES = ("webcrawl", "middlewares", "pipelines", "spiders")
-PAGE = CHECKOUT / "docs" / "troubleshooting.md"
+PAGE = CHECKOUT / "docs" / "start" / "troubleshooting.md"
 
 _QUOTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PLACEHOLDER = re.compile(r"%(?:\.\d+)?[srd]|\.\.\.")

@@ -21,7 +21,7 @@ from webcrawl.config import DECLARED, parts
 from webcrawl.config.without_effect import WITHOUT_EFFECT
 from webcrawl.temporary.isolation import isolate
 
-PAGE = CHECKOUT / "docs" / "scrapy-here.md"
+PAGE = CHECKOUT / "docs" / "reference" / "scrapy-here.md"
 ASKING: dict[str, Any] = {
     "AUTOTHROTTLE_ENABLED": True,
     "CONCURRENT_REQUESTS_PER_IP": 4,

@@ -66,7 +66,9 @@ class Command(OpenedCrawlCommand):
         from webcrawl.alarms.watcher import Post
 
         if not (urls := read(self.settings, "NOTIFY")):
-            raise ConfigurationError("NOTIFY is empty: set it to a list of Apprise URLs (docs/alarms.md)")
+            raise ConfigurationError(
+                "NOTIFY is empty: set it to a list of Apprise URLs (docs/guide/alarms.md)"
+            )
         return Post(opened.stores.metadata, urls)
 
     async def _watch(self, opened: OpenedCrawl, post: Post, only: str | None) -> None:

@@ -1,7 +1,8 @@
 """Settings: each is declared once, read once and checked at the start of a crawl.
 
 `declared` has the declarations: name, default, allowed values, explanation, example. `read` returns the value of one
-setting; each record below holds the settings of one component. `webcrawl.config.page` writes docs/settings.md.
+setting; each record below holds the settings of one component. `webcrawl.config.page` writes
+docs/reference/settings.md.
 """
 
 from webcrawl.config.declared import DECLARED, DEFAULTS, GROUPS

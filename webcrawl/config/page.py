@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the declarations: `python -m webcrawl.config.page > docs/settings.md`."""
+"""Writes docs/reference/settings.md from the declarations, for `make settings`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEGIN = """\
 | [Scrapy's settings](#scrapys-settings) | settings that this project fixes, and settings with another meaning here |
 
 Change a setting with `-s` for a single crawl, in `custom_settings` for a spider, or in
-[`settings/base.py`](../settings/base.py) for all crawls:
+[`settings/base.py`](../../settings/base.py) for all crawls:
 
 ```sh
 .venv/bin/scrapy crawl broad -a seeds=https://example.org/ -s DOWNLOAD_DELAY=2 -s DEPTH_LIMIT=3
@@ -39,7 +39,7 @@ what scrapyd uses: it reads `REDIS_URL`, `STORE_URI`, `METADATA_URI`, `DATA_DIR`
 and logs instead of showing a panel. `SCRAPY_PROJECT=production scrapy ...` selects it on a command line.
 
 This page is written by `make settings` from the declarations in
-[`webcrawl/config/declared`](../webcrawl/config/declared).
+[`webcrawl/config/declared`](../../webcrawl/config/declared).
 """
 _END = """\
 ## Scrapy's settings
@@ -51,7 +51,7 @@ Scrapy's settings that have no heading above work as in Scrapy, except these:
 | `ADDONS` | names `webcrawl.addon.WebcrawlAddon`, which registers all that this page describes |
 | `BOT_NAME`, `SPIDER_MODULES`, `NEWSPIDER_MODULE`, `COMMANDS_MODULE` | name the project, its spiders and commands |
 | `DOWNLOADER`, `ITEM_PROCESSOR`, `LOG_FORMATTER` | are classes of this project that replace Scrapy's |
-| `TWISTED_REACTOR_ENABLED`, `ASYNCIO_EVENT_LOOP` | uvloop, or [the reactor](howto/run-from-a-script.md) |
+| `TWISTED_REACTOR_ENABLED`, `ASYNCIO_EVENT_LOOP` | uvloop, or [the reactor](../guide/run-from-a-script.md) |
 | `WARN_ON_GENERATOR_RETURN_VALUE` | is off, because it costs time for each response |
 | `ROBOTSTXT_USER_AGENT` | also applies to robots directives of pages |
 | `FTP_USER`, `FTP_PASSWORD` | the login for all servers; user names in URLs are not sent |
@@ -68,7 +68,7 @@ Some settings have no effect; see [Settings without effect](scrapy-here.md#setti
 
 
 def page() -> str:
-    """Returns the text of docs/settings.md."""
+    """Returns the text of docs/reference/settings.md."""
     rows = [f"| [{group.title}](#{_anchor(group.title)}) | {_links(group)} |" for group in GROUPS]
     contents = "\n".join(["| task | settings |", "|---|---|", *rows])
     return "\n".join([_BEGIN.format(contents=contents), *(_group(group) for group in GROUPS), _END])
@@ -92,7 +92,7 @@ def _section(setting: Setting) -> Iterator[str]:
     yield f"### `{setting.name}`"
     type_ = f"{setting.kind.type} or None" if setting.default is None else setting.kind.type
     if setting.default is IN_PARTS:
-        yield f"Type `{type_}`, default in [`webcrawl/config/parts.py`](../webcrawl/config/parts.py)."
+        yield f"Type `{type_}`, default in [`webcrawl/config/parts.py`](../../webcrawl/config/parts.py)."
     elif isinstance(setting.default, dict) and setting.default:
         yield f"Type `{type_}`. Default:\n"
         yield _assignment(setting.name, setting.default)

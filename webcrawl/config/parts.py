@@ -140,5 +140,5 @@ VALUES: Mapping[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
 }
-"""Settings with a single value that are not declared; docs/settings.md lists them under Scrapy's settings."""
+"""Settings with a single value that are not declared; docs/reference/settings.md lists them under Scrapy's settings."""
 SPIDERS = "webcrawl.spiders"

@@ -36,8 +36,8 @@ class Setting:
     """The one declaration of a setting.
 
     `about` explains it in one or two sentences of Markdown. `values` are what it takes, if not all values of the
-    default's type. `example` is a value that docs/settings.md shows; a flag has no other than its default's opposite.
-    `unset` is its value in a project that does not use our settings and does not set it, if not the default.
+    default's type. `example` is a value that docs/reference/settings.md shows; a flag has no other than its default's
+    opposite. `unset` is its value in a project that does not use our settings and does not set it, if not the default.
     """
 
     name: str

@@ -253,7 +253,7 @@ WITHOUT_EFFECT = {
         quiet="twisted.internet.asyncioreactor.AsyncioSelectorReactor",
     ),
 }
-"""docs/scrapy-here.md has the same table."""
+"""docs/reference/scrapy-here.md has the same table."""
 
 
 def warn_without_effect(settings: UserSettings) -> None:

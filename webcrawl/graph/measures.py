@@ -32,7 +32,7 @@ class Measures:
     strong: ConnectedComponents
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Returns the values by the names in docs/graph.md. The largest value has position 1."""
+        """Returns the values by the names in docs/guide/graph.md. The largest value has position 1."""
         return {
             "in_degree": self.in_degrees,
             "out_degree": self.out_degrees,

@@ -1,1 +1,1 @@
-"""The link store: the links of every page in Parquet files, and queries over them (docs/links.md)."""
+"""The link store: the links of every page in Parquet files, and queries over them (docs/guide/links.md)."""

@@ -1,4 +1,4 @@
-"""The families of metrics, with names, kinds, labels and meanings. docs/metrics.md is written from them.
+"""The families of metrics, with names, kinds, labels and meanings. docs/reference/metrics.md is written from them.
 
 Names follow Prometheus' conventions. Names of one worker begin with `webcrawl_worker_`, names of a whole crawl with
 `webcrawl_`. No label has a host or a URL, so the number of series does not grow with the crawl.

@@ -1,1 +1,1 @@
-"""Mining: predicts the value of URLs from the links and pages of crawls (docs/mining.md)."""
+"""Mining: predicts the value of URLs from the links and pages of crawls (docs/guide/mining.md)."""

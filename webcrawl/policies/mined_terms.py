@@ -1,4 +1,4 @@
-"""The terms of a weight that apply the weights of `scrapy mine`; docs/mining.md explains them."""
+"""The terms of a weight that apply the weights of `scrapy mine`; docs/guide/mining.md explains them."""
 
 from __future__ import annotations
 

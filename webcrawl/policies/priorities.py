@@ -3,8 +3,8 @@
     weight = the sum of the terms of PRIORITIZERS, 0 for a usual page, more for a better page
     level  = 3 - weight, rounded, from 0 to 7; the lowest is the best, and a half is rounded to the worse level
 
-URL_LEVELS may set or shift the level. docs/priorities.md has the table. A term weighs one property of a URL, in units
-of a level. To add a term, subclass Term, describe it in `why`, and add the class to PRIORITIZERS.
+URL_LEVELS may set or shift the level. docs/guide/priorities.md has the table. A term weighs one property of a URL, in
+units of a level. To add a term, subclass Term, describe it in `why`, and add the class to PRIORITIZERS.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Full-text search: an index of the pages of crawls, queries, and copies of a text (docs/search.md)."""
+"""Full-text search: an index of the pages of crawls, queries, and copies of a text (docs/guide/search.md)."""

@@ -1,4 +1,4 @@
-"""Reads the stored texts of a crawl in the order of its files (docs/texts.md)."""
+"""Reads the stored texts of a crawl in the order of its files (docs/guide/texts.md)."""
 
 from __future__ import annotations
 

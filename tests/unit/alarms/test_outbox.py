@@ -164,7 +164,7 @@ def test_whatever_fails_each_target_gets_each_notice(steps: list[tuple[str, str,
 
 
 def test_roles_without_create_permission_can_write_existing_tables(postgres: PostgresServer) -> None:
-    """With the permissions listed in docs/exports.md."""
+    """With the permissions listed in docs/guide/exports.md."""
     uri = postgres.new_database()
     Outbox(uri).close()
     writer = postgres.as_role(uri, "teller")

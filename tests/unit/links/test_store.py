@@ -96,7 +96,7 @@ def test_documented_queries_run(tmp_path: Path) -> None:
     (tmp_path / "export").mkdir()
     with duckdb.connect() as database:
         database.sql(f"COPY (SELECT '{B}' AS url) TO '{tmp_path}/export/pages.parquet'")
-        first, *others = reversed(blocks(CHECKOUT / "docs" / "links.md", "sql"))
+        first, *others = reversed(blocks(CHECKOUT / "docs" / "guide" / "links.md", "sql"))
         queries = [query for text in (first, *others) for query in text.split(";") if query.strip()]
         found = []
         for query in queries:

@@ -53,7 +53,7 @@ WRITES = (
 
 
 def test_roles_without_create_permission_can_read_or_write_existing_tables(postgres: PostgresServer) -> None:
-    """With the permissions listed in docs/exports.md."""
+    """With the permissions listed in docs/guide/exports.md."""
     uri = postgres.new_database()
     Metadata(uri).close()
     reader, writer = (postgres.as_role(uri, role) for role in ("reader", "writer"))

@@ -1,4 +1,4 @@
-"""Every setting, declared once, in groups by task and in the order of docs/settings.md."""
+"""Every setting, declared once, in groups by task and in the order of docs/reference/settings.md."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ READING = SettingGroup(
         "Parses HTML pages of more than 4 KiB in separate processes, so that a page that hangs or crashes the "
         "parser loses no other page. Large pages that take over a second go to the processes for other types. "
         "`False` may be faster with as many workers as cores, and slower with fewer; it takes up to 1.3 times the "
-        "memory. See [Performance](performance.md).",
+        "memory. See [Performance](../guide/performance.md).",
     ),
     Setting(
         "MIME_TIMEOUT",
@@ -35,7 +35,7 @@ READING = SettingGroup(
         values=Whole(least=256 * 1024 * 1024),
         example=2_147_483_648,
     ),
-    intro="[MIME types](mime-types.md) describes which types are read, and how. A worker starts one "
+    intro="[MIME types](../guide/mime-types.md) describes which types are read, and how. A worker starts one "
     "process for every four cores, at least one, for documents other than HTML.",
 )
 
@@ -68,14 +68,14 @@ DUPLICATES = SettingGroup(
         True,
         "Recognizes error pages that answer with 200. When a host has shown more than 20 HTML pages, it is asked "
         "once for a path that cannot exist. Pages like its answer count as errors, have `soft_404` in their rows, "
-        "and their links are not followed. See [Soft 404](duplicates.md#soft-404).",
+        "and their links are not followed. See [Soft 404](../guide/duplicates.md#soft-404).",
     ),
     Setting(
         "DUST",
         True,
         "Learns which parts of its URLs change nothing on a host, such as a session in a parameter, `index.html` "
         "or `www.`, and leaves them out of its new URLs. `scrapy host` shows these rules and switches them off. "
-        "See [Different URLs with similar text](duplicates.md#different-urls-with-similar-text).",
+        "See [Different URLs with similar text](../guide/duplicates.md#different-urls-with-similar-text).",
     ),
-    intro="See [Duplicates](duplicates.md).",
+    intro="See [Duplicates](../guide/duplicates.md).",
 )

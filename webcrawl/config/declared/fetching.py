@@ -74,7 +74,7 @@ FETCHING = SettingGroup(
         "Whether cookies are kept and sent. `None` means that it depends on the spider. A Scrapy spider keeps "
         "the cookies of every request. A broad crawl visits millions of hosts, so it keeps only those of requests "
         "with `cookies`, or with `cookiejar` in `Request.meta`. Workers share the cookies, which survive a "
-        "restart. See [Log in](howto/log-in.md). Where they are kept, a page that redirects back to itself until "
+        "restart. See [Log in](../start/log-in.md). Where they are kept, a page that redirects back to itself until "
         "it gets its cookie is fetched; elsewhere the row and the summary say that it wants cookies.",
         values=Flag(),
         example=True,
@@ -84,7 +84,7 @@ FETCHING = SettingGroup(
         [],
         "HTTP proxies for all requests of http and https: URLs, or `@file` with a URL on each line. A proxy that "
         "fails is left out for a while. Politeness applies to the hosts, whichever proxy is used. See [Use "
-        "proxies](howto/use-proxies.md).",
+        "proxies](../guide/use-proxies.md).",
         example=["http://user:password@proxy.example:3128", "http://proxy2.example:3128"],
     ),
     Setting(
@@ -130,8 +130,8 @@ FETCHING = SettingGroup(
         "DOWNLOAD_HANDLERS",
         IN_PARTS,
         "The download handler of each URL scheme; `None` turns a scheme off. Links with other schemes are "
-        "not followed. See [Add a protocol](howto/add-a-protocol.md), and [Use HTTP/2, or look like a "
-        "browser](howto/use-http-2-or-look-like-a-browser.md) for another handler of http and https.",
+        "not followed. See [Add a protocol](../howto/add-a-protocol.md), and [Use HTTP/2, or look like a "
+        "browser](../guide/use-http-2-or-look-like-a-browser.md) for another handler of http and https.",
         example={"ftp": None},
         unset={},
     ),
@@ -144,7 +144,7 @@ RENDERING = SettingGroup(
         [],
         'Pages that a browser renders: hosts (`"example.org"` includes its subdomains, `"*.example.org"` '
         "means only those) and patterns of whole URLs, in which `*` matches anything. It needs `pip "
-        'install "scrapy-webcrawl[render]"` and a Chromium; see [Render pages](howto/render-pages.md).',
+        'install "scrapy-webcrawl[render]"` and a Chromium; see [Render pages](../guide/render-pages.md).',
         example=["app.example.org", "https://shop.example/*/product/*"],
     ),
     Setting(

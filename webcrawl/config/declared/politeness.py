@@ -66,7 +66,7 @@ GROUP = SettingGroup(
         "POLITENESS_ADDRESS_CONNECTIONS",
         0,
         "Simultaneous requests to one IP address, over all names on it, workers and crawls of the engine; 0 means "
-        "no limit. See [Many names on one address](howto/change-a-politeness-rule.md#many-names-on-one-address).",
+        "no limit. See [Many names on one address](../howto/change-a-politeness-rule.md#many-names-on-one-address).",
         example=4,
     ),
     Setting(
@@ -97,7 +97,7 @@ GROUP = SettingGroup(
         "`delay`, `connections`, `max_pages` and `user_agent` by host name: `example.org` is this name, "
         "`*.example.org` every name under it, `.example.org` both. The most specific rule that has a field "
         'decides it. `"@rules.json"` names a file, which workers read again when it changes; see '
-        "[Rules for hosts](howto/change-a-politeness-rule.md#rules-for-hosts).",
+        "[Rules for hosts](../howto/change-a-politeness-rule.md#rules-for-hosts).",
         values=PolitenessRules(),
         example=[{"match": "*.example.org", "delay": 5, "max_pages": 10_000}],
     ),
@@ -120,7 +120,7 @@ GROUP = SettingGroup(
         False,
         "Measures what each host can bear: its delay falls step by step from `DOWNLOAD_DELAY` to "
         "`POLITENESS_MIN_DELAY` while its answers stay quick, and doubles when they become slower or fail; see "
-        "[What a host can bear](howto/change-a-politeness-rule.md#what-a-host-can-bear).",
+        "[What a host can bear](../howto/change-a-politeness-rule.md#what-a-host-can-bear).",
     ),
     Setting(
         "POLITENESS_MIN_DELAY",

@@ -11,7 +11,7 @@ GROUP = SettingGroup(
         "PRIORITIZERS",
         IN_PARTS,
         "The terms whose sum is the weight of a URL; `None` leaves one out. The numbers are the order in which "
-        "`scrapy checkurl` prints them. See [Add a term](priorities.md#add-a-term).",
+        "`scrapy checkurl` prints them. See [Add a term](../guide/priorities.md#add-a-term).",
         example={"webcrawl.policies.terms.Parameters": None},
         unset={},
     ),
@@ -36,11 +36,11 @@ GROUP = SettingGroup(
     Setting(
         "MINED",
         False,
-        "Weighs links by what [`scrapy mine`](mining.md) has learned from the pages and links of earlier crawls or "
-        "of this one, and gives less importance to links of boilerplate. The weights are the file `weights` in "
-        "`DATA_DIR/mined`, or in `mined/` below `STORE_URI`. Workers read it again when it has changed. Without "
+        "Weighs links by what [`scrapy mine`](../guide/mining.md) has learned from the pages and links of earlier "
+        "crawls or of this one, and gives less importance to links of boilerplate. The weights are the file `weights` "
+        "in `DATA_DIR/mined`, or in `mined/` below `STORE_URI`. Workers read it again when it has changed. Without "
         "the file, it changes nothing.",
     ),
     intro="`scrapy checkurl URL --from PAGE` shows the weight of a URL, its terms and its level. See "
-    "[Priorities](priorities.md).",
+    "[Priorities](../guide/priorities.md).",
 )

@@ -12,7 +12,7 @@ GROUP = SettingGroup(
         IN_PARTS,
         "The pipelines of a page, in the order of their numbers: MIME-type pipelines from 200 to 300, the "
         "metadata pipeline after all that need the body. See [Add a MIME-type "
-        "pipeline](howto/add-a-mime-type-pipeline.md).",
+        "pipeline](../howto/add-a-mime-type-pipeline.md).",
         example={"our_pipelines.recipes.RecipePipeline": 219},
     ),
     Setting(
@@ -39,14 +39,14 @@ GROUP = SettingGroup(
         "FEED_EXPORTERS",
         IN_PARTS,
         "Scrapy's exporters, with one for CSV that writes nested fields of a page as JSON; see "
-        "[Exports](exports.md#scrapys-feeds).",
+        "[Exports](../guide/exports.md#scrapys-feeds).",
         example={"yaml": "our_exporters.YamlItemExporter"},
     ),
     Setting(
         "SCHEDULER",
         IN_PARTS,
         "The scheduler, which takes requests from the frontier. The project's middlewares and pipelines need "
-        "it, but it works without them; see [Use with scrapy-redis](howto/use-with-scrapy-redis.md).",
+        "it, but it works without them; see [Use with scrapy-redis](../guide/use-with-scrapy-redis.md).",
         values=String(),
         example="webcrawl.scheduler.FrontierScheduler",
     ),
@@ -63,7 +63,7 @@ GROUP = SettingGroup(
         2_000_000,
         "Bytes of downloaded bodies that may wait for the spider and the pipelines; while there are more, "
         "nothing is fetched. A parsed page takes 15 to 30 times its size. Documents in a reader process, or "
-        "waiting for one, do not count: see [What a host may cost](fairness.md).",
+        "waiting for one, do not count: see [What a host may cost](../guide/fairness.md).",
         values=Whole(least=1),
         example=1_000_000,
     ),

@@ -19,7 +19,7 @@ GROUP = SettingGroup(
     Setting(
         "STORE_URI",
         None,
-        "Where [WARC files](archive.md) are stored: `file:///folder` or `s3://bucket/prefix`; `None` means "
+        "Where [WARC files](../guide/archive.md) are stored: `file:///folder` or `s3://bucket/prefix`; `None` means "
         "`DATA_DIR/warc`. Files for S3 are written below `DATA_DIR/spool` first.",
         values=String(),
         example="s3://my-bucket/crawls",
@@ -32,7 +32,7 @@ GROUP = SettingGroup(
         },
         "The class that stores objects for each URI scheme, for `STORE_URI`, `FRONTIER_SPILL_URI` and the "
         "commands that take a URI. Entries are added to the default ones; `None` removes one. See [Add a "
-        "storage backend](howto/add-a-storage-backend.md).",
+        "storage backend](../howto/add-a-storage-backend.md).",
         example={"dav": "webcrawl.stores.objects.webdav.WebDavStore"},
     ),
     Setting(
@@ -66,20 +66,20 @@ GROUP = SettingGroup(
         "WARC_ROBOTSTXT",
         True,
         "Archives each fetch of robots.txt, with its redirects and errors, [as Common Crawl "
-        "does](archive.md#robotstxt): in WARC files in `DATA_DIR/robotstxt`, or in `robotstxt/` below "
+        "does](../guide/archive.md#robotstxt): in WARC files in `DATA_DIR/robotstxt`, or in `robotstxt/` below "
         "`STORE_URI`.",
     ),
     Setting(
         "LINKS",
         False,
         "Stores the links of each page, followed or not, as Parquet in `DATA_DIR/links` or in `links/` below "
-        '`STORE_URI`; see [The link store](links.md). It needs `pip install "scrapy-webcrawl[parquet]"`.',
+        '`STORE_URI`; see [The link store](../guide/links.md). It needs `pip install "scrapy-webcrawl[parquet]"`.',
     ),
     Setting(
         "TEXT",
         "",
-        "Stores the [text of pages](texts.md): `wet` as WARC records in `DATA_DIR/wet`, `parquet` as tables in "
-        "`DATA_DIR/texts`, or both: `wet,parquet`. With `STORE_URI`, the folders `wet/` and `texts/` are below it. "
+        "Stores the [text of pages](../guide/texts.md): `wet` as WARC records in `DATA_DIR/wet`, `parquet` as tables "
+        "in `DATA_DIR/texts`, or both: `wet,parquet`. With `STORE_URI`, the folders `wet/` and `texts/` are below it. "
         'Parquet needs `pip install "scrapy-webcrawl[parquet]"`.',
         values=Choices(("wet", "parquet")),
         example="parquet",
@@ -94,7 +94,7 @@ GROUP = SettingGroup(
         None,
         "The database of table `pages`, as an SQLAlchemy URL; `None` means `DATA_DIR/metadata.db`. "
         'PostgreSQL needs `pip install "scrapy-webcrawl[postgresql]"` and [few '
-        "rights](exports.md#the-database-itself); tables are created automatically.",
+        "rights](../guide/exports.md#the-database-itself); tables are created automatically.",
         values=String(),
         example="postgresql+psycopg://crawler@db.example.com/crawl",
     ),
@@ -110,13 +110,14 @@ GROUP = SettingGroup(
         False,
         "Sends conditional requests for pages that an earlier crawl stored in the same `METADATA_URI`. A page "
         'that answers 304 keeps its row, with `state` "unchanged", and its links are read from the archive. '
-        "URLs that were never visited come first, then [those visited longest ago](priorities.md#last-visits).",
+        "URLs that were never visited come first, then "
+        "[those visited longest ago](../guide/priorities.md#last-visits).",
     ),
     Setting(
         "LISTENERS_MAXLEN",
         0,
         "If above 0, every finished page is published to a stream in the engine that keeps about this "
-        "many; see [Listeners](listeners.md). 100,000 pages take about 100 MB of the engine's memory.",
+        "many; see [Listeners](../guide/listeners.md). 100,000 pages take about 100 MB of the engine's memory.",
         example=100_000,
     ),
 )

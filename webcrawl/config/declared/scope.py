@@ -59,7 +59,7 @@ URLS = SettingGroup(
         "Pairs of regular expressions (page, link), searched anywhere in URLs. On a page that matches the first, "
         "only links that match the second are followed; `None` follows none. If several pairs match a page, a link "
         "must match one of them. All links are followed on a page that matches no pair. See "
-        "[Priorities](priorities.md#which-links-are-followed).",
+        "[Priorities](../guide/priorities.md#which-links-are-followed).",
         values=LinkRulePairs(),
         example=[("^https://news.example.org/[a-z]+/$", "/[0-9]{4}/[0-9]{2}/[0-9]+.html$")],
     ),
@@ -98,7 +98,7 @@ URLS = SettingGroup(
         None,
         "Query and path parameters (`;jsessionid=1`) that are left out of the canonical URL, which is only "
         "used to compare URLs; a name may end in `*`. `None` means `TRACKING_PARAMETERS` of "
-        "[`webcrawl/urls/canonical.py`](../webcrawl/urls/canonical.py). URLs are fetched as they were "
+        "[`webcrawl/urls/canonical.py`](../../webcrawl/urls/canonical.py). URLs are fetched as they were "
         "found.",
         values=Words(),
         example=["utm_*", "sessionid"],
@@ -107,7 +107,7 @@ URLS = SettingGroup(
         "URL_FILTERS",
         IN_PARTS,
         "The filters that every link passes, in the order of their numbers; `None` leaves one out. The "
-        "scope of the crawl is checked before them. See [Add a URL filter](howto/add-a-url-filter.md).",
+        "scope of the crawl is checked before them. See [Add a URL filter](../howto/add-a-url-filter.md).",
         example={"webcrawl.urls.filters.QueryFilter": None},
         unset={},
     ),
@@ -129,7 +129,7 @@ URLS = SettingGroup(
         False,
         "Follows addresses that are written as text: in plain text, Markdown and CSV, and in HTML outside of "
         "links, scripts and styles. An address begins with `http://`, `https://`, `ftp://` or `www.`; "
-        "[Links](mime-types.md#links) says where it ends.",
+        "[Links](../guide/mime-types.md#links) says where it ends.",
     ),
     Setting(
         "PATH_ASCENDING",
@@ -142,7 +142,7 @@ URLS = SettingGroup(
         False,
         "Whether `broad` also fetches what its pages load: style sheets and what those load, images, scripts, "
         "fonts, media, icons and frames, from any host, so that the archive can be replayed. They are counted "
-        "as `resources`, not as pages, and their links are not followed; see [Archive](archive.md#replay). A "
+        "as `resources`, not as pages, and their links are not followed; see [Archive](../guide/archive.md#replay). A "
         "worker takes about 1.4 times the memory, because it needs the trees of pages.",
     ),
     Setting(
@@ -176,7 +176,7 @@ LIMITS = SettingGroup(
         True,
         "Gives each host name and registered domain a budget of pages, which grows with the number of other "
         "registered domains that link to it. Over its budget, a host is asked less often while others have better "
-        "URLs; no URL is dropped. See [Budgets](priorities.md#budgets).",
+        "URLs; no URL is dropped. See [Budgets](../guide/priorities.md#budgets).",
     ),
     Setting(
         "HOST_MAX_PAGES",

@@ -64,8 +64,8 @@ GROUP = SettingGroup(
         "NOTIFY",
         [],
         "Where notifications about the crawl are sent, as [Apprise URLs](https://github.com/caronc/apprise/wiki): "
-        "mail, chat, webhooks and many more; see [Alarms](alarms.md). They hold secrets, so logs and messages do "
-        'not show them. Needs `pip install "scrapy-webcrawl[alarms]"`.',
+        "mail, chat, webhooks and many more; see [Alarms](../guide/alarms.md). They hold secrets, so logs and messages "
+        'do not show them. Needs `pip install "scrapy-webcrawl[alarms]"`.',
         values=SecretWords(),
         example=["mailtos://user:password@mail.example.com?to=team@example.com"],
     ),

@@ -110,9 +110,9 @@ GROUP = SettingGroup(
         "IMPORTANCE",
         "aopic",
         "How the importance of pages is computed while they are crawled: `aopic` lets credit flow along links, see "
-        "[Importance](importance.md). Links to important pages are fetched before others of the same priority, if "
-        "`FRONTIER_ORDER` is `breadth-first`. With `off`, a new URL costs the engine half of the time and 16 bytes "
-        "less. All workers of a crawl need the same value.",
+        "[Importance](../guide/importance.md). Links to important pages are fetched before others of the same "
+        "priority, if `FRONTIER_ORDER` is `breadth-first`. With `off`, a new URL costs the engine half of the "
+        "time and 16 bytes less. All workers of a crawl need the same value.",
         values=Choice(("aopic", "off")),
         example="off",
     ),
@@ -144,5 +144,5 @@ GROUP = SettingGroup(
         values=Choice(("exact", "bloom")),
         example="bloom",
     ),
-    intro="See [Crawl with many workers](howto/crawl-with-many-workers.md) and [Frontier](frontier.md).",
+    intro="See [Crawl with many workers](../start/many-machines.md) and [Frontier](../guide/frontier.md).",
 )

@@ -19,7 +19,7 @@ _LEAST_SHOWN = 0.05
 
 
 class Cause(StrEnum):
-    """What a crawl waits for; docs/watch-a-crawl.md explains each cause."""
+    """What a crawl waits for; docs/guide/watch-a-crawl.md explains each cause."""
 
     POLITENESS = "politeness"
     NETWORK = "network"

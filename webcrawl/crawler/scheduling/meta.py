@@ -1,4 +1,4 @@
-"""The keys of Request.meta that Scrapy documents, as the frontier treats them; see docs/requests.md."""
+"""The keys of Request.meta that Scrapy documents, as the frontier treats them; see docs/guide/requests.md."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Exports of the metadata database to Parquet, JSON Lines and CSV (docs/exports.md)."""
+"""Exports of the metadata database to Parquet, JSON Lines and CSV (docs/guide/exports.md)."""

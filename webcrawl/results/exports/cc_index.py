@@ -1,6 +1,7 @@
 """Exports a crawl as the index table of Common Crawl: https://github.com/commoncrawl/cc-index-table.
 
-Columns and partitions are the same, so queries for Common Crawl run on the export. docs/exports.md lists differences.
+Columns and partitions are the same, so queries for Common Crawl run on the export. docs/guide/exports.md lists the
+differences.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stores the text of pages as a table; docs/texts.md lists the columns.
+"""Stores the text of pages as a table; docs/guide/texts.md lists the columns.
 
 Each entry of its journal is an Arrow record batch of a few pages. The Parquet file consists of these batches.
 """

@@ -101,7 +101,7 @@ def _keys_of(node: ast.AST) -> list[str]:
 
 
 def test_the_list_has_every_key_of_scrapy() -> None:
-    """A new key of Scrapy, and one that it has dropped, needs a decision and a line in docs/requests.md."""
+    """A new key of Scrapy, and one that it has dropped, needs a decision and a line in docs/guide/requests.md."""
     assert keys_in_scrapy() == KEYS.keys()
 
 
@@ -118,7 +118,7 @@ def test_a_key_survives_the_frontier_or_is_named(key: str) -> None:
 
 
 def test_the_table_in_the_documentation_has_every_key() -> None:
-    text = (CHECKOUT / "docs/requests.md").read_text()
+    text = (CHECKOUT / "docs/guide/requests.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", text, re.MULTILINE))
     assert rows.keys() == KEYS.keys()
     for key, what in rows.items():

@@ -12,6 +12,11 @@ from webcrawl.config import DECLARED, parts
 HOWTOS = sorted(
     path for path in (CHECKOUT / "docs").glob("*/*.md") if path.parent.name in ("start", "guide", "howto")
 )
+REFERENCE = {
+    *(CHECKOUT / "docs" / "reference").glob("*.md"),
+    *(CHECKOUT / "docs" / name for name in ("architecture.md", "glossary.md")),
+}
+"""The pages with all details, which a reader looks up rather than reads."""
 PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").rglob("*.md"))]
 # a folder with a scrapy.cfg is a project of its own with its own test
 EXAMPLES = sorted(

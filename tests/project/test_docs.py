@@ -14,6 +14,7 @@ from tests.project.documentation import (
     BLOCK,
     PAGES,
     PROJECT,
+    REFERENCE,
     SETTINGS,
     blocks,
     new_tests,
@@ -29,6 +30,14 @@ from webcrawl.stores.schema import PAGES as PAGE_TABLES
 from webcrawl.stores.warc import records as warc_records, wacz
 
 README = CHECKOUT / "README.md"
+
+MOST_WORDS = 1_500
+"""Of a page that is read from top to bottom, with its code and tables."""
+
+STARTS = [
+    *("build-a-data-set", "check-links", "crawl-a-site", "deploy", "follow-a-news-site"),
+    *("log-in", "many-machines", "mirror", "search", "troubleshooting"),
+]
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
@@ -56,6 +65,17 @@ def test_relative_links_have_existing_targets(page: Path) -> None:
         assert target.exists(), link
         assert target.is_relative_to(CHECKOUT), link
         assert not fragment or fragment in anchors(target), link
+
+
+@pytest.mark.parametrize(
+    "page", sorted({*PAGES} & {*(CHECKOUT / "docs").rglob("*.md")} - REFERENCE), ids=lambda page: page.stem
+)
+def test_a_page_that_is_no_reference_is_short(page: Path) -> None:
+    assert len(page.read_text().split()) <= MOST_WORDS, "move details to docs/reference, or split the page"
+
+
+def test_there_are_ten_pages_to_start_with() -> None:
+    assert sorted(page.stem for page in (CHECKOUT / "docs" / "start").glob("*.md")) == STARTS
 
 
 def test_documented_make_targets_and_variables_exist() -> None:
@@ -165,7 +185,7 @@ def test_the_picture_shows_every_room_and_no_other() -> None:
 
 
 def test_the_tests_named_in_the_frontier_page_exist() -> None:
-    named = set(re.findall(r"`(test_\w+)`", (CHECKOUT / "docs" / "guide" / "frontier.md").read_text()))
+    named = set(re.findall(r"`(test_\w+)`", (CHECKOUT / "docs" / "reference" / "frontier.md").read_text()))
     files = (CHECKOUT / "tests" / "frontier").glob("test_*.py")
     assert named and named <= {
         name for file in files for name in re.findall(r"def (test_\w+)", file.read_text())

@@ -36,6 +36,6 @@ def test_a_pipeline_names_a_reader_and_types(path: str) -> None:
 
 
 def test_the_table_of_types_links_to_registered_pipelines() -> None:
-    text = (CHECKOUT / "docs" / "guide" / "mime-types.md").read_text()
+    text = (CHECKOUT / "docs" / "reference" / "mime-types.md").read_text()
     linked = set(re.findall(r"^\| \[[^\]]+\]\(\.\./\.\./webcrawl/pipelines/(\w+)\.py\)", text, re.MULTILINE))
     assert {"html", "pdf"} <= linked <= {path.split(".")[-2] for path in PIPELINES}

@@ -11,7 +11,8 @@ import pytest
 from tests.crawls import CHECKOUT
 
 PACKAGES = ("webcrawl", "middlewares", "pipelines", "spiders")
-PAGE = CHECKOUT / "docs" / "start" / "troubleshooting.md"
+DOCS = CHECKOUT / "docs"
+TROUBLESHOOTING = (DOCS / "start" / "troubleshooting.md", DOCS / "guide" / "troubleshooting-servers.md")
 
 _QUOTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PLACEHOLDER = re.compile(r"%(?:\.\d+)?[srd]|\.\.\.")
@@ -30,8 +31,9 @@ def messages() -> list[str]:
 
 
 def quotations() -> Iterator[str]:
-    for block in _QUOTED.findall(PAGE.read_text()):
-        yield from block.splitlines()
+    for page in TROUBLESHOOTING:
+        for block in _QUOTED.findall(page.read_text()):
+            yield from block.splitlines()
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def simhash64(text: str) -> int | None:
     """Returns the unsigned 64-bit SimHash of a text, or None if it has fewer than `MIN_WORDS` words.
 
     The features are lower-cased shingles of two words. Shingles of three words found fewer changed pages and as many
-    false matches; single words matched unrelated texts (docs/guide/duplicates.md).
+    false matches; single words matched unrelated texts (docs/reference/duplicates.md).
     """
     words = _word_hashes(text)
     if len(words) < MIN_WORDS:

@@ -29,7 +29,7 @@ def pyarrow() -> ModuleType:
 
 @cache
 def schema() -> Any:
-    """Returns the schema of all files; docs/guide/links.md explains the columns."""
+    """Returns the schema of all files; docs/reference/links.md explains the columns."""
     arrow = pyarrow()
     text, time = arrow.string(), arrow.timestamp("us", tz="UTC")
     columns = [

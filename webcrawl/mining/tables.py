@@ -20,7 +20,7 @@ TABLES = {
     "hubs": "SELECT rank, url, new, unique_links, better, sooner, score FROM hubs ORDER BY rank",
     "anchors": "FROM anchors ORDER BY url",
 }
-"""The queries by name of the table; docs/guide/mining.md explains the columns."""
+"""The queries by name of the table; docs/reference/mining.md explains the columns."""
 
 
 def write_tables(workspace: Workspace, store: ObjectStore) -> dict[str, int]:

@@ -13,7 +13,7 @@ Three rules fit it to a crawl that fetches most pages once and keeps no graph of
   links are not known any more.
 - The importance of a page is not the sum of the credit that reached it, but of its `worth`, credit divided by the mean
   credit of a waiting URL at that time. Otherwise pages found early, when few URLs share all credit, would count too
-  much. Lambda's part, which is the same for all, is left out. docs/guide/importance.md compares the alternatives.
+  much. Lambda's part, which is the same for all, is left out. docs/reference/importance.md compares the alternatives.
 
 Credit is a whole number, so that nothing is lost when it is divided; remainders go to Lambda. The scripts in
 webcrawl/engine/lua compute the same numbers.

@@ -1,4 +1,4 @@
-"""The terms of a weight that webcrawl brings; docs/guide/priorities.md has their tables.
+"""The terms of a weight that webcrawl brings; docs/reference/priorities.md has their tables.
 
 Weights are multiples of 1/16, so sums are exact and do not depend on the order of the terms. An ordinary URL weighs
 about 0. The shape of a URL is a weak sign of the value of its page, so one of these terms alone rarely moves a URL by

@@ -96,8 +96,9 @@ def test_documented_queries_run(tmp_path: Path) -> None:
     (tmp_path / "export").mkdir()
     with duckdb.connect() as database:
         database.sql(f"COPY (SELECT '{B}' AS url) TO '{tmp_path}/export/pages.parquet'")
-        first, *others = reversed(blocks(CHECKOUT / "docs" / "guide" / "links.md", "sql"))
-        queries = [query for text in (first, *others) for query in text.split(";") if query.strip()]
+        pages = (CHECKOUT / "docs" / folder / "links.md" for folder in ("guide", "reference"))
+        texts = [text for page in pages for text in blocks(page, "sql")]
+        queries = [query for text in texts for query in text.split(";") if query.strip()]
         found = []
         for query in queries:
             query = query.replace("'data/", f"'{tmp_path}/").replace("'export/", f"'{tmp_path}/export/")

@@ -22,7 +22,7 @@ from webcrawl.reparse.plan import Reading
 from webcrawl.reparse.superseded import leave_out
 
 PAGES = [f"http://a.example/{number}" for number in range(4)]
-LAST = next(code for code in blocks(CHECKOUT / "docs" / "guide" / "links.md", "sql") if "QUALIFY" in code)
+LAST = next(code for code in blocks(CHECKOUT / "docs" / "reference" / "links.md", "sql") if "QUALIFY" in code)
 Targets = tuple[str, ...]
 
 fetches = st.tuples(st.just("fetch"), st.sampled_from(PAGES), st.integers(1, 3))

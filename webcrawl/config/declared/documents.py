@@ -16,7 +16,7 @@ READING = SettingGroup(
         "Parses HTML pages of more than 4 KiB in separate processes, so that a page that hangs or crashes the "
         "parser loses no other page. Large pages that take over a second go to the processes for other types. "
         "`False` may be faster with as many workers as cores, and slower with fewer; it takes up to 1.3 times the "
-        "memory. See [Performance](../guide/performance.md).",
+        "memory. See [Performance](performance.md).",
     ),
     Setting(
         "MIME_TIMEOUT",

@@ -11,7 +11,7 @@ GROUP = SettingGroup(
         "PRIORITIZERS",
         IN_PARTS,
         "The terms whose sum is the weight of a URL; `None` leaves one out. The numbers are the order in which "
-        "`scrapy checkurl` prints them. See [Add a term](../guide/priorities.md#add-a-term).",
+        "`scrapy checkurl` prints them. See [Add a term](priorities.md#add-a-term).",
         example={"webcrawl.policies.terms.Parameters": None},
         unset={},
     ),

@@ -111,7 +111,7 @@ GROUP = SettingGroup(
         "Sends conditional requests for pages that an earlier crawl stored in the same `METADATA_URI`. A page "
         'that answers 304 keeps its row, with `state` "unchanged", and its links are read from the archive. '
         "URLs that were never visited come first, then "
-        "[those visited longest ago](../guide/priorities.md#last-visits).",
+        "[those visited longest ago](priorities.md#last-visits).",
     ),
     Setting(
         "LISTENERS_MAXLEN",

@@ -129,7 +129,7 @@ URLS = SettingGroup(
         False,
         "Follows addresses that are written as text: in plain text, Markdown and CSV, and in HTML outside of "
         "links, scripts and styles. An address begins with `http://`, `https://`, `ftp://` or `www.`; "
-        "[Links](../guide/mime-types.md#links) says where it ends.",
+        "[Links](mime-types.md#links) says where it ends.",
     ),
     Setting(
         "PATH_ASCENDING",

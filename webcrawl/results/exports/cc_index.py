@@ -1,6 +1,6 @@
 """Exports a crawl as the index table of Common Crawl: https://github.com/commoncrawl/cc-index-table.
 
-Columns and partitions are the same, so queries for Common Crawl run on the export. docs/guide/exports.md lists the
+Columns and partitions are the same, so queries for Common Crawl run on the export. docs/reference/exports.md lists the
 differences.
 """
 

@@ -356,5 +356,5 @@ def test_folder_that_cannot_be_created_is_named_in_the_error(
 
 
 def test_fields_are_documented_in_order_with_their_types() -> None:
-    page = (CHECKOUT / "docs" / "guide" / "exports.md").read_text()
+    page = (CHECKOUT / "docs" / "reference" / "exports.md").read_text()
     assert re.findall(r"^\| `(\w+)` \| (\w+) \|", page, re.MULTILINE) == list(FIELDS.items())

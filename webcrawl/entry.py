@@ -1,6 +1,6 @@
-"""The commands as Scrapy finds them in every project of an environment: by the entry points `scrapy.commands`.
+"""The commands as Scrapy finds them in every folder: by the entry points `scrapy.commands`.
 
-In a project without the add-on, a command is Scrapy's own of that name, or says in one sentence what is missing.
+Without the add-on, a command is Scrapy's own of that name, or says in one sentence what is missing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,12 @@ from typing import Any, ClassVar
 
 from scrapy import cmdline
 from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
 from scrapy.settings import BaseSettings
 from scrapy.utils.project import get_project_settings, inside_project
+
+from webcrawl.config.program import as_typed, program
+from webcrawl.errors import ConfigurationError
 
 ADDON = "webcrawl.addon.WebcrawlAddon"
 GROUPS = {
@@ -35,6 +39,13 @@ GROUPS = {
     "Operate": ("pause", "resume", "stop", "checkpoint", "restore", "jobs", "scheduler", "alarms"),
 }
 """Group -> its commands, as `scrapy -h` and docs/reference/commands.md list them."""
+EXAMPLES = {
+    "Crawl": "webcrawl crawl https://example.org/ --max-pages 100 -o pages.jsonl",
+    "Look": "webcrawl frontier",
+    "Results": "webcrawl page https://example.org/",
+    "Operate": "webcrawl pause",
+}
+"""Group -> a command line that `webcrawl -h` shows."""
 _NEW_OBJECTS = 10_000
 _LISTED = re.compile(r"^  (\S+) +\S.*\n", re.MULTILINE)
 
@@ -50,6 +61,11 @@ class Entry:
 
     name: ClassVar[str]
 
+    @staticmethod
+    def named(name: str) -> Entry:
+        """Returns the entry of a command."""
+        return __getattr__(name)()
+
     def __init__(self) -> None:
         if uses_webcrawl():
             _collect_garbage_rarely()
@@ -60,12 +76,35 @@ class Entry:
     def __setattr__(self, name: str, value: object) -> None:
         setattr(self._command, name, value)
 
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.usage = as_typed(parser.usage)
+        if uses_webcrawl():
+            # first: `parse` has a -d of its own, which replaces this one
+            parser.add_argument(
+                "-d", "--data-dir", metavar="FOLDER", help="folder of the results, as -s DATA_DIR=FOLDER"
+            )
+        self._command.add_options(parser)
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        if uses_webcrawl():
+            if unknown := next((word for word in args if word.startswith("-") and len(word) > 1), None):
+                raise UsageError(f"there is no option {unknown}", print_help=False)
+            if opts.data_dir is not None:
+                opts.set = [*opts.set, f"DATA_DIR={opts.data_dir}"]
+        try:
+            self._command.process_options(args, opts)
+        except ConfigurationError as error:
+            print(f"{program()} {self.name}: {as_typed(error)}", file=sys.stderr)
+            sys.exit(2)
+
     @cached_property
     def _command(self) -> Any:
         if uses_webcrawl():
             return import_module(f"webcrawl.commands.{self.name}").Command()
         if find_spec(f"scrapy.commands.{self.name}"):
-            return import_module(f"scrapy.commands.{self.name}").Command()
+            command = import_module(f"scrapy.commands.{self.name}").Command()
+            if inside_project() or not command.requires_project:
+                return command
         return Missing(self.name)
 
 
@@ -103,10 +142,37 @@ def grouped(listing: str) -> str:
     return head + title + "\n" + shown + _LISTED.sub("", commands).removeprefix(" \n")
 
 
+def without_missing(listing: str) -> str:
+    """Returns Scrapy's list where webcrawl is not used: without its commands, but with a line that names it."""
+    ours = [name for names in GROUPS.values() for name in names]
+    missing = {name for name in ours if isinstance(Entry.named(name)._command, Missing)}
+    kept = _LISTED.sub(lambda line: "" if line[1] in missing else line[0], listing)
+    more = (
+        f'This project does not use webcrawl: ADDONS = {{"{ADDON}": 100}} in its settings changes that'
+        if inside_project()
+        else "Crawls and more without a project: `webcrawl crawl https://example.org/`, `webcrawl -h`"
+    )
+    end = '\n Use "scrapy <command> -h"'
+    return kept.replace(end, f"   [ webcrawl ]  {more}\n{end}")
+
+
+def help_of_webcrawl() -> str:
+    """Returns what `webcrawl -h` prints: its commands in groups, each with an example."""
+    lines = ["Usage: webcrawl <command> [options] [args]", ""]
+    for group, names in GROUPS.items():
+        lines.append(f"{group}:")
+        lines += [f"  {name:<13} {Entry.named(name).short_desc()}" for name in names]
+        lines += [f"  such as: {EXAMPLES[group]}", ""]
+    lines.append("webcrawl new FOLDER creates a project, for spiders and settings of your own.")
+    lines.append("webcrawl <command> -h explains a command. Results are in ./data, or in the folder of -d.")
+    return "\n".join(lines)
+
+
 def _print_commands(settings: BaseSettings, inproject: bool) -> None:
     with redirect_stdout(StringIO()) as printed:
         _print_all(settings, inproject)
-    print(grouped(printed.getvalue()) if uses_webcrawl() else printed.getvalue(), end="")
+    arrange = grouped if uses_webcrawl() else without_missing
+    print(arrange(printed.getvalue()), end="")
 
 
 _print_all = cmdline._print_commands
@@ -130,6 +196,7 @@ class Missing(ScrapyCommand):
         if inside_project():
             reason = f'this project does not use webcrawl: add ADDONS = {{"{ADDON}": 100}} to its settings'
         else:
-            reason = "there is no project here: change to its folder, or create one by `webcrawl new FOLDER`"
-        print(f"scrapy {self._name}: {reason}", file=sys.stderr)
+            without = "webcrawl crawl URL" if self._name == "crawl" else f"webcrawl {self._name}"
+            reason = f"there is no project here: change to its folder, or run `{without}`, which needs none"
+        print(f"{program()} {self._name}: {reason}", file=sys.stderr)
         self.exitcode = 2

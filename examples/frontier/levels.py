@@ -23,7 +23,7 @@ async def levels(frontier: Frontier, host: str) -> dict[int, int]:
 class Command(OpenedCrawlCommand):
     """The last argument names a crawl other than the default one."""
 
-    usage = "[options] <https://host> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
+    usage = "[options] <https://host>"
     summary = "Count the queued URLs of a host by priority"
 
     def crawl_id(self, args: list[str]) -> str | None:

@@ -263,9 +263,9 @@ def test_the_summary_says_how_to_look_at_what_is_stored() -> None:
         "              scrapy dashboard         the crawl as pages in a browser",
     ]
     shown = commands(DATA_DIR="a folder", METADATA_URI="postgresql://me:secret@db/crawl")
-    assert shown.endswith("each with: -s 'DATA_DIR=a folder' -s METADATA_URI=...")
+    assert shown.endswith("each with: -d 'a folder' -s METADATA_URI=...")
     shown = commands(DATA_DIR="data", REDIS_URL="redis://:secret@a", METADATA_URI="sqlite:///a:secret@b")
-    assert shown.endswith("each with: -s DATA_DIR=data -s METADATA_URI=... -s REDIS_URL=...")
+    assert shown.endswith("each with: -d data -s METADATA_URI=... -s REDIS_URL=...")
     assert "scrapy links" not in shown and "secret" not in shown
     assert "scrapy index" not in commands(replace(FIGURES, archived=0))
     assert commands(replace(FIGURES, stored=0)) == ""
@@ -284,7 +284,7 @@ def test_a_run_without_pending_urls_is_reported(local_web: StartWeb, crawl: RunC
     first, second = (crawl([web.url(SITE)]).stderr for _ in range(2))
     assert "Crawl finished: there is nothing left" in first
     assert "1 from 1 host in " in first
-    assert "\n  look with   scrapy page URL " in first and "\n              each with: -s DATA_DIR=/" in first
+    assert "\n  look with   scrapy page URL " in first and "\n              each with: -d /" in first
     assert "Nothing was left to crawl. To start over" in second
     assert "Crawl finished" not in second
     assert "1 from 1 host\n" in second, "the time must be that of this run"

@@ -180,7 +180,7 @@ def check_afterwards(world: World, web: LocalWeb, crawl: Crawl) -> None:
     for url, record in records.items():
         assert world.record(url) == record
     done = scrapy("jobs", "records", "news", "--url", web.url(SITE, "/nowhere"), *world.options(), status=1)
-    assert done.stderr.startswith(f"StoreError: crawl '{one.crawl}' has no record of http://"), done.stderr
+    assert done.stderr.startswith(f"scrapy jobs: crawl '{one.crawl}' has no record of http://"), done.stderr
 
 
 def test_an_iteration_without_records_says_why(tmp_path: Path) -> None:

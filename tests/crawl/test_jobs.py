@@ -147,14 +147,14 @@ def test_a_wrong_job_in_a_folder_changes_nothing(
     (folder / "later.yaml").write_text(f"name: later\ncron: 0 6 * * *\n{more}\n")
     done = operations.jobs("apply", str(folder), status=1)
     assert done.stdout == ""
-    assert re.fullmatch(rf"ConfigurationError: \S+/{message}.*\n", done.stderr)
+    assert re.fullmatch(rf"scrapy jobs: \S+/{message}.*\n", done.stderr)
     assert not (folder / "data" / "metadata.db").exists()
 
 
 def test_an_unknown_job_and_wrong_words_are_told(operations: Operations) -> None:
     for words in (["run", "x"], ["history", "x"], ["off", "x"]):
         done = operations.jobs(*words, status=1)
-        assert done.stderr == "StoreError: there is no job 'x'; none was applied\n"
+        assert done.stderr == "scrapy jobs: there is no job 'x'; none was applied\n"
     for words in ([], ["start"], ["run"], ["list", "x"]):
         assert "scrapy jobs apply FILE|FOLDER | list" in operations.jobs(*words, status=2).stderr
 

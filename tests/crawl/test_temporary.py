@@ -185,7 +185,7 @@ def test_commands_without_a_response_fail_in_one_line(
     with (commands.project / "checked" / "good.py").open("a") as spiders:
         spiders.write("\nclass Bare(Checked):\n    name = 'bare'\n    custom_settings = {'ADDONS': {}}\n")
     refused = commands.run("fetch", "--spider", "bare", closed, code=2)
-    assert refused.startswith("ConfigurationError: ADDONS, set by") and refused.count("\n") == 1
+    assert refused.startswith("scrapy fetch: ADDONS, set by") and refused.count("\n") == 1
     commands.project = CHECKOUT
     wrong = commands.run("fetch", closed, "-s", "FRONTIER_LEASE_SECONDS=no", code=2)
     assert "FRONTIER_LEASE_SECONDS" in wrong and wrong.count("\n") == 1

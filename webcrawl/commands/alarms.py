@@ -25,7 +25,7 @@ class Command(OpenedCrawlCommand):
     """Reads the metadata database; only --watch needs the engine."""
 
     needs_engine = False
-    usage = "[options] [crawl id]"
+    usage = "[options]"
     summary = "List, test, send or watch for notifications of crawls"
     options = (
         exclusive(
@@ -40,7 +40,7 @@ class Command(OpenedCrawlCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         self.needs_engine = opts.watch
-        if args and (opts.test or opts.send):
+        if (args or opts.crawl) and (opts.test or opts.send):
             raise UsageError("--test and --send are not about one crawl", print_help=False)
         super().run(args, opts)
 
@@ -54,10 +54,10 @@ class Command(OpenedCrawlCommand):
             elif opts.send:
                 self.exitcode = await asyncio.to_thread(_send, post)
             else:
-                await self._watch(opened, post, args[0] if args else None)
+                await self._watch(opened, post, opts.crawl or (args[0] if args else None))
             return
         with Outbox(opened.stores.metadata) as outbox:
-            crawl = args[0] if args else None
+            crawl = opts.crawl or (args[0] if args else None)
             for stored in outbox.notices(max(1, opts.limit), crawl=crawl, unsent=opts.unsent):
                 print(json.dumps(_fields(stored)) if opts.json else _line(stored))
 

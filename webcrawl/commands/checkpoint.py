@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Command(OpenedCrawlCommand):
     """Reads the engine, and keeps the crawl's journal during the copy; workers continue."""
 
-    usage = "[options] <folder or URI> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
+    usage = "[options] <folder or URI>"
     summary = "Copy the frontier to a folder or object store"
     description = (
         "Copy the queued, seen and failed URLs of a crawl to a folder or an object store, also while it runs"

@@ -1,4 +1,7 @@
-"""`scrapy crawl`, which prints a line instead of a traceback for a wrong setting."""
+"""`scrapy crawl`: runs a spider, or the spider `broad` on URLs.
+
+A wrong setting or argument gets one line instead of a traceback.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,26 @@ import sys
 import threading
 from ipaddress import ip_address
 from pathlib import Path
+from typing import get_args
 from urllib.parse import urlsplit
 
 from scrapy import Request, Spider, signals
 from scrapy.addons import AddonManager
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.exceptions import UsageError
+from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.conf import closest_scrapy_cfg
 from scrapy.utils.misc import load_object
 
 from webcrawl.config import data_dir, read
+from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.crawl_settings import crawl_settings
 from webcrawl.crawler.forced_stop import tell_of_forced_stop
 from webcrawl.crawler.named_components import check_early
 from webcrawl.crawler.private_options import take_private
+from webcrawl.crawler.url_arguments import SPIDER, add_texts, are_urls, seeds_of
 from webcrawl.errors import ConfigurationError, CrawlError
+from webcrawl.urls.scope import ScopeKind
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +51,27 @@ class Command(ScrapyCrawl):
     Exit status: 2 when a setting or argument is wrong, 1 when the crawl failed or fetched no page.
     """
 
+    def syntax(self) -> str:
+        return "[options] <URL ...> | <@file of URLs> | <spider>"
+
+    def short_desc(self) -> str:
+        return "Crawl from URLs, or run a spider by its name"
+
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
+        parser.add_argument(
+            "--max-pages", type=int, metavar="N", help="stop after N pages, as -s CRAWL_MAX_PAGES=N"
+        )
+        parser.add_argument(
+            "--scope",
+            choices=get_args(ScopeKind),
+            help="follow links in the folders of the URLs, on their hosts, in their domains (default), or anywhere",
+        )
+        parser.add_argument(
+            "--crawl",
+            metavar="ID",
+            help="name of the crawl, by default the host of the first URL, or the spider's name",
+        )
         parser.add_argument(
             "--stop-at-eof",
             action="store_true",
@@ -54,9 +81,21 @@ class Command(ScrapyCrawl):
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings is not None
         check_early(self.settings, opts)
-        super().process_options(args, opts)
-        take_private(self.settings, opts)
         # Scrapy reads some settings before add-ons set them
+        AddonManager.load_pre_crawler_settings(self.settings)
+        has_urls = are_urls(args) and args[0] not in get_spider_loader(self.settings).list()
+        if has_urls:
+            seeds, crawl = seeds_of(args)
+            args[:] = [SPIDER]
+            opts.spargs = [f"seeds={seeds}", *opts.spargs]
+            # Scrapy takes no format for granted on standard output
+            opts.output = opts.output and ["-:jsonl" if name == "-" else name for name in opts.output]
+            opts.crawl = opts.crawl or read(self.settings, "CRAWL_ID") or crawl
+        _take_short_options(opts)
+        super().process_options(args, opts)
+        if has_urls:
+            add_texts(self.settings)
+        take_private(self.settings, opts)
         AddonManager.load_pre_crawler_settings(self.settings)
         if loop := self.settings["ASYNCIO_EVENT_LOOP"]:
             # otherwise Scrapy first creates the default loop and never closes it, which prints errors at the end
@@ -64,13 +103,13 @@ class Command(ScrapyCrawl):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
-            raise UsageError("give one spider")
+            raise UsageError("give one spider, or URLs")
         try:
             check_packages()
             assert self.crawler_process is not None and self.settings is not None
             _make_folder(data_dir(crawl_settings(self.crawler_process.spider_loader, self.settings, args[0])))
         except CrawlError as error:
-            print(f"scrapy crawl: {error}", file=sys.stderr)
+            print(f"{program()} crawl: {as_typed(error)}", file=sys.stderr)
             self.exitcode = 2
             return
         process = self.crawler_process
@@ -103,7 +142,7 @@ class Command(ScrapyCrawl):
         if error is not None and not isinstance(error, CrawlError) and reactor_is_missing(error):
             error = refusal(error)
         if isinstance(error, CrawlError):
-            print(f"scrapy crawl: {error}", file=sys.stderr)
+            print(f"{program()} crawl: {as_typed(error)}", file=sys.stderr)
             self.exitcode = 2
         elif error is not None:
             logger.error("The crawl failed", exc_info=error)
@@ -115,6 +154,14 @@ class Command(ScrapyCrawl):
         spider.crawler.signals.disconnect(self._check_user_agent, signals.request_scheduled)
         if any(word in read(spider.settings, "USER_AGENT") for word in _DEFAULT_AGENTS):
             logger.warning("USER_AGENT is the default: set it to your crawler's name and a way to reach you")
+
+
+def _take_short_options(opts: argparse.Namespace) -> None:
+    """Adds short options to the settings and arguments that they stand for."""
+    settings = {"CRAWL_ID": opts.crawl, "CRAWL_MAX_PAGES": opts.max_pages}
+    opts.set = [*opts.set, *(f"{name}={value}" for name, value in settings.items() if value is not None)]
+    if opts.scope is not None:
+        opts.spargs = [*opts.spargs, f"scope={opts.scope}"]
 
 
 def _make_folder(folder: Path) -> None:

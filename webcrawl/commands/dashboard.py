@@ -24,6 +24,7 @@ class Command(OpenedCrawlCommand):
     """Reads the engine while pages are open, also without running crawls."""
 
     needs_crawl = False
+    takes_crawl = False
     usage = "[options]"
     summary = "Serve crawls, hosts, URLs and jobs to a browser"
     description = "Serve pages that show the crawls, hosts, URLs and jobs, with actions for operators"

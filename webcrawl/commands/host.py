@@ -44,7 +44,7 @@ def _limit(text: str) -> int:
 class Command(OpenedCrawlCommand):
     """A host is scheme, name and port: https://example.org. Delays apply to all crawls, other changes to one."""
 
-    usage = "[options] <https://host> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
+    usage = "[options] <https://host>"
     summary = "Show one host; block, slow down or limit it"
     options = (
         flag("--json", "print JSON"),

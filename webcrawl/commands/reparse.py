@@ -18,6 +18,8 @@ from scrapy.spiderloader import get_spider_loader
 from webcrawl.commands.workers import given, run_all
 from webcrawl.config import read
 from webcrawl.config.private_files import keep_private
+from webcrawl.config.program import as_typed, program
+from webcrawl.crawler.command import add_crawl
 from webcrawl.crawler.crawl_settings import crawl_settings
 from webcrawl.crawler.worker_files import own_options
 from webcrawl.documents.values import counted
@@ -53,6 +55,7 @@ class Command(BaseRunSpiderCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
+        add_crawl(parser)
         parser.add_argument("--mime-type", help="only these, such as text/html or image/*,text/css")
         parser.add_argument("--pipeline", help="only pages that this pipeline reads, such as PdfPipeline")
         parser.add_argument("--since", help="only pages fetched at or after this date, such as 2026-02-03")
@@ -65,13 +68,18 @@ class Command(BaseRunSpiderCommand):
         parser.add_argument("--again", action="store_true", help="begin anew, also if it was finished")
         parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        if opts.crawl is not None:
+            opts.set = [*opts.set, f"CRAWL_ID={opts.crawl}"]
+        super().process_options(args, opts)
+
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1 or opts.processes < 1:
             raise UsageError("give one spider, and at least one process", print_help=False)
         try:
             self.exitcode = self._reparse(args[0], opts)
         except CrawlError as error:
-            print(f"scrapy reparse: {error}", file=sys.stderr)
+            print(f"{program()} reparse: {as_typed(error)}", file=sys.stderr)
             self.exitcode = 2 if isinstance(error, ConfigurationError) else 1
 
     def _reparse(self, spider: str, opts: argparse.Namespace) -> int:

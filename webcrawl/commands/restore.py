@@ -19,7 +19,7 @@ class Command(OpenedCrawlCommand):
     """Writes to the engine. No worker of the crawl may run; workers can join only after the crawl is complete."""
 
     needs_crawl = False
-    usage = "[options] <folder or URI> [crawl id, default: that of the checkpoint]"
+    usage = "[options] <folder or URI>"
     summary = "Restore a crawl from a checkpoint"
     options = (flag("--force", "delete the existing crawl first"),)
 

@@ -13,6 +13,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from webcrawl.config import read
+from webcrawl.config.program import as_typed, program
 from webcrawl.errors import CrawlError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Command(ScrapyCommand):
         try:
             asyncio.run(serve(self.settings, given, opts.workers, SystemClock()))
         except CrawlError as error:
-            print(f"scrapy scheduler: {error}", file=sys.stderr)
+            print(f"{program()} scheduler: {as_typed(error)}", file=sys.stderr)
             self.exitcode = 2
 
 

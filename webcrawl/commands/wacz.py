@@ -30,7 +30,7 @@ class Command(OpenedCrawlCommand):
     """Reads archive and metadata, also while crawls write to them; needs no engine."""
 
     needs_engine = False
-    usage = "[options] -o <file.wacz or URI> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
+    usage = "[options] -o <file.wacz or URI>"
     summary = "Pack a crawl into one file for replay"
     description = "Pack the WARC files of a crawl, their index and a list of pages into one file for replay"
     options = (

@@ -18,6 +18,8 @@ from scrapy.spiderloader import get_spider_loader
 
 from webcrawl.config import data_dir, read
 from webcrawl.config.private_files import given_umask
+from webcrawl.config.program import as_typed, program
+from webcrawl.crawler.command import add_crawl
 from webcrawl.crawler.crawl_settings import crawl_settings
 from webcrawl.crawler.worker_files import own_options
 from webcrawl.errors import ConfigurationError, CrawlError
@@ -39,10 +41,16 @@ class Command(BaseRunSpiderCommand):
     def short_desc(self) -> str:
         return "Run a spider in N processes that share one frontier"
 
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        add_crawl(parser)
+
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         if opts.pdb or opts.profile:
             option = "--pdb" if opts.pdb else "--profile"
             raise UsageError(f"{option} works with a single process: use scrapy crawl", print_help=False)
+        if opts.crawl is not None:
+            opts.set = [*opts.set, f"CRAWL_ID={opts.crawl}"]
         super().process_options(args, opts)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -64,7 +72,7 @@ class Command(BaseRunSpiderCommand):
             logs.mkdir(parents=True, exist_ok=True)
             self.exitcode = asyncio.run(run_all(commands, logs))
         except CrawlError as error:
-            print(f"scrapy workers: {error}", file=sys.stderr)
+            print(f"{program()} workers: {as_typed(error)}", file=sys.stderr)
             self.exitcode = 2
 
 

@@ -75,7 +75,10 @@ EXTENSIONS = {
     "scrapy.extensions.throttle.AutoThrottle": None,
     "scrapy.extensions.logstats.LogStats": None,
 }
-FEED_EXPORTERS = {"csv": "webcrawl.crawler.feeds.PageCsvExporter"}
+FEED_EXPORTERS = {
+    "csv": "webcrawl.crawler.feeds.PageCsvExporter",
+    "pages": "webcrawl.crawler.feeds.PageTextExporter",
+}
 FEED_STORAGES = dict.fromkeys(("", "file"), "webcrawl.crawler.feeds.FileFeedStorage")
 DOWNLOAD_HANDLERS = {
     "http": "webcrawl.crawler.download.http.HTTPDownloadHandler",

@@ -19,6 +19,7 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
 from webcrawl.config import read
+from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.crawl_settings import completed
 from webcrawl.errors import CrawlError, StoreError
 
@@ -37,7 +38,7 @@ class OpenedCrawlCommand(ScrapyCommand):
     default_settings = {"LOG_ENABLED": False}
     settings: Settings
     """Set by Scrapy before `run`; with what add-ons change before `work`."""
-    usage = "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
+    usage = "[options]"
     summary: ClassVar[str]
     """The line of `scrapy -h`."""
     description = ""
@@ -45,7 +46,7 @@ class OpenedCrawlCommand(ScrapyCommand):
     options: ClassVar[tuple[CommandOption, ...]] = ()
     """What `option`, `flag` and `exclusive` return, in the order of the help."""
     takes_crawl = True
-    """The only argument names a crawl. Otherwise the arguments name none."""
+    """Whether `--crawl` names a crawl. For this release, the only argument does too, as before."""
     needs_engine = True
     needs_crawl = True
     """Whether to fail if the crawl does not exist, without starting an engine."""
@@ -61,6 +62,8 @@ class OpenedCrawlCommand(ScrapyCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
+        if self.takes_crawl:
+            add_crawl(parser)
         for add in self.options:
             add(parser)
 
@@ -74,7 +77,7 @@ class OpenedCrawlCommand(ScrapyCommand):
         except Exception as error:
             if not _is_reported(error):
                 raise
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            print(f"{program()} {command_name(self)}: {as_typed(error)}", file=sys.stderr)
             self.exitcode = 1
 
     @abstractmethod
@@ -93,7 +96,8 @@ class OpenedCrawlCommand(ScrapyCommand):
         from webcrawl.opened import OpenedCrawl
 
         self.settings = completed(self.settings)
-        name = getattr(opts, "crawl", None) or self.crawl_id(args)
+        argument = self.crawl_id(args)
+        name = getattr(opts, "crawl", None) or argument
         if name is not None:
             self.settings.set("CRAWL_ID", name, priority="cmdline")
         async with OpenedCrawl(self.settings) as opened:
@@ -120,6 +124,18 @@ class StoresCommand(OpenedCrawlCommand):
 
     needs_engine = False
     takes_crawl = False
+
+
+def add_crawl(parser: argparse._ActionsContainer) -> None:
+    """Adds the option that names a crawl."""
+    parser.add_argument(
+        "--crawl", metavar="ID", help="the crawl, by default CRAWL_ID, the only crawl, or the spider's name"
+    )
+
+
+def command_name(command: ScrapyCommand) -> str:
+    """Returns the name with which users run a command: that of its module."""
+    return type(command).__module__.rpartition(".")[2]
 
 
 def option(names: str, description: str | None = None, **properties: Any) -> CommandOption:

@@ -11,17 +11,23 @@ from typing import IO, Any, Self
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
-from scrapy.exporters import CsvItemExporter
+from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
 from scrapy.extensions import feedexport
 
 from webcrawl.config.private_files import readable_outside
 from webcrawl.crawler.session import Session
+from webcrawl.documents.page import FedText, Page
 from webcrawl.documents.spreadsheet import harmless
+from webcrawl.documents.values import plain
 
 logger = logging.getLogger(__name__)
 
-_APPENDABLE = frozenset({"jsonlines", "jsonl", "jl", "pickle", "marshal"})
+_APPENDABLE = frozenset({"jsonlines", "jsonl", "jl", "pages", "pickle", "marshal"})
 """Formats in which a file can be appended to another file."""
+_PAGE_FIELDS = (
+    *("url", "final_url", "status", "fetched_at", "mime_type", "language", "title", "description"),
+    *("duplicate_of", "error"),
+)
 
 
 class PageCsvExporter(CsvItemExporter):
@@ -35,6 +41,22 @@ class PageCsvExporter(CsvItemExporter):
         if field.get("structure") and written is not None:
             return json.dumps(written, ensure_ascii=False)
         return harmless(written)
+
+
+class PageTextExporter(JsonLinesItemExporter):
+    """The format `pages`: a JSON line for each page, with its text if TEXT has `feed`.
+
+    Redirects have no line, because the page to which they lead has its own. Items of other classes are written as in
+    `jsonl`.
+    """
+
+    def export_item(self, item: Any) -> None:
+        if not isinstance(item, Page):
+            super().export_item(item)
+        elif item.status is None or not 300 <= item.status < 400:
+            text = item.fed_text or FedText()
+            row = {name: plain(getattr(item, name)) for name in _PAGE_FIELDS}
+            super().export_item({**row, **text._asdict()})
 
 
 class FileFeedStorage(feedexport.FileFeedStorage):

@@ -14,6 +14,7 @@ from typing import Any
 from scrapy.settings import BaseSettings, Settings
 from scrapy.utils.misc import load_object
 
+from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.download.reactor import reactor_is_missing
 from webcrawl.errors import ConfigurationError
 
@@ -47,7 +48,7 @@ def check_early(settings: Settings, options: argparse.Namespace) -> None:
         for name in ("SPIDER_LOADER_CLASS", "ASYNCIO_EVENT_LOOP"):
             _check_single(settings, name)
     except ConfigurationError as error:
-        print(f"scrapy: {error}", file=sys.stderr)
+        print(f"{program()}: {as_typed(error)}", file=sys.stderr)
         sys.exit(2)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange
@@ -21,7 +21,7 @@ _STRUCTURE = {"serializer": plain, "structure": True}
 
 
 # Not written as `__slots__ = (...)`: mypy then assumes that a derived dataclass has no other slots.
-_UNSTORED = ("archived", "links", "queued_at", "reading")
+_UNSTORED = ("archived", "fed_text", "links", "queued_at", "reading")
 
 
 @dataclass(slots=True)
@@ -178,6 +178,13 @@ class PageOutlinks:
         self.nofollow = False
 
 
+class FedText(NamedTuple):
+    """The text of a page in feeds of the format `pages`, and its Markdown, which only HTML has."""
+
+    text: str | None = None
+    markdown: str | None = None
+
+
 class _UnstoredFields:
     """The fields of a page that pipelines share and no store keeps.
 
@@ -191,6 +198,7 @@ class _UnstoredFields:
     reading: PageReading
     links: PageOutlinks
     queued_at: datetime | None
+    fed_text: FedText | None
 
     @property
     def document(self) -> Document | None:
@@ -222,7 +230,8 @@ class _UnstoredFields:
     def release(self) -> None:
         """Replaces the three records by empty ones, to free the body once the page is stored.
 
-        `queued_at` stays, because pages that are stuck are recorded after their rows are stored.
+        `queued_at` stays, because pages that are stuck are recorded after their rows are stored, and `fed_text` because
+        feeds come last.
         """
         self.archived, self.reading, self.links = ArchivedResponse(), PageReading(), PageOutlinks()
 
@@ -236,6 +245,7 @@ class Page(_UnstoredFields):
       reading     what is read of it: `PageReading`; `document`, `text` and `main_text` are short names
       links       its links: `PageOutlinks`
       queued_at   when the URL was first queued in its crawl; of all pages in the crawl of a job's iteration
+      fed_text    the text for feeds, if TEXT has `feed`
 
     In the row:
 
@@ -301,6 +311,7 @@ class Page(_UnstoredFields):
     def __post_init__(self) -> None:
         self.final_url = self.final_url or self.url
         self.queued_at = None
+        self.fed_text = None
         self.release()
 
     @property

@@ -1,4 +1,4 @@
-"""Stores the text of archived pages."""
+"""Stores the text of archived pages, and leaves it to feeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scrapy.crawler import Crawler
 
 from webcrawl.config.version import VERSION
 from webcrawl.crawler.session import Session, SessionComponent
-from webcrawl.documents.page import Page
+from webcrawl.documents.page import FedText, Page
 from webcrawl.errors import StoreError
 from webcrawl.stores.archive import open_wet
 from webcrawl.stores.group_commit import PAUSE, Batches, write_alone
@@ -29,8 +29,10 @@ class TextsPipeline(SessionComponent):
     def __init__(self, crawler: Crawler, session: Session) -> None:
         super().__init__(crawler, session)
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
+        kinds = session.stores.texts.split(",")
+        self._feeds = "feed" in kinds
         self._stores = [
-            _Wet(session) if kind == "wet" else _Table(session) for kind in session.stores.texts.split(",")
+            _Wet(session) if kind == "wet" else _Table(session) for kind in kinds if kind != "feed"
         ]
         self._tending: list[asyncio.Task[None]] = []
 
@@ -41,6 +43,8 @@ class TextsPipeline(SessionComponent):
         if isinstance(item, Page) and item.archived.record_id is not None and (item.main_text or item.text):
             for store in self._stores:
                 await self._session.stored("texts", item.url, partial(store.put, item))
+            if self._feeds:
+                item.fed_text = FedText(item.reading.readable_text, item.reading.markdown)
         return item
 
     async def close_spider(self) -> None:

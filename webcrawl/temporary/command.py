@@ -21,6 +21,8 @@ from scrapy.utils.url import guess_scheme
 from w3lib.url import any_to_uri
 
 from webcrawl.config import read
+from webcrawl.config.program import as_typed, program
+from webcrawl.crawler.command import command_name
 from webcrawl.errors import ConfigurationError, CrawlError
 from webcrawl.temporary.isolation import isolate, name_file
 
@@ -49,7 +51,7 @@ class TemporaryCrawlCommand(ScrapyCommand):
             super().run(args, opts)  # type: ignore[safe-super]
             self.conclude()
         except CrawlError as error:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            print(f"{program()} {command_name(self)}: {as_typed(error)}", file=sys.stderr)
             self.exitcode = 2 if isinstance(error, ConfigurationError) else 1
         except CloseSpider:
             # the scheduler, whose engine did not start, has logged it

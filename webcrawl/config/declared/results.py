@@ -80,8 +80,9 @@ GROUP = SettingGroup(
         "",
         "Stores the [text of pages](../guide/texts.md): `wet` as WARC records in `DATA_DIR/wet`, `parquet` as tables "
         "in `DATA_DIR/texts`, or both: `wet,parquet`. With `STORE_URI`, the folders `wet/` and `texts/` are below it. "
-        'Parquet needs `pip install "scrapy-webcrawl[parquet]"`.',
-        values=Choices(("wet", "parquet")),
+        'Parquet needs `pip install "scrapy-webcrawl[parquet]"`. `feed` adds the text to '
+        "[feeds of the format `pages`](../guide/texts.md#in-feeds).",
+        values=Choices(("wet", "parquet", "feed")),
         example="parquet",
     ),
     Setting(

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from scrapy.utils.log import get_scrapy_root_handler
 
+from webcrawl.config.program import as_typed
 from webcrawl.crawler.report.displays import Display, duplicates, errors, holding
 from webcrawl.crawler.report.waiting import STOPPING
 from webcrawl.documents.values import size
@@ -59,7 +60,7 @@ def panel(console: Console, title: str, now: CrawlFigures, speed: float, waits: 
     if now.holding:
         waits = [holding(now).removesuffix("; "), *waits]
     if now.paused:
-        waits = ["paused: `scrapy resume` continues it", *waits]
+        waits = [as_typed("paused: `scrapy resume` continues it"), *waits]
     # as wide as the terminal while there are lines, because they change
     lines = [Text(line, style="yellow", no_wrap=True, overflow="ellipsis") for line in waits]
     room = console.width if lines else width

@@ -12,6 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.config import read
+from webcrawl.config.program import as_typed
 from webcrawl.crawler.report.displays import Display, PlainLines
 from webcrawl.crawler.report.outlook import Outlook
 from webcrawl.crawler.report.waiting import Waiting
@@ -51,7 +52,7 @@ class Progress(SessionComponent):
             if self._session.joined.resumed:
                 paused = " It is paused: `scrapy resume` continues it." if self._session.joined.paused else ""
                 print(
-                    f"Resuming crawl {self._session.connection.keys.crawl!r}.{paused}",
+                    as_typed(f"Resuming crawl {self._session.connection.keys.crawl!r}.{paused}"),
                     file=sys.stderr,
                     flush=True,
                 )

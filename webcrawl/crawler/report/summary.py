@@ -20,6 +20,7 @@ from scrapy.utils.project import inside_project
 
 from webcrawl.config import read
 from webcrawl.config.passwords import without_password
+from webcrawl.config.program import as_typed
 from webcrawl.crawler.report.summary_text import feed_lines, result_commands, result_locations, summary_text
 from webcrawl.crawler.scheduling.start_urls import is_fed
 from webcrawl.crawler.scheduling.unserializable import LOST
@@ -70,9 +71,9 @@ class Summary(SessionComponent):
             received = self._crawler.stats.get_value("response_received_count")
             idle = self._session.joined.finished and not received
             shown = summary_text(now, reason, self._locations(now), idle=idle, lost=self._lost())
-            print("\n".join([shown, *why]), file=sys.stderr, flush=True)
+            print(as_typed("\n".join([shown, *why])), file=sys.stderr, flush=True)
         elif why:
-            logger.error("%s", "\n".join(why))
+            logger.error("%s", as_typed("\n".join(why)))
 
     def _locations(self, now: CrawlFigures) -> str:
         """Returns where the results are, and in a project the commands for them."""

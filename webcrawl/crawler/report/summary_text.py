@@ -225,7 +225,7 @@ def _options(settings: BaseSettings) -> str:
     """Returns the options that the commands need too, without URIs, which may contain passwords."""
     words = []
     if _is_option(settings, "DATA_DIR"):
-        words.append(f"-s {shlex.quote('DATA_DIR=' + str(settings['DATA_DIR']))}")
+        words.append(f"-d {shlex.quote(str(settings['DATA_DIR']))}")
     words += [f"-s {name}=..." for name in _LOCATION_SETTINGS if _is_option(settings, name)]
     return " ".join(words)
 

@@ -1,0 +1,33 @@
+"""The program `webcrawl` as a user runs it, in a folder without a project."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.crawls import NO_NAMES, TRUSTED
+
+PROGRAM = "import sys; sys.argv[0] = 'webcrawl'; from webcrawl.console import main; sys.exit(main())"
+OPTIONS = ("-s", f"DNS_SERVERS={NO_NAMES}", "-s", "DOWNLOAD_DELAY=0", "-s", "SOFT_404=False")
+"""Options of crawls and fetches in tests."""
+
+
+def webcrawl(*words: str | Path, folder: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Runs `webcrawl WORDS` in a folder; it must exit with `code`."""
+    return run([sys.executable, "-P", "-c", PROGRAM, *map(str, words)], folder, code)
+
+
+def scrapy(*words: str, folder: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Runs `scrapy WORDS` in a folder; it must exit with `code`."""
+    return run([sys.executable, "-P", "-m", "scrapy", *words], folder, code)
+
+
+def run(command: list[str], folder: Path, code: int) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a folder without the settings of this process."""
+    ours = ("REDIS_", "STORE_", "METADATA_", "SCRAPY_", "DATA_DIR")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)} | TRUSTED
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done

@@ -1,0 +1,25 @@
+"""The program that the user has started: `webcrawl`, or Scrapy's."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+DEFAULT_SETTINGS = "webcrawl.console.default_settings"
+"""The settings module of `webcrawl` in a folder without a project; child processes inherit its name."""
+_COMMAND = re.compile(r"\bscrapy (?=[a-z])")
+
+
+@cache
+def program() -> str:
+    """Returns "webcrawl" or "scrapy", with which a user runs commands here."""
+    is_ours = Path(sys.argv[0]).stem == "webcrawl"
+    return "webcrawl" if is_ours or os.environ.get("SCRAPY_SETTINGS_MODULE") == DEFAULT_SETTINGS else "scrapy"
+
+
+def as_typed(message: object) -> str:
+    """Returns a message with its commands as this user runs them: messages are written for Scrapy's program."""
+    return _COMMAND.sub(f"{program()} ", str(message))

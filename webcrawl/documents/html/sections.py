@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from selectolax.lexbor import LexborNode
 
+from webcrawl.documents.html.code_links import is_about_code
 from webcrawl.documents.html.data_tables import TABLE_PARTS, DataTables, is_table
 from webcrawl.documents.html.names import (
     AUTHOR,
@@ -383,7 +384,7 @@ class _Reader:
         tag, around = node.tag_id, node.parent
         if tag in _ITEMS and around is not None and around.tag_id in _WITH_ITEMS:
             return False  # the list as a whole may be a list of links
-        if what == TEXT and self._tables.has(node):
+        if what == TEXT and (self._tables.has(node) or is_about_code(node, size, linked)):
             return False
         if linked > _MAX_LINKED_LIST * size:
             return True

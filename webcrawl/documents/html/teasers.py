@@ -29,6 +29,8 @@ _TITLES = _HEADINGS | tag_ids("a")
 _CARDS = tag_ids("a article div li section")
 _DATA = TABLE_PARTS | tag_ids("dl tr")
 _HEADING_NAMES = "h2,h3,h4,h5,h6"
+# No teaser has definitions or blocks of code; parts of a reference have, and links at their ends.
+_REFERENCE = "dl,pre"
 
 
 def teasers(page: PageText, root: Section) -> list[Section]:
@@ -126,7 +128,7 @@ def _is_teaser(node: LexborNode) -> bool:
     if not text or len(text) > _MAX_TEASER:
         return False
     links = [link for link in node.css("a[href]") if _leads_away(link) and _length(link)]
-    if not links:
+    if not links or node.css_first(_REFERENCE) is not None:
         return False
     title = _text(links[0])
     if len(title) >= _MIN_TITLE and text.startswith(title) or any(map(_is_heading, links)):
@@ -135,9 +137,11 @@ def _is_teaser(node: LexborNode) -> bool:
 
 
 def _is_heading(link: LexborNode) -> bool:
-    """Returns whether a link is in a heading, or has a heading in it."""
+    """Returns whether a link is most of a heading, or has a heading in it."""
     around = link.parent
-    return around is not None and around.tag_id in _HEADINGS or link.css_first(_HEADING_NAMES) is not None
+    if around is not None and around.tag_id in _HEADINGS:
+        return _length(link) >= _MOST_TEXT * _length(around)
+    return link.css_first(_HEADING_NAMES) is not None
 
 
 def _leads_away(link: LexborNode) -> bool:

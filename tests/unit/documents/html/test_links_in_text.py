@@ -42,6 +42,10 @@ METHODS = """<tr><td>boolean<td><a href=#add>add(E e)</a><td>Inserts an element.
         f"<ul><li>{PROSE}<li><a href=/a>A part that is explained elsewhere</a></ul>",
         f"<ul><li>{PROSE}<ul>{NAMES}</ul></ul>",
         "<div class=member-signature>public int <a href=/a>size</a>()</div>",
+        "<div>Package <a href=/a>java.util.concurrent</a></div>",
+        "<div>public <a href=/a>TreeMap</a> <b>of</b>(<a href=/b>LinkedList</a> s)</div>",
+        "<div>See <a href=/a>copyInto(int[], int)</a> for more.</div>",
+        "<div>Used by <a href=/a>sqlite3_open</a> and <a href=/b>std::vector</a></div>",
     ],
 )
 @pytest.mark.parametrize("around", ["main", "article", "div"])
@@ -68,6 +72,11 @@ def test_names_within_a_marked_main_part_are_kept(title: str) -> None:
         f"<form>{SENTENCE}<ul>{NAMES}</ul></form>",
         f"<nav>{SENTENCE}<ul>{NAMES}</ul></nav>",
         "<div class=tags><a href=/a>Ferries</a> <a href=/b>Harbours</a></div>",
+        "<div>Read on <a href=/a>The ferry (and its crew)</a></div>",
+        "<div>By <a href=/a>Ada Smith</a></div>",
+        "<div>Join <a href=//tube.example/>MyTube</a></div>",
+        "<div>From <a href=https://news.example.org/>news.example.org</a></div>",
+        "<div><a href=/a>TreeMap</a> <a href=/b>LinkedList</a></div>",
         "<table><tr><td><div><a href=/a>Ferries</a></div><div><a href=/b>Harbours</a></div></table>",
     ],
 )

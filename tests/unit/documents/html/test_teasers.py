@@ -58,6 +58,9 @@ def test_teasers_in_a_list_are_left_out() -> None:
         "<section><h2><a href=#s{0}>Sails and ropes {0}</a></h2><p>{1}</p></section>",
         "<div class=post><p>{1} More about it is in <a href=/{0}>the report of the council</a>, page {0}.</p></div>",
         "<div class=answer><div>Ada</div><p>{1}</p></div>",
+        "<section><h3>Sails {0}</h3><p>{1}</p><dl><dt>See also:<dd><a href=/{0}>Ropes</a></dl></section>",
+        "<div><h3>Sails {0}</h3><pre>{1}</pre><a href=/{0}>The code of the ropes {0}</a></div>",
+        "<div><h3>What the sails have of <a href=/{0}>Ropes {0}</a></h3><p>{1}</p></div>",
     ],
 )
 def test_alike_parts_of_a_text_are_no_teasers(part: str) -> None:

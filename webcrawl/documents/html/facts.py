@@ -56,8 +56,9 @@ _AUTHORS = _names(
 _IMAGES = _names("og:image:secure_url og:image og:image:url twitter:image twitter:image:src thumbnail")
 
 
-# a node that several selectors of a plain list match would be returned once for each of them
-_ELEMENTS = ":is(h1,h2,h3,time[datetime],[itemprop],[itemtype],script[type='application/ld+json'])"
+# A node that several selectors of a plain list match would be returned once for each of them. The names of <time> and
+# <script> are compared later, because Lexbor compares a name in more time than an attribute.
+_ELEMENTS = ":is(h1,h2,h3,[datetime],[itemprop],[itemtype],[type='application/ld+json'])"
 _HEADINGS = frozenset({"h1", "h2", "h3"})
 _MICRODATA = frozenset({"author", "datePublished", "image"})
 

@@ -48,6 +48,8 @@ _HEADER_CRC, _EXTRA, _NAME, _COMMENT, _RESERVED = 2, 4, 8, 16, 0xE0
 _DICTIONARY = 32
 """Flag in the header of zlib (RFC 1950, section 2.2)."""
 _ZSTD_CHECKSUM_BYTES = 4
+_MOST_BROTLI_AGAIN = 1024 * 1024
+"""The longest Brotli, with the data after it, that is read again to find its end."""
 
 
 def pieces(payload: Iterable[bytes], names: Iterable[str], note: Note = lambda flaw: None) -> Pieces:
@@ -211,19 +213,67 @@ def inflate(stream: zlib_ng._Decompress, payload: Iterable[bytes]) -> Pieces:
 
 
 def _brotli(payload: Pieces, note: Note) -> Pieces:
-    stream = brotli.Decompressor()
-    begun = False
+    """Decodes Brotli; ignores data after its end, as browsers do, if it ends within `_MOST_BROTLI_AGAIN` bytes."""
+    stream, size, read = brotli.Decompressor(), 0, bytearray()
     for chunk in payload:
-        piece: bytes = stream.process(chunk, output_buffer_limit=CHUNK)
-        while piece:
-            begun = True
-            yield piece
-            piece = stream.process(b"", output_buffer_limit=CHUNK)
+        if len(read) <= _MOST_BROTLI_AGAIN:
+            read += chunk
+        try:
+            for piece in _unbrotlied(stream, chunk):
+                size += len(piece)
+                yield piece
+        except brotli.error:
+            # the decoder does not pass on content that came with data after its end
+            if len(read) > _MOST_BROTLI_AGAIN or not (end := _end_of_brotli(read)):
+                raise
+            yield from _without_start(_unbrotlied(brotli.Decompressor(), bytes(read[:end])), size)
+            return
         if stream.is_finished():
             return
-    if not begun:  # Brotli has no signature: this may never have been Brotli
+    if not size:  # Brotli has no signature: this may never have been Brotli
         raise EOFError("it ends before its first byte")
     raise TruncatedCoding
+
+
+def _unbrotlied(stream: Any, chunk: bytes) -> Pieces:
+    """Yields the content of a chunk of Brotli, at most `CHUNK` bytes at a time."""
+    while piece := stream.process(chunk, output_buffer_limit=CHUNK):
+        yield piece
+        chunk = b""
+
+
+def _end_of_brotli(data: bytes | bytearray) -> int:
+    """Returns the length of the Brotli stream at the start of `data`, or 0 if it is broken, or has no content.
+
+    Reads the stream again in ever smaller steps, because the decoder does not say where it ends.
+    """
+    start = step = 0
+    end = len(data)
+    while step != 1:
+        step = max(1, (end - start) // 32)
+        stream = brotli.Decompressor()
+        size = _size(_unbrotlied(stream, bytes(data[:start])))
+        for begin in range(start, end, step):
+            start, end = begin, begin + step
+            try:
+                size += _size(_unbrotlied(stream, bytes(data[start:end])))
+            except brotli.error:
+                break
+            if stream.is_finished():
+                return end if size else 0
+    return 0
+
+
+def _size(pieces: Pieces) -> int:
+    return sum(map(len, pieces))
+
+
+def _without_start(pieces: Pieces, size: int) -> Pieces:
+    """Yields the pieces without their first `size` bytes."""
+    for piece in pieces:
+        if len(piece) > size:
+            yield piece[size:]
+        size = max(0, size - len(piece))
 
 
 def _zstd(payload: Pieces, note: Note) -> Pieces:

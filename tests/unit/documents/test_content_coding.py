@@ -127,6 +127,11 @@ LYING = {
     "no wrapper, then other data": ("deflate", RAW + b"more", WHOLE),
     "checksum of zstd": ("zstd", changed(CHECKED, -1), LIES),
     "no checksum of zstd": ("zstd", CHECKED[:-4], CUT),
+    "zstd, then other data": ("zstd", CHECKED + b"\r\nmore", WHOLE),
+    "Brotli": ("br", brotli.compress(PAGE), WHOLE),
+    "Brotli, then other data": ("br", brotli.compress(PAGE) + b"\r\nmore", WHOLE),
+    "Brotli, then more than itself": ("br", brotli.compress(PAGE) + PAGE, WHOLE),
+    "Brotli in gzip, then other data": ("br, gzip", gzip.compress(brotli.compress(PAGE) + b"x"), WHOLE),
     "CRC of the inner coding": ("gzip, br", brotli.compress(changed(GZIP, -8)), LIES),
     "CRC of the outer coding": ("gzip, gzip", changed(gzip.compress(GZIP, mtime=0), -8), LIES),
 }
@@ -143,6 +148,17 @@ def test_content_with_a_wrong_checksum_is_kept_and_noted(
     assert noted == flaws
 
 
+@pytest.mark.parametrize("more", [b"x", b"x" * 300_000])
+def test_long_brotli_before_other_data_is_whole(more: bytes) -> None:
+    page = b"".join(b"<p>%x</p>" % (number * 2_654_435_761) for number in range(100_000))
+    noted: list[str] = []
+    payload = brotli.compress(page, quality=1) + more
+    chunks = (payload[at : at + 262_144] for at in range(0, len(payload), 262_144))
+    assert len(payload) < 1024 * 1024
+    assert b"".join(pieces(chunks, ["br"], noted.append)) == page
+    assert noted == []
+
+
 DAMAGED = {
     "another method": ("gzip", changed(GZIP, 2)),
     "unknown flags": ("gzip", with_name(GZIP, flags=128)),
@@ -151,7 +167,8 @@ DAMAGED = {
     "a dictionary": ("deflate", b"\x78\xbb" + ZLIB[2:]),
     "zlib as gzip": ("gzip", ZLIB),
     "gzip as zlib": ("deflate", GZIP),
-    "data after Brotli": ("br", brotli.compress(PAGE) + b"more"),
+    "data after empty Brotli": ("br", brotli.compress(b"") + PAGE),
+    "a page as Brotli": ("br", PAGE),
 }
 
 

@@ -124,6 +124,8 @@ class Failing(Spider):
         yield Request("foo://bar/", errback=self.failed)
         yield Request("foo://bar/without-errback")
         yield Request(self.home + "/unwell", errback=self.failed)
+        yield Request(self.home + "/cut", self.last)
+        yield Request(self.home + "/closed", errback=self.failed)
         yield Request(self.home + "/article1", self.article)
 
     async def article(self, response: Response) -> AsyncIterator[Any]:

@@ -24,6 +24,8 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         web.put(SITE, "/article1", "one")
         web.put(SITE, "/article2", "two")
         web.put(SITE, "/unwell", Reply("unwell", status=500))
+        web.put(SITE, "/cut", Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nshort"))
+        web.put(SITE, "/closed", Reply(abort=True))
         result = Crawl.start(
             "failing",
             folder=folder,
@@ -67,7 +69,13 @@ def test_statistics_of_feeds_have_the_names_of_scrapy(facts: dict[str, Any]) -> 
 
 def test_retries_are_logged_and_counted_as_in_scrapy(facts: dict[str, Any]) -> None:
     assert facts["errors"][facts["site"] + "/unwell"] == "HttpError"
-    assert (facts["stats"]["retry/count"], facts["stats"]["retry/max_reached"]) == (1, 1)
+    assert {name: number for name, number in facts["stats"].items() if name.startswith("retry/")} == {
+        "retry/count": 3,
+        "retry/max_reached": 3,
+        "retry/reason_count/500 Internal Server Error": 1,
+        "retry/reason_count/scrapy.exceptions.DownloadFailedError": 1,
+        "retry/reason_count/scrapy.exceptions.ResponseDataLossError": 1,
+    }
     assert facts["stderr"].count(f"Retrying <GET {facts['site']}/unwell> (failed 1 times): ") == 1
     assert facts["stderr"].count(f"Gave up retrying <GET {facts['site']}/unwell> (failed 2 times): ") == 1
 

@@ -18,6 +18,8 @@ from scrapy.exceptions import (
     ResponseDataLossError,
 )
 from scrapy.http import Response
+from scrapy.utils.python import global_object_name
+from scrapy.utils.response import response_status_message
 
 from webcrawl.crawler.access import is_robots, tasks_of
 from webcrawl.crawler.components import FailureJudge
@@ -39,7 +41,10 @@ logger = logging.getLogger(__name__)
 
 _THROTTLING = (429, 503)
 # A partial body is kept only on the last attempt, because a retry may bring the whole body.
-_CUT = {LOST: "the connection was lost", TIMED_OUT: "the body did not arrive in time"}
+_CUT: tuple[tuple[str, str, type[Exception]], ...] = (
+    (LOST, "the connection was lost", ResponseDataLossError),
+    (TIMED_OUT, "the body did not arrive in time", DownloadTimeoutError),
+)
 _CAUSES: tuple[tuple[type[Exception], str], ...] = (
     (RobotsUnreachable, "robots"),
     (CannotResolveHostError, "dns"),
@@ -69,8 +74,8 @@ class RetryMiddleware(SessionComponent, FailureJudge):
         url = tasks.leased(request)
         if url is None or is_robots(request):
             return response
-        for flag, reason in _CUT.items():
-            if flag in response.flags and (again := self._again(request, reason)):
+        for flag, reason, error in _CUT:
+            if flag in response.flags and (again := self._again(request, reason, global_object_name(error))):
                 return again
         if response.status not in self._codes:
             page = 200 <= response.status < 300
@@ -80,7 +85,7 @@ class RetryMiddleware(SessionComponent, FailureJudge):
             tasks.finish(request, page=page, reason="" if page or url.depth else _failure_of(response))
             return response
         reason = refusal_of(response)
-        again = self._again(request, reason)
+        again = self._again(request, reason, response_status_message(response.status))
         if again is None and response.status in _THROTTLING and not request.meta.get("dont_retry"):
             tasks.bury(request, reason, "status")
         elif again is None:
@@ -107,9 +112,9 @@ class RetryMiddleware(SessionComponent, FailureJudge):
         # a server that closes a kept connection has not seen the request
         soon = isinstance(exception, KeptConnectionClosed)
         sent = not soon and not isinstance(exception, RobotsUnreachable)
-        again = (
-            None if _is_hopeless(exception) else self._again(request, str(exception), soon=soon, sent=sent)
-        )
+        again = None
+        if not _is_hopeless(exception):
+            again = self._again(request, str(exception), _scrapys_name(exception), soon=soon, sent=sent)
         if again is None:
             tasks.count("failed")
             tasks.bury(request, f"{type(exception).__name__}: {exception}", _cause_of(exception))
@@ -119,11 +124,12 @@ class RetryMiddleware(SessionComponent, FailureJudge):
         return self.process_exception(request, error)
 
     def _again(
-        self, request: Request, reason: str, *, soon: bool = False, sent: bool = True
+        self, request: Request, reason: str, statistic: str, *, soon: bool = False, sent: bool = True
     ) -> Request | None:
         """Returns the request to be retried later, or None after the last attempt.
 
-        `soon`: retry as soon as the host may be asked again. `sent`: the server may have seen the request.
+        `statistic`: the reason as Scrapy counts it. `soon`: retry as soon as the host may be asked again. `sent`: the
+        server may have seen the request.
         """
         tasks = tasks_of(self._crawler)
         url = tasks.leased(request)
@@ -141,6 +147,7 @@ class RetryMiddleware(SessionComponent, FailureJudge):
             delay = turn.wait(time.monotonic())
         tasks.count("retried")
         self._inc_stat("count")
+        self._inc_stat(f"reason_count/{statistic}")
         logger.debug("Retrying %s (failed %d times): %s", request, _times_failed(request), reason)
         tasks.retry(request, delay, reason)
         return request
@@ -180,6 +187,13 @@ def _times_failed(request: Request) -> int:
 def _cause_of(exception: Exception) -> str:
     """Returns the cause of an exception, a member of `webcrawl.metrics.totals.CAUSES`."""
     return next((cause for kind, cause in _CAUSES if isinstance(exception, kind)), "other")
+
+
+def _scrapys_name(exception: Exception) -> str:
+    """Returns the name under which Scrapy counts retries after an exception: that of its own class if it has one."""
+    known = isinstance(exception, DownloadFailedError)
+    classes = [kind for kind in type(exception).__mro__ if kind.__module__ == DownloadFailedError.__module__]
+    return global_object_name(classes[0] if known else type(exception))
 
 
 def _is_hopeless(exception: Exception) -> bool:

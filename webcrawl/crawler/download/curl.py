@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from cachetools import LRUCache
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured, UnsupportedURLSchemeError
@@ -20,11 +21,12 @@ from scrapy.http import Headers, Response
 
 from webcrawl.config import read
 from webcrawl.crawler.download.failures import protocol_failure
+from webcrawl.crawler.download.http import HTTPDownloadHandler
 from webcrawl.crawler.download.proxies import Proxies
 from webcrawl.crawler.download.receiving import BodyReceiver, limit_reading
 from webcrawl.crawler.download.rendered_pages import RenderedPages
 from webcrawl.crawler.download.wire import phrase
-from webcrawl.crawler.errors import ProxyFailed
+from webcrawl.crawler.errors import MalformedAnswer, ProxyFailed
 from webcrawl.crawler.fetch import keep_exchange, paced_address, turn_to_send
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.body import Body
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 IMPERSONATE = "impersonate"
 """Request.meta key: the browser to impersonate, as curl_cffi names it, such as "chrome" or "firefox135"."""
+_MOST_UNREADABLE = 10_000
 _SCHEMES = ("http://", "https://")
 _TLS_NAMES = ("TLSv1.0", "TLSv1.1", "TLSv1.2", "TLSv1.3")
 _TLS_VERSIONS: dict[str | None, int] = {
@@ -52,7 +55,8 @@ class CurlDownloadHandler(SessionComponent):
     """A Scrapy download handler for http and https that negotiates HTTP/2.
 
     The key `impersonate` of Request.meta makes a request look like that of a browser: TLS, HTTP/2 and headers. The
-    address guard, timeouts, limits, signals and exceptions are the same as in HTTPDownloadHandler.
+    address guard, timeouts, limits, signals and exceptions are the same as in HTTPDownloadHandler, which gets the later
+    requests to a host whose answer libcurl cannot read, because it reads what browsers read.
     """
 
     lazy = False
@@ -77,15 +81,21 @@ class CurlDownloadHandler(SessionComponent):
         )
         self._receiver = BodyReceiver(crawler, session, curl_cffi.CurlError)
         self._rendered = RenderedPages(crawler, session)
+        self._lenient = HTTPDownloadHandler(crawler, session)
+        self._unreadable: LRUCache[str, bool] = LRUCache(_MOST_UNREADABLE)
+        """Hosts whose answers libcurl could not read."""
 
     async def close(self) -> None:
         await self._transfers.close()
+        await self._lenient.close()
 
     async def download_request(self, request: Request) -> Response:
         """Downloads one request without following redirects; raises Scrapy's download exceptions and our own."""
         timeout = request.meta.get("download_timeout", self._session.fetch.timeout)
         if self._rendered.wants(request) and (page := await self._rendered.download(request, timeout)):
             return page
+        if not request.meta.get(IMPERSONATE) and urlsplit(request.url).netloc in self._unreadable:
+            return await self._lenient.download_plainly(request, timeout)
         return await self._proxies.send(request, partial(self._fetch, request, timeout))
 
     async def _fetch(self, request: Request, timeout: float, proxy: str | None) -> Response:
@@ -94,7 +104,10 @@ class CurlDownloadHandler(SessionComponent):
             async with asyncio.timeout(timeout) as limit:
                 return await self._download(request, proxy, limit)
         except self._error as error:
-            raise self._failure_of(error, proxied=proxy is not None) from error
+            failed = self._failure_of(error, proxied=proxy is not None)
+            if isinstance(failed, MalformedAnswer):
+                self._unreadable[urlsplit(request.url).netloc] = True
+            raise failed from error
         except ValueError as error:
             raise UnsupportedURLSchemeError(str(error)) from error
         except Exception as error:

@@ -131,6 +131,10 @@ class HTTPDownloadHandler(SessionComponent):
             return page
         if request.meta.get("impersonate"):
             raise NotSupported(_NO_IMPERSONATION)
+        return await self.download_plainly(request, timeout)
+
+    async def download_plainly(self, request: Request, timeout: float) -> Response:
+        """Downloads one request without a browser; see `download_request`."""
         check_now.set(check_of(request))
         return await self._proxies.send(request, partial(self._download, request, timeout))
 

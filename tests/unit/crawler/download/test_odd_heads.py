@@ -153,8 +153,17 @@ def test_line_without_a_status_is_refused_at_once(line: bytes, client_class: typ
 
 
 @pytest.mark.parametrize("line", READ_BY_BROWSERS)
-def test_libcurl_refuses_lines_that_only_browsers_read(line: bytes) -> None:
-    refused(CurlClient, answered(line))
+def test_a_host_that_libcurl_cannot_read_is_asked_by_the_other_client(line: bytes) -> None:
+    async def check() -> None:
+        async with Wire([Say([answered(line)])] * 2) as wire, CurlClient() as client:
+            with pytest.raises(MalformedAnswer):
+                await client.get(wire.url())
+            response = await client.get(wire.url())
+            assert (response.status, response.body, response.flags) == (404, b"body", ODD)
+            with pytest.raises(MalformedAnswer):  # the other client does not look like a browser
+                await client.get(wire.url(), meta={"impersonate": "chrome"})
+
+    run(check())
 
 
 LENGTH = b"Content-Length: "

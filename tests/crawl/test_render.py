@@ -14,6 +14,7 @@ import pytest
 
 from tests.collector import Collector
 from tests.crawl.archive import check
+from tests.crawl.reparsing import execute, reparse, rows as reparsed
 from tests.crawl.test_ftp import archived
 from tests.crawls import Crawl, CrawlResult, until
 from tests.nameserver import Nameserver, Record
@@ -99,14 +100,34 @@ def test_pages_are_rendered_and_archived(run_crawl: RunCrawl, local_web: StartWe
 
 
 def test_queries_of_a_rendered_page_are_in_its_encoding(run_crawl: RunCrawl, local_web: StartWeb) -> None:
-    """The page is archived in UTF-8, and its links lead where they led in the browser."""
+    """The page is archived in its encoding, and its links lead where they led in the browser, also when reparsed."""
     web = local_web(SITE)
-    page = "<title>你好</title><a href='路?q=你&amp;r=€#你'>你</a><script>document.body.append('!')</script>"
+    page = (
+        "<title>你好</title><a href='路?q=你&amp;r=€#你'>你</a><map><area href='/area?q=你'></map>"
+        "<link rel=next href='/next?q=你'><iframe src='/frame?q=你'></iframe>"
+        "<img srcset='/image?q=你 2x'><meta http-equiv=refresh content='999;url=/refresh?q=你'>"
+        "<script>document.body.append('😀')</script>"
+    )
     web.put(SITE, "/", Reply(page.encode("gb18030"), headers={"Content-Type": "text/html; charset=gbk"}))
-    web.put(SITE, "/%E8%B7%AF?q=%C4%E3&r=%80", "<title>target</title>")
-    result = run_crawl("broad", [web.url(SITE)], **OPTIONS, ALLOWED_NETWORKS="127.0.0.0/8")
-    titles = {row["url"].removeprefix(web.host(SITE)): row["title"] for row in result.rows()}
-    assert titles == {"/": "你好", "/%E8%B7%AF?q=%C4%E3&r=%80": "target"}
+    paths = [
+        "/%E8%B7%AF?q=%C4%E3&r=%80",
+        *(f"/{name}?q=%C4%E3" for name in ("area", "next", "frame", "refresh")),
+    ]
+    for path in paths:
+        web.put(SITE, path, f"<title>{path}</title>")
+    web.put(SITE, "/image?q=%C4%E3", "an image")
+    result = run_crawl(
+        "broad", [web.url(SITE)], **OPTIONS, PAGE_RESOURCES=True, ALLOWED_NETWORKS="127.0.0.0/8"
+    )
+    rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
+    titles = {path: row["title"] for path, row in rows.items()}
+    assert titles == {"/": "你好", "/image?q=%C4%E3": None, **{path: path for path in paths}}
+    kind, content_type, body = archived(result.data_dir)[web.url(SITE)]
+    assert (kind, content_type, rows["/"]["charset"]) == ("resource", "text/html; charset=gbk", "gbk")
+    assert "😀" in body.decode("gb18030")
+    execute(result.data_dir, "UPDATE pages SET title = 'old'")
+    reparse(result.data_dir)
+    assert reparsed(result.data_dir)[web.url(SITE)]["title"] == "你好"
 
 
 def test_the_time_in_the_browser_is_traced(run_crawl: RunCrawl, local_web: StartWeb) -> None:

@@ -47,6 +47,9 @@ CODECS = frozenset(
 """The codecs of all encodings; other codecs (base64, idna, utf-7) are not encodings of pages."""
 _WITHOUT_TABLE = frozenset({"gbk", "gb18030", "cp949"})
 """Python encodes these as the standard does."""
+_ONE_WAY = frozenset("\xa5\u203e\u2212")
+"""Characters that Japanese encodings encode as others."""
+_BEYOND_ASCII = re.compile(r"[^\0-\x7f]")
 _SAMPLE = 1 << 16
 _ERRORS = re.compile("\ufffd+")
 _BYTES_OF_A_LETTER = 3
@@ -101,6 +104,30 @@ def _by_codec(codec: str, text: str) -> bytes:
     if codec.startswith("gb"):
         text = text.translate(GB18030_OF_2000)
     return text.encode(codec, REFERENCES[codec])
+
+
+def encode_page(text: str, codec: str | None) -> bytes | None:
+    """Returns a page of HTML in the encoding of a codec, of which `decode` and a parser make the same tree.
+
+    Characters that the encoding lacks become references ("&#8364;"). None if the queries of its links are in UTF-8; see
+    `encoder`.
+    """
+    encode = encoder(codec)
+    if encode is None or codec is None:
+        return None
+    if codec in _WITHOUT_TABLE:
+        if codec.startswith("gb"):
+            text, codec = text.translate(GB18030_OF_2000), "gb18030"
+        return text.encode(codec, "xmlcharrefreplace")
+    table = encoding_table("euc_jp" if codec == "iso2022_jp" else codec)
+    return encode(
+        _BEYOND_ASCII.sub(
+            lambda match: (
+                match[0] if match[0] in table and match[0] not in _ONE_WAY else f"&#{ord(match[0])};"
+            ),
+            text,
+        )
+    )
 
 
 def is_utf8(body: bytes, *, is_cut: bool = False) -> bool:

@@ -182,9 +182,10 @@ def _without_head(record: StoredRecord, url: str, row: Row | None) -> list[tuple
     """Returns the header that a download handler gives to a response without a header."""
     scheme = url.partition(":")[0]
     if scheme in ("http", "https"):
-        # a rendered page is archived in UTF-8; its row keeps only the language of its header
-        language = _declared(row) if row else None
-        return [_HTML, *([(b"Content-Language", language.encode())] if language else [])]
+        # a rendered page is archived in UTF-8 unless its record has a charset; its row keeps only the language
+        mime_type, language = record.headers.get("Content-Type", ""), _declared(row) if row else None
+        html = (b"Content-Type", mime_type.encode("latin-1", "replace")) if "charset=" in mime_type else _HTML
+        return [html, *([(b"Content-Language", language.encode())] if language else [])]
     if scheme == "ftp":
         return [_HTML] if url.endswith("/") else []
     return [(b"Content-Type", record.headers.get("Content-Type", "").encode("latin-1", "replace"))]

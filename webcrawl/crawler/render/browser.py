@@ -39,16 +39,10 @@ _QUIET_SECONDS = 3.0
 _CLOSE_SECONDS = 5.0
 # A rendered page is always fetched in full, and the browser decodes it.
 _NOT_SENT = frozenset({"if-none-match", "if-modified-since", "accept-encoding"})
-# The page is archived in UTF-8, so the queries of its links are encoded before, if it was in another encoding.
-_TREE = r"""most => {
-    const links = /^utf/i.test(document.characterSet) ? [] : document.querySelectorAll('a[href*="?"],area[href*="?"]')
-    for (const link of links) {
-        const address = link.getAttribute('href')
-        if (/\?[^#]*[^\0-\x7f#]/.test(address))
-            link.setAttribute('href', address.replace(/\?[^#]*/, () => link.search))
-    }
-    return (document.doctype ? '<!DOCTYPE html>\n' : '') + document.documentElement.outerHTML.slice(0, most)
-}"""
+_TREE = r"""most => [
+    document.characterSet,
+    (document.doctype ? '<!DOCTYPE html>\n' : '') + document.documentElement.outerHTML.slice(0, most)
+]"""
 
 _ARGUMENTS = (
     # nothing bypasses the proxy: the browser resolves no names and sends nothing by UDP
@@ -162,7 +156,7 @@ class PlaywrightPages(ScrapyPlaywrightDownloadHandler):
         # the caller limits the time
         page.set_default_navigation_timeout(self.config.navigation_timeout_ms or 0)
         # the library calls this; it would hold an endless page three times in memory
-        vars(page)["content"] = partial(_content, page, self._most)
+        vars(page)["content"] = partial(_content, page, self._most, _visit.get())
         vars(page)["goto"] = partial(_goto, page, page.goto, _visit.get())
         await _visit.get().attach(page)
         return page
@@ -236,9 +230,10 @@ async def _quiet(page: Page) -> None:
         await page.wait_for_load_state("networkidle", timeout=_QUIET_SECONDS * 1000)
 
 
-async def _content(page: Page, most: int) -> str:
+async def _content(page: Page, most: int, visit: Visit) -> str:
     """Returns at most `most` characters of the HTML of a page, without surrogates that UTF-8 cannot encode."""
-    return str(await page.evaluate(_TREE, most)).encode("utf-8", "replace").decode()
+    visit.encoding, tree = await page.evaluate(_TREE, most)
+    return str(tree).encode("utf-8", "replace").decode()
 
 
 class GuardedBrowser(PlaywrightBrowserProvider):

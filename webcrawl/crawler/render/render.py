@@ -29,6 +29,7 @@ from webcrawl.crawler.render.rules import RenderRules
 from webcrawl.crawler.render.visit import Allows, Visit
 from webcrawl.crawler.responses import TRUNCATED, make_response
 from webcrawl.documents.body import BodyWriter
+from webcrawl.documents.encodings import codec_of, encode_page
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.mime.sizes import SizeLimits
 from webcrawl.errors import ConfigurationError
@@ -115,7 +116,7 @@ class Renderer:
             return None
         if visit.ended:
             raise visit.ended
-        return self._rendered(request, response) if visit.answered else None
+        return self._rendered(request, response, visit.encoding) if visit.answered else None
 
     async def _load(
         self, request: Request, visit: Visit, crawler: Crawler, timeout: float
@@ -144,15 +145,24 @@ class Renderer:
             # a page method or an event handler of the spider failed
             raise RenderingFailed(f"{type(error).__name__}: {error}") from error
 
-    def _rendered(self, request: Request, response: Response) -> Rendered:
-        """Returns the page in UTF-8, truncated if it is too long, and its record for the archive."""
-        tree = response.text.encode() if isinstance(response, TextResponse) else response.body
+    def _rendered(self, request: Request, response: Response, encoding: str) -> Rendered:
+        """Returns the page, truncated if it is too long, and its record for the archive.
+
+        The page is in UTF-8, or in the encoding in which the host sent it if the queries of its links are in it.
+        """
+        text = (
+            response.text if isinstance(response, TextResponse) else response.body.decode("utf-8", "replace")
+        )
+        tree = encode_page(text, codec_of(encoding))
+        charset = "utf-8" if tree is None else encoding.lower()
+        tree = text.encode() if tree is None else tree
+        mime_type = "text/html" if charset == "utf-8" else f"text/html; charset={charset}"
         writer = BodyWriter(self._spool, digests=True)
         writer.add(tree[: self._most])
         body, truncated = writer.finish(), "length" if len(tree) > self._most else None
         url = without_fragment(request.url)
-        exchange = Exchange.without_heads(url, body, "text/html", status=response.status, truncated=truncated)
-        headers = Headers({"Content-Type": "text/html; charset=utf-8"})
+        exchange = Exchange.without_heads(url, body, mime_type, status=response.status, truncated=truncated)
+        headers = Headers({"Content-Type": f"text/html; charset={charset}"})
         for name, values in response.headers.items():
             if name.decode().lower() not in _GONE:
                 headers[name] = [line for value in values for line in value.split(b"\n")]

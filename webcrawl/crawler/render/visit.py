@@ -53,6 +53,8 @@ class Visit:
         """Called when the page goes elsewhere."""
         self._loads: list[str] = []
         """The URL of the page as the browser spells it, once for each time that the browser requested it."""
+        self.encoding = "UTF-8"
+        """The encoding in which the host sent the page, as the browser names it."""
         self.ended: Exception | None = None
         """The exception that kept a resource from being loaded, because the crawl ends."""
 

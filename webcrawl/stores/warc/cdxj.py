@@ -44,7 +44,9 @@ def line(record: StoredRecord, filename: str, offset: int, length: int) -> bytes
     timestamp = re.sub(r"\D", "", headers.get("WARC-Date", ""))[:14]
     resource = headers["WARC-Type"] == "resource"
     not_http = resource or "Content-Type" not in headers  # a copy of a resource record
-    mime_type = headers.get("Content-Type", "unk") if resource else _mime_type(record.http_head)
+    mime_type = _mime_type(
+        headers.get("Content-Type") if resource else http_field(record.http_head, "content-type")
+    )
     facts = {
         "url": url,
         "mime": REVISIT if headers["WARC-Type"] == "revisit" else mime_type,
@@ -108,6 +110,5 @@ def _escaped(text: str) -> str:
     return "".join(chr(byte) if 0x20 < byte < 0x7F and byte not in b"#%" else f"%{byte:02X}" for byte in data)
 
 
-def _mime_type(http_head: bytes) -> str:
-    mime_type = (http_field(http_head, "content-type") or "").partition(";")[0].strip().lower()
-    return mime_type or "unk"
+def _mime_type(content_type: str | None) -> str:
+    return (content_type or "").partition(";")[0].strip().lower() or "unk"

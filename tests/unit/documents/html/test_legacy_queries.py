@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from webcrawl.documents.document import Document
+from webcrawl.documents.encodings import encode_page
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.link_rows import unpack_rows
 from webcrawl.documents.html.links import collect, frame_links
@@ -60,6 +61,20 @@ def test_a_query_is_in_the_encoding_of_its_page(charset: str, written: str, aske
         f'<a href="/&uuml;?{query}">'.encode(CODECS.get(charset, charset)), "text/html", charset, URL
     )
     assert collect(page.elements).joined(URL, encode=page.encode).links == [f"{HOST}/%C3%BC?{asked}"]
+
+
+@pytest.mark.parametrize("codec", sorted({codec for codec, _, _ in QUERIES} - {"no-such-codec"}))
+def test_a_page_in_an_encoding_is_read_as_it_was(codec: str) -> None:
+    written = "".join(query for _, query, _ in QUERIES) + "¥‾−\\~😀"
+    text = f'<p title="{written.replace(chr(34), "")}">{written}</p>'
+    encoded = encode_page(text, codec)
+    assert (encoded is None) == codec.startswith("utf")
+    if encoded is not None:
+        page = Document(encoded, "text/html", codec, URL)
+        read = page.html.css_first("p").html
+        # an encoding of mails has no katakana of half width
+        expected = text.replace("ｱ", "ア") if codec == "iso2022_jp" else text
+        assert read == Document(expected.encode(), "text/html", "utf-8", URL).html.css_first("p").html
 
 
 ASKED = "q=%C4%E3"

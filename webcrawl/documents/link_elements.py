@@ -7,13 +7,15 @@ from typing import TypeAlias, overload
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from webcrawl.documents.lazy_images import LAZY_SOURCES, frame_address
+
 Attributes: TypeAlias = dict[str, str | None]
 """The attributes of an element, by name."""
 Element: TypeAlias = tuple[str, Attributes]
 """Name and attributes."""
 
 # Lexbor selects by three attributes in half the time that it needs for seven element names.
-_SELECTOR = ":is([href],[src],[content])"
+_SELECTOR = f":is([href],[src],[content],{','.join(f'iframe[{name}]' for name in LAZY_SOURCES)})"
 _LINK_ATTRIBUTES = {
     "a": "href",
     "area": "href",
@@ -86,6 +88,8 @@ class ManyElements(Sequence[Element]):
 def _element(node: LexborNode) -> Element:
     tag, attribute = _LINK_ELEMENTS[node.tag_id]
     attributes = node.attributes
+    if attribute == "src" and (address := frame_address(attributes)):
+        attributes["src"] = address
     if attribute not in attributes:
         attributes[attribute] = attributes.get(_OLD_LINK)
     return tag, attributes
@@ -115,6 +119,8 @@ def elements(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> S
         known = _LINK_ELEMENTS.get(node.tag_id)
         if known is not None:
             attributes = node.attributes
+            if known[1] == "src" and (address := frame_address(attributes)):
+                attributes["src"] = address
             if known[1] not in attributes:
                 # in SVG and MathML, Lexbor selects by this attribute too
                 if known[0] != "a" or _OLD_LINK not in attributes:

@@ -9,8 +9,8 @@ from urllib.parse import quote, unquote
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.document import Document
-from webcrawl.documents.html.lazy_images import LAZY_SOURCES
 from webcrawl.documents.html.links import collect
+from webcrawl.documents.lazy_images import LAZY_SOURCES
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import Base
 

@@ -10,8 +10,8 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
-from webcrawl.documents.html.lazy_images import LAZY_SOURCE_SETS
 from webcrawl.documents.html.links import refresh_address
+from webcrawl.documents.lazy_images import LAZY_BACKGROUNDS, LAZY_SOURCE_SETS, is_background
 from webcrawl.errors import InvalidURL
 from webcrawl.results.references import base_of, nodes, references
 from webcrawl.urls.canonical import Base
@@ -71,6 +71,8 @@ def loaded(document: Document, *, templates: bool = False) -> list[str]:
     # browsers encode queries in the page's encoding in style elements, but not in style attributes
     for _, node in nodes(tree, "[style]", templates=templates):
         rewritten_style(node.attributes.get("style") or "", Base(base.url), note)
+    for node, name in _backgrounds(tree, templates=templates):
+        _rewritten_background(node.attributes.get(name) or "", base, note)
     for _, node in nodes(tree, "style", templates=templates):
         rewritten_style(node.text(), base, note)
     return list(urls)
@@ -135,6 +137,8 @@ def rewritten_page(document: Document, address: Callable[[str], str | None]) -> 
         style = node.attributes.get("style") or ""
         if _HAS_ADDRESS.search(style):
             node.attrs["style"] = rewritten_style(style, Base(base.url), known)
+    for node, name in _backgrounds(tree, templates=True):
+        node.attrs[name] = _rewritten_background(node.attributes.get(name) or "", base, known)
     for _, node in nodes(tree, "style", templates=True):
         for text in node.iter(include_text=True):
             text.replace_with(rewritten_style(text.text(), base, known))
@@ -179,6 +183,22 @@ def _source_sets(tree: LexborHTMLParser, *, templates: bool) -> list[tuple[Lexbo
         for inert, node in nodes(tree, f"[{name}]", templates=templates)
         if not ((inert or name in LAZY_SOURCE_SETS) and "{" in (node.attributes.get(name) or ""))
     ]
+
+
+def _backgrounds(tree: LexborHTMLParser, *, templates: bool) -> list[tuple[LexborNode, str]]:
+    return [
+        (node, name)
+        for name in LAZY_BACKGROUNDS
+        for _, node in nodes(tree, f"[{name}]", templates=templates)
+        if is_background(node.attributes.get(name) or "")
+    ]
+
+
+def _rewritten_background(value: str, base: Base, address: Callable[[str], str | None]) -> str:
+    """Returns a background with its URLs replaced by `address`. A script makes it part of a style attribute."""
+    if _HAS_ADDRESS.search(value):
+        return rewritten_style(value, Base(base.url), address)
+    return _new(value, Base(base.url), address) or value
 
 
 def _unescaped(text: str) -> str:

@@ -10,7 +10,6 @@ from typing import TypeAlias
 import ada_url
 from selectolax.lexbor import LexborNode
 
-from webcrawl.documents.html.lazy_images import image_addresses
 from webcrawl.documents.html.markdown_elements import (
     CODE_MARK,
     LINK_MARK,
@@ -19,6 +18,7 @@ from webcrawl.documents.html.markdown_elements import (
     only_text_node,
 )
 from webcrawl.documents.html.text import clean, is_permalink
+from webcrawl.documents.lazy_images import image_addresses
 from webcrawl.urls.canonical import Base
 
 SCRIPTS = {

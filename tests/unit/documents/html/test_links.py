@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.documents.html.links import PageLinks, collect, frame_links, refresh_address
-from webcrawl.documents.link_elements import elements
+from webcrawl.documents.link_elements import MANY_ELEMENTS, elements
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import resolve
 
@@ -47,6 +47,15 @@ def test_links_of_every_source_are_in_document_order() -> None:
     ]
     assert page.canonical == "http://example.org/canonical"
     assert (page.nofollow, page.malformed, page.base) == (0, 0, URL)
+
+
+def test_frames_that_a_script_loads_later_are_links() -> None:
+    markup = """<iframe data-src=a></iframe><iframe src=about:blank data-lazy-src=b></iframe>
+        <iframe src=c data-src="{d}"></iframe><iframe data-original=e src=f></iframe><img data-src=g>"""
+    links = [f"http://example.org/dir/{name}" for name in "abce"]
+    assert links_of(markup).links == links
+    many = links_of(markup + "<a href=h></a>" * MANY_ELEMENTS)
+    assert list(many.links) == [*links, "http://example.org/dir/h"]
 
 
 def test_fragments_are_links_to_the_base() -> None:

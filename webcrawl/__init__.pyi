@@ -8,7 +8,7 @@ from webcrawl.crawler.pages.mime_pipeline import MimePipeline as MimePipeline
 from webcrawl.documents.document import Document as Document
 from webcrawl.documents.html.text import visible_text as visible_text
 from webcrawl.documents.mime.facts import Facts as Facts, Link as Link
-from webcrawl.documents.mime.zipped import Zipped as Zipped
+from webcrawl.documents.mime.office import Zipped as Zipped
 from webcrawl.documents.page import Page as Page
 from webcrawl.engine.scripts import script_call as script_call
 from webcrawl.errors import (

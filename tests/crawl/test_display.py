@@ -26,7 +26,7 @@ from webcrawl.crawler.report.live_panel import panel
 from webcrawl.crawler.report.summary_text import result_commands, result_locations, summary_text
 from webcrawl.crawler.report.waiting import duration, host_line, retry_line
 from webcrawl.frontier.figures import CrawlFigures
-from webcrawl.frontier.waits import NextHost, NextRetry
+from webcrawl.frontier.gauges import NextHost, NextRetry
 
 RunCrawl = Callable[..., CrawlResult]
 StartCrawl = Callable[..., Crawl]

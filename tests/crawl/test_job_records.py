@@ -21,7 +21,7 @@ from webcrawl.alarms.stuck import StuckPages
 from webcrawl.jobs.claims import IterationClaims
 from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.definition import Definition
-from webcrawl.jobs.record_sources import record_sources
+from webcrawl.jobs.listed_records import record_sources
 from webcrawl.jobs.records import Iteration, IterationCounts, IterationState
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.url_records import URLRecord, URLRecords, record_of

@@ -23,8 +23,8 @@ from webcrawl.alarms.outbox import Notice, Outbox
 from webcrawl.engine.keys import Keys
 from webcrawl.jobs.children import Children
 from webcrawl.jobs.crawls import JobCrawls
+from webcrawl.jobs.daemon import Starting
 from webcrawl.jobs.firing import fire
-from webcrawl.jobs.launching import Starting
 from webcrawl.jobs.records import Iteration, IterationCounts, IterationState
 from webcrawl.jobs.watching import Watching
 

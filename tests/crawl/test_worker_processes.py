@@ -18,7 +18,7 @@ from tests.crawls import CHECKOUT, Crawl, CrawlResult
 from tests.ports import free_ports
 from tests.scraped import scraped_when
 from tests.web import LocalWeb, Reply
-from webcrawl.crawler.worker_files import own_name
+from webcrawl.crawler.crawl_options import own_name
 
 RunCrawl = Callable[..., CrawlResult]
 StartCrawl = Callable[..., Crawl]

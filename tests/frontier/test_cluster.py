@@ -31,15 +31,14 @@ from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import script_call, script_source
 from webcrawl.errors import EngineError, EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, Lease, Settlement
+from webcrawl.frontier.crawl import last_end, note_end
 from webcrawl.frontier.figures import figures
-from webcrawl.frontier.gauges import gauges
+from webcrawl.frontier.gauges import gauges, next_waits
 from webcrawl.frontier.history import History
 from webcrawl.frontier.host_costs import HostCosts
 from webcrawl.frontier.listing.open_urls import OpenURLs
 from webcrawl.frontier.records import HostLimits, LeaseReport
-from webcrawl.frontier.runs import last_end, note_end
 from webcrawl.frontier.url_state import url_state
-from webcrawl.frontier.waits import next_waits
 from webcrawl.frontier.watch import Watch
 from webcrawl.hosts.costs import Cost
 from webcrawl.stores.duplicate_index import DuplicateIndex

@@ -9,7 +9,7 @@ from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.copying import copied
 from tests.frontier.pages import all_done, hash_of, page
 from webcrawl.frontier import Candidate, Frontier, LeasedURL, LeaseReport
-from webcrawl.frontier.dust import DustRules
+from webcrawl.frontier.host_report import DustRules
 from webcrawl.policies.dust_rules import LEAST_PAIRS
 from webcrawl.policies.page_sketches import Sketch
 from webcrawl.worker.host_records import MOST_SITES, Dust

@@ -14,12 +14,11 @@ from tests.frontier.pages import page
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import LEVELS, Frontier
-from webcrawl.frontier.crawl import Crawl
+from webcrawl.frontier.crawl import Crawl, CrawlRun, Runs
 from webcrawl.frontier.figures import CrawlFigures, figures
+from webcrawl.frontier.gauges import ready_hosts
 from webcrawl.frontier.history import MOST_SAMPLES, SAMPLE_SECONDS, History
-from webcrawl.frontier.runs import CrawlRun, Runs
-from webcrawl.frontier.vitals import AllVitals, Vitals
-from webcrawl.frontier.waits import ready_hosts
+from webcrawl.frontier.workers import AllVitals, Vitals
 from webcrawl.hosts.pace import Pace
 
 KEYS = Keys("crawl", 4)

@@ -12,9 +12,9 @@ from tests.frontier.pages import page
 from tests.frontier.spilling import HOST as LONG, numbered, serve, spilling
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Candidate, Crawl, Frontier, HostLimits, LeaseReport, Settlement
+from webcrawl.frontier.host_answers import stored_robots
 from webcrawl.frontier.host_report import host_report, switch_rules
 from webcrawl.frontier.host_table import LISTS, HostTable, HostWindow
-from webcrawl.frontier.robots import stored_robots
 from webcrawl.frontier.url_state import url_state
 from webcrawl.hosts.costs import Cost
 from webcrawl.hosts.robots import RobotsPolicy

@@ -13,7 +13,7 @@ import pytest
 from tests.frontier.copying import Frontiers
 from webcrawl.documents.page import Page
 from webcrawl.frontier import Frontier
-from webcrawl.frontier.unknown_paths import UnknownPaths
+from webcrawl.frontier.host_answers import UnknownPaths
 from webcrawl.policies.soft_404 import LEAST_PAGES, Print, UnknownPathAnswer
 from webcrawl.worker.soft_404s import Soft404s
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.frontier.copying import Frontiers, copied
 from webcrawl.engine.keys import Keys
-from webcrawl.frontier.unknown_paths import UnknownPaths
+from webcrawl.frontier.host_answers import UnknownPaths
 from webcrawl.policies.soft_404 import Print, UnknownPathAnswer
 
 HOST = "http://a.test"

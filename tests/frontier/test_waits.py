@@ -6,7 +6,7 @@ import pytest
 
 from tests.frontier.pages import page
 from webcrawl.frontier import Candidate, Frontier, Settlement, level_of_priority
-from webcrawl.frontier.waits import next_waits
+from webcrawl.frontier.gauges import next_waits
 
 
 async def test_the_next_retry_and_the_next_host_are_found(frontier: Frontier) -> None:

@@ -32,7 +32,7 @@ from tests.ports import free_ports
 from tests.web import LocalWeb, generated_web
 from webcrawl.jobs.claims import IterationClaims
 from webcrawl.jobs.crawls import JobCrawls
-from webcrawl.jobs.launching import Starting
+from webcrawl.jobs.daemon import Starting
 from webcrawl.jobs.records import Iteration, IterationState
 from webcrawl.jobs.retention import Retention
 from webcrawl.jobs.scheduler import Scheduler, SystemClock

@@ -29,10 +29,10 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.config import data_dir, read
 from webcrawl.config.program import as_typed, program
+from webcrawl.crawler.crawl_options import take_private
 from webcrawl.crawler.crawl_settings import crawl_settings
 from webcrawl.crawler.forced_stop import tell_of_forced_stop
 from webcrawl.crawler.named_components import check_early
-from webcrawl.crawler.private_options import take_private
 from webcrawl.crawler.url_arguments import SPIDER, add_texts, are_urls, seeds_of
 from webcrawl.errors import ConfigurationError, CrawlError
 from webcrawl.urls.scope import ScopeKind

@@ -109,8 +109,7 @@ class Command(StoresCommand):
         """Prints the records of an iteration's URLs, or of one URL."""
         from webcrawl.jobs.crawls import JobCrawls
         from webcrawl.jobs.definition import Definition
-        from webcrawl.jobs.printed_records import print_record, print_records
-        from webcrawl.jobs.record_sources import record_sources
+        from webcrawl.jobs.listed_records import print_record, print_records, record_sources
 
         iteration = store.numbered(name, opts.iteration)
         if name not in (job.name for job in store.jobs()):

@@ -123,9 +123,7 @@ def _learned(workspace: Workspace, target: Target, before: WeightsFile | None) -
 
 def _mined_links(workspace: Workspace, store: ObjectStore, mined: Mined) -> Mined:
     """Mines the links and writes the tables; returns the weights, extended by those from links."""
-    from webcrawl.mining.anchors import collect_anchors
-    from webcrawl.mining.blocks import find_blocks, marks
-    from webcrawl.mining.page_kinds import judge_pages
+    from webcrawl.mining.pages import collect_anchors, find_blocks, judge_pages, marks
     from webcrawl.mining.patterns import add_urls, measure, weights
     from webcrawl.mining.tables import write_tables
 

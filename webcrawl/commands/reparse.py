@@ -20,8 +20,8 @@ from webcrawl.config import read
 from webcrawl.config.private_files import keep_private
 from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.command import add_crawl
+from webcrawl.crawler.crawl_options import own_options
 from webcrawl.crawler.crawl_settings import crawl_settings
-from webcrawl.crawler.worker_files import own_options
 from webcrawl.documents.values import counted
 from webcrawl.errors import ConfigurationError, CrawlError, StoreError
 
@@ -84,9 +84,8 @@ class Command(BaseRunSpiderCommand):
 
     def _reparse(self, spider: str, opts: argparse.Namespace) -> int:
         from webcrawl.opened import OpenedCrawl
-        from webcrawl.reparse.command_mark import command_mark
-        from webcrawl.reparse.plan_folder import open_plan
-        from webcrawl.reparse.selection import conditions
+        from webcrawl.reparse.options import command_mark, conditions
+        from webcrawl.reparse.plan import open_plan
         from webcrawl.reparse.settings import reparse_settings
 
         assert self.settings is not None
@@ -154,7 +153,7 @@ class Command(BaseRunSpiderCommand):
 
 def _rows(opened: OpenedCrawl, stack: ExitStack, *, alone: bool) -> RereadRows:
     """Returns the rows of the crawl; if `alone`, keeps other reparses out of the folder."""
-    from webcrawl.reparse.plan_folder import locked
+    from webcrawl.reparse.plan import locked
     from webcrawl.stores.metadata import Metadata
     from webcrawl.stores.reread_rows import RereadRows
 
@@ -211,8 +210,7 @@ def _finish(plan: Plan, rows: Any, opened: OpenedCrawl, settings: BaseSettings) 
     """Marks near-duplicates again if texts have changed, removes earlier links and texts, and records the end."""
     from collections import Counter
 
-    from webcrawl.reparse.changed_texts import ChangedTexts
-    from webcrawl.reparse.near_duplicates import mark_again
+    from webcrawl.reparse.near_duplicates import ChangedTexts, mark_again
     from webcrawl.reparse.superseded import leave_out
 
     crawl = opened.connection.keys.crawl

@@ -20,8 +20,8 @@ from webcrawl.config import data_dir, read
 from webcrawl.config.private_files import given_umask
 from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.command import add_crawl
+from webcrawl.crawler.crawl_options import own_options
 from webcrawl.crawler.crawl_settings import crawl_settings
-from webcrawl.crawler.worker_files import own_options
 from webcrawl.errors import ConfigurationError, CrawlError
 
 

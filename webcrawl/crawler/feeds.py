@@ -17,8 +17,7 @@ from scrapy.extensions import feedexport
 from webcrawl.config.private_files import readable_outside
 from webcrawl.crawler.session import Session
 from webcrawl.documents.page import FedText, Page
-from webcrawl.documents.spreadsheet import harmless
-from webcrawl.documents.values import plain
+from webcrawl.documents.values import harmless, plain
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from webcrawl.config.setting import Settings
 from webcrawl.config.shown import shown_settings
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import EngineUnavailable
+from webcrawl.frontier.crawl import CrawlRun, Runs
 from webcrawl.frontier.ruled_limits import review_rules
-from webcrawl.frontier.runs import CrawlRun, Runs
 from webcrawl.hosts.turns import Turns
 from webcrawl.opened import Connection
 

@@ -37,7 +37,7 @@ from webcrawl.documents.mime.sizes import SizeLimits
 from webcrawl.engine.keys import name_of
 from webcrawl.errors import ConfigurationError, LibraryMissing
 from webcrawl.frontier.addresses import EngineAddressTurns
-from webcrawl.frontier.unknown_paths import UnknownPaths
+from webcrawl.frontier.host_answers import UnknownPaths
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.costs import Costs

@@ -11,8 +11,8 @@ from scrapy.settings import BaseSettings
 from webcrawl.config import read
 from webcrawl.crawler.shared_scope import SharedScope
 from webcrawl.errors import AddressRefused, NameNotResolved
-from webcrawl.frontier.dust import DustRules
-from webcrawl.frontier.robots import stored_robots
+from webcrawl.frontier.host_answers import stored_robots
+from webcrawl.frontier.host_report import DustRules
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.dns import Resolver
 from webcrawl.hosts.robots import robots_url

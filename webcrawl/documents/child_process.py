@@ -1,6 +1,6 @@
 """The parent's side of a child process that reads documents.
 
-`webcrawl.documents.sandbox` is the other side, and `webcrawl.documents.child_messages` describes the messages.
+`webcrawl.documents.sandbox` is the other side, and describes the messages.
 
 Two classes use it. `html.outline_process.Outlines` has one child. It streams pages to the child without waiting for
 answers, so that neither process waits for the other. After a crash it determines which page caused it. Without a
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self, cast
 
-from webcrawl.documents.child_messages import (
+from webcrawl.documents.sandbox import (
     ANSWER_HEAD,
     OUT_OF_MEMORY_STATUS,
     QUESTION_HEAD,

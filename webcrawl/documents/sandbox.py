@@ -1,7 +1,13 @@
-"""A child process that reads documents, seen from inside; `webcrawl.documents.child_messages` describes the messages.
+"""A child process that reads documents, seen from inside, and its messages; `child_process` is the parent's side.
 
 The child ends with its parent. It has at most MEMORY bytes of address space, and cannot write files, start programs or
-use the network.
+use the network. The messages go over one socket:
+
+    parent -> child   two lengths of four bytes (big-endian), a question in MessagePack, the body of a document
+    child -> parent   a length of four bytes, the processor seconds that the answer took (a float of four bytes),
+                      the answer; the answers come in the order of the questions
+
+The first answer is `READY` or `READY_WITH_FILES`. It belongs to no question.
 """
 
 from __future__ import annotations
@@ -10,6 +16,7 @@ import ctypes
 import os
 import resource
 import signal
+import struct
 import sys
 import time
 from collections.abc import Callable
@@ -19,13 +26,11 @@ from typing import Any, BinaryIO
 
 import msgpack
 
-from webcrawl.documents.child_messages import (
-    ANSWER_HEAD,
-    OUT_OF_MEMORY_STATUS,
-    QUESTION_HEAD,
-    READY,
-    READY_WITH_FILES,
-)
+QUESTION_HEAD = struct.Struct(">II")
+ANSWER_HEAD = struct.Struct(">If")
+READY, READY_WITH_FILES = b"\0", b"\1"
+"""The child is ready. After READY_WITH_FILES, the parent may send the path of a body instead of its bytes."""
+OUT_OF_MEMORY_STATUS = 77
 
 _FORBIDDEN_EVENTS = (
     "socket.",

@@ -1,4 +1,4 @@
-"""Makes values from the web safe for databases, JSON and terminals."""
+"""Makes values from the web safe for databases, JSON, spreadsheets and terminals."""
 
 from __future__ import annotations
 
@@ -81,3 +81,14 @@ def size(number_of_bytes: float) -> str:
             return f"{number_of_bytes:.0f} {unit}" if unit == "B" else f"{number_of_bytes:.1f} {unit}"
         number_of_bytes /= 1000
     return f"{number_of_bytes:.1f} TB"
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def harmless(value: Any) -> Any:
+    """Returns the value of a cell in a CSV file: text that a spreadsheet would run as a formula gets an apostrophe.
+
+    Source: OWASP, CSV Injection. Numbers stay as they are.
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

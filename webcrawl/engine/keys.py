@@ -124,7 +124,7 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       costliest                    ZSET  the same names, by weight (webcrawl.hosts.costs); the cheapest are dropped
       charged:<worker>             INT   number of its last batch of costs, expiring
       load:<worker>                STR   host or domain: connections, unfinished pages, waits at the worker; expiring
-      vitals:<worker>              STR   the vitals of the worker (webcrawl.frontier.vitals); expiring
+      vitals:<worker>              STR   the vitals of the worker (webcrawl.frontier.workers); expiring
       samples                      HASH  at (of the last sample), whole (of the last in the list), step (ms between)
       samples:hour, samples:whole  LIST  the history (webcrawl.frontier.history); not part of a checkpoint
       standings                    HASH  shard -> better, sunk and wide: how many hosts and owners of budgets have

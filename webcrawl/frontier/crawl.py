@@ -1,9 +1,10 @@
-"""The record of a crawl in the engine, shared by all its workers: format, state, totals and scope."""
+"""The record of a crawl in the engine, shared by all its workers: format, state, totals, scope and runs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import CRAWLS, FORMAT, Keys
@@ -205,3 +206,40 @@ def _check_layout(keys: Keys, crawl: str, begun: Keys) -> None:
         f"{was}. All crawls of an engine share each host's politeness, so set it to {value}, use another engine "
         "(DATA_DIR, REDIS_URL), or clear its crawls, each with SCHEDULER_FLUSH_ON_START"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlRun:
+    """One run of a crawl: its spider, when it began (seconds since 1970), and its settings as text without secrets."""
+
+    spider: str
+    began: float
+    settings: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of one crawl, of which the engine keeps the latest."""
+
+    engine: Engine
+    keys: Keys
+
+    async def begin(self, run: CrawlRun) -> None:
+        """Stores a run that begins."""
+        await self.engine.change(self.keys.own("run"), "SET", json.dumps(asdict(run)))
+
+    async def latest(self) -> CrawlRun | None:
+        """Returns the latest run; None if there was none."""
+        text = await self.engine.client.get(self.keys.own("run"))
+        return None if text is None else CrawlRun(**json.loads(text))
+
+
+async def note_end(crawl: Crawl, reason: str) -> None:
+    """Stores why a run of a worker ended, as in summary.json, even if the engine is full."""
+    await crawl.engine.run(script_call("note_end", [crawl.keys.own("info")], reason=reason))
+
+
+async def last_end(crawl: Crawl) -> str | None:
+    """Returns why the last run of a worker ended; None if none has ended."""
+    reason = await crawl.engine.client.hget(crawl.keys.own("info"), "ended")
+    return None if reason is None else str(reason.decode())

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+import msgpack
+
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
 from webcrawl.errors import StoreError
 from webcrawl.frontier.crawl import Crawl
-from webcrawl.frontier.dust import DustRules
 from webcrawl.frontier.ledger import BudgetEntry, Ledger, owners
 from webcrawl.frontier.operations import Operations
-from webcrawl.frontier.records import HostStatus
+from webcrawl.frontier.records import HostStatus, rules_off
 from webcrawl.hosts.costs import ALL, Cost, Load
 from webcrawl.policies.budgets import COST
 from webcrawl.policies.dust import SiteDust
@@ -136,3 +140,31 @@ def _share_dict(share: Share) -> dict[str, Any]:
     # the JSON calls unfinished pages "places", and keeps this name for its readers
     stated = {"connections": load.connections, "places": load.unfinished, "waits": load.waits}
     return {**dataclasses.asdict(share), "load": stated}
+
+
+@dataclass(frozen=True, slots=True)
+class DustRules:
+    """The DUST rules of hosts in one crawl."""
+
+    engine: Engine
+    keys: Keys
+
+    async def of(self, host: str) -> tuple[bytes, frozenset[str]]:
+        """Returns the packed evidence for the rules of a host, and the rules that are switched off."""
+        client = self.engine.client
+        known, off = [await client.hget(self._key(host, name), host) for name in ("dust", "dust_off")]
+        return known or b"", rules_off(off)
+
+    async def switch_off(self, host: str, rules: Collection[str]) -> None:
+        """Switches these rules of a host off, and all others on.
+
+        A worker that has leased the host applies the change with its next lease.
+        """
+        key = self._key(host, "dust_off")
+        if rules:
+            await self.engine.change(key, "HSET", host, msgpack.packb(sorted(rules)))
+        else:
+            await self.engine.change(key, "HDEL", host)
+
+    def _key(self, host: str, name: str) -> str:
+        return self.keys.queue(self.keys.shard(host))[0] + name

@@ -16,7 +16,7 @@ from xxhash import xxh3_64_hexdigest
 
 from webcrawl.config import PolitenessConfig, PolitenessRule, politeness_rule
 from webcrawl.config.file_version import FileVersion, file_version
-from webcrawl.config.politeness_file import read_rules
+from webcrawl.config.politeness_rules import read_rules
 from webcrawl.errors import ConfigurationError
 from webcrawl.urls.canonical import hostname, is_address
 from webcrawl.urls.domains import domain

@@ -25,9 +25,8 @@ from webcrawl.config import (
     read,
 )
 from webcrawl.config.kinds import listed
+from webcrawl.crawler.crawl_options import own_options, private_options
 from webcrawl.crawler.crawl_settings import crawl_settings
-from webcrawl.crawler.private_options import private_options
-from webcrawl.crawler.worker_files import own_options
 from webcrawl.errors import ConfigurationError, StoreError, WrongJob
 from webcrawl.frontier.figures import figures
 from webcrawl.jobs.children import Command, read_summary

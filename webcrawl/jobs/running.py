@@ -31,7 +31,7 @@ _NOT_NOW = (EngineError, StoreError, RedisError, OSError)
 
 
 class Launcher(Protocol):
-    """Starts the workers of iterations; `webcrawl.jobs.launching.Starting` in production."""
+    """Starts the workers of iterations; `webcrawl.jobs.daemon.Starting` in production."""
 
     def folder(self, definition: Definition, iteration: Iteration) -> Path | None:
         """Returns the folder of an iteration that starts here; None for workers on other machines."""

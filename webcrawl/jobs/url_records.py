@@ -20,8 +20,7 @@ from webcrawl.frontier.listing.engine_urls import EngineURL, EngineURLs
 from webcrawl.frontier.listing.listing import Met
 from webcrawl.frontier.operations import Operations
 from webcrawl.frontier.url_state import URLState, url_state
-from webcrawl.frontier.vitals import AllVitals
-from webcrawl.frontier.workers import WorkerRegistry
+from webcrawl.frontier.workers import AllVitals, WorkerRegistry
 from webcrawl.jobs.records import Iteration
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.selection import of_crawl

@@ -15,7 +15,7 @@ from xxhash import xxh3_64_intdigest
 from webcrawl.config.libraries import arrow_library
 
 PAGES = b"pages_xxh3"
-"""The key of the footer with the pages of a file; see `webcrawl.links.tables`."""
+"""The key of the footer with the pages of a file; see `webcrawl.links.store`."""
 
 GROUP_ROWS = 1 << 16
 """The rows of a row group, the smallest part that a query reads."""
@@ -58,7 +58,7 @@ def writer(path: Path, schema: Any) -> Any:
 
 
 def footer_of(urls: Iterable[str]) -> Mapping[bytes, bytes]:
-    """Returns the footer of a file: the hashes of its pages; see `webcrawl.links.tables`."""
+    """Returns the footer of a file: the hashes of its pages; see `webcrawl.links.store`."""
     digests = sorted({xxh3_64_intdigest(url.encode()) for url in urls})
     # text, because some readers accept only text
     return {PAGES: base64.b64encode(np.array(digests, dtype="<u8").tobytes())}

@@ -16,7 +16,7 @@ from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, brief
 from webcrawl.links.arrow import PAGES, pyarrow, schema
 from webcrawl.links.merge_notes import finish_merges, merged_names
-from webcrawl.links.tables import make_table
+from webcrawl.links.store import make_table
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.objects.store import ObjectFile, ObjectStore

@@ -24,7 +24,7 @@ from webcrawl.crawler.responses import TIMED_OUT, body_of, content_type, length_
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.mime.sniff import sniff
 from webcrawl.errors import InvalidURL, StoreError
-from webcrawl.frontier.robots import store_robots, stored_robots
+from webcrawl.frontier.host_answers import store_robots, stored_robots
 from webcrawl.hosts.duty_cycle import DutyCycle
 from webcrawl.hosts.robots import LARGE, RobotsCache, RobotsPolicy, robots_url
 from webcrawl.urls.canonical import normalize, resolve_location, split, without_fragment

@@ -91,7 +91,7 @@ def add_urls(workspace: Workspace) -> None:
 
 
 def measure(workspace: Workspace) -> None:
-    """Adds the tables `pairs` and `weights`; needs `content` of `webcrawl.mining.blocks`."""
+    """Adds the tables `pairs` and `weights`; needs `content` of `webcrawl.mining.pages`."""
     workspace.run(_PAIRS)
     workspace.run(_WEIGHTS)
 

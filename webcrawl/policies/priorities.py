@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import log2
 from typing import ClassVar, NamedTuple, Self
 
 from webcrawl.config import read
@@ -26,6 +27,10 @@ LOWEST = 7
 
 _BOUNDS = tuple(USUAL - 0.5 - level for level in reversed(range(LOWEST)))
 """The weights that separate the levels, the lowest first."""
+
+_STEPS = 4
+"""The steps in which the age of a visit doubles, so ages that differ by less than a fifth may be equal."""
+_MOST_STEPS = 32 * _STEPS
 
 
 @dataclass(slots=True)
@@ -179,3 +184,16 @@ class Prioritizer:
 def level_of_weight(weight: float) -> int:
     """Returns the level of a weight: 3 - weight, rounded and from 0 to 7. The lowest for NaN."""
     return LOWEST - bisect_left(_BOUNDS, weight)
+
+
+def level_of_visit(level: int, age: float) -> int:
+    """Returns the level of a URL that was visited `age` seconds ago; `level`: that of its weight, from 0 to 7.
+
+    URLs that were never visited come first, with the levels 0 to 7 of their weights, then those visited longest ago: a
+    crawl that revisits pages and ends at a limit fetches all pages in turn. The levels of the visited follow, eight for
+    each step of the age:
+
+        level = 8 * (1 + steps from the greatest age) + the level of its weight
+    """
+    steps = min(int(_STEPS * log2(max(age, 1.0))), _MOST_STEPS)
+    return (LOWEST + 1) * (1 + _MOST_STEPS - steps) + min(max(level, 0), LOWEST)

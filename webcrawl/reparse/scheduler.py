@@ -29,10 +29,9 @@ from webcrawl.crawler.scheduling.tasks import InProgress
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError, CrawlError, brief
 from webcrawl.reparse.archived import Archived, ArchivedPages
-from webcrawl.reparse.changed_texts import ChangedTexts
 from webcrawl.reparse.feeding import Feeding
-from webcrawl.reparse.plan import Plan, Reading, Work
-from webcrawl.reparse.plan_folder import working
+from webcrawl.reparse.near_duplicates import ChangedTexts
+from webcrawl.reparse.plan import Plan, Reading, Work, working
 from webcrawl.reparse.settings import PLAN
 
 logger = logging.getLogger(__name__)

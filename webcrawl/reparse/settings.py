@@ -17,9 +17,9 @@ PLAN = "REPARSE_PLAN"
 """The setting of a process that has the path of the plan."""
 
 _PIPELINES: Mapping[str, str | None] = {
-    "webcrawl.pipelines.checksum.ChecksumPipeline": "webcrawl.reparse.copies.CopiesPipeline",
-    "webcrawl.pipelines.near_duplicates.NearDuplicatesPipeline": "webcrawl.reparse.simhashes.SimhashesPipeline",
-    "webcrawl.pipelines.metadata.MetadataPipeline": "webcrawl.reparse.rows.RowsPipeline",
+    "webcrawl.pipelines.checksum.ChecksumPipeline": "webcrawl.reparse.components.CopiesPipeline",
+    "webcrawl.pipelines.near_duplicates.NearDuplicatesPipeline": "webcrawl.reparse.components.SimhashesPipeline",
+    "webcrawl.pipelines.metadata.MetadataPipeline": "webcrawl.reparse.components.RowsPipeline",
     # components that ask hosts or the engine, learn for the frontier, or archive
     "webcrawl.pipelines.soft_404.Soft404Pipeline": None,
     "webcrawl.pipelines.pattern_records.PatternRecordsPipeline": None,
@@ -28,10 +28,10 @@ _PIPELINES: Mapping[str, str | None] = {
     "webcrawl.pipelines.listeners.ListenersPipeline": None,
 }
 _SPIDER_MIDDLEWARES = {
-    "webcrawl.middlewares.outlinks.OutlinksMiddleware": "webcrawl.reparse.links.LinksMiddleware",
+    "webcrawl.middlewares.outlinks.OutlinksMiddleware": "webcrawl.reparse.components.LinksMiddleware",
 }
 _DOWNLOADER_MIDDLEWARES = {
-    "webcrawl.middlewares.redirect.RedirectMiddleware": "webcrawl.reparse.redirects.RedirectsMiddleware",
+    "webcrawl.middlewares.redirect.RedirectMiddleware": "webcrawl.reparse.components.RedirectsMiddleware",
 }
 _READING = frozenset(
     f"webcrawl.middlewares.{name}"

@@ -14,8 +14,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.page import WANTS_COOKIES
 from webcrawl.documents.values import printable
-from webcrawl.links.questions import Opener
-from webcrawl.results.current_links import links_now
+from webcrawl.links.questions import Opener, links_now
 from webcrawl.results.references import PageAnchors, base_of, references, without_directive
 from webcrawl.results.rewriting import loaded
 from webcrawl.results.variants import Variants

@@ -10,8 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from webcrawl.links.questions import Opener, pages_among
-from webcrawl.results.current_links import links_known
+from webcrawl.links.questions import Opener, links_known, pages_among
 from webcrawl.results.monitor import MonitorRun, is_lost, is_not_fetched
 from webcrawl.results.versions import UNREACHABLE, Versions
 from webcrawl.stores.locations import Row

@@ -34,7 +34,7 @@ from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.documents.page import Page
 from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL
 from webcrawl.frontier import level_of_priority, priority_of_level
-from webcrawl.policies.last_visits import level_of_visit
+from webcrawl.policies.priorities import level_of_visit
 from webcrawl.urls.scope import Scope, ScopeKind
 from webcrawl.urls.seeds import read_seeds, seed_url
 

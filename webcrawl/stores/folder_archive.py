@@ -8,7 +8,7 @@ from pathlib import Path
 
 from webcrawl.documents.disk import prepare, shortage
 from webcrawl.documents.exchange import Exchange
-from webcrawl.documents.language_codes import iso_639_3
+from webcrawl.documents.mime.language import iso_639_3
 from webcrawl.documents.page import Page
 from webcrawl.errors import StoreUnavailable
 from webcrawl.stores.warc.files import (

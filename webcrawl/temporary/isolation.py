@@ -1,12 +1,17 @@
-"""The settings of a temporary crawl."""
+"""The settings of a temporary crawl, and the only local file that it may read."""
 
 from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from typing import Self
 
 from scrapy import Request
+from scrapy.core.downloader.handlers.file import FileDownloadHandler
+from scrapy.crawler import Crawler
+from scrapy.http import Response
 from scrapy.settings import BaseSettings
+from scrapy.utils.misc import build_from_crawler
 
 from webcrawl.config import read
 from webcrawl.errors import CrawlError
@@ -69,7 +74,7 @@ def name_file(settings: BaseSettings, url: str) -> None:
     settings.set(NAMED_FILE, Request(url).url, priority="cmdline")
     # before all middlewares that send requests to a host
     settings["DOWNLOADER_MIDDLEWARES_BASE"].set(
-        "webcrawl.temporary.local_file.LocalFileMiddleware", 0, "cmdline"
+        "webcrawl.temporary.isolation.LocalFileMiddleware", 0, "cmdline"
     )
 
 
@@ -88,3 +93,18 @@ def _has_embedded_engine(folder: Path) -> bool:
         return False
     make_temporary(folder)
     return True
+
+
+class LocalFileMiddleware:
+    """Reads the file as Scrapy's download handler does. No other `file:` URL has a handler."""
+
+    def __init__(self, url: str, handler: FileDownloadHandler) -> None:
+        self._url = url
+        self._handler = handler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler.settings[NAMED_FILE], build_from_crawler(FileDownloadHandler, crawler))
+
+    async def process_request(self, request: Request) -> Response | None:
+        return await self._handler.download_request(request) if request.url == self._url else None

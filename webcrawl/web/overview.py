@@ -10,7 +10,7 @@ from webcrawl.engine.keys import CRAWLS
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.figures import CrawlFigures, figures
 from webcrawl.frontier.history import FigureSample
-from webcrawl.frontier.vitals import AllVitals, Vitals
+from webcrawl.frontier.workers import AllVitals, Vitals
 from webcrawl.opened import Connection
 
 _IDLE_SECONDS = 60.0

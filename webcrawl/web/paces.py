@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from webcrawl.frontier.host_table import HostRow
-from webcrawl.frontier.vitals import Vitals
+from webcrawl.frontier.workers import Vitals
 from webcrawl.hosts.pace import Pace
 
 

@@ -18,7 +18,7 @@ from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.figures import figures
 from webcrawl.frontier.history import SAMPLE_SECONDS, History
-from webcrawl.frontier.vitals import AllVitals, Vitals
+from webcrawl.frontier.workers import AllVitals, Vitals
 from webcrawl.hosts.costs import ALL, Cost, Costs, Load, with_domains
 from webcrawl.metrics.totals import DEAD
 from webcrawl.stores.backpressure import Backpressure

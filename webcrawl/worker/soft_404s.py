@@ -13,7 +13,7 @@ from cachetools import FIFOCache
 
 from webcrawl.documents.page import Page
 from webcrawl.errors import EngineUnavailable
-from webcrawl.frontier.unknown_paths import UnknownPaths
+from webcrawl.frontier.host_answers import UnknownPaths
 from webcrawl.policies.soft_404 import LEAST_PAGES, Print, UnknownPathAnswer, is_shell, may_be_error
 
 _MOST_HOSTS = 10_000

@@ -19,7 +19,7 @@ from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
 from webcrawl.graph.building import GraphOptions, build
 from webcrawl.graph.files import _write
-from webcrawl.links import tables
+from webcrawl.links import store as link_store
 from webcrawl.links.entry import StoredLinks
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
@@ -86,7 +86,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[Edge]]:
     """The graphs of a store of several files and row groups, and the edges between its pages."""
     folder, dice, expected = tmp_path_factory.mktemp("store"), random.Random(3), set()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "GROUP_ROWS", 20)
+        patch.setattr(link_store, "GROUP_ROWS", 20)
         patch.setattr("webcrawl.graph.database._ROWS", 50)
         entries = []
         for url in URLS[::2]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
-from webcrawl.crawler.private_options import take_private
+from webcrawl.crawler.crawl_options import take_private
 from webcrawl.errors import WrongJob
 from webcrawl.jobs.children import Command
 from webcrawl.jobs.crawls import JobCrawls, as_text

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.links.rows import TIME, entry, table
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
-from webcrawl.links import tables
+from webcrawl.links import store as link_store
 from webcrawl.links.hosts import reversed_host
 from webcrawl.links.questions import link_counts, linked_hosts, links_from, links_to
 from webcrawl.links.sources import link_files
@@ -34,7 +34,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of several files of several row groups."""
     folder, dice = tmp_path_factory.mktemp("store"), random.Random(7)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "GROUP_ROWS", 40)
+        patch.setattr(link_store, "GROUP_ROWS", 40)
         for crawl, urls in (("one", URLS[:30]), ("one", URLS[30:]), ("two", URLS[:5])):
             links = LinkStore(folder / "links", crawl)
             for url in urls:

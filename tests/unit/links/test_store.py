@@ -20,8 +20,7 @@ from tests.unit.killed_writers import run_killed
 from tests.unit.links.rows import TIME, entry, table
 from webcrawl.documents.html.link_rows import ELEMENTS, pack_rows, plain_rows
 from webcrawl.errors import LibraryMissing, StoreError, StoreUnavailable
-from webcrawl.links.store import LinkStore
-from webcrawl.links.tables import JournalRows, make_table
+from webcrawl.links.store import JournalRows, LinkStore, make_table
 from webcrawl.stores.tables.journal import finish_journals, journals
 
 A, B, C = "http://a.example/", "http://b.example/", "http://www.c.example:8080/x"

@@ -8,12 +8,12 @@ import sys
 from hypothesis import given, strategies as st
 
 from tests.scraped import Scraped, check_by_promtool
+from webcrawl.config.memory import child_memory
 from webcrawl.crawler.report import worker_metrics
 from webcrawl.metrics.crawl import GAUGES
 from webcrawl.metrics.exposition import exposition
 from webcrawl.metrics.families import CRAWL, WORKER, Family, MetricSample
 from webcrawl.metrics.observations import Histogram
-from webcrawl.metrics.processes import child_memory
 from webcrawl.metrics.totals import CAUSES, DEAD, FAMILIES, MOST_VALUES, samples_of
 
 EVERY = [

@@ -6,7 +6,7 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl.config import read
-from webcrawl.crawler.worker_files import own_options
+from webcrawl.crawler.crawl_options import own_options
 from webcrawl.errors import ConfigurationError
 from webcrawl.metrics.server import listen
 

@@ -15,7 +15,7 @@ from webcrawl.documents.html.link_rows import LinkRows, pack_rows
 from webcrawl.links.entry import StoredLinks
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
-from webcrawl.mining.blocks import find_blocks
+from webcrawl.mining.pages import find_blocks
 from webcrawl.mining.patterns import add_urls
 from webcrawl.mining.workspace import Workspace
 

@@ -12,10 +12,8 @@ import pytest
 from tests.unit.links.rows import TIME
 from tests.unit.mining.sites import HOST, Link, Site, stored, table, workspace_of
 from webcrawl.errors import StoreError
-from webcrawl.mining import blocks, patterns
-from webcrawl.mining.anchors import collect_anchors
-from webcrawl.mining.blocks import marks
-from webcrawl.mining.page_kinds import DAY, judge_pages
+from webcrawl.mining import patterns
+from webcrawl.mining.pages import DAY, LEAST_PAGES, SAME, SHARED, collect_anchors, judge_pages, marks
 from webcrawl.mining.patterns import measure, weights
 from webcrawl.mining.tables import TABLES, write_tables
 from webcrawl.mining.workspace import Workspace
@@ -59,13 +57,9 @@ def expected_boilerplate(site: Site) -> set[tuple[str, int]]:
     same, total = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
     for (where, block, _), some in having.items():
         total[where, block] += len(some)
-        if len(some) >= blocks.SHARED * len(pages[where, block]):
+        if len(some) >= SHARED * len(pages[where, block]):
             same[where, block] += len(some)
-    return {
-        key
-        for key in total
-        if len(pages[key]) >= blocks.LEAST_PAGES and same[key] >= blocks.SAME * total[key]
-    }
+    return {key for key in total if len(pages[key]) >= LEAST_PAGES and same[key] >= SAME * total[key]}
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -6,8 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from webcrawl.policies.last_visits import level_of_visit
-from webcrawl.policies.priorities import LOWEST
+from webcrawl.policies.priorities import LOWEST, level_of_visit
 
 DAY = 86_400.0
 

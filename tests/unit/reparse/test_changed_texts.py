@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from webcrawl.reparse.changed_texts import ChangedTexts
+from webcrawl.reparse.near_duplicates import ChangedTexts
 
 
 def test_changed_texts_of_a_crawl_are_kept_until_they_are_cleared(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
 from tests.unit.warcs import NOW, check, exchange, warcs
-from webcrawl.documents.language_codes import iso_639_3
+from webcrawl.documents.mime.language import iso_639_3
 from webcrawl.documents.page import Page
 from webcrawl.stores.folder_archive import FolderArchive, append_texts
 from webcrawl.stores.warc.files import OPEN, WET

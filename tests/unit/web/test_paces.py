@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from webcrawl.frontier.host_table import HostRow
-from webcrawl.frontier.vitals import Vitals
+from webcrawl.frontier.workers import Vitals
 from webcrawl.hosts.costs import Cost, Load
 from webcrawl.hosts.pace import Pace
 from webcrawl.web.paces import kept, paces, reported_paces

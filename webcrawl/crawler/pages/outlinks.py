@@ -31,8 +31,7 @@ from webcrawl.documents.mime.facts import Link, SitemapLink
 from webcrawl.documents.page import Page
 from webcrawl.errors import InvalidURL
 from webcrawl.frontier import Candidate
-from webcrawl.policies.last_visits import level_of_visit
-from webcrawl.policies.priorities import Prospect
+from webcrawl.policies.priorities import Prospect, level_of_visit
 from webcrawl.urls.canonical import normalize, split, without_fragment
 from webcrawl.urls.patterns import Patterns
 

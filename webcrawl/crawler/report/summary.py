@@ -27,8 +27,8 @@ from webcrawl.crawler.scheduling.unserializable import LOST
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.crawler.start_outcomes import QUEUED
 from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.frontier.crawl import note_end
 from webcrawl.frontier.figures import FEED, LOST_REQUESTS, CrawlFigures, figures
-from webcrawl.frontier.runs import note_end
 from webcrawl.urls.canonical import split
 
 logger = logging.getLogger(__name__)

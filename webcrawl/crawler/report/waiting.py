@@ -14,7 +14,7 @@ from webcrawl.crawler.scheduling.tasks import Task, Tasks
 from webcrawl.crawler.session import Session
 from webcrawl.documents.values import size
 from webcrawl.frontier.figures import CrawlFigures
-from webcrawl.frontier.waits import NextHost, NextRetry, next_waits
+from webcrawl.frontier.gauges import NextHost, NextRetry, next_waits
 from webcrawl.hosts.costs import Cost
 from webcrawl.hosts.robots import robots_url
 

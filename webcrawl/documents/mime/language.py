@@ -9,6 +9,9 @@ py3langid is pure Python with NumPy. It is installed where pycld2 has no wheel; 
 
 Four short passages are read, because the start and end of a page, and parts of it, may be in other languages. If they
 give no confident answer, eight longer ones are read.
+
+The codes of languages are those of ISO 639-1, which the Web uses, and of ISO 639-3, which archives use. Source:
+https://iso639-3.sil.org/code_tables/download_tables
 """
 
 from __future__ import annotations
@@ -17,7 +20,6 @@ from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl.documents.language_codes import iso_639_3
 from webcrawl.documents.mime.facts import language
 
 if TYPE_CHECKING:
@@ -205,3 +207,30 @@ def _letters(text: str) -> int:
     if text.isascii():  # a twentieth of the time
         return len(text.encode().translate(None, _NO_ASCII_LETTERS))
     return len("".join(filter(str.isalpha, text)).encode("utf-8", "replace"))
+
+
+_TABLE = """
+    aa aar ab abk ae ave af afr ak aka am amh an arg ar ara as asm av ava ay aym az aze ba bak be bel bg bul bi bis
+    bm bam bn ben bo bod br bre bs bos ca cat ce che ch cha co cos cr cre cs ces cu chu cv chv cy cym da dan de deu
+    dv div dz dzo ee ewe el ell en eng eo epo es spa et est eu eus fa fas ff ful fi fin fj fij fo fao fr fra fy fry
+    ga gle gd gla gl glg gn grn gu guj gv glv ha hau he heb hi hin ho hmo hr hrv ht hat hu hun hy hye hz her ia ina
+    id ind ie ile ig ibo ii iii ik ipk io ido is isl it ita iu iku ja jpn jv jav ka kat kg kon ki kik kj kua kk kaz
+    kl kal km khm kn kan ko kor kr kau ks kas ku kur kv kom kw cor ky kir la lat lb ltz lg lug li lim ln lin lo lao
+    lt lit lu lub lv lav mg mlg mh mah mi mri mk mkd ml mal mn mon mr mar ms msa mt mlt my mya na nau nb nob nd nde
+    ne nep ng ndo nl nld nn nno no nor nr nbl nv nav ny nya oc oci oj oji om orm or ori os oss pa pan pi pli pl pol
+    ps pus pt por qu que rm roh rn run ro ron ru rus rw kin sa san sc srd sd snd se sme sg sag sh hbs si sin sk slk
+    sl slv sm smo sn sna so som sq sqi sr srp ss ssw st sot su sun sv swe sw swa ta tam te tel tg tgk th tha ti tir
+    tk tuk tl tgl tn tsn to ton tr tur ts tso tt tat tw twi ty tah ug uig uk ukr ur urd uz uzb ve ven vi vie vo vol
+    wa wln wo wol xh xho yi yid yo yor za zha zh zho zu zul
+    in ind iw heb ji yid jw jav mo ron
+"""
+"""The last line has codes that were withdrawn."""
+_WORDS = _TABLE.split()
+_CODES = dict(zip(_WORDS[::2], _WORDS[1::2], strict=True))
+
+
+def iso_639_3(language: str | None) -> str | None:
+    """Returns the three-letter code of a language ("eng" for "en"), or None if it has none."""
+    if language is None or len(language) == 3:
+        return language
+    return _CODES.get(language)

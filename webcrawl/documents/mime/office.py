@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
@@ -15,7 +17,6 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import MAX_TEXT, Facts, Link, absolute, language
 from webcrawl.documents.mime.sitemap import w3c_time
 from webcrawl.documents.mime.xml import first_texts, local, parse
-from webcrawl.documents.mime.zipped import Zipped
 from webcrawl.errors import UnreadableDocument
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -233,3 +234,49 @@ def _decoded(value: object) -> str | None:
         except UnicodeDecodeError:
             return value.decode("cp1252", "replace")
     return value if isinstance(value, str) else None
+
+
+MAX_BYTES = 64 * 1024 * 1024
+"""The most unpacked bytes of all members that are read."""
+MAX_MEMBERS = 10_000
+_AT_ONCE = 65_536
+
+
+class Zipped:
+    """The members of a zip file. All methods raise UnreadableDocument if it is broken or too large."""
+
+    def __init__(self, document: Document) -> None:
+        try:
+            self._zip = zipfile.ZipFile(document.open())
+            self.names = self._zip.namelist()
+        except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, NotImplementedError, OSError) as error:
+            raise UnreadableDocument(f"is broken: {error}") from error
+        if len(self.names) > MAX_MEMBERS:
+            raise UnreadableDocument(f"has {len(self.names):,} members, more than {MAX_MEMBERS:,}")
+        self._left = MAX_BYTES
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._zip.NameToInfo
+
+    def read(self, name: str) -> bytes:
+        """Returns the bytes of a member."""
+        return b"".join(self._pieces(name))
+
+    def xml(self, name: str) -> etree._Element:
+        """Returns the root element of a member; see `parse`."""
+        return parse(self.read(name))
+
+    def _pieces(self, name: str) -> Iterator[bytes]:
+        try:
+            with self._zip.open(name) as member:
+                while piece := member.read(_AT_ONCE):
+                    self._left -= len(piece)
+                    if self._left < 0:
+                        raise UnreadableDocument(f"is larger than {MAX_BYTES:,} bytes when unpacked")
+                    yield piece
+        except KeyError:
+            raise UnreadableDocument(f"is broken: it has no {name}") from None
+        except RuntimeError as error:
+            raise UnreadableDocument("is protected by a password") from error
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError) as error:
+            raise UnreadableDocument(f"is broken: {error}") from error

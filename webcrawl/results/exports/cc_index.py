@@ -13,7 +13,7 @@ from typing import Any
 
 from publicsuffixlist import PublicSuffixList
 
-from webcrawl.documents.language_codes import iso_639_3
+from webcrawl.documents.mime.language import iso_639_3
 from webcrawl.errors import StoreError
 from webcrawl.stores.locations import Row, location_of
 from webcrawl.stores.warc.cdxj import surt

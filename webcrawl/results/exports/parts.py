@@ -13,8 +13,7 @@ from sqlalchemy import BigInteger, Boolean, Float, Integer
 from sqlalchemy.types import TypeEngine
 
 from webcrawl.config.libraries import optional
-from webcrawl.documents.spreadsheet import harmless
-from webcrawl.documents.values import plain
+from webcrawl.documents.values import harmless, plain
 from webcrawl.stores.columns import Structure, Unsigned64, UtcTime, pages
 
 Row = Mapping[str, Any]

@@ -17,10 +17,10 @@ from starlette.responses import Response
 from webcrawl.config.passwords import without_password, without_secret_options
 from webcrawl.config.stores import StoreConfig
 from webcrawl.frontier import Crawl
+from webcrawl.frontier.crawl import Runs
+from webcrawl.frontier.gauges import ready_hosts
 from webcrawl.frontier.history import History
 from webcrawl.frontier.host_table import HostTable
-from webcrawl.frontier.runs import Runs
-from webcrawl.frontier.waits import ready_hosts
 from webcrawl.hosts.costs import Cost, Load
 from webcrawl.hosts.pace import Pace
 from webcrawl.web.overview import Overview, overview

@@ -13,10 +13,10 @@ from starlette.responses import Response
 
 from webcrawl.errors import CrawlError, StoreError
 from webcrawl.frontier.dead_letters import CrawlDeadLetters, Reasons
+from webcrawl.frontier.host_answers import StoredRobots, stored_robots
 from webcrawl.frontier.host_report import host_report, switch_rules
 from webcrawl.frontier.host_table import LISTS, HostRow, HostTable
-from webcrawl.frontier.robots import StoredRobots, stored_robots
-from webcrawl.frontier.vitals import AllVitals
+from webcrawl.frontier.workers import AllVitals
 from webcrawl.opened import host_named
 from webcrawl.stores.metadata import Metadata
 from webcrawl.urls.canonical import hostname

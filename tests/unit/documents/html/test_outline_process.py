@@ -20,11 +20,11 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.crawls import CHECKOUT
 from tests.processes import is_alive
 from webcrawl.config import ReaderConfig
-from webcrawl.documents.child_messages import ANSWER_HEAD, READY
 from webcrawl.documents.child_process import ChildProcess
 from webcrawl.documents.document import Document
 from webcrawl.documents.html import outline_process
 from webcrawl.documents.html.outline_process import Outlines
+from webcrawl.documents.sandbox import ANSWER_HEAD, READY
 from webcrawl.errors import UnreadableDocument
 
 MEMORY = 512 * 1024 * 1024

@@ -1,21 +1,40 @@
-"""The own port, feed files and log file of each worker, if several processes crawl together."""
+"""The options with which commands and jobs start `scrapy crawl`, besides those that the user gave.
+
+Some settings and arguments are passwords. Every user of a machine can read the command lines of all processes, but only
+the owner of a process can read its environment, so such options are passed in a variable.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
+from scrapy.settings import BaseSettings
 from scrapy.utils.python import global_object_name
 
 from webcrawl.config import read
 from webcrawl.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
+_VARIABLE = "WEBCRAWL_OPTIONS"
 # a name, then its format: ".jsonl", ":jsonlines" or both
 _NAME = re.compile(r"(.*?)((?:\.[^./]+)?(?::\w+)?)", re.DOTALL)
+
+
+def private_options(settings: Mapping[str, Any], arguments: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment variable that passes settings, with their types, and arguments of the spider."""
+    return {_VARIABLE: json.dumps({"settings": settings, "arguments": arguments})}
+
+
+def take_private(settings: BaseSettings, opts: argparse.Namespace) -> None:
+    """Adds the options of the environment to those of the command line, and hides them from child processes."""
+    if text := os.environ.pop(_VARIABLE, None):
+        options = json.loads(text)
+        settings.setdict(options["settings"], priority="cmdline")
+        opts.spargs |= options["arguments"]
 
 
 def own_name(name: str, number: int) -> str:

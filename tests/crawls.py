@@ -29,6 +29,7 @@ OF_MAKE = ("MAKE", "MFLAGS", "SEEDS", "SCOPE", "DATA", "MAX_PAGES", "WORKERS", "
 TRUSTED = {"SSL_CERT_FILE": os.devnull}
 """Crawls in tests reach only servers of the tests; to read the certificates of a system takes 20 ms."""
 _numbers = itertools.count(1)
+Process = preloaded.Process | subprocess.Popen[bytes]
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,7 @@ class CrawlResult:
 class Crawl:
     """A running `scrapy crawl` in its own process group, so that a test can kill all of its processes."""
 
-    def __init__(
-        self, process: preloaded.Process | subprocess.Popen[bytes], output: Path, data_dir: Path
-    ) -> None:
+    def __init__(self, process: Process, output: Path, data_dir: Path) -> None:
         self.process = process
         self.data_dir = data_dir
         self._output = output
@@ -152,13 +151,20 @@ def inherited() -> dict[str, str]:
 
 def start_scrapy(
     words: Sequence[str], project: Path, env: Mapping[str, str], streams: Sequence[IO[bytes]]
-) -> preloaded.Process | subprocess.Popen[bytes]:
+) -> Process:
     """Start a scrapy command in a session of its own; `streams` are its input, output and errors."""
+    return start_python("scrapy", words, project, env, streams)
+
+
+def start_python(
+    module: str, words: Sequence[str], project: Path, env: Mapping[str, str], streams: Sequence[IO[bytes]]
+) -> Process:
+    """Start `python -m MODULE WORDS` as `start_scrapy` does."""
     if sys.platform == "linux":
-        return preloaded.start(words, cwd=project, env=env, streams=streams)
+        return preloaded.start(words, cwd=project, env=env, streams=streams, module=module)
     stdin, stdout, stderr = streams
     return subprocess.Popen(
-        [sys.executable, "-m", "scrapy", *words],
+        [sys.executable, "-m", module, *words],
         cwd=project,
         env=env,
         stdin=stdin,

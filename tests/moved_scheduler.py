@@ -1,6 +1,6 @@
 """A scheduler whose clock a test moves: python -m tests.moved_scheduler CLOCK [-s NAME=VALUE]...
 
-The file CLOCK has its time.
+The file CLOCK has its time. Its workers are forks of it, as imports are half of a small crawl.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ import logging
 import sys
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 from scrapy.utils.project import get_project_settings
 
+from tests.preloaded import Forks
+from webcrawl.jobs import children
 from webcrawl.jobs.daemon import serve
 from webcrawl.jobs.scheduler import Clock
 
@@ -32,6 +35,8 @@ class FileClock(Clock):
 
 def main() -> None:
     clock, *given = sys.argv[1:]
+    if sys.platform == "linux":
+        vars(children)["subprocess"] = SimpleNamespace(Popen=Forks().start)
     settings = get_project_settings()
     for word in given[1::2]:
         name, _, value = word.partition("=")

@@ -1,7 +1,7 @@
 """Runs scrapy commands in forks of a process that has imported the crawler, as imports are half of a small crawl.
 
-`start(words, ...)` returns a process that can be waited for and killed. It is `python -m scrapy WORDS`, but for its
-imports: the fork gets an environment, folder and session of its own before Scrapy runs.
+`start(words, ...)` returns a process that can be waited for and killed. It is `python -m scrapy WORDS`, or that of
+another module, but for its imports: the fork gets an environment, folder and session of its own before Scrapy runs.
 """
 
 from __future__ import annotations
@@ -80,6 +80,14 @@ class Process:
         assert self.returncode is not None
         return self.returncode
 
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the process, unless it is known to have ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
     def _finish(self) -> None:
         self.returncode = int(self._replies.readline())
         self._replies.close()
@@ -87,18 +95,48 @@ class Process:
 
 
 def start(
-    words: Iterable[str], *, cwd: Path, env: Mapping[str, str], streams: Sequence[IO[bytes]]
+    words: Iterable[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    streams: Sequence[IO[bytes]],
+    module: str = "scrapy",
 ) -> Process:
     """Start a scrapy command in a new session; `streams` are its input, output and errors.
 
     A project with a webcrawl of its own, which must not change any more, is imported by another process.
     """
+    home = cwd if (cwd / "webcrawl").exists() else CHECKOUT
+    asked = {"module": module, "words": list(words), "cwd": str(cwd), "env": dict(env)}
+    return _ask(_server(home), asked, [one.fileno() for one in streams])
+
+
+def _ask(server: socket.socket, asked: Mapping[str, Any], streams: Sequence[int]) -> Process:
     ours, theirs = socket.socketpair()
-    asked = json.dumps({"words": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
     with theirs:
-        home = cwd if (cwd / "webcrawl").exists() else CHECKOUT
-        socket.send_fds(_server(home), [asked], [one.fileno() for one in (theirs, *streams)])
+        socket.send_fds(server, [json.dumps(asked).encode()], [theirs.fileno(), *streams])
     return Process(ours)
+
+
+class Forks:
+    """Runs scrapy commands in forks of this process as it is now; for a program that was started here itself."""
+
+    def __init__(self) -> None:
+        self._server, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if not os.fork():
+            self._server.close()
+            os.dup2(theirs.detach(), 0)
+            if (asked := serve()) is not None:
+                run(asked)
+            os._exit(0)
+        theirs.close()
+
+    def start(
+        self, words: Sequence[str], *, env: Mapping[str, str], stdin: int, stdout: IO[bytes], **_: Any
+    ) -> Process:
+        """Start `python -m scrapy ...` in a new session, with errors in its output."""
+        asked = {"module": words[2], "words": list(words[3:]), "cwd": os.getcwd(), "env": dict(env)}
+        return _ask(self._server, asked, [stdin, stdout.fileno(), stdout.fileno()])
 
 
 @cache
@@ -185,9 +223,9 @@ def run(asked: Mapping[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(asked["env"])
     sys.path[0:1] = [asked["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    sys.argv = ["scrapy", *asked["words"]]
+    sys.argv = [asked["module"], *asked["words"]]
     try:
-        runpy.run_module("scrapy", run_name="__main__", alter_sys=True)
+        runpy.run_module(asked["module"], run_name="__main__", alter_sys=True)
     except SystemExit as ending:
         if isinstance(ending.code, int | None):
             _end(ending.code or 0)

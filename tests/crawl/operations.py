@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.crawls import CHECKOUT, NO_NAMES, inherited, scrapy
+from tests.crawls import CHECKOUT, NO_NAMES, TRUSTED, Process, inherited, scrapy, start_python
 from webcrawl.jobs.records import Iteration, IterationState
 from webcrawl.jobs.store import JobStore
 
@@ -28,7 +28,7 @@ class Operations:
     folder: Path
     more: dict[str, str] = field(default_factory=dict)
     """Settings of all."""
-    schedulers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    schedulers: dict[str, Process] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.move_to(BEGIN)
@@ -58,15 +58,10 @@ class Operations:
         new.replace(self.folder / "clock")
 
     def start(self, name: str) -> None:
-        environment = inherited()
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self.schedulers[name] = subprocess.Popen(
-                [sys.executable, "-m", "tests.moved_scheduler", str(self.folder / "clock"), *self.settings],
-                cwd=CHECKOUT,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+        words = [str(self.folder / "clock"), *self.settings]
+        with open(os.devnull, "rb") as null, (self.folder / f"{name}.log").open("ab") as log:
+            self.schedulers[name] = start_python(
+                "tests.moved_scheduler", words, CHECKOUT, {**inherited(), **TRUSTED}, [null, log, log]
             )
 
     def kill(self, name: str) -> None:

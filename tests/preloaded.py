@@ -6,6 +6,7 @@ another module, but for its imports: the fork gets an environment, folder and se
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import gc
 import importlib
@@ -53,6 +54,9 @@ LATE = (
 )
 """Modules of every crawl that no component imports at its beginning."""
 MOST_BYTES = 200_000
+STARTING_WORKERS = ("workers", "reparse")
+OWN_WORKERS = {"OWN_WORKERS": "1"}
+"""The environment of a command whose workers are no forks."""
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -124,6 +128,7 @@ class Forks:
     def __init__(self) -> None:
         self._server, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if not os.fork():
+            os.setsid()  # Ctrl-C must not reach it
             self._server.close()
             os.dup2(theirs.detach(), 0)
             if (asked := serve()) is not None:
@@ -132,11 +137,48 @@ class Forks:
         theirs.close()
 
     def start(
-        self, words: Sequence[str], *, env: Mapping[str, str], stdin: int, stdout: IO[bytes], **_: Any
+        self,
+        words: Sequence[str],
+        *,
+        stdin: int,
+        stdout: IO[bytes] | None = None,
+        stderr: IO[bytes] | None = None,
+        env: Mapping[str, str] = os.environ,
+        umask: int,
+        **_: Any,
     ) -> Process:
-        """Start `python -m scrapy ...` in a new session, with errors in its output."""
+        """Start `python -m scrapy ...` as `subprocess.Popen` does, in a new session."""
         asked = {"module": words[2], "words": list(words[3:]), "cwd": os.getcwd(), "env": dict(env)}
-        return _ask(self._server, asked, [stdin, stdout.fileno(), stdout.fileno()])
+        streams = [stdin, stdout.fileno() if stdout else 1, stderr.fileno() if stderr else 2]
+        return _ask(self._server, {**asked, "umask": umask}, streams)
+
+
+class AwaitedProcess:
+    """A process with the methods of asyncio's."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.pid = process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    async def wait(self) -> int:
+        return await asyncio.to_thread(self._process.wait)
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+
+def fork_workers() -> None:
+    """Make the workers of a command, which starts in this process, forks of it."""
+    forks = Forks()
+
+    async def start(*words: str, **options: Any) -> AwaitedProcess:
+        return AwaitedProcess(forks.start(words, **options))
+
+    vars(asyncio)["create_subprocess_exec"] = start
 
 
 @cache
@@ -224,6 +266,10 @@ def run(asked: Mapping[str, Any]) -> None:
     os.environ.update(asked["env"])
     sys.path[0:1] = [asked["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     sys.argv = [asked["module"], *asked["words"]]
+    if "umask" in asked:
+        os.umask(asked["umask"])
+    if asked["words"][:1] and asked["words"][0] in STARTING_WORKERS and not os.environ.keys() & OWN_WORKERS:
+        fork_workers()
     try:
         runpy.run_module(asked["module"], run_name="__main__", alter_sys=True)
     except SystemExit as ending:

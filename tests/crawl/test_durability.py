@@ -19,6 +19,7 @@ from tests.crawl.archive import check, record_at
 from tests.crawls import NO_NAMES, Crawl, CrawlResult, scrapy, until
 from tests.frontier import processes
 from tests.nameserver import Nameserver, Record
+from tests.preloaded import OWN_WORKERS
 from tests.web import LinkGraph, LocalWeb, Reply, generated_web
 from webcrawl.engine.embedded import answers
 from webcrawl.engine.keys import name_of
@@ -254,7 +255,7 @@ def test_ctrl_c_stops_gracefully_and_the_crawl_resumes(start_crawl: StartCrawl, 
 def test_ctrl_c_stops_all_workers_gracefully(start_crawl: StartCrawl, local_web: StartWeb) -> None:
     """The signal reaches the whole process group, as from a terminal."""
     run = Run(start_crawl, local_web(*SITES), pages=60)
-    crawl = run.start(command=("workers", "2"))
+    crawl = run.start(command=("workers", "2"), env=OWN_WORKERS)
     until(lambda: len(run.web.hits) >= 20, crawl)
     crawl.interrupt()
     result = crawl.wait()

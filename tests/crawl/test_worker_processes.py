@@ -16,6 +16,7 @@ import pytest
 from tests.crawl.conftest import Project
 from tests.crawls import CHECKOUT, Crawl, CrawlResult
 from tests.ports import free_ports
+from tests.preloaded import OWN_WORKERS
 from tests.scraped import scraped_when
 from tests.web import LocalWeb, Reply
 from webcrawl.crawler.crawl_options import own_name
@@ -185,6 +186,7 @@ def test_workers_serve_metrics_and_stop_gracefully_when_the_command_is_killed(
         "METRICS_PORT": port,
         "LOG_LEVEL": "INFO",
         "tuned": {"lease_hosts": 1, "most_lease_hosts": 0},
+        "env": OWN_WORKERS,
     }
     crawl = start_crawl("broad", seeds, command=("workers", "3"), **options)
     workers: list[int] = []

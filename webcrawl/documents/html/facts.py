@@ -256,12 +256,8 @@ def _base(tree: LexborHTMLParser, page: Base) -> Base:
 
 def _canonical_url(tree: LexborHTMLParser, base: Base) -> str | None:
     """Returns the canonical URL of a <link> in the head; elsewhere it may come from a visitor's comment."""
-    head = tree.head
-    for node in head.css("link[rel][href]") if head is not None else ():
-        attributes = node.attributes
-        if "canonical" in (attributes.get("rel") or "").lower().split():
-            return _joined(base, attributes.get("href") or "")
-    return None
+    node = tree.head.css_first("link[rel~=canonical i][href]") if tree.head is not None else None
+    return _joined(base, node.attributes.get("href") or "") if node is not None else None
 
 
 def _joined(base: Base, href: str) -> str | None:

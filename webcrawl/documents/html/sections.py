@@ -311,9 +311,13 @@ class _Reader:
             if (what or kind == _IS_FORM) and not self.page.prose_beside(start):
                 self.page.cut(start, start)
             return now
-        if kind <= _IS_ITEM and size > _MAX_DATE and not (linked or what or "role" in attributes):
-            return now  # as most paragraphs
         page, prose, tag = self.page, now[2] - before[2], node.tag_id
+        if (
+            kind <= _IS_ITEM
+            and not (linked > prose or what or "role" in attributes)
+            and (size > _MAX_DATE or tag in _ITEMS)
+        ):
+            return now  # as most paragraphs
         if what == TEXT and size <= _MAX_DATE and tag in _DATED and _is_date(page.pieces[start : start + 10]):
             what = NOTE
         elif (

@@ -11,7 +11,7 @@ import pytest
 
 from tests.crawl.operations import BEGIN, Operations
 from tests.web import LocalWeb, Reply
-from webcrawl.jobs.records import Iteration, IterationState
+from webcrawl.jobs.records import Iteration
 from webcrawl.stores.metadata import Metadata
 
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
@@ -121,16 +121,17 @@ def test_linkcheck_reports_the_links_of_its_own_iteration(
     put(web, good="text", old="<a href=/missing>x</a>")
     apply(operations, web, "linkcheck")
     operations.start("a")
-    first = operations.run_job("watch", IterationState.FAILED)
+    first = operations.run_job("watch")
     assert report(first, "linkcheck") == {"/missing": "missing"}
-    assert first.reason == "exit status 3: Links: 1 missing."
+    assert first.reason == "finished with findings: Links: 1 missing."
 
     put(web, good="<a href=/other>x</a>")
-    second = operations.run_job("watch", IterationState.FAILED)
+    second = operations.run_job("watch")
     assert report(second, "linkcheck") == {"/other": "missing"}
     put(web, good="mended")
     third = operations.run_job("watch")
     assert report(third, "linkcheck") == {}
+    assert third.reason == "finished"
 
 
 @pytest.mark.timeout(600)

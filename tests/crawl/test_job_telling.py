@@ -25,7 +25,7 @@ from webcrawl.jobs.children import Children
 from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.daemon import Starting
 from webcrawl.jobs.firing import fire
-from webcrawl.jobs.records import Iteration, IterationCounts, IterationState
+from webcrawl.jobs.records import Iteration, IterationCounts, IterationState, finish_reason
 from webcrawl.jobs.watching import Watching
 
 SITE = "127.0.1.1"
@@ -228,6 +228,18 @@ def test_people_are_told_once_of_an_iteration_that_failed(upkeep: Upkeep, web: L
     letter = told(web)[-1]
     assert letter["title"] == "news: iteration 1 failed"
     assert "there is no seed in seeds.txt" in letter["message"]
+
+
+def test_people_are_told_once_of_findings(upkeep: Upkeep, web: LocalWeb) -> None:
+    definition = upkeep.job(notify=[target(web)])
+    for reason in ("finished", finish_reason("finished", "Links: 2 missing.")):
+        iteration = upkeep.iteration(definition, NOW, ended=None)
+        upkeep.claims.end(iteration, IterationState.FINISHED, reason, None, NOW)
+    for hour in range(3):
+        asyncio.run(upkeep.sweeper.sweep([], NOW + timedelta(hours=hour)))
+    (letter,) = told(web)
+    assert letter["title"] == "news: iteration 2 finished with findings"
+    assert letter["message"].startswith("Links: 2 missing.")
 
 
 def test_what_a_crawl_could_not_send_is_sent_after_its_end(upkeep: Upkeep, web: LocalWeb) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from webcrawl.config.private_files import given_umask
 from webcrawl.errors import brief
-from webcrawl.jobs.records import IterationState
+from webcrawl.jobs.records import IterationState, finish_reason
 from webcrawl.jobs.workers import MOST_RESTARTS, Ended, IterationWorkers, Restarts
 
 logger = logging.getLogger(__name__)
@@ -25,6 +25,8 @@ _PATIENCE = timedelta(seconds=60)
 _SHUTDOWN = "shutdown"
 _AT_ONCE = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 """The exit statuses of workers that got SIGINT or SIGTERM twice and abandoned their work."""
+_FINDINGS = 3
+"""The exit status of a worker whose crawl ended in order with findings, as `linkcheck` has them: broken links."""
 _LOG_END = 4096
 
 
@@ -63,13 +65,13 @@ class Children(IterationWorkers):
             index for index, code in enumerate(codes) if code is not None and (code < 0 or code in _AT_ONCE)
         ]
         if not died and None not in codes:
-            if any(codes):
-                return Ended(
-                    IterationState.FAILED, self._why(next(index for index, code in enumerate(codes) if code))
-                )
+            failed = next((index for index, code in enumerate(codes) if code not in (0, _FINDINGS)), None)
+            if failed is not None:
+                return Ended(IterationState.FAILED, self._why(failed))
             reason = self._finish_reason()
             if reason != _SHUTDOWN:
-                return Ended(IterationState.FINISHED, reason)
+                findings = self._last_line(codes.index(_FINDINGS)) if _FINDINGS in codes else None
+                return Ended(IterationState.FINISHED, finish_reason(reason, findings))
             # the workers were stopped, but not the job
             died = list(range(len(codes)))
         if died and self._restarts.exhausted:
@@ -142,11 +144,16 @@ class Children(IterationWorkers):
         """Returns how a worker ended, with the last line of its output."""
         code = self._processes[index].returncode
         how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+        line = self._last_line(index)
+        return brief(f"{how}: {line}" if line else how)
+
+    def _last_line(self, index: int) -> str:
+        """Returns the last line of a worker's output, or ""."""
         with self._log(index).open("rb") as log:
             log.seek(0, os.SEEK_END)
             log.seek(max(0, log.tell() - _LOG_END))
             lines = log.read().decode(errors="replace").strip().splitlines()
-        return brief(f"{how}: {lines[-1]}" if lines else how)
+        return lines[-1] if lines else ""
 
 
 def read_summary(folder: Path, crawl: str) -> dict[str, Any] | None:

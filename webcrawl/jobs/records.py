@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from webcrawl.errors import brief
+
 
 class JobState(StrEnum):
     """What a job does when it is due."""
@@ -51,6 +53,14 @@ class Job:
     applied: datetime
     decided: datetime
     """The time up to which firings are decided."""
+
+
+_WITH_FINDINGS = " with findings: "
+
+
+def finish_reason(reason: str, findings: str | None) -> str:
+    """Returns the reason of a finished iteration; `findings` is what its crawl found wrong, or None."""
+    return reason if findings is None else brief(f"{reason}{_WITH_FINDINGS}{findings}")
 
 
 class IterationCounts(NamedTuple):
@@ -113,6 +123,12 @@ class Iteration:
     """When retention deleted the stored data of the crawl."""
     fired: datetime | None
     """When a scheduler or an operator created the iteration: later than `due` if no scheduler ran at `due`."""
+
+    @property
+    def findings(self) -> str | None:
+        """What the crawl of a finished iteration found wrong, such as broken links; None if it is nothing."""
+        _, mark, findings = (self.reason or "").partition(_WITH_FINDINGS)
+        return findings if mark and self.state == IterationState.FINISHED else None
 
     @property
     def counts(self) -> IterationCounts:

@@ -1,7 +1,7 @@
 """Sends the notifications of jobs that no worker can send.
 
-These notifications are about missed and skipped firings, replaced iterations, and failed iterations. Unsent notices
-of ended crawls with their own metadata databases are sent too.
+These notifications are about missed and skipped firings, replaced and failed iterations, and iterations with findings.
+Unsent notices of ended crawls with their own metadata databases are sent too.
 """
 
 from __future__ import annotations
@@ -65,12 +65,10 @@ class Telling:
         since = now - _LATELY
         fired, ended = iterations.c.fired > since, iterations.c.ended > since
         lately = self._some(name, or_(fired, ended, iterations.c.ended.is_(None)))
-        failed = [
-            iteration
-            for iteration in lately
-            if iteration.state == IterationState.FAILED and iteration.ended and iteration.ended > since
-        ]
+        over = [iteration for iteration in lately if iteration.ended and iteration.ended > since]
+        failed = [iteration for iteration in over if iteration.state == IterationState.FAILED]
         notices = [_failure(iteration, now, link) for iteration in failed]
+        notices += [_findings(iteration, now, link) for iteration in over if iteration.findings is not None]
         notices += [_missing(together, now, link) for together in _missed(lately, since)]
         with Outbox(self._uri) as outbox:
             for notice in (*notices, *overlaps(lately, now, link)):
@@ -119,6 +117,12 @@ def _failure(iteration: Iteration, now: datetime, link: str) -> Notice:
     ]
     key, title = f"{iteration.crawl} FAILED", f"iteration {iteration.number} failed"
     return _notice(key, "FAILED", iteration, title, lines, now, link)
+
+
+def _findings(iteration: Iteration, now: datetime, link: str) -> Notice:
+    lines = [str(iteration.findings), f"Crawl {iteration.crawl}: {_work(iteration)}."]
+    key, title = f"{iteration.crawl} FINDINGS", f"iteration {iteration.number} finished with findings"
+    return _notice(key, "FINDINGS", iteration, title, lines, now, link)
 
 
 def _missing(together: Sequence[Iteration], now: datetime, link: str) -> Notice:

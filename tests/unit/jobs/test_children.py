@@ -82,6 +82,13 @@ def test_a_worker_that_ends_with_an_error_has_failed(start: Callable[..., Childr
     assert ended == (IterationState.FAILED, "exit status 2: no  [1mseeds")
 
 
+def test_workers_with_findings_have_finished(start: Callable[..., Children]) -> None:
+    findings = "import sys; print('Links: 2 missing.'); sys.exit(3)"
+    ended = (IterationState.FINISHED, "finished with findings: Links: 2 missing.")
+    assert until(start("", findings)) == until(start(findings, "")) == ended
+    assert until(start(findings, "import sys; sys.exit(1)")).state == IterationState.FAILED
+
+
 def test_a_worker_that_is_killed_starts_again_each_time_later(
     start: Callable[..., Children], tmp_path: Path
 ) -> None:

@@ -19,11 +19,14 @@ from sqlalchemy import (
     DateTime,
     Dialect,
     Float,
+    Index,
     Integer,
     MetaData,
     Table,
     Text,
     TypeDecorator,
+    literal_column,
+    or_,
 )
 from sqlalchemy.types import TypeEngine
 
@@ -181,6 +184,25 @@ pages = Table(
     Column("queued_at", UtcTime),
 )
 """A row for each URL: its latest response, and the outcome of the latest attempt."""
+
+
+# What most pages have in common (status 200, HTML) is in no index of its own: see stores/page_list.py. Together, the
+# indexes take 5 us for a new row, 25 us for a row that changes, and 105 bytes. Each has a condition, and only queries
+# with the same condition use it: SQLite would otherwise read all rows of a crawl to sort them by URL.
+FETCHED = pages.c.fetches > literal_column("0")
+"""All rows."""
+WITH_UNUSUAL_STATUS = or_(pages.c.status.is_(None), pages.c.status != literal_column("200"))
+WITH_UNUSUAL_TYPE = pages.c.mime_type != literal_column("'text/html'")
+WITH_DUPLICATE = pages.c.duplicate_of.is_not(None)
+ABOVE_THE_MEAN = pages.c.importance >= literal_column("1")
+for _name, _columns, _where in (
+    ("pages_by_time", (pages.c.tried_at,), FETCHED),
+    ("pages_by_status", (pages.c.status, pages.c.tried_at), WITH_UNUSUAL_STATUS),
+    ("pages_by_type", (pages.c.mime_type, pages.c.tried_at), WITH_UNUSUAL_TYPE),
+    ("pages_of_duplicates", (pages.c.tried_at,), WITH_DUPLICATE),
+    ("pages_by_importance", (pages.c.importance,), ABOVE_THE_MEAN),
+):
+    Index(_name, pages.c.crawl, *_columns, sqlite_where=_where, postgresql_where=_where)
 
 fetches = Table(
     "fetches",

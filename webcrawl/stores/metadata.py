@@ -22,7 +22,7 @@ from webcrawl.stores.database import is_read_only
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow
 from webcrawl.stores.page_statements import WriteStatement, page_statements
 from webcrawl.stores.schema import PAGES, SchemaTables
-from webcrawl.stores.selection import CRAWLS
+from webcrawl.stores.selection import CRAWLS, of_host
 
 SCAN_BATCH = 1_000
 SCAN_BYTES = 16_000_000
@@ -142,7 +142,7 @@ class Metadata(SchemaTables):
         Reads batches by the primary key, bounded in rows and bytes, so that writers are not blocked. `where` has more
         conditions.
         """
-        within = [] if host is None else [pages.c.url >= f"{host}/", pages.c.url < f"{host}0"]
+        within = [] if host is None else [of_host(host)]
         while True:
             condition = and_(pages.c.url > after, *within, *where)
             rows, more = self._batch(select(pages).where(condition).order_by(pages.c.url).limit(SCAN_BATCH))

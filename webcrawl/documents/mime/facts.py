@@ -230,8 +230,9 @@ class _Budget:
         elif isinstance(value, _CONTAINERS):
             if depth == _DEEPEST or not self._take(4):
                 return None
-            is_list = isinstance(value, list | tuple)
-            return self._list(value, depth) if is_list else self._pairs(value, depth)
+            if isinstance(value, list | tuple):
+                return self._list(value, depth)
+            return self._pairs(value, depth)
         else:
             leaf = _leaf(value)
         return leaf if leaf is not None and self._take_json(leaf) else None

@@ -16,7 +16,7 @@ from tests.metadata import row
 from tests.wanted_web import SITES, fill, first_half
 from tests.web import Hit, LocalWeb, Reply
 from webcrawl.config import StoreConfig
-from webcrawl.mining.tables import TABLES
+from webcrawl.mining.workspace import TABLES
 from webcrawl.policies.learned_value import BITS, ValueModel, bucket
 from webcrawl.policies.mined import Mined, mark
 from webcrawl.stores.metadata import Metadata

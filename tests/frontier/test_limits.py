@@ -10,7 +10,7 @@ from redis import Redis
 
 from tests.frontier.pages import page, past
 from webcrawl.frontier import Frontier, HostLimits, Lease, Settlement
-from webcrawl.frontier.ruled_limits import review_rules
+from webcrawl.worker.rule_changes import review_rules
 
 Frontiers = Callable[..., Frontier]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scrapy.settings import Settings
 
-from webcrawl.config.shown import HIDDEN, shown_settings
+from webcrawl.config.passwords import HIDDEN, shown_settings
 
 SECRET = "s3cr3t-value"
 

@@ -125,7 +125,7 @@ def _mined_links(workspace: Workspace, store: ObjectStore, mined: Mined) -> Mine
     """Mines the links and writes the tables; returns the weights, extended by those from links."""
     from webcrawl.mining.pages import collect_anchors, find_blocks, judge_pages, marks
     from webcrawl.mining.patterns import add_urls, measure, weights
-    from webcrawl.mining.tables import write_tables
+    from webcrawl.mining.workspace import write_tables
 
     for step in (add_urls, find_blocks, measure, judge_pages, collect_anchors):
         step(workspace)

@@ -7,7 +7,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from webcrawl.errors import LibraryMissing
+from webcrawl.errors import ConfigurationError, LibraryMissing
 
 
 def optional(purpose: str, library: str, extra: str, *modules: str) -> ModuleType:
@@ -25,6 +25,14 @@ def named_object(path: str) -> Any:
     """
     module, _, name = path.replace(":", ".").rpartition(".")
     return getattr(import_module(module), name)
+
+
+def object_of_setting(setting: str, path: str) -> Any:
+    """Imports what a path in a setting names; raises ConfigurationError, which begins with the setting."""
+    try:
+        return named_object(path)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(f"{setting}: cannot import {path!r}: {error}") from error
 
 
 def arrow_library(purpose: str, *modules: str) -> ModuleType:

@@ -1,10 +1,14 @@
-"""Removes passwords from URLs and from logged settings."""
+"""Removes passwords from URLs, from logged settings, and from the settings of a crawl that people see."""
 
 from __future__ import annotations
 
 import logging
 import re
+from typing import Any
 from urllib.parse import unquote
+
+from webcrawl.config.declared import DECLARED
+from webcrawl.config.setting import IN_PARTS, Settings
 
 _OPTION = re.compile(r"([?&;])([^=&;#?]*)=([^&;#]*)")
 _SECRET = re.compile(r"pass|secret|token|credential", re.IGNORECASE)
@@ -17,6 +21,12 @@ _ITEM = re.compile(
 _STRING = r"(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
 # the whole value is secret, because even the path of a URL may be a token
 _SETTING = re.compile(rf"(['\"]NOTIFY['\"]: )(?:{_STRING}|[\[(](?:{_STRING}|[\s,])*[\])])")
+
+_SECRET_SETTING = re.compile(
+    r"pass|secret|token|credential|auth|cookie|key|headers|notify|prox", re.IGNORECASE
+)
+_LONGEST_SHOWN = 2_000
+HIDDEN = "(hidden)"
 
 
 def without_password(url: str) -> str:
@@ -46,3 +56,23 @@ def hide_in_log(record: logging.LogRecord) -> bool:
 def _shown(option: re.Match[str]) -> str:
     mark, name, value = option.groups()
     return f"{mark}{name}={'...' if _SECRET.search(unquote(name)) else value}"
+
+
+def shown_settings(settings: Settings) -> dict[str, str]:
+    """Returns name -> value, as text, of each declared setting that differs from its default; no tables of components.
+
+    Passwords in URLs are hidden, and so are settings whose names sound like secrets.
+    """
+    changed = {}
+    for name, declared in DECLARED.items():
+        value = settings.get(name, None)
+        if declared.default is not IN_PARTS and value not in (None, {}, [], declared.default):
+            changed[name] = value
+    return {name: _text(name, changed[name]) for name in sorted(changed)}
+
+
+def _text(name: str, value: Any) -> str:
+    if _SECRET_SETTING.search(name) and not isinstance(value, int | float):
+        return HIDDEN if value else ""
+    text = value if isinstance(value, str) else repr(value)
+    return without_passwords(text)[:_LONGEST_SHOWN]

@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from webcrawl.config import FrontierConfig
+from webcrawl.config.passwords import shown_settings
 from webcrawl.config.setting import Settings
-from webcrawl.config.shown import shown_settings
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier.crawl import CrawlRun, Runs
-from webcrawl.frontier.ruled_limits import review_rules
 from webcrawl.hosts.turns import Turns
 from webcrawl.opened import Connection
+from webcrawl.worker.rule_changes import review_rules
 
 
 @dataclass(frozen=True, slots=True)

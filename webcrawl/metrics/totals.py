@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from webcrawl.frontier.figures import REMARK
 from webcrawl.metrics.families import CRAWL, WORKER, Family, MetricSample
 
 DEAD = "dead."
@@ -120,7 +121,7 @@ COUNTED = (
     ),
     _total("soft_404_pages", "error pages that answered with 200", "soft_404"),
     _total("repaired_documents", "damaged documents that were read all the same", "repaired"),
-    Counted("remarks", "pages with a remark in their row, by the remark", label="remark", prefix="remark."),
+    Counted("remarks", "pages with a remark in their row, by the remark", label="remark", prefix=REMARK),
     Counted(
         "withheld_pages",
         "pages of which a part was left out because a robots directive says so",

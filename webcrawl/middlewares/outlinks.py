@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from webcrawl.config import DuplicatesConfig, read
+from webcrawl.crawler.fetch import fetch_of
 from webcrawl.crawler.pages.from_response import forget_tree, outline_of
-from webcrawl.crawler.pages.item_completion import ItemCompletion
 from webcrawl.crawler.pages.outlinks import Outlinks
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.documents.page import Page
 from webcrawl.errors import InvalidURL
+
+_MOST_SECONDS = 60.0
+"""Seconds to wait for a page: a page that a component drops before the pipelines never leaves them."""
 
 
 class OutlinksMiddleware(SessionComponent):
@@ -74,3 +78,29 @@ class OutlinksMiddleware(SessionComponent):
         """Returns whether the links of a page are not followed; waits until the page has passed the pipelines."""
         is_near = await self._completion.is_near_duplicate(page, response)
         return page.soft_404 or (is_near and not self._follows_near)
+
+
+class ItemCompletion:
+    """Knows when the pipelines are done with a page; call `expect` before the spider yields the page."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        for signal in (signals.item_scraped, signals.item_dropped, signals.item_error):
+            crawler.signals.connect(self._leave, signal)
+
+    def expect(self, response: Response) -> None:
+        """Notes that the page of this response is about to enter the pipelines."""
+        fetch_of(response).processed = asyncio.Event()
+
+    async def is_near_duplicate(self, page: Page, response: Response) -> bool:
+        """Returns whether the pipelines marked the page as a near-duplicate; False after a minute without a result."""
+        processed = fetch_of(response).processed
+        assert processed is not None, "expect() comes first"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_MOST_SECONDS):
+                await processed.wait()
+        return page.duplicate_kind == "near"
+
+    def _leave(self, item: Any, response: Response | None) -> None:
+        processed = fetch_of(response).processed if response is not None else None
+        if processed is not None and isinstance(item, Page):
+            processed.set()

@@ -18,10 +18,10 @@ from webcrawl.config import (
     read,
     spill_uri,
 )
-from webcrawl.config.libraries import named_object
+from webcrawl.config.libraries import object_of_setting
 from webcrawl.config.private_files import end_privacy, keep_private
 from webcrawl.config.start import SettingsMapping
-from webcrawl.errors import ConfigurationError, InvalidURL, StoreError
+from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.opened.connection import Connection
 from webcrawl.urls.canonical import (
     DEFAULT_PORTS,
@@ -162,13 +162,9 @@ def add_schemes(settings: SettingsMapping) -> None:
     """
     for scheme, handler in read(settings, "DOWNLOAD_HANDLERS").items():
         if handler and scheme not in DEFAULT_PORTS:
-            try:
-                default_port = getattr(
-                    named_object(handler) if isinstance(handler, str) else handler, "default_port", None
-                )
-            except (ImportError, AttributeError, TypeError, ValueError) as error:
-                raise ConfigurationError(f"DOWNLOAD_HANDLERS {scheme!r}: {error}") from error
-            if default_port is not None:
+            if isinstance(handler, str):
+                handler = object_of_setting(f"DOWNLOAD_HANDLERS {scheme!r}", handler)
+            if (default_port := getattr(handler, "default_port", None)) is not None:
                 add_scheme(scheme, int(default_port))
 
 

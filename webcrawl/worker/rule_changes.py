@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Frontier, Lease
-from webcrawl.frontier.ruled_limits import review_rules
+from webcrawl.frontier.records import HostLimits
 from webcrawl.hosts.rules import HostRules
 from webcrawl.hosts.turns import Turns
 from webcrawl.worker.leased_hosts import LeasedHosts
@@ -18,6 +19,7 @@ from webcrawl.worker.membership import Membership
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2.0
+_BATCH = 500
 
 
 @dataclass(slots=True)
@@ -77,3 +79,31 @@ class RuleChanges:
             self.check(host.lease)
         self._to_review = self._to_review or rules.limits_pages != before
         logger.info("The %d rules of %s were read again.", len(table), rules.path)
+
+
+async def review_rules(
+    frontier: Frontier, pages_of: Callable[[str], int | None], shards: Iterable[int]
+) -> None:
+    """Sets the limit of each host that has a limit by a rule or a spent budget to the result of `pages_of`.
+
+    Other hosts get their limits when they are leased.
+    """
+    for shard in shards:
+        prefix = frontier.keys.queue(shard)[0]
+        for name in ("limits", "parked"):
+            async for key, value in frontier.engine.client.hscan_iter(prefix + name, count=_BATCH):
+                host, text = key.decode(), value.decode()
+                if name == "parked" and text != "budget":
+                    continue
+                known = await _ruled(frontier, prefix, host) if name == "parked" else _decoded(text)
+                if known != (wanted := pages_of(host)):
+                    await frontier.rule_limit(host, wanted)
+
+
+async def _ruled(frontier: Frontier, prefix: str, host: str) -> int | None:
+    limits = await frontier.engine.client.hget(f"{prefix}limits", host)
+    return _decoded(limits.decode()) if limits else None
+
+
+def _decoded(text: str) -> int | None:
+    return HostLimits.decoded(text).ruled

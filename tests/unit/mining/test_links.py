@@ -15,8 +15,7 @@ from webcrawl.errors import StoreError
 from webcrawl.mining import patterns
 from webcrawl.mining.pages import DAY, LEAST_PAGES, SAME, SHARED, collect_anchors, judge_pages, marks
 from webcrawl.mining.patterns import measure, weights
-from webcrawl.mining.tables import TABLES, write_tables
-from webcrawl.mining.workspace import Workspace
+from webcrawl.mining.workspace import TABLES, Workspace, write_tables
 from webcrawl.policies.mined import Mined, mark
 from webcrawl.policies.url_patterns import url_pattern
 from webcrawl.stores.objects.registry import open_store

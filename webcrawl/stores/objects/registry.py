@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from webcrawl.config import OBJECT_STORES, check_store_uri
-from webcrawl.config.libraries import named_object
+from webcrawl.config.libraries import object_of_setting
 from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
 from webcrawl.stores.objects.store import ObjectStore
 
@@ -52,10 +52,7 @@ def object_location(text: str) -> tuple[str, str]:
 
 
 def _class(path: str) -> type[ObjectStore]:
-    try:
-        named = named_object(path)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigurationError(f"OBJECT_STORES: cannot import {path!r}: {error}") from error
+    named = object_of_setting("OBJECT_STORES", path)
     if not (isinstance(named, type) and issubclass(named, ObjectStore)):
         raise ConfigurationError(f"OBJECT_STORES: {path!r} is not a subclass of ObjectStore")
     return named

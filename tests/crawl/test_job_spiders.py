@@ -88,6 +88,14 @@ def test_monitor_compares_with_the_iteration_before(
         "/late": "changed",
         "/added": "gone",
     }
+    # nothing is kept any more of the pages that only the deleted iterations have fetched
+    operations.jobs("sweep")
+    with Metadata(
+        operations.more.get("METADATA_URI", f"sqlite:///{fourth.data_dir}/metadata.db")
+    ) as metadata:
+        assert [metadata.get(web.host(SITE) + path) is None for path in ("/late", "/gone", "/added")] == [
+            *(False, True, True)
+        ]
     operations.jobs("delete", "watch", "--history")
     assert not list(operations.folder.glob("data/jobs/watch/*"))
     if stores == "shared stores":

@@ -18,11 +18,12 @@ from webcrawl.engine.keys import CRAWLS
 from webcrawl.errors import StoreError
 from webcrawl.frontier.checkpoint.files import load_manifest
 from webcrawl.jobs.definition import Keep
-from webcrawl.jobs.records import Iteration, IterationCounts
+from webcrawl.jobs.records import Iteration, IterationCounts, finish_reason
 from webcrawl.jobs.retention import Retention, expired
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.sweeper import CheckpointKeeper, complete
 from webcrawl.jobs.watching import Watching
+from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.objects.registry import open_store
 
 
@@ -83,6 +84,29 @@ def test_what_a_job_does_not_keep_is_deleted(
     rows = upkeep.store.iterations()
     assert [one.deleted for one in rows] == [None, None, now, now]
     assert upkeep.retention.due(now) == []
+
+
+def test_shared_pages_that_no_kept_iteration_has_fetched_are_deleted(upkeep: Upkeep) -> None:
+    """After as many complete iterations as are kept; a page stays while another is its copy."""
+    definition = upkeep.job(keep={"iterations": 2}, settings={"REVISIT": True})
+    days = iter(NOW + timedelta(days=day) for day in range(9))
+
+    def swept(reason: str = "finished") -> list[str]:
+        """The crawls whose rows are left after another iteration; each iteration has a page of its own."""
+        started = next(days)
+        upkeep.iteration(definition, started, ended=started, reason=reason)
+        asyncio.run(upkeep.sweeper.sweep([], started))
+        return [crawl.removeprefix("news-2026030") for crawl in upkeep.rows()]
+
+    first, second, third, fourth, fifth = (f"{day}T060000Z" for day in range(1, 6))
+    assert [swept() for _ in range(2)] == [[first], [first, second]]
+    with Metadata(upkeep.values["METADATA_URI"]) as metadata:
+        copy = {"duplicate_of": f"{URL}2", "duplicate_kind": "exact", "crawl": f"news-2026030{fourth}"}
+        metadata.upsert([{**metadata.get(f"{URL}1"), "url": f"{URL}copy", **copy}])
+    assert swept("max_pages") == [first, second, third, fourth]
+    assert swept() == [second, third, fourth, fourth]
+    # two complete iterations have come after the second, too, but its page has a copy
+    assert swept(finish_reason("finished", "Links: 2 missing.")) == [second, fourth, fourth, fifth]
 
 
 def test_an_iteration_that_runs_is_kept(upkeep: Upkeep) -> None:

@@ -58,7 +58,9 @@ class Upkeep:
         self.store.apply([values], NOW)
         return Definition.of(values)
 
-    def iteration(self, definition: Definition, started: datetime, *, ended: datetime | None) -> Iteration:
+    def iteration(
+        self, definition: Definition, started: datetime, *, ended: datetime | None, reason: str = "finished"
+    ) -> Iteration:
         """An iteration with a crawl, a page, a row, and a folder."""
         made = self.store.run("news", started)
         one = self.claims.take(made, str(self.crawls.folder(made)), started)
@@ -71,9 +73,7 @@ class Upkeep:
         page = Page(url=f"{URL}{one.number}", host=URL[:-1], fetched_at=started, status=200)
         with Metadata(self.values["METADATA_URI"]) as metadata:
             metadata.upsert([{**page.row(), "crawl": one.crawl}])
-        return (
-            one if ended is None else self.claims.end(one, IterationState.FINISHED, "finished", None, ended)
-        )
+        return one if ended is None else self.claims.end(one, IterationState.FINISHED, reason, None, ended)
 
     async def begin(self, definition: Definition, one: Iteration) -> None:
         async with self.crawls.connected(definition, one) as session:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import StoresCommand, flag, option
-from webcrawl.documents.values import printable
+from webcrawl.documents.values import counted, printable
 from webcrawl.errors import StoreError, WrongJob
 
 if TYPE_CHECKING:
@@ -160,7 +160,14 @@ class Command(StoresCommand):
             print(
                 f"{'Would delete' if dry_run else 'Deleted'} iteration {iteration.number} of {iteration.job}: {what}"
             )
-        if not due:
+        rows = 0
+        for definition, crawls in retention.untrimmed(now):
+            number = await retention.trim(definition, crawls, dry_run=dry_run)
+            if number:
+                what = f"{counted(number, 'row')} of pages that {definition.name} no longer fetches"
+                print(f"{'Would delete' if dry_run else 'Deleted'} {what}")
+            rows += number
+        if not due and not rows:
             print("There is nothing to delete.")
 
 

@@ -125,6 +125,12 @@ class Iteration:
     """When a scheduler or an operator created the iteration: later than `due` if no scheduler ran at `due`."""
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the crawl had nothing left to do at its end: no limit, and nobody, stopped it."""
+        reason, _, _ = (self.reason or "").partition(_WITH_FINDINGS)
+        return self.state == IterationState.FINISHED and reason == "finished"
+
+    @property
     def findings(self) -> str | None:
         """What the crawl of a finished iteration found wrong, such as broken links; None if it is nothing."""
         _, mark, findings = (self.reason or "").partition(_WITH_FINDINGS)

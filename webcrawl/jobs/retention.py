@@ -1,7 +1,8 @@
 """Deletes the crawl, pages, rows and folder of ended iterations that their job no longer keeps.
 
 The row of the iteration stays, as history. Each step may be repeated; an iteration is deleted when all steps are done.
-Pages that the iterations of a job share are deleted with the history of the job.
+Pages that the iterations of a job share are deleted with the history of the job; rows of pages that no kept iteration
+has fetched, before.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import asyncio
 import shutil
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import accumulate
 from pathlib import Path
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from webcrawl.alarms.stuck import StuckPages
 from webcrawl.config import StoreConfig, read
@@ -22,11 +24,12 @@ from webcrawl.jobs.claims import is_here
 from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.definition import Definition, Keep
 from webcrawl.jobs.records import ACTIVE, Iteration
-from webcrawl.jobs.shared_pages import delete_pages
+from webcrawl.jobs.shared_pages import delete_pages, shared_pages
 from webcrawl.jobs.store import JobStore, read_iteration
 from webcrawl.jobs.tables import iterations
 from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.database import Database
+from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.objects.registry import location, open_store
 
 _ROWS = 1_000
@@ -43,6 +46,18 @@ def expired(ended: Sequence[Iteration], keep: Keep, now: datetime) -> list[Itera
     ]
 
 
+def outdated(ended: Sequence[Iteration], keep: Keep, now: datetime) -> list[Iteration]:
+    """Returns the `expired` iterations after which so many were complete as `keep` has, and at least one."""
+    after = accumulate(iteration.is_complete for iteration in ended)
+    complete = dict(zip((iteration.id for iteration in ended), after, strict=True))
+    least = max(1, keep.iterations or 1)
+    return [
+        iteration
+        for iteration in expired(ended, keep, now)
+        if complete[iteration.id] - iteration.is_complete >= least
+    ]
+
+
 class Retention:
     """Deletes crawls on this machine, and in stores and engines that this machine can reach."""
 
@@ -50,6 +65,8 @@ class Retention:
         self._store = store
         self._crawls = crawls
         self._machine = machine
+        self._trimmed: dict[str, set[str]] = {}
+        """The crawls whose rows have been deleted from the shared pages of a job."""
 
     def due(self, now: datetime) -> list[tuple[Definition, Iteration]]:
         """Returns the iterations to delete with their definitions; raises StoreError and WrongJob."""
@@ -62,6 +79,58 @@ class Retention:
                 if iteration.deleted is None and is_here(iteration, self._machine):
                     due.append((definition, iteration))
         return due
+
+    def untrimmed(self, now: datetime) -> list[tuple[Definition, set[str]]]:
+        """Returns jobs with the crawls whose pages `trim` deletes; raises StoreError and WrongJob.
+
+        As many complete iterations as the job keeps must have come after a crawl, so that a run with a limit, or one
+        that was stopped, loses nothing. Leaves out jobs that run.
+        """
+        due = []
+        for job in self._store.jobs():
+            definition = Definition.of(job.definition)
+            if definition.keep.all or not self._crawls.shares_pages(definition) or self._runs(job.name):
+                continue
+            ended = self._ended(job.name)
+            crawls = {iteration.crawl for iteration in outdated(ended, definition.keep, now)}
+            if crawls - self._trimmed.get(job.name, set()):
+                due.append((definition, crawls))
+        return due
+
+    async def trim(self, definition: Definition, crawls: set[str], *, dry_run: bool = False) -> int:
+        """Deletes the rows of shared pages that these crawls fetched last, and returns their number; raises StoreError.
+
+        Rows of which other pages are copies stay, and so does the archive. With `dry_run` nothing is deleted.
+        """
+        number = await asyncio.to_thread(self._trim, definition, crawls, dry_run)
+        if not dry_run:
+            self._trimmed[definition.name] = crawls
+        return number
+
+    def _trim(self, definition: Definition, crawls: set[str], dry_run: bool) -> int:
+        settings = self._crawls.settings(definition)
+        shared = shared_pages(self._crawls.job_folder(definition.name)) / "metadata.db"
+        own = not read(settings, "METADATA_URI")
+        if own and not shared.exists():
+            return 0
+        uri = f"sqlite:///{shared.absolute()}" if own else StoreConfig.from_settings(settings).metadata
+        with Metadata(uri) as metadata:
+            gone = crawls.intersection(metadata.crawls())
+            copies = pages.alias()
+            originals = select(copies.c.duplicate_of).where(
+                copies.c.duplicate_of.is_not(None), copies.c.crawl.not_in(gone)
+            )
+            which = pages.c.crawl.in_(gone) & pages.c.url.not_in(originals)
+            with metadata.database.reading() as connection:
+                number = connection.execute(select(func.count()).select_from(pages).where(which)).scalar_one()
+        if number and not dry_run:
+            _delete_rows(uri, which)
+        return int(number)
+
+    def _runs(self, job: str) -> bool:
+        active = select(iterations.c.id).where(iterations.c.job == job, iterations.c.state.in_(ACTIVE))
+        with self._store.database.reading() as connection:
+            return connection.execute(active.limit(1)).first() is not None
 
     async def delete_all(self, definition: Definition, now: datetime) -> list[Iteration]:
         """Deletes the stored data of a job and all its ended iterations, and returns these iterations.
@@ -137,7 +206,7 @@ class Retention:
         folder = Path(iteration.data_dir) if iteration.data_dir else None
         if read(settings, "METADATA_URI") or (shares and folder is not None and folder.exists()):
             if not shares:
-                _delete_rows(stores.metadata, iteration.crawl)
+                _delete_rows(stores.metadata, pages.c.crawl == iteration.crawl)
             with StuckPages(stores.metadata) as stuck:
                 stuck.remove(iteration.crawl)
         if folder is not None:
@@ -154,7 +223,7 @@ class Retention:
             open_store(uri, "STORE_URI", stores.object_stores, check=False).delete_folder(definition.name)
         if read(settings, "METADATA_URI"):
             for iteration in self._ended(definition.name):
-                _delete_rows(stores.metadata, iteration.crawl)
+                _delete_rows(stores.metadata, pages.c.crawl == iteration.crawl)
 
     def _delete_folder(self, folder: Path, iteration: Iteration) -> None:
         if (
@@ -171,13 +240,13 @@ class Retention:
                 raise StoreError(f"cannot delete {folder}: {error}") from error
 
 
-def _delete_rows(uri: str, crawl: str) -> None:
-    """Deletes the rows of pages that the crawl fetched last, with their history, in small transactions."""
+def _delete_rows(uri: str, which: ColumnElement[bool]) -> None:
+    """Deletes rows of pages, with their history, in small transactions."""
     database = Database(uri)
     try:
         while True:
             with database.reading() as connection:
-                query = select(pages.c.url).where(pages.c.crawl == crawl).limit(_ROWS)
+                query = select(pages.c.url).where(which).limit(_ROWS)
                 urls = list(connection.execute(query).scalars())
             if not urls:
                 return

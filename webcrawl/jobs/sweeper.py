@@ -105,6 +105,7 @@ class Sweeper:
         for definition, iteration in running:
             await self._try(f"checkpoint of {iteration.crawl}", self._checkpoint(definition, iteration, now))
         await self._try("retention", self._retain(now))
+        await self._try("retention of shared pages", self._trim(now))
         await self._try("notifications", self._telling.tell(now))
 
     async def _checkpoint(self, definition: Definition, iteration: Iteration, now: datetime) -> None:
@@ -114,6 +115,11 @@ class Sweeper:
     async def _retain(self, now: datetime) -> None:
         for definition, iteration in self._retention.due(now):
             await self._try(f"retention of {iteration.crawl}", self._delete(definition, iteration, now))
+
+    async def _trim(self, now: datetime) -> None:
+        for definition, crawls in self._retention.untrimmed(now):
+            if number := await self._retention.trim(definition, crawls):
+                logger.info("Deleted %d rows of pages that job %s no longer fetches", number, definition.name)
 
     async def _delete(self, definition: Definition, iteration: Iteration, now: datetime) -> None:
         await self._retention.delete(definition, iteration, now)

@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import CloseSpider
@@ -24,10 +20,9 @@ from webcrawl.config import read
 from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.command import command_name
 from webcrawl.errors import ConfigurationError, CrawlError
-from webcrawl.temporary.isolation import isolate, name_file
+from webcrawl.temporary.isolation import isolate, name_file, temporary_folder
 
 _FRONTIER = "webcrawl.scheduler.FrontierScheduler"
-_END_SECONDS = 5.0
 
 
 class TemporaryCrawlCommand(ScrapyCommand):
@@ -41,24 +36,23 @@ class TemporaryCrawlCommand(ScrapyCommand):
         if read(self.settings, "SCHEDULER") != _FRONTIER:
             super().run(args, opts)  # type: ignore[safe-super]
             return
-        folder = Path(mkdtemp(prefix="webcrawl-"))
-        try:
-            isolate(self.settings, folder)
-            if args and (url := any_to_uri(guess_scheme(args[0]))).startswith("file:"):
-                name_file(self.settings, url)
-            _check(self.settings)
-            self._check_spider(getattr(opts, "spider", None))
-            super().run(args, opts)  # type: ignore[safe-super]
-            self.conclude()
-        except CrawlError as error:
-            print(f"{program()} {command_name(self)}: {as_typed(error)}", file=sys.stderr)
-            self.exitcode = 2 if isinstance(error, ConfigurationError) else 1
-        except CloseSpider:
-            # the scheduler, whose engine did not start, has logged it
-            self.exitcode = 1
-        finally:
-            self.end()
-            _remove(folder)
+        with temporary_folder() as folder:
+            try:
+                isolate(self.settings, folder)
+                if args and (url := any_to_uri(guess_scheme(args[0]))).startswith("file:"):
+                    name_file(self.settings, url)
+                check_temporary(self.settings)
+                self._check_spider(getattr(opts, "spider", None))
+                super().run(args, opts)  # type: ignore[safe-super]
+                self.conclude()
+            except CrawlError as error:
+                print(f"{program()} {command_name(self)}: {as_typed(error)}", file=sys.stderr)
+                self.exitcode = 2 if isinstance(error, ConfigurationError) else 1
+            except CloseSpider:
+                # the scheduler, whose engine did not start, has logged it
+                self.exitcode = 1
+            finally:
+                self.end()
 
     def _check_spider(self, name: str | None) -> None:
         """Raises ConfigurationError if the spider of `--spider` lacks the add-on or a safeguard."""
@@ -83,17 +77,8 @@ class TemporaryCrawlCommand(ScrapyCommand):
         """Stops what Scrapy's command left running: nothing, except in a shell."""
 
 
-def _check(settings: BaseSettings) -> None:
+def check_temporary(settings: BaseSettings) -> None:
     """Raises ConfigurationError if a setting is wrong."""
     from webcrawl.crawler.session import Session
 
     Session(settings, "temporary")
-
-
-def _remove(folder: Path) -> None:
-    """Deletes the folder, or waits until the keeper of its engine has deleted it."""
-    deadline = time.monotonic() + _END_SECONDS
-    while (folder / "engine" / "keeper").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    if not (folder / "engine" / "keeper").exists():
-        rmtree(folder, ignore_errors=True)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Self
 
 from scrapy import Request
@@ -20,6 +25,7 @@ SHELL_URL = "SHELL_URL"
 """Key in the settings of a shell: its URL, or an empty string. The address guard lets its host pass."""
 NAMED_FILE = "NAMED_FILE"
 """Key in the settings of a command: the file: URL that its user named; no other file is read."""
+_END_SECONDS = 5.0
 _SCHEDULER = "webcrawl.temporary.scheduler.TemporaryScheduler"
 _ISOLATED: dict[str, object] = {
     "SCHEDULER": _SCHEDULER,
@@ -52,6 +58,20 @@ _NO_SERVER: dict[str, object] = {
     "REDIS_DB": None,
     "REDIS_PARAMS": {},
 }
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Yields the folder of a temporary crawl, and deletes it, or waits until the keeper of its engine has done so."""
+    folder = Path(mkdtemp(prefix="webcrawl-"))
+    try:
+        yield folder
+    finally:
+        deadline = time.monotonic() + _END_SECONDS
+        while (folder / "engine" / "keeper").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if not (folder / "engine" / "keeper").exists():
+            rmtree(folder, ignore_errors=True)
 
 
 def isolate(settings: BaseSettings, folder: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.crawler.pages.stored_texts import StoredTexts, Text
+from webcrawl.documents.document import Document
 from webcrawl.errors import StoreError, UnreadableDocument
 from webcrawl.stores.archive import archive_to_read
 from webcrawl.stores.bodies import Bodies
@@ -53,8 +54,15 @@ class ArchivedPage:
         _, chunks, most = self._bodies.chunks(location)
         return ArchivedBody(chunks, most)
 
+    def source(self) -> str:
+        """Returns the body as text, decoded by its charset; for a duplicate, the body of the first page."""
+        chunks, most = self.body()
+        return Document(
+            b"".join(chunks), self.row["mime_type"] or "", self.row["charset"], self.row["url"]
+        ).text
+
     async def text(self, settings: BaseSettings, *, markdown: bool = False) -> Text:
-        """Returns the text of the page, and with `markdown` also its Markdown."""
+        """Returns the text of the page, and with `markdown` also the Markdown of HTML."""
         texts = StoredTexts(self._opened, settings, self._metadata)
         document = await asyncio.to_thread(texts.document, self.row)
         if document is None:
@@ -63,9 +71,8 @@ class ArchivedPage:
             text = await texts.text(document, markdown=markdown)
         except UnreadableDocument as error:
             raise StoreError(f"{self.row['url']} {error}") from error
-        if not (text.markdown if markdown else text.text):
-            kind = "Markdown" if markdown else "text"
-            raise StoreError(f"{self.row['url']} ({document.mime_type}) has no {kind}")
+        if not (text.text or text.markdown):
+            raise StoreError(f"{self.row['url']} ({document.mime_type}) has no text")
         return text
 
     def _archived(self, location: WarcLocation | None) -> WarcLocation:

@@ -145,7 +145,7 @@ def test_page_shows_the_stored_row_and_body(stopped: Stopped) -> None:
 
 def test_page_refuses_an_unknown_url_in_one_line(stopped: Stopped) -> None:
     url = stopped.web.url(SITE, "/never")
-    output = stopped.scrapy("page", url, code=1)
+    output = stopped.scrapy("page", url, "--row", code=1)
     assert url in output
     assert len(output.splitlines()) == 1
 

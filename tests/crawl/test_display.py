@@ -256,7 +256,7 @@ def commands(now: CrawlFigures = FIGURES, priority: str = "cmdline", **settings:
 
 def test_the_summary_says_how_to_look_at_what_is_stored() -> None:
     assert commands(priority="project", LINKS=True).splitlines() == [
-        "  look with   scrapy page URL          what is stored about a page; --text, --body",
+        "  look with   scrapy page URL          a page as Markdown; --row: what is stored about it",
         "              scrapy export -o FOLDER  all pages as Parquet",
         "              scrapy index             then: scrapy search WORDS",
         "              scrapy links URL         the links on a page; with --in those to it",

@@ -145,9 +145,7 @@ def test_scrapy_page_reads_text_and_markdown_from_the_archive(crawled: tuple[Loc
             == f"{MARKDOWN.format(site=web.host(SITE))}\n"
         )
     assert page(result.data_dir, web.url(SITE, "/doc"), "--text") == "Text of a document\n"
-    assert "(application/pdf) has no Markdown" in page(
-        result.data_dir, web.url(SITE, "/doc"), "--markdown", code=1
-    )
+    assert page(result.data_dir, web.url(SITE, "/doc"), "--markdown") == "Text of a document\n"
     assert "has no text" in page(result.data_dir, web.url(SITE, "/none"), "--text", code=1)
     assert "is not in the archive" in page(result.data_dir, web.url(SITE, "/secret"), "--text", code=1)
 

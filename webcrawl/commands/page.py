@@ -33,7 +33,7 @@ class Command(StoresCommand):
     """Reads the stores; needs no engine, unless it fetches the page on a temporary crawl."""
 
     usage = "[options] <url>"
-    summary = "Show a page as Markdown, and what is stored about it"
+    summary = "Show a page as Markdown, or its stored row"
     description = "Show a page as Markdown or text. A page that is not stored is fetched, and not stored"
     options = (
         exclusive(

@@ -144,7 +144,7 @@ def test_duplicate_has_the_body_of_its_original_fetch(tmp_path: Path) -> None:
 def test_url_is_canonicalized_before_the_lookup(stored: Path) -> None:
     for path in ("small?", "small?utm_source=x", "./small#top"):
         assert page(stored, path, "--body")[0] == "<p>small"
-    assert "nothing is stored about" in page(stored, "small?a=1", code=1)[1]
+    assert "nothing is stored about" in page(stored, "small?a=1", "--row", code=1)[1]
 
 
 def test_closed_pipe_ends_the_command_quietly(stored: Path) -> None:
@@ -174,6 +174,6 @@ def test_a_missing_warc_file_hints_at_the_store(stored: Path, tmp_path: Path) ->
 
 
 def test_missing_data_folder_is_an_error_and_not_created(tmp_path: Path) -> None:
-    _, errors = page(tmp_path / "nothing", "", code=1)
+    _, errors = page(tmp_path / "nothing", "", "--row", code=1)
     assert "nothing was stored yet" in errors
     assert not (tmp_path / "nothing").exists()

@@ -203,7 +203,7 @@ def result_commands(stores: StoreConfig, now: CrawlFigures, settings: BaseSettin
     """
     rows = []
     if now.stored:
-        rows.append(("scrapy page URL", "what is stored about a page; --text, --body"))
+        rows.append(("scrapy page URL", "a page as Markdown; --row: what is stored about it"))
         if find_spec("pyarrow"):
             rows.append(("scrapy export -o FOLDER", "all pages as Parquet"))
         else:

@@ -50,6 +50,7 @@ FIGURES = CrawlFigures(
     seconds=100.0,
     pages_per_second=12_345.67,
     robots_denied=21,
+    ai_denied=0,
     resources_denied=0,
     addresses_refused=22,
     names_not_resolved=0,

@@ -24,8 +24,9 @@ EXAMPLES = sorted(
     for path in (CHECKOUT / "examples").rglob("*.*")
     if path.suffix in (".py", ".lua") and not (path.parent / "scrapy.cfg").exists()
 )
+_PROGRAMS = ("duckdb", "language_model", "listeners", "scripts")
 # programs that read the results of a crawl, or start one
-PROGRAMS = [path for path in EXAMPLES if path.parent.name in ("duckdb", "listeners", "scripts")]
+PROGRAMS = [path for path in EXAMPLES if path.parent.name in _PROGRAMS]
 SETTINGS = {*DECLARED, *parts.VALUES, *(name for name in vars(base) if name.isupper())}
 PROJECT = ("webcrawl", "spiders", "middlewares", "pipelines", "settings", "scrapy.cfg")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -83,6 +83,10 @@ def check_safeguards(settings: BaseSettings) -> None:
         )
     if not read(settings, "ROBOTSTXT_OBEY"):
         waived.add("robots")
+    if read(settings, "AI_OPT_OUTS") and "robots" in waived:
+        raise ConfigurationError(
+            "AI_OPT_OUTS needs robots.txt: set ROBOTSTXT_OBEY = True, and leave 'robots' out of CRAWL_WITHOUT"
+        )
     if "address_guard" not in waived:
         _check_handlers(settings)
     for name, safeguard in SAFEGUARDS.items():

@@ -15,6 +15,7 @@ from webcrawl.frontier.host_answers import stored_robots
 from webcrawl.frontier.host_report import DustRules
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.dns import Resolver
+from webcrawl.hosts.opt_outs import deciding_group
 from webcrawl.hosts.robots import robots_url
 from webcrawl.opened import OpenedCrawl
 from webcrawl.policies.pattern_records import HostPatterns
@@ -122,6 +123,8 @@ class _Judges:
         verdict = "allowed" if known.policy.allows(url, agent) else "disallowed"
         if delay := known.policy.crawl_delay(agent):
             verdict += f", Crawl-delay {delay:g}"
+        if read(self._opened.settings, "AI_OPT_OUTS") and (group := deciding_group(known.policy, url)):
+            return f"disallowed to crawlers for AI; decided by the rules for {group}"
         line = known.policy.deciding_line(url, agent)
         return f'{verdict}; decided by "{line}"' if line else verdict
 

@@ -41,6 +41,9 @@ class PendingLinks:
 WANTS_COOKIES = "wants_cookies"
 """The remark about a redirect that leads back to the page that led to it, until it gets its cookie back."""
 
+AI_OPT_OUT = "ai_opt_out"
+"""The remark about a page whose text is left out, because the site says no to its use by artificial intelligence."""
+
 
 class ArchivedResponse:
     """What the archive keeps of a page, and what it already has.
@@ -85,7 +88,7 @@ class PageReading:
     frames            the documents whose text belongs to the page
     is_frame          the page is among the `frames` of another page
     is_sitemap        robots.txt, an index or a seed names the page as a sitemap
-    noindex           a robots directive forbids to keep the text
+    noindex           a robots directive, or an opt-out with AI_OPT_OUTS, forbids to keep the text
     was_read          an earlier page with the same bytes was read in the same way; skip this page
     content_language  of the header, if it names one language
     text              the visible text

@@ -15,6 +15,7 @@ class CrawlFigures:
 
     `responses`: status -> responses, including redirects and retries.
     `resources_denied`: resources of rendered pages that robots.txt disallows.
+    `ai_denied`: URLs that a site keeps from crawlers for artificial intelligence (AI_OPT_OUTS).
     `resources`: images, scripts and other resources, fetched because of PAGE_RESOURCES; `pages` does not count them.
     `archived`: exchanges in the archive. `stored`: rows written to the metadata database.
     `items`: class -> items that the spiders yielded and the pipelines kept, without pages.
@@ -51,6 +52,7 @@ class CrawlFigures:
     seconds: float
     pages_per_second: float
     robots_denied: int
+    ai_denied: int
     resources_denied: int
     addresses_refused: int
     names_not_resolved: int
@@ -93,6 +95,7 @@ _COUNTERS = (
     "archived",
     "stored",
     "robots_denied",
+    "ai_denied",
     "resources_denied",
     "addresses_refused",
     "names_not_resolved",

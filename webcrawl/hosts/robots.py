@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -22,6 +22,7 @@ from cachetools import LRUCache
 
 from webcrawl.errors import StoreError
 from webcrawl.hosts.robots_rules import RobotsRules, deciding_line
+from webcrawl.hosts.usage_preferences import preference_rules
 
 Verdict = Literal["parsed", "allow-all", "disallow-all"]
 
@@ -87,7 +88,7 @@ class RobotsPolicy:
         one (5xx, no response) disallows everything. 429 counts as unreachable.
         """
         if status is not None and 200 <= status < 300:
-            return cls("parsed", _normalized(body), url)
+            return cls("parsed", normalized_robots(body), url)
         if status is not None and 300 <= status < 500 and status != 429:
             return cls("allow-all", url=url)
         return cls("disallow-all", url=url)
@@ -102,6 +103,18 @@ class RobotsPolicy:
         if self.verdict == "parsed":
             return self._parsed.can_fetch(url, product_token(user_agent) + _END)
         return self.verdict == "allow-all" or urlsplit(url).path == "/robots.txt"
+
+    def has_groups(self, names: Iterable[str]) -> bool:
+        """Whether each of the names, as they are in `rules`, has a group of its own."""
+        return self._parsed.has_groups(names)
+
+    def groups(self, names: tuple[str, ...]) -> list[str]:
+        """Returns those of the names, as they are in `rules`, that have a group of their own, each group once."""
+        return self._parsed.distinct(names) if self.verdict == "parsed" else []
+
+    def allows_group(self, url: str, name: str) -> bool:
+        """Whether the rules of a group with a name as in `rules` allow a normalized URL."""
+        return self._parsed.can_fetch(url, name)
 
     def deciding_line(self, url: str, user_agent: str) -> str:
         """Returns the line that allows or disallows a URL; empty if no line does.
@@ -132,10 +145,12 @@ class RobotsPolicy:
         """Whether `prepare` takes so long that it should run in a thread."""
         return len(self.rules) > LARGE
 
-    def prepare(self, user_agent: str) -> Self:
-        """Reads the rules for a user agent now; returns the policy."""
+    def prepare(self, user_agent: str, groups: tuple[str, ...] = ()) -> Self:
+        """Reads the rules for a user agent, and the groups with these names, now; returns the policy."""
         # asks for "/", because /robots.txt is allowed without a look at the rules
         self.allows(urljoin(self.url, "/"), user_agent)
+        for name in self.groups(groups):
+            self.allows_group(urljoin(self.url, "/"), name)
         return self
 
     @cached_property
@@ -205,9 +220,14 @@ class RobotsCache:
             self._policies.popitem()
 
 
-def _normalized(body: bytes) -> str:
-    """Returns the known lines of a robots.txt as ASCII, in a form that Protego matches as the RFC demands."""
-    return "\n".join(filter(None, map(_normalized_line, _LINE_END.split(_decoded(body)))))
+def normalized_robots(body: bytes) -> str:
+    """Returns the known lines of a robots.txt as ASCII, in a form that Protego matches as the RFC demands.
+
+    Preferences about artificial intelligence are a group at the end.
+    """
+    text = _decoded(body)
+    lines = "\n".join(filter(None, map(_normalized_line, _LINE_END.split(text))))
+    return lines + preference_rules(text)
 
 
 def _decoded(body: bytes) -> str:

@@ -13,11 +13,16 @@ from webcrawl.hosts.robots import TOKEN, product_token
 
 @dataclass(frozen=True, slots=True)
 class Directives:
-    """The directives of a page: not to index it, not to follow its links, not to archive it."""
+    """The directives of a page: not to index it, not to follow its links, not to archive it.
+
+    `noai`, `noimageai`: not to use it, or its images, for artificial intelligence (DeviantArt 2022).
+    """
 
     noindex: bool = False
     nofollow: bool = False
     noarchive: bool = False
+    noai: bool = False
+    noimageai: bool = False
 
 
 def directives(
@@ -42,6 +47,8 @@ def directives(
         noindex=not words.isdisjoint({"noindex", "none"}),
         nofollow=not words.isdisjoint({"nofollow", "none"}),
         noarchive=not words.isdisjoint({"noarchive", "nocache"}),
+        noai="noai" in words,
+        noimageai="noimageai" in words,
     )
 
 

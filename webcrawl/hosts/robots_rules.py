@@ -45,12 +45,13 @@ class RobotsRules:
     An agent is a product token as in the lines, "webcrawl!". The rules of an agent are indexed when it is first named.
     """
 
-    __slots__ = ("_groups", "_lines", "sitemaps")
+    __slots__ = ("_distinct", "_groups", "_lines", "sitemaps")
 
     def __init__(self, text: str) -> None:
         self._lines: dict[str, Sequence[_Line]]
         self._lines, self.sitemaps = _read(text)
         self._groups: dict[str, _Group] = {}
+        self._distinct: dict[tuple[str, ...], list[str]] = {}
 
     def can_fetch(self, url: str, agent: str) -> bool:
         """Returns whether the agent may fetch a normalized URL."""
@@ -65,6 +66,20 @@ class RobotsRules:
     def request_rate(self, agent: str) -> RequestRate | None:
         """Returns Request-rate, or None."""
         return self._group(agent).request_rate
+
+    def has_groups(self, agents: Iterable[str]) -> bool:
+        """Returns whether each of the agents has a group of its own."""
+        return all(agent in self._lines for agent in agents)
+
+    def distinct(self, agents: tuple[str, ...]) -> list[str]:
+        """Returns the agents that have a group of their own, without those whose group repeats an earlier one."""
+        if agents not in self._distinct:
+            groups: dict[tuple[_Line, ...], str] = {}
+            for agent in agents:
+                if agent in self._lines:
+                    groups.setdefault(tuple(self._lines[agent]), agent)
+            self._distinct[agents] = list(groups.values())
+        return self._distinct[agents]
 
     def _group(self, agent: str) -> _Group:
         """Returns the rules for an agent, or the rules for all agents."""

@@ -131,6 +131,7 @@ COUNTED = (
     _total("unchanged_pages", "pages that had not changed since an earlier fetch (`REVISIT`)", "unchanged"),
     _total("truncated_bodies", "bodies that were cut off at the limit of their type", "truncated"),
     _total("robots_denied", "URLs that robots.txt disallows"),
+    _total("ai_denied", "URLs that a site keeps from crawlers for AI (`AI_OPT_OUTS`)"),
     _total("addresses_refused", "URLs that the address guard refused"),
     _total("names_not_resolved", "URLs whose host name could not be resolved"),
     _total("rewritten_urls", "URLs that a DUST rule made simpler", "rewritten"),

@@ -26,6 +26,7 @@ from webcrawl.documents.mime.sniff import sniff
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.frontier.host_answers import store_robots, stored_robots
 from webcrawl.hosts.duty_cycle import DutyCycle
+from webcrawl.hosts.opt_outs import AGENTS, AI_TXT, TDMREP, has_files, opts_out, with_files
 from webcrawl.hosts.robots import LARGE, RobotsCache, RobotsPolicy, robots_url
 from webcrawl.urls.canonical import normalize, resolve_location, split, without_fragment
 
@@ -54,6 +55,7 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
         self._unreachable = RobotsCache()
         self._asking: dict[str, asyncio.Future[RobotsPolicy]] = {}
         self._large = DutyCycle(_LARGE_SHARE)
+        self._heeds_opt_outs = read(crawler.settings, "AI_OPT_OUTS")
         self._follows_sitemaps = read(crawler.settings, "SITEMAPS_FROM_ROBOTS")
         self._unfollowed: set[str] = set()
 
@@ -79,6 +81,10 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
             if not is_question(request):
                 tasks_of(self._crawler).count("robots_denied")
             raise IgnoreRequest("robots.txt disallows it")
+        if self._heeds_opt_outs and opts_out(policy, without_fragment(request.url)):
+            if not is_question(request):
+                tasks_of(self._crawler).count("ai_denied")
+            raise IgnoreRequest("the site disallows it to crawlers for AI")
 
     def _allows(self, host: str, policy: RobotsPolicy, url: str) -> bool:
         began = time.perf_counter()
@@ -135,11 +141,13 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
         except StoreError as error:
             logger.warning("The stored robots.txt of %s cannot be read and is fetched again: %s", host, error)
             known = None
-        if known is not None:
+        if known is not None and (not self._heeds_opt_outs or has_files(known.policy)):
             policy = await self._prepared(host, known.policy)
             self._cache.put(host, policy, known.seconds)
         else:
             policy = await self._fetch(host)
+            if self._heeds_opt_outs:
+                policy = await self._prepared(host, with_files(policy, await self._opt_out_files(host)))
             await store_robots(engine, keys, host, policy)
             self._cache.put(host, policy)
         return self._note_sitemaps(host, policy)
@@ -185,6 +193,24 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
         # RFC 9309, 2.3.1.2: after five redirects, robots.txt may count as unavailable
         return RobotsPolicy.from_response(404, b"", url=url)
 
+    async def _opt_out_files(self, host: str) -> dict[str, bytes]:
+        """Fetches the files for crawlers for AI; one that is no answer of 200 says nothing."""
+        bodies = {}
+        for path in (AI_TXT, TDMREP) if host.startswith("http") else ():
+            request = self._request(f"{host}{path}")
+            try:
+                response = await self._crawler.engine.download_async(request)
+            except (IgnoreRequest, CannotResolveHostError):
+                # the page cannot be fetched either
+                raise
+            except Exception as error:
+                logger.info("%s cannot be fetched: %s", request.url, error)
+            else:
+                await self._archive(request, response, "", 0)
+                if response.status == 200:
+                    bodies[path] = response.body
+        return bodies
+
     async def _archive(self, request: Request, response: Response, via: str, hops: int) -> None:
         """Archives a fetch before its rules are used, so that a crash loses no record of rules that pages obeyed."""
         archiver, exchange = self._session.components.get(RobotsArchiver), exchange_of(request)
@@ -210,7 +236,8 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
 
     async def _prepared(self, host: str, policy: RobotsPolicy) -> RobotsPolicy:
         if policy.is_large:
-            return await self._in_thread(host, partial(policy.prepare, self._agents.of(host)))
+            groups = AGENTS if self._heeds_opt_outs else ()
+            return await self._in_thread(host, partial(policy.prepare, self._agents.of(host), groups))
         return policy
 
     async def _in_thread(self, host: str, work: Callable[[], RobotsPolicy]) -> RobotsPolicy:

@@ -7,7 +7,7 @@ from typing import Any
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.session import SessionComponent
 from webcrawl.documents.mime.sniff import known_types
-from webcrawl.documents.page import Page
+from webcrawl.documents.page import AI_OPT_OUT, Page
 from webcrawl.frontier.figures import REMARK
 
 
@@ -31,7 +31,7 @@ class CountsPipeline(SessionComponent):
                 count("repaired")
             for remark in item.archived.remarks:
                 count(f"{REMARK}{remark}")
-            if item.reading.noindex:
+            if item.reading.noindex and AI_OPT_OUT not in item.archived.remarks:
                 count("noindex")
             if item.archived.noarchive:
                 count("noarchive")

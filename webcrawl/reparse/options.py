@@ -65,7 +65,8 @@ def of_pipeline(pipeline: type[Any]) -> ColumnElement[bool]:
 
 
 _READ = (
-    *("MIME_TIMEOUT", "MIME_MEMORY", "DOCUMENT_MAXSIZE", "ROBOTS_META_OBEY", "TEXT_LINKS", "PAGE_RESOURCES"),
+    *("MIME_TIMEOUT", "MIME_MEMORY", "DOCUMENT_MAXSIZE", "ROBOTS_META_OBEY", "AI_OPT_OUTS"),
+    *("TEXT_LINKS", "PAGE_RESOURCES"),
     *("SIMHASH_DISTANCE", "LINKS", "TEXT", "TEXT_MARKDOWN", "STORE_URI", "METADATA_URI", "CRAWL_ID"),
 )
 """Declared settings that affect how a page is read and where it is stored."""

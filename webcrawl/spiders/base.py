@@ -26,14 +26,16 @@ from webcrawl.crawler.pages.from_response import (
     failed_request,
     page_of,
 )
+from webcrawl.crawler.pages.opt_outs import opts_out
 from webcrawl.crawler.pages.response_links import followed_links, link_rows_of, page_directives
 from webcrawl.crawler.scheduling.requests import RESOURCE
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.links import PageLinks, PageResources
-from webcrawl.documents.page import Page
+from webcrawl.documents.page import AI_OPT_OUT, Page
 from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL
 from webcrawl.frontier import level_of_priority, priority_of_level
+from webcrawl.hosts.rules import RobotsAgents
 from webcrawl.policies.priorities import level_of_visit
 from webcrawl.urls.scope import Scope, ScopeKind
 from webcrawl.urls.seeds import read_seeds, seed_url
@@ -178,6 +180,9 @@ class BroadSpider(Spider):
                 robots.noarchive,
                 robots.nofollow,
             )
+        if self._heeds_opt_outs and opts_out(response, self._agents.of(response.url)):
+            page.reading.noindex = True
+            page.archived.remarks += (AI_OPT_OUT,)
         if self._keeps_links and not page.reading.noindex:
             page.links.rows = link_rows_of(response, text_links=self._follows_text)
         return page
@@ -220,9 +225,17 @@ class BroadSpider(Spider):
     def _obeys_directives(self) -> bool:
         return bool(read(self.settings, "ROBOTS_META_OBEY"))
 
+    @cached_property
+    def _heeds_opt_outs(self) -> bool:
+        return bool(read(self.settings, "AI_OPT_OUTS"))
+
+    @property
+    def _agents(self) -> RobotsAgents:
+        return Session.of(self.crawler).robots_agents
+
     def _robots_agent(self, response: Response) -> str | None:
         """Returns the user agent for the robots directives of a page; None if they are not obeyed."""
-        return Session.of(self.crawler).robots_agents.of(response.url) if self._obeys_directives else None
+        return self._agents.of(response.url) if self._obeys_directives else None
 
     def _refuse_typos(self, arguments: Iterable[str]) -> None:
         """Raises ConfigurationError for an unknown argument that resembles an argument of this class.

@@ -16,6 +16,7 @@ from webcrawl.errors import ConfigurationError, EngineUnavailable
 from webcrawl.spiders.base import BroadSpider
 
 _DECIDING = (
+    "AI_OPT_OUTS",
     "ALLOWED_DOMAINS",
     "DENIED_DOMAINS",
     "DEPTH_LIMIT",

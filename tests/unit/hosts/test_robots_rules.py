@@ -11,7 +11,7 @@ from hypothesis import example, given, strategies as st
 from protego import Protego
 
 from webcrawl.hosts.duty_cycle import DutyCycle
-from webcrawl.hosts.robots import LARGE, MAX_BYTES, RobotsPolicy, _normalized
+from webcrawl.hosts.robots import LARGE, MAX_BYTES, RobotsPolicy, normalized_robots
 from webcrawl.hosts.robots_rules import MOST_CHECKS, RobotsRules, _PatternIndex, deciding_line
 
 HOST = "http://example.org"
@@ -72,7 +72,7 @@ def test_verdicts_delays_and_sitemaps_are_protegos(robots: list[str], urls: list
 
 
 def check_against_protego(robots: list[str], urls: list[str]) -> None:
-    text = _normalized("\n".join(robots).encode())
+    text = normalized_robots("\n".join(robots).encode())
     protego, rules = Protego.parse(text), RobotsRules(text)
     for agent in AGENTS:
         for path in [*urls, "robots.txt"]:

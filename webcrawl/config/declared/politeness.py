@@ -37,6 +37,14 @@ GROUP = SettingGroup(
         "row about the page is stored in any case, and the summary counts such pages.",
     ),
     Setting(
+        "AI_OPT_OUTS",
+        False,
+        "Honours what sites say about use by artificial intelligence. URLs that robots.txt, `/ai.txt` or "
+        "`/.well-known/tdmrep.json` keep from crawlers such as GPTBot, CCBot and Google-Extended are not fetched. "
+        "Pages that say `noai`, `tdm-reservation: 1` or `Content-Usage: train-ai=n` keep a row, without text and "
+        "archive. See [Feed a language model](../howto/feed-a-language-model.md#who-says-no). Needs `ROBOTSTXT_OBEY`.",
+    ),
+    Setting(
         "POLITENESS_UNIT",
         "name",
         "What takes turns: with `name`, `http` and `https` and all ports of a host name share delay, back-off "

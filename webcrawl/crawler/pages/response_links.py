@@ -27,7 +27,7 @@ _IN_DOCUMENT_ONLY = replace(NO_LINKS, with_document_links=True)
 
 def page_directives(response: Response, user_agent: str) -> Directives:
     """Returns the directives of X-Robots-Tag headers and <meta name="robots"> for `user_agent`."""
-    return directives_of(response.headers, robots_metas(_metas(response)), user_agent)
+    return directives_of(response.headers, robots_metas(metas_of(response)), user_agent)
 
 
 def directives_of(headers: Headers, metas: Sequence[tuple[str, str]], user_agent: str) -> Directives:
@@ -95,7 +95,8 @@ def frames_of(response: Response) -> list[str]:
     )
 
 
-def _metas(response: Response) -> list[Attributes]:
+def metas_of(response: Response) -> list[Attributes]:
+    """Returns the attributes of the <meta> elements of HTML."""
     if outline := outline_of(response):
         return outline.metas
     document = document_of(response)

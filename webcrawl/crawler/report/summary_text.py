@@ -29,6 +29,7 @@ _REASONS = {
 _REMARKS = {
     "cookies_refused": "redirected with a cookie that was not kept",
     "wants_cookies": "led back to where they came from until they get a cookie: set COOKIES_ENABLED=True",
+    "ai_opt_out": "without text, because the site says no to use by AI: see AI_OPT_OUTS",
     "bad_checksum": "decoded in full, but with a wrong checksum or length",
     "odd_status_line": "with a status line that is not as the standard says",
     "repeated_length": "with the same Content-Length more than once",
@@ -94,7 +95,8 @@ def summary_text(
             if now.looked_up
             else []
         ),
-        f"  left out    {now.robots_denied:,} by robots.txt, {now.addresses_refused:,} by the address guard",
+        f"  left out    {now.robots_denied:,} by robots.txt, {_ai_denied(now)}"
+        f"{now.addresses_refused:,} by the address guard",
         *_withheld(now),
         *_remarks(now.remarks),
         *([f"  repaired    {counted(now.repaired, 'damaged document')}"] if now.repaired else []),
@@ -104,6 +106,10 @@ def summary_text(
     lines += _losses(lost)
     lines += _how_to_continue(now, max(0, left - sum(lost.values())), reason, job)
     return "\n".join(lines)
+
+
+def _ai_denied(now: CrawlFigures) -> str:
+    return f"{now.ai_denied:,} by rules for AI (AI_OPT_OUTS), " if now.ai_denied else ""
 
 
 def _withheld(now: CrawlFigures) -> list[str]:

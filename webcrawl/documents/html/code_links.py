@@ -8,17 +8,19 @@ from selectolax.lexbor import LexborNode
 
 # `java.util.List`, `List.of`; `isEmpty()`, `get(int)`; `TreeMap`, `toString`; `max_size`.
 _NAME = re.compile(r"\w[.\w<>\[\]$:]*(?:[.:]\w|\w\(|[a-z\d][A-Z]|\w_\w)")
+_HINT = re.compile(r"[.:]\w|\w\(|[a-z\d][A-Z]|\w_\w")
 _MAX_NAME = 200
 # A line with so many characters outside of links says what the names are; a menu of names has links only.
-_LEAST_TEXT, _MAX_SIZE = 3, 800
+_LEAST_TEXT = 3
+MAX_LINE = 800
 
 
-def is_about_code(node: LexborNode, size: int, linked: int) -> bool:
+def is_about_code(node: LexborNode, text: str, linked: int) -> bool:
     """Returns whether an element is a line about names in source code, such as "Package java.util", and no menu.
 
-    `size` and `linked` are the numbers of characters in it and in its links.
+    `text` is its text, and `linked` the number of characters in its links.
     """
-    if size > _MAX_SIZE or size - linked < _LEAST_TEXT:
+    if len(text.strip()) - linked < _LEAST_TEXT or _HINT.search(text) is None:
         return False
     named = sum(len(text) for link in node.css("a[href]") if _is_name(text := link.text().strip(), link))
     return 2 * named >= linked

@@ -58,7 +58,8 @@ from webcrawl.documents.html.markdown_inline import (
     image,
     is_special,
 )
-from webcrawl.documents.html.text import INLINE, clean, edit_mark, formula
+from webcrawl.documents.html.notices import edit_mark
+from webcrawl.documents.html.text import INLINE, clean, formula
 from webcrawl.documents.mime.facts import MAX_TEXT
 from webcrawl.urls.canonical import Base
 

@@ -86,7 +86,9 @@ _WORDS = {
 }
 _TELLING = frozenset(word for word, kind in _WORDS.items() if kind >= _POST_NOTE_WORD)
 _HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
-_ROLES = frozenset({"banner", "complementary", "contentinfo", "dialog", "menu", "navigation", "search"})
+_ROLES = frozenset(
+    {"alertdialog", "banner", "complementary", "contentinfo", "dialog", "menu", "navigation", "search"}
+)
 _MAIN_NAME = re.compile(
     r"(?:^|\s)(?:entry|hentry|post|article|post-\d+)(?:$|\s)"
     r"|(?:^|[\s_-])(?:articlebody|storybody|bodytext"

@@ -6,7 +6,6 @@ Parts whose names say that they are beside the text are kept apart, because such
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -14,7 +13,7 @@ from typing import TypeAlias
 
 from selectolax.lexbor import LexborNode
 
-from webcrawl.documents.html.code_links import is_about_code
+from webcrawl.documents.html.code_links import MAX_LINE, is_about_code
 from webcrawl.documents.html.data_tables import TABLE_PARTS, DataTables, is_table
 from webcrawl.documents.html.names import (
     AUTHOR,
@@ -28,16 +27,19 @@ from webcrawl.documents.html.names import (
     kind_of,
     names_main_part,
 )
-from webcrawl.documents.html.text import (
-    BLOCK,
-    HIDDEN,
-    INLINE_IDS,
-    TEXT_NODE,
+from webcrawl.documents.html.notices import (
+    MAX_COUNTERS,
+    MAX_DATE,
+    MAX_NOTICE,
+    NOTICE_DEPTH,
     edit_mark,
-    formula,
-    is_permalink,
-    tag_ids,
+    has_counters,
+    is_cookie_notice,
+    is_date,
+    is_note,
+    remove_mark,
 )
+from webcrawl.documents.html.text import BLOCK, HIDDEN, INLINE_IDS, TEXT_NODE, formula, is_permalink, tag_ids
 from webcrawl.documents.link_elements import Attributes
 
 Counts: TypeAlias = tuple[int, int, int]
@@ -90,12 +92,9 @@ _WITH_ITEMS = tag_ids("dl menu ol table tbody tfoot thead ul")
 
 # A block of so many characters that are not links is prose.
 _PROSE = 40
-# Longer notes, captions and texts about authors may belong to the text. Longer headings are paragraphs.
-_MAX_NOTE, _MAX_CAPTION, _MAX_AUTHOR, _MAX_HEADING = 150, 200, 700, 80
-# A paragraph or `div` of no more characters with a day and a year is a date, such as the date of the last change.
-_MAX_DATE = 45
+# Longer captions may belong to the text. Longer headings are paragraphs.
+_MAX_CAPTION, _MAX_HEADING = 200, 80
 _DATED = tag_ids("p div")
-_DATE = re.compile(r"\b\d{1,2}\D{1,15}(?:19|20)\d\d\b|\b(?:19|20)\d\d\D{1,3}\d{1,2}\D{1,3}\d{1,2}\b")
 # Links in code count as text: they are names of what the page explains, and no menu is code. Less than any nesting.
 _LINKS_IN_CODE = -1_000_000
 # A block of no more characters that ends no sentence is the label of a section of links right after it.
@@ -105,8 +104,8 @@ _MAX_LINKED, _MAX_LINKED_LIST = 0.5, 0.7
 # An offer to subscribe has links or controls, and less prose.
 _CONTROLS, _MUCH_TEXT = "button,form,input,select", 500
 _ARTICLES = "article,main,[itemprop~=articleBody]"
-# A notice about cookies is short and wants an answer.
-_OUTER, _MAX_NOTICE, _ANSWERS = tag_ids("header div section"), 800, "button,input,[role=button],a"
+# Elements that may be notices about cookies, or count what the author of a post did.
+_NOTICES, _COUNTERS = tag_ids("div section"), tag_ids("div dl section td ul")
 # A section is kept if so much prose in it is in parts that are beside the text, because their names may be wrong.
 _MUCH_PROSE = 100
 
@@ -315,21 +314,33 @@ class _Reader:
         if (
             kind <= _IS_ITEM
             and not (linked > prose or what or "role" in attributes)
-            and (size > _MAX_DATE or tag in _ITEMS)
+            and (size > MAX_DATE or tag in _ITEMS)
         ):
             return now  # as most paragraphs
-        if what == TEXT and size <= _MAX_DATE and tag in _DATED and _is_date(page.pieces[start : start + 10]):
+        if what == TEXT and size <= MAX_DATE and tag in _DATED and is_date(page.pieces[start : start + 10]):
             what = NOTE
-        elif (
-            kind == _IS_FORM
-            or tag in _OUTER
-            and not self._open  # it is directly in the body
-            and self._is_beside(node, start, size)
-        ):
+        elif kind == _IS_FORM or tag == _HEADER and not self._open:  # directly in the body
             what = max(what, BESIDE)
         elif (tag == MAIN or attributes.get("role") == "main") and what != INVISIBLE:
             what = TEXT
             self._main = start
+        elif (
+            prose
+            and tag in _NOTICES
+            and size <= MAX_NOTICE
+            and len(self._open) <= NOTICE_DEPTH
+            and is_cookie_notice(node, "".join(page.pieces[start:]))
+        ):
+            what = max(what, BESIDE)
+        elif (
+            not prose
+            and tag in _COUNTERS
+            and size <= MAX_COUNTERS
+            and len(page.blocks) > 1
+            and page.blocks[-2][0] >= start  # two blocks of text
+            and has_counters(node, "".join(page.pieces[start:]))
+        ):
+            what = max(what, AUTHOR)
         is_main = start <= self._main  # or contains it
         if what == GATED:
             what = TEXT if is_main or self._has_text(node, start, linked, prose) else BESIDE
@@ -343,11 +354,11 @@ class _Reader:
             if (
                 linked > prose
                 and linked > _MAX_LINKED * size
-                and self._is_list_of_links(node, what, size, linked)
+                and self._is_list_of_links(node, what, start, size, linked)
             ):
                 part = Section(start, len(page.pieces), size, linked, prose, node, attributes)
                 return self._leave_out(start, before, kind, part if what == TEXT else None)
-            if what and _is_note(what, size) or kind == _IS_CAPTION and size < _MAX_CAPTION:
+            if what and is_note(what, size) or kind == _IS_CAPTION and size < _MAX_CAPTION:
                 return self._leave_out(start, before, kind)
         if kind == _IS_SECTION:
             if (tag in TABLE_PARTS or linked and tag == _DIV) and self._is_data(node, attributes):
@@ -360,7 +371,8 @@ class _Reader:
 
     def _end_heading(self, node: LexborNode, kind: int, start: int, before: Counts, now: Counts) -> Counts:
         if now[1] > before[1] and (mark := edit_mark(node)) is not None:
-            now = self._without(mark, start, now)
+            size, linked = remove_mark(mark, self.page.pieces, start)
+            now = now[0] - size, now[1] - linked, now[2]
         if kind == _IS_TITLE:
             self.page.titles.append((start, len(self.page.pieces)))
         elif now[0] - before[0] <= _MAX_HEADING:
@@ -368,27 +380,19 @@ class _Reader:
             self._heading = start, before, now[0]
         return now
 
-    def _without(self, mark: LexborNode, start: int, now: Counts) -> Counts:
-        """Removes the text of the last element of a heading."""
-        pieces, length, size = self.page.pieces, len("".join(mark.text().split())), 0
-        for number in range(len(pieces) - 1, start - 1, -1):
-            if pieces[number] != BLOCK and length > 0:
-                length -= len("".join(pieces[number].split()))
-                size += len(pieces[number].strip())
-                pieces[number] = ""
-        linked = sum(len(link.text().strip()) for link in mark.css("a"))
-        return now[0] - size, now[1] - linked, now[2]
-
     def _is_data(self, node: LexborNode, attributes: Attributes) -> bool:
         """Returns whether an element is a table of data, or a part of it; links in it count as text."""
         return is_table(attributes) if node.tag_id == _DIV else self._tables.has(node)
 
-    def _is_list_of_links(self, node: LexborNode, what: int, size: int, linked: int) -> bool:
+    def _is_list_of_links(self, node: LexborNode, what: int, start: int, size: int, linked: int) -> bool:
         """Returns whether an element whose text is mostly links is a list of links, and not data."""
         tag, around = node.tag_id, node.parent
         if tag in _ITEMS and around is not None and around.tag_id in _WITH_ITEMS:
             return False  # the list as a whole may be a list of links
-        if what == TEXT and (self._tables.has(node) or is_about_code(node, size, linked)):
+        if what == TEXT and self._tables.has(node):
+            return False
+        is_line = what == TEXT and size - linked > 0 and size <= MAX_LINE and not _is_listed(node)
+        if is_line and is_about_code(node, "".join(self.page.pieces[start:]), linked):
             return False
         if linked > _MAX_LINKED_LIST * size:
             return True
@@ -404,14 +408,6 @@ class _Reader:
         if node.tag_id == _PARAGRAPH:
             return not linked and not offers or prose >= _MUCH_PROSE
         return prose >= (_MUCH_TEXT if offers else 1)
-
-    def _is_beside(self, node: LexborNode, start: int, size: int) -> bool:
-        """Returns whether an element directly in `body` is its header, or a notice about cookies."""
-        if node.tag_id == _HEADER:
-            return True
-        if size > _MAX_NOTICE or node.css_first(_ANSWERS) is None:
-            return False
-        return "cookie" in "".join(self.page.pieces[start:]).lower()
 
     def _leave_out(self, start: int, before: Counts, kind: int, links: Section | None = None) -> Counts:
         """Forgets a part of the page, and a heading right before it.
@@ -446,11 +442,6 @@ class _Reader:
         return last == ":" or self._label_tag == _DIV and last not in _SENTENCE_ENDS
 
 
-def _is_date(pieces: list[str]) -> bool:
-    text = "".join([piece[:200] for piece in pieces])  # white space may be long
-    return ("20" in text or "19" in text) and _DATE.search(text) is not None
-
-
 def _is_in_article(node: LexborNode) -> bool:
     """Returns whether an element is in what the page marks as an article or its main part, or has that in it."""
     around: LexborNode | None = node
@@ -465,8 +456,3 @@ def _is_in_article(node: LexborNode) -> bool:
 def _is_listed(node: LexborNode) -> bool:
     """Returns whether an element is a list or a table."""
     return node.tag_id in _LISTS or node.tag_id == _DIV and is_table(node.attributes)
-
-
-def _is_note(what: int, size: int) -> bool:
-    """Returns whether a part is a short note, or a text about the author."""
-    return what == AUTHOR and size < _MAX_AUTHOR or what == NOTE and size < _MAX_NOTE

@@ -6,7 +6,7 @@ The walk has a stack of its own, so no nesting is too deep, and takes one pass: 
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import TypeAlias
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -59,28 +59,12 @@ _BETWEEN = {
 }
 """What is between the parts of an element of a formula."""
 _DEEPEST_FORMULA = 50
-_MOST_MARK_NODES = 40
-_MARK_IDS, _EDITING = tag_ids("span small sup"), "a[href*='action=edit']"
 _PERMALINKS = frozenset("¶#§🔗⚓")
 
 
 def is_permalink(node: LexborNode, text: str) -> bool:
     """Returns whether a link is a sign that links to the heading or definition in which it is."""
     return text in _PERMALINKS and (node.attrs.get("href") or "").startswith("#")
-
-
-def edit_mark(heading: LexborNode) -> LexborNode | None:
-    """Returns the last element of a heading if it is a mark such as "[edit]", whose links edit the section."""
-    mark = heading.last_child
-    while mark is not None and mark.tag_id == TEXT_NODE and not (mark.text_content or "").strip():
-        mark = mark.prev
-    if mark is None or mark.tag_id not in _MARK_IDS:
-        return None
-    if sum(1 for _ in islice(mark.traverse(include_text=True), _MOST_MARK_NODES)) == _MOST_MARK_NODES:
-        return None
-    text = mark.text().strip()
-    is_edited = "editsection" in (mark.attributes.get("class") or "") or mark.css_first(_EDITING) is not None
-    return mark if is_edited and text[:1] == "[" and text[-1:] == "]" else None
 
 
 def formula(root: LexborNode, depth: int = 0) -> str:

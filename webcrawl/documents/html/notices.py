@@ -75,7 +75,7 @@ _LABELS = frozenset(_SINGLE_LABELS.split()) | {
     ),
     *("lid sinds", "medlem sedan"),
 }
-_SEPARATOR = re.compile(f"[:：\n{BLOCK}]")
+_DIGIT = re.compile(r"\d")
 _OTHER_TEXT = 40
 
 _MOST_MARK_NODES = 40
@@ -129,7 +129,11 @@ def has_counters(node: LexborNode, text: str) -> bool:
 
 def _counts(text: str) -> bool:
     """Returns whether a text has two labels of counters, each before a colon or alone in a block."""
-    return len(_LABELS.intersection(map(str.strip, _SEPARATOR.split(text.lower())))) >= _MIN_COUNTERS
+    if _DIGIT.search(text) is None:
+        return False
+    # twice as fast as re.split
+    parts = text.lower().replace("\n", BLOCK).replace(":", BLOCK).replace("：", BLOCK).split(BLOCK)
+    return len(_LABELS.intersection(map(str.strip, parts))) >= _MIN_COUNTERS
 
 
 def _alike(node: LexborNode) -> Iterator[LexborNode]:

@@ -20,10 +20,12 @@ from webcrawl.config import DEFAULTS, parts
 from webcrawl.config.passwords import hide_in_log
 from webcrawl.config.start import warn_of_mistakes
 from webcrawl.config.without_effect import warn_without_effect
+from webcrawl.crawler.misspelt_settings import misspelt
 from webcrawl.crawler.safeguards import check_safeguards
 from webcrawl.temporary.isolation import is_temporary
 
 _PRIORITY = "addon"
+logger = logging.getLogger(__name__)
 
 
 class WebcrawlAddon:
@@ -64,6 +66,8 @@ class WebcrawlAddon:
             if not is_temporary(settings):
                 warn_without_effect(settings)
                 warn_of_mistakes(settings)
+                for mistake in misspelt(settings):
+                    logger.warning("%s", mistake)
 
 
 def _register(settings: BaseSettings) -> None:

@@ -108,3 +108,11 @@ def test_a_project_without_the_addon_has_the_commands_of_scrapy(theirs: Path) ->
     assert webcrawl("pause", folder=theirs, code=2).stderr.startswith(
         "webcrawl pause: this project does not use webcrawl: add ADDONS = "
     )
+
+
+def test_a_misspelt_setting_of_the_command_line_is_named(tmp_path: Path) -> None:
+    done = webcrawl(
+        "export", "-o", "x", "-s", "METADTA=1", "-s", "DATA_DRI=x", "-s", "MINE=1", folder=tmp_path, code=1
+    )
+    assert done.stderr.startswith("webcrawl export: DATA_DRI is not a setting; did you mean DATA_DIR?\n")
+    assert done.stderr.count("did you mean") == 1

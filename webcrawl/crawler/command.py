@@ -21,6 +21,7 @@ from scrapy.settings import Settings
 from webcrawl.config import read
 from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.crawl_settings import completed
+from webcrawl.crawler.misspelt_settings import misspelt
 from webcrawl.errors import CrawlError, StoreError
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class OpenedCrawlCommand(ScrapyCommand):
         name = getattr(opts, "crawl", None) or argument
         if name is not None:
             self.settings.set("CRAWL_ID", name, priority="cmdline")
+        for mistake in misspelt(self.settings, "cmdline"):
+            print(f"{program()} {command_name(self)}: {mistake}", file=sys.stderr)
         async with OpenedCrawl(self.settings) as opened:
             if self.needs_engine:
                 await self._connect(opened)

@@ -106,6 +106,8 @@ _CONTROLS, _MUCH_TEXT = "button,form,input,select", 500
 _ARTICLES = "article,main,[itemprop~=articleBody]"
 # Elements that may be notices about cookies, or count what the author of a post did.
 _NOTICES, _COUNTERS = tag_ids("div section"), tag_ids("div dl section td ul")
+# They have no more pieces; lists of links that were left out still have theirs.
+_MOST_PIECES = 80
 # A section is kept if so much prose in it is in parts that are beside the text, because their names may be wrong.
 _MUCH_PROSE = 100
 
@@ -329,6 +331,7 @@ class _Reader:
             and tag in _NOTICES
             and size <= MAX_NOTICE
             and len(self._open) <= NOTICE_DEPTH
+            and len(page.pieces) - start <= _MOST_PIECES
             and is_cookie_notice(node, "".join(page.pieces[start:]))
         ):
             what = max(what, BESIDE)
@@ -336,6 +339,7 @@ class _Reader:
             not prose
             and tag in _COUNTERS
             and size <= MAX_COUNTERS
+            and len(page.pieces) - start <= _MOST_PIECES
             and len(page.blocks) > 1
             and page.blocks[-2][0] >= start  # two blocks of text
             and has_counters(node, "".join(page.pieces[start:]))

@@ -15,7 +15,7 @@ import pytest
 from redis import Redis
 
 from tests.crawls import CHECKOUT, NO_NAMES, inherited
-from tests.web import LocalWeb
+from tests.web import LocalWeb, Reply
 
 EXAMPLES = CHECKOUT / "examples" / "scripts"
 SITES = ("127.0.1.1", "127.0.1.2")
@@ -66,6 +66,10 @@ def folder(tmp_path: Path) -> Path:
 
 def run(folder: Path, *words: str) -> str:
     """Runs a Python program in the folder, which must end well; returns what it printed."""
+    return ended(folder, *words).stdout
+
+
+def ended(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [sys.executable, *words],
         cwd=folder,
@@ -80,7 +84,7 @@ def run(folder: Path, *words: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr, done.stderr
-    return done.stdout
+    return done
 
 
 def pages(data_dir: Path) -> set[str]:
@@ -97,6 +101,19 @@ def test_two_crawls_at_once_share_a_process_and_a_data_folder(
     assert pages(folder / "data") == {url + path for url in urls for path in ("", "a")}
     # one server, started once, which both crawls used
     assert (folder / "data" / "engine" / "valkey.log").read_text().count("Ready to accept connections") == 1
+
+
+def test_crawls_of_one_process_name_themselves(web: LocalWeb, folder: Path) -> None:
+    with (folder / "quick_settings.py").open("a") as settings:
+        settings.write("PROGRESS = 'plain'\nPROGRESS_INTERVAL = 0.2\n")
+    for site in SITES:
+        web.put(site, "/a", Reply("slow", delay=1.0))
+    lines = ended(folder, str(EXAMPLES / "crawl_two_sites.py"), *map(web.url, SITES)).stderr.splitlines()
+    assert {line for line in lines if line.startswith("Crawl ")} == {
+        f"Crawl site{number} finished: there is nothing left to crawl." for number in (1, 2)
+    }
+    progress = [line for line in lines if "/s), " in line and not line.startswith(" ")]
+    assert {line.partition(": ")[0] for line in progress} == {"site1", "site2"}
 
 
 def test_a_program_on_asyncio_crawls_in_turn(web: LocalWeb, folder: Path) -> None:

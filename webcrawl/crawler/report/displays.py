@@ -9,6 +9,19 @@ from collections.abc import Sequence
 from webcrawl.documents.values import counted, size
 from webcrawl.frontier.figures import CrawlFigures
 
+_CRAWLS: set[str] = set()
+"""The names of all crawls of this process, which a script may run at once or in turn."""
+
+
+def note_crawl(name: str) -> None:
+    """Notes that this process runs a crawl of this name."""
+    _CRAWLS.add(name)
+
+
+def name_among_several(name: str) -> str:
+    """Returns the name of a crawl if this process runs crawls of other names too, otherwise ""."""
+    return name if _CRAWLS - {name} else ""
+
 
 class Display:
     """A way to show figures."""
@@ -31,10 +44,15 @@ class Display:
 
 
 class PlainLines(Display):
-    """Prints a line for each update on standard error, for logs."""
+    """Prints a line for each update on standard error, for logs; it names the crawl if the process runs several."""
+
+    def __init__(self, crawl: str) -> None:
+        self._crawl = crawl
 
     def update(self, now: CrawlFigures, waits: Sequence[str]) -> None:
-        print("; ".join([plain_line(now, self.speed(now)), *waits]), file=sys.stderr, flush=True)
+        name = name_among_several(self._crawl)
+        line = "; ".join([plain_line(now, self.speed(now)), *waits])
+        print(f"{name}: {line}" if name else line, file=sys.stderr, flush=True)
 
 
 def plain_line(now: CrawlFigures, speed: float) -> str:

@@ -124,7 +124,7 @@ class Progress(SessionComponent):
 
 def _display(kind: str, title: str) -> Display:
     if kind != "live":
-        return PlainLines()
+        return PlainLines(title)
     from webcrawl.crawler.report.live_panel import LivePanel  # Rich is slow to import
 
     return LivePanel(title)

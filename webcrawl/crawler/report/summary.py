@@ -21,6 +21,7 @@ from scrapy.utils.project import inside_project
 from webcrawl.config import read
 from webcrawl.config.passwords import without_password
 from webcrawl.config.program import as_typed
+from webcrawl.crawler.report.displays import name_among_several, note_crawl
 from webcrawl.crawler.report.summary_text import feed_lines, result_commands, result_locations, summary_text
 from webcrawl.crawler.scheduling.start_urls import is_fed
 from webcrawl.crawler.scheduling.unserializable import LOST
@@ -48,6 +49,7 @@ class Summary(SessionComponent):
         super().__init__(crawler, session)
         self._no_pages = NoPages(crawler, session)
         self._feeds = WrittenFeeds(crawler)
+        note_crawl(session.connection.keys.crawl)
         self._print = read(crawler.settings, "PROGRESS") != "off"
         crawler.signals.connect(self.spider_opened, signals.spider_opened)
         crawler.signals.connect(self.spider_closed, signals.spider_closed)
@@ -70,7 +72,8 @@ class Summary(SessionComponent):
         if self._print:
             received = self._crawler.stats.get_value("response_received_count")
             idle = self._session.joined.finished and not received
-            shown = summary_text(now, reason, self._locations(now), idle=idle, lost=self._lost())
+            name = name_among_several(self._session.connection.keys.crawl)
+            shown = summary_text(now, reason, self._locations(now), idle=idle, lost=self._lost(), crawl=name)
             print(as_typed("\n".join([shown, *why])), file=sys.stderr, flush=True)
         elif why:
             logger.error("%s", as_typed("\n".join(why)))

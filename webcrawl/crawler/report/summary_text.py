@@ -70,18 +70,19 @@ def summary_text(
     idle: bool = False,
     lost: Mapping[str, int] = _NONE_LOST,
     job: str = "",
+    crawl: str = "",
 ) -> str:
     """Returns the summary as text. `idle`: this run had nothing to do, so the figures are those of earlier runs.
 
     `lost`: callback -> requests that ended with this process, although their placeholders are still queued.
-    `job`: the job of which the crawl is an iteration.
+    `job`: the job of which the crawl is an iteration. `crawl`: its name, if the process runs several crawls.
     """
     statuses = ", ".join(f"{number:,} x {status}" for status, number in now.responses.items()) or "none"
     left = now.queued + now.leased
     dropped = f", {now.dropped:,} dropped" if now.dropped else ""
     speed = f" in {now.seconds:,.1f} s ({now.pages_per_second:,.1f}/s)"
     lines = [
-        _NOTHING_LEFT if idle else f"Crawl {_REASONS.get(reason, reason)}.",
+        _title(reason, crawl, idle=idle),
         f"  pages       {now.pages:,} from {counted(now.hosts, 'host')}{'' if idle else speed}",
         *([f"  resources   {now.resources:,}"] if now.resources else []),
         *_items(now.items),
@@ -106,6 +107,12 @@ def summary_text(
     lines += _losses(lost)
     lines += _how_to_continue(now, max(0, left - sum(lost.values())), reason, job)
     return "\n".join(lines)
+
+
+def _title(reason: str, crawl: str, *, idle: bool) -> str:
+    if idle:
+        return f"Crawl {crawl}: {_NOTHING_LEFT}" if crawl else _NOTHING_LEFT
+    return f"{'Crawl ' + crawl if crawl else 'Crawl'} {_REASONS.get(reason, reason)}."
 
 
 def _ai_denied(now: CrawlFigures) -> str:

@@ -5,6 +5,7 @@ SCOPE ?=
 DATA ?=
 MAX_PAGES ?=
 WORKERS ?= 1
+EXTRAS ?=
 ARGS ?=
 
 BIN := .venv/bin
@@ -13,11 +14,15 @@ space := $(empty) $(empty)
 comma := ,
 
 # A misspelt option is an error: without SEEDS, the demo would run.
-KNOWN := SEEDS SCOPE DATA MAX_PAGES WORKERS ARGS PYTHON SHELL
+KNOWN := SEEDS SCOPE DATA MAX_PAGES WORKERS EXTRAS ARGS PYTHON SHELL
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 UNKNOWN := $(filter-out $(KNOWN),$(GIVEN))
 ifneq ($(and $(filter crawl,$(MAKECMDGOALS)),$(UNKNOWN)),)
 $(error make crawl has no option $(UNKNOWN); it has $(filter-out SHELL,$(KNOWN)))
+endif
+
+ifneq ($(filter-out all,$(EXTRAS)),)
+$(error EXTRAS=$(EXTRAS): it may be "all"; docs/installing.md has the command for a single extra)
 endif
 
 # Options reach the crawl literally, through the environment: neither make nor a shell expands the `$`, `&`, `?` or `%` of
@@ -35,17 +40,17 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test test-slow coverage check settings constraints format picture pictures dashboard screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-graph replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test test-slow test-newest coverage check settings constraints wheel weight format picture pictures dashboard screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-graph replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
-	@echo '  Options of crawl: SEEDS="URL URL..." SCOPE=host|domain|web DATA=folder MAX_PAGES=n WORKERS=n ARGS="..."'
+	@echo '  Options of crawl: SEEDS="URL URL..." SCOPE=host|domain|web DATA=folder MAX_PAGES=n WORKERS=n EXTRAS=all ARGS="..."'
 
 numbers:
 	@for given in "WORKERS=$$WORKERS" "MAX_PAGES=$$MAX_PAGES"; do case "$${given#*=}" in \
 	*[!0-9]*) printf 'make crawl: %s: a whole number is needed\n' "$$given" >&2 ; exit 2 ;; esac ; done
 
-crawl: numbers .venv/.runtime ## Crawl SEEDS="https://example.org/", or without SEEDS a demo web on this machine
+crawl: numbers .venv/.$(if $(EXTRAS),extras,runtime) ## Crawl SEEDS="https://example.org/", or without SEEDS a demo web on this machine
 	@exec $(BIN)/python $(CRAWL) $(if $(SEEDS),,$(DEMO_OPTIONS)) $(OPTIONS) $(ARGS)
 
 # Most tests wait for processes, so several run at a time. The tests of a file stay together; the long ones come first.
@@ -57,6 +62,14 @@ test-slow: .venv/.dev ## Run the slow tests, which the target test leaves out
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PARALLEL) -m slow --timeout=1200 $(ARGS)
 
 PARALLEL := --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
+
+# A copy of what is committed, without upper bounds except that of setuptools, which scrapyd needs.
+test-newest: ## Run the tests with the newest version of every dependency, in an environment of their own
+	@rm -rf build/newest && git checkout-index --all --prefix=build/newest/
+	@sed -i -E '/setuptools/!s/,<[0-9.]+"/"/' build/newest/pyproject.toml
+	@"$(PYTHON)" -m venv build/newest/.venv
+	@cd build/newest && .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' && \
+	.venv/bin/python -m pytest $(PARALLEL) $(ARGS)
 
 # What was measured in single processes is added up. A killed process leaves nothing, so the figures are lower bounds.
 coverage: .venv/.dev ## Run the tests with coverage.py, and print the share of lines that they run, by room
@@ -83,8 +96,17 @@ constraints: ## Pin versions and hashes of all requirements; ARGS="--upgrade" ta
 	@$(pin) $(ARGS) --extra dev pyproject.toml --output-file constraints.txt
 	@$(call lock,build,,-)
 	@$(call lock,crawler,build,pyproject.toml)
-	@$(call lock,stores,build crawler,--extra postgresql --extra parquet --extra metrics --extra traces pyproject.toml)
-	@$(call lock,tests,build crawler stores,--extra dev pyproject.toml)
+	@$(call lock,stores,build crawler,$(foreach extra,$(CONTAINER),--extra $(extra)) pyproject.toml)
+	@$(call lock,extras,build crawler stores,--extra all pyproject.toml)
+	@$(call lock,tests,build crawler stores extras,--extra dev pyproject.toml)
+
+wheel: .venv/.runtime ## Build the package into dist/
+	@rm -rf build/lib dist/*.whl
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
+
+weight: ## Install the package alone, and print its size, its packages and how long its command takes to start
+	@"$(PYTHON)" benchmarks/weight.py $(ARGS)
 
 format: .venv/.dev ## Format the code
 	@$(BIN)/ruff check --fix .
@@ -171,24 +193,41 @@ clean: ## Remove build and installation files; keep crawled data
 	@$(call install,crawler)
 	@touch $@
 
+.venv/.extras: pyproject.toml $(wildcard requirements/*.txt)
+	@$(call install,extras)
+	@touch .venv/.runtime $@
+
 .venv/.dev: pyproject.toml $(wildcard requirements/*.txt)
 	@$(call install,tests)
-	@touch .venv/.runtime $@
+	@touch .venv/.runtime .venv/.extras $@
 
 # Creates .venv again if its Python is gone, for example after an upgrade. What builds packages is installed first,
 # because pip would fetch it without a hash otherwise. setuptools warns of editable installations.
 define install
 	$(BIN)/python -c '' >/dev/null 2>&1 || { $(new_venv) ; } && \
-	echo 'Installing what the $(1) need$(if $(filter crawler,$(1)),s) into .venv ...' && \
+	echo 'Installing what the $(1) need$(if $(filter crawler,$(1)),s) into .venv: up to $(MB_$(1)) MB to load ...' && \
 	$(PIP) --require-hashes -r requirements/build.txt && \
-	$(PIP) --require-hashes --no-build-isolation -r requirements/$(1).txt && \
+	if [ -t 1 ]; then { $(filter-out --quiet,$(PIP)) --progress-bar off $(call pinned,$(1)) && echo installed ; } | awk "$(progress)" ; \
+	else $(PIP) $(call pinned,$(1)) ; fi && \
 	PYTHONWARNINGS=ignore $(PIP) --no-deps --no-build-isolation -e .
 endef
+
+# What the packages of a file weigh as they are loaded, and an awk program that shows how many of them pip has come to.
+MB_crawler := 80
+MB_extras := 300
+MB_tests := 470
+progress := \
+	/^Collecting/ { printf \"\r  %d packages\", ++n ; fflush() } \
+	/^Installing/ { printf \"\r  %d packages, unpacking ...\", n ; fflush() } \
+	{ last = \$$0 } END { if (n) print \"\" ; exit last != \"installed\" }
+pinned = --require-hashes --no-build-isolation -r requirements/$(1).txt
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # For all platforms and Pythons. What builds the documentation needs 3.11.5.
 UV := 0.13.9
+# what a container has beside the crawler
+CONTAINER := postgresql parquet metrics traces images media documents languages
 UPLOT := 1.6.32
 pin = build/uv/bin/uv pip compile --quiet --universal --python-version 3.11.5 --no-annotate \
 	--custom-compile-command "make constraints"

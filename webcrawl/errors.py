@@ -74,10 +74,10 @@ class ConfigurationError(CrawlError):
 
 
 class LibraryMissing(ConfigurationError):
-    """What was asked for needs a library that is not installed; `extra` is the extra that brings it."""
+    """What was asked for needs a library that is not installed; `command` is the command that installs it."""
 
-    def __init__(self, purpose: str, library: str, extra: str) -> None:
-        super().__init__(f"{purpose} needs {library}: pip install 'scrapy-webcrawl[{extra}]'")
+    def __init__(self, purpose: str, library: str, command: str) -> None:
+        super().__init__(f"{purpose} needs {library}: {command}")
 
 
 class WrongEntry(ConfigurationError):

@@ -138,7 +138,10 @@ def check_worker(now: Scraped, size: int) -> None:
     declared += [worker_metrics.STAGE, worker_metrics.QUEUED, worker_metrics.STORE, worker_metrics.ROBOTS]
     assert {one.name.removesuffix("_total") for one in declared} == {
         name for name in now.families if name.startswith(CRAWL)
-    } | {f"{WORKER}_{base}" for base in ("dead_letters", "items", "remarks", "unreadable_documents")}
+    } | {
+        f"{WORKER}_{base}"
+        for base in ("dead_letters", "items", "remarks", "unread_documents", "unreadable_documents")
+    }
     check_totals(now, WORKER, size)
     # the other requests: of robots.txt, of the page that is gone, and of the one that is held
     expected = dict.fromkeys(("queue", "turn"), PAGES + 3) | {"robots": 1, "dns": 0}
@@ -159,7 +162,10 @@ def check_worker(now: Scraped, size: int) -> None:
 def check_whole(now: Scraped, size: int) -> None:
     assert {one.name.removesuffix("_total") for one in [*GAUGES.values(), *FAMILIES[CRAWL]]} == {
         *now.families
-    } | {f"{CRAWL}_{base}" for base in ("dead_letters", "items", "remarks", "unreadable_documents")}
+    } | {
+        f"{CRAWL}_{base}"
+        for base in ("dead_letters", "items", "remarks", "unread_documents", "unreadable_documents")
+    }
     check_totals(now, CRAWL, size)
     assert now["webcrawl_workers"] == now["webcrawl_engine_up"] == now["webcrawl_hosts", "leased"] == 1
     assert (now["webcrawl_urls", "leased"], now["webcrawl_urls", "queued"]) == (1, 0)

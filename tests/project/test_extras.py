@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 
@@ -44,6 +46,8 @@ USES = {
         "from webcrawl.crawler.session import Session; Session._make_renderer(None)",
     ),
 }
+READERS = {"images", "media", "documents", "languages"}
+"""Extras without which a crawl stores documents that it does not read; see tests/crawl/test_unread.py."""
 IMPORTS = """
 import sys
 from scrapy.exceptions import NotConfigured
@@ -59,7 +63,7 @@ except (CrawlError, NotConfigured) as error:
 
 
 def test_every_extra_of_users_has_a_use() -> None:
-    assert set(EXTRAS) - {"dev", "docs", "all"} == set(USES) | {"http2"}
+    assert set(EXTRAS) - {"dev", "docs", "all"} == set(USES) | {"http2"} | READERS
     assert EXTRAS["http2"] == EXTRAS["impersonate"]
 
 
@@ -74,18 +78,20 @@ def test_a_missing_extra_is_one_sentence(extra: str, run: Callable[[str], str]) 
     module, use = USES[extra]
     printed = run(PROGRAM.format(module=module, use=use))
     library = EXTRAS[extra][0].name
-    expected = rf"[\w-]+ needs {library}: pip install 'scrapy-webcrawl\[{extra}\]'\n"
-    assert re.fullmatch(expected, printed), printed
+    requirements = sorted(str(requirement) for requirement in EXTRAS[extra])
+    command = shlex.join([sys.executable, "-m", "pip", "install", *requirements])
+    assert re.fullmatch(rf"[\w-]+ needs {library}: {re.escape(command)}\n", printed), printed
 
 
 def test_all_brings_every_extra_of_users() -> None:
-    (every,) = EXTRAS["all"]
-    assert every.name == PROJECT["name"]
-    assert libraries(every.extras) == libraries(USES)
+    assert {every.name for every in EXTRAS["all"]} == {PROJECT["name"]}
+    named = {name for every in EXTRAS["all"] for name in every.extras}
+    assert libraries(named) == libraries(set(USES) | READERS)
 
 
 def test_the_environment_of_the_tests_has_every_extra() -> None:
-    assert libraries(USES) <= libraries(["dev"])
+    (every,) = (requirement for requirement in EXTRAS["dev"] if requirement.name == PROJECT["name"])
+    assert every.extras == {"all"}
 
 
 def libraries(extras: Iterable[str]) -> set[str]:
@@ -99,19 +105,33 @@ def test_every_extra_is_explained() -> None:
     assert named == set(EXTRAS) - {"dev"}
 
 
-def test_documented_extras_exist() -> None:
+def test_no_command_depends_on_a_name_that_is_not_registered() -> None:
+    """The package is not on an index: pages and messages name libraries, or a wheel of the checkout."""
     sources = [
         *CHECKOUT.glob("*.md"),
-        *(CHECKOUT / "docs").rglob("*.md"),
+        *(path for path in (CHECKOUT / "docs").rglob("*.md") if not path.name.startswith("history")),
         *(CHECKOUT / "webcrawl").rglob("*.py"),
+        *(CHECKOUT / "webcrawl" / "new" / "template").rglob("*.tmpl"),
     ]
+    by_name = re.compile(r"pip\S* install [^`\n]*scrapy-webcrawl")
+    assert [str(path) for path in sources if by_name.search(path.read_text())] == []
+
+
+def test_libraries_that_pages_install_are_those_of_extras() -> None:
     named = {
         name
-        for path in sources
-        for names in re.findall(r"pip install ['\"][\w-]+\[([\w,]+)]", path.read_text())
-        for name in names.split(",")
+        for path in (CHECKOUT / "docs" / "guide").rglob("*.md")
+        for words in re.findall(r"^pip install ([^-\n]+)$", path.read_text(), re.MULTILINE)
+        for name in shlex.split(words)
+        if "webcrawl" not in name
     }
-    assert {"postgresql", "parquet", "search", "heif", "render"} <= named <= set(EXTRAS) | {"binary", "extra"}
+    known = {
+        f"{library.name}[{','.join(library.extras)}]" if library.extras else library.name
+        for libraries in EXTRAS.values()
+        for library in libraries
+    }
+    assert {"tantivy", "duckdb"} <= named
+    assert named <= known
 
 
 @pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])
@@ -130,9 +150,5 @@ def test_one_language_detector_is_installed_on_each_platform(
 ) -> None:
     assert f"Programming Language :: Python :: {python}" in PROJECT["classifiers"]
     here = {"python_version": python, "sys_platform": platform, "platform_machine": machine, "extra": ""}
-    installed = {
-        requirement.name
-        for requirement in map(Requirement, PROJECT["dependencies"])
-        if requirement.marker is None or requirement.marker.evaluate(here)
-    }
-    assert len(installed & {"pycld2", "py3langid"}) == 1
+    detectors = EXTRAS["languages"]
+    assert sum(detector.marker is not None and detector.marker.evaluate(here) for detector in detectors) == 1

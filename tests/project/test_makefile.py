@@ -131,7 +131,7 @@ def test_changed_requirements_are_installed_again(installed: Path) -> None:
     os.utime(installed / "requirements/crawler.txt", ns=(stamp + 10**9, stamp + 10**9))
     done = make(installed, "crawl")
     installing, *words = done.stdout.splitlines()
-    assert installing == "Installing what the crawler needs into .venv ..."
+    assert installing == "Installing what the crawler needs into .venv: up to 80 MB to load ..."
     pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     assert words == [
         *(*pip, "--require-hashes", "-r", "requirements/build.txt"),

@@ -65,19 +65,24 @@ def pins(name: str) -> list[Pin]:
 
 
 def direct(*lists: list[str]) -> list[Requirement]:
-    return [Requirement(text) for text in itertools.chain(PROJECT["project"]["dependencies"], *lists)]
+    """The requirements of the package and of lists, without itself: an extra may bring others."""
+    requirements = [Requirement(text) for text in itertools.chain(PROJECT["project"]["dependencies"], *lists)]
+    return [requirement for requirement in requirements if requirement.name != PROJECT["project"]["name"]]
+
+
+USERS = [EXTRAS[name] for name in EXTRAS if name not in ("all", "dev", "docs")]
+"""The extras that `all` brings."""
+CONTAINER = ("postgresql", "parquet", "metrics", "traces", "images", "media", "documents", "languages")
 
 
 @pytest.mark.parametrize(
     ("name", "needed"),
     [
         ("requirements/crawler.txt", direct()),
-        (
-            "requirements/stores.txt",
-            direct(*(EXTRAS[name] for name in ("postgresql", "parquet", "metrics", "traces"))),
-        ),
-        ("requirements/tests.txt", direct(EXTRAS["dev"])),
-        ("constraints.txt", direct(EXTRAS["dev"])),
+        ("requirements/stores.txt", direct(*(EXTRAS[name] for name in CONTAINER))),
+        ("requirements/extras.txt", direct(*USERS)),
+        ("requirements/tests.txt", direct(*USERS, EXTRAS["dev"])),
+        ("constraints.txt", direct(*USERS, EXTRAS["dev"])),
     ],
 )
 def test_each_requirement_is_pinned_on_every_platform_to_a_version_that_the_project_allows(

@@ -22,7 +22,7 @@ PAGE = CHECKOUT / "docs" / "tutorial.md"
 _FILE = re.compile(r"`([\w/]+\.py)`[^\n]*:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_INSTALLATION = ("python3 -m venv", ". venv", "pip install", "cd ")
+_INSTALLATION = ("make wheel", "python3 -m venv", ". venv", "pip install", "cd ")
 """Commands that the environment of the tests makes needless."""
 
 

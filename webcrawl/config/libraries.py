@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, requires
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 from webcrawl.errors import ConfigurationError, LibraryMissing
+
+DISTRIBUTION = "scrapy-webcrawl"
+_READERS: Mapping[str, tuple[str, ...]] = {
+    "images": ("PIL",),
+    "heif": ("PIL", "pillow_heif"),
+    "media": ("pymediainfo",),
+    "documents": ("olefile", "rarfile"),
+    "languages": ("pycld2", "py3langid"),
+}
+"""Extra -> modules, for the extras without which a crawl stores a document but does not read it."""
 
 
 def optional(purpose: str, library: str, extra: str, *modules: str) -> ModuleType:
@@ -15,7 +31,42 @@ def optional(purpose: str, library: str, extra: str, *modules: str) -> ModuleTyp
     try:
         return [import_module(module) for module in modules][0]
     except ImportError as error:
-        raise LibraryMissing(purpose, library, extra) from error
+        raise missing(purpose, library, extra) from error
+
+
+def missing(purpose: str, library: str, extra: str) -> LibraryMissing:
+    """Returns the error that says how to install the library of an extra."""
+    return LibraryMissing(purpose, library, install_command([extra]))
+
+
+@cache
+def can_read(extra: str) -> bool:
+    """Returns whether the libraries of an extra for documents are installed; one detector of languages is enough."""
+    present = [find_spec(module) is not None for module in _READERS[extra]]
+    return any(present) if extra == "languages" else all(present)
+
+
+def install_command(extras: Iterable[str]) -> str:
+    """Returns the command that installs extras into the environment of this interpreter.
+
+    It names the libraries, because this distribution may come from a checkout or a wheel.
+    """
+    libraries = sorted({library for extra in extras for library in _requirements(extra)})
+    return shlex.join([sys.executable, "-m", "pip", "install", *libraries])
+
+
+def _requirements(extra: str) -> list[str]:
+    from packaging.requirements import Requirement  # takes 0.02 s
+
+    try:
+        lines = [Requirement(line) for line in requires(DISTRIBUTION) or ()]
+    except PackageNotFoundError:  # the sources without an installation
+        return [f"{DISTRIBUTION}[{extra}]"]
+    return [
+        str(line).partition(";")[0].strip()
+        for line in lines
+        if line.marker and not line.marker.evaluate({"extra": ""}) and line.marker.evaluate({"extra": extra})
+    ]
 
 
 def named_object(path: str) -> Any:

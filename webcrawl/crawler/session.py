@@ -26,6 +26,7 @@ from webcrawl.config import (
     read,
     slow_requests,
 )
+from webcrawl.config.libraries import missing
 from webcrawl.config.private_files import end_privacy, keep_private
 from webcrawl.crawler.components import Components
 from webcrawl.crawler.joining import JoinedCrawl, join
@@ -35,7 +36,7 @@ from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import SizeLimits
 from webcrawl.engine.keys import name_of
-from webcrawl.errors import ConfigurationError, LibraryMissing
+from webcrawl.errors import ConfigurationError
 from webcrawl.frontier.addresses import EngineAddressTurns
 from webcrawl.frontier.host_answers import UnknownPaths
 from webcrawl.hosts.address_guard import AddressGuard
@@ -222,7 +223,7 @@ class Session(OpenedCrawl):
         try:
             from webcrawl.crawler.render.render import Renderer  # needs the extra "render"
         except ImportError as error:
-            raise LibraryMissing("RENDER", "scrapy-playwright", "render") from error
+            raise missing("RENDER", "scrapy-playwright", "render") from error
         return Renderer(self.settings, self.resolver, self.guard, self.fetch)
 
     def _make_outlines(self) -> Outlines:

@@ -88,6 +88,7 @@ class PageReading:
     frames            the documents whose text belongs to the page
     is_frame          the page is among the `frames` of another page
     is_sitemap        robots.txt, an index or a seed names the page as a sitemap
+    missing_extra     the document was not read, or its language not detected, without the library of this extra
     noindex           a robots directive, or an opt-out with AI_OPT_OUTS, forbids to keep the text
     was_read          an earlier page with the same bytes was read in the same way; skip this page
     content_language  of the header, if it names one language
@@ -107,6 +108,7 @@ class PageReading:
         "is_frame",
         "is_sitemap",
         "markdown",
+        "missing_extra",
         "noindex",
         "outline",
         "text_hash",
@@ -119,6 +121,7 @@ class PageReading:
         self.frames: tuple[Document, ...] = ()
         self.is_frame = False
         self.is_sitemap = False
+        self.missing_extra: str | None = None
         self.noindex = False
         self.was_read = False
         self.content_language: str | None = None

@@ -24,6 +24,7 @@ class CrawlFigures:
     `types`: MIME type -> pages, bytes, and `errors` (documents that could not be read), most pages first.
     `soft_404`: error pages that answered with 200, and redirects of unknown paths.
     `repaired`: damaged documents that were read nevertheless, such as a sitemap with a bare "&".
+    `unread`: extra -> pages that were stored but not read, or whose language is not known, without its library.
     `noindex`, `noarchive`, `nofollow`: pages whose text, archived body or links were left out because they say so.
     `remarks`: flag in `details.remarks` of rows -> pages, such as `wants_cookies`.
     `rewritten`: number of URLs of links or of the queue that a DUST rule made simpler.
@@ -63,6 +64,7 @@ class CrawlFigures:
     soft_404: int
     repaired: int
     remarks: dict[str, int]
+    unread: dict[str, int]
     noindex: int
     noarchive: int
     nofollow: int
@@ -127,6 +129,9 @@ FEED, LOST_REQUESTS = "feed.", "lost."
 REMARK = "remark."
 """Begins the totals that count the pages with a remark."""
 
+UNREAD = "unread."
+"""Begins the totals that count the pages that were not read without the library of an extra."""
+
 
 async def figures(frontier: Frontier, crawl: Crawl) -> CrawlFigures:
     """Reads the figures from the engine."""
@@ -163,6 +168,7 @@ def _from_totals(totals: dict[str, int]) -> dict[str, Any]:
         "lost_requests": _named(totals, LOST_REQUESTS),
         "types": _types(totals),
         "remarks": _named(totals, REMARK),
+        "unread": _named(totals, UNREAD),
         "failed_start_urls": _failed_start_urls(totals),
         "seconds": round(seconds, 3),
         "pages_per_second": round(pages / seconds, 2) if seconds else 0.0,

@@ -101,6 +101,12 @@ COUNTED = (
     ),
     Counted("document_bytes", "their decoded bytes", label="type", prefix="type_bytes."),
     Counted("unreadable_documents", "those that could not be read", label="type", prefix="type_errors."),
+    Counted(
+        "unread_documents",
+        "those that were stored, but not read without the library of an extra",
+        label="extra",
+        prefix="unread.",
+    ),
     Counted("items", "items that are no pages, by their class", label="item", prefix="items."),
     _total("archived", "exchanges that were written to the archive"),
     _total("stored_rows", "rows that were written to the metadata database", "stored"),

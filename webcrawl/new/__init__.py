@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from importlib.metadata import distribution
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from webcrawl.config.libraries import DISTRIBUTION
 from webcrawl.config.version import VERSION
 from webcrawl.errors import ConfigurationError
 
@@ -55,8 +58,22 @@ def _copy(source: Traversable, target: Path, name: str) -> None:
             (target / file.name).mkdir()
             _copy(file, target / file.name, name)
         elif file.name.endswith(_SUFFIX):
-            text = file.read_text().replace("{{name}}", name).replace("{{version}}", VERSION)
+            text = file.read_text().replace("{{name}}", name).replace("{{requirement}}", requirement())
             (target / file.name.removesuffix(_SUFFIX)).write_text(text)
+
+
+def requirement() -> str:
+    """Returns the line of requirements.txt that installs this crawler again, from where it was installed.
+
+    pip notes this in `direct_url.json` (PEP 610): a checkout, a wheel, or nothing for a package of an index.
+    """
+    package = distribution(DISTRIBUTION)
+    origin = json.loads(package.read_text("direct_url.json") or "{}")
+    if not (url := origin.get("url")):
+        return f"{DISTRIBUTION}>={VERSION}"
+    if origin.get("dir_info", {}).get("editable"):
+        return f"-e {url}"
+    return f"{DISTRIBUTION} @ {url}"
 
 
 def _next_steps(folder: Path) -> str:

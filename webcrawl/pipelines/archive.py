@@ -8,7 +8,8 @@ from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 class ArchivePipeline(MimePipeline):
     """Lists the members of zip, RAR and tar archives; names the format of 7z archives and other packed files."""
 
-    types = frozenset(
+    _rar = ("application/vnd.rar", "application/x-rar", "application/x-rar-compressed")
+    types = frozenset(_rar) | frozenset(
         f"application/{name}"
         for name in [
             "zip",
@@ -22,9 +23,7 @@ class ArchivePipeline(MimePipeline):
             "x-gtar",
             "x-compressed-tar",
             "x-7z-compressed",
-            "vnd.rar",
-            "x-rar",
-            "x-rar-compressed",
         ]
     )
+    extras = dict.fromkeys(_rar, "documents")
     reader = "webcrawl.documents.mime.archive:read"

@@ -8,7 +8,7 @@ from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.session import SessionComponent
 from webcrawl.documents.mime.sniff import known_types
 from webcrawl.documents.page import AI_OPT_OUT, Page
-from webcrawl.frontier.figures import REMARK
+from webcrawl.frontier.figures import REMARK, UNREAD
 
 
 class CountsPipeline(SessionComponent):
@@ -29,6 +29,8 @@ class CountsPipeline(SessionComponent):
                 count(f"type_errors.{mime_type}")
             elif item.details and item.details.get("broken"):
                 count("repaired")
+            if item.reading.missing_extra:
+                count(f"{UNREAD}{item.reading.missing_extra}")
             for remark in item.archived.remarks:
                 count(f"{REMARK}{remark}")
             if item.reading.noindex and AI_OPT_OUT not in item.archived.remarks:

@@ -31,4 +31,9 @@ class ImagePipeline(MimePipeline):
             ]
         )
     )
+    extras = {
+        mime_type: "heif" if mime_type.startswith("image/hei") else "images"
+        for mime_type in types
+        if mime_type != "image/svg+xml"
+    }
     reader = "webcrawl.documents.mime.image:read"

@@ -14,6 +14,9 @@ class MediaPipeline(MimePipeline):
 
     reader = "webcrawl.documents.mime.media:read"
 
+    def extra(self, page: Page) -> str:
+        return "media"
+
     def takes(self, page: Page) -> bool:
         mime_type = page.mime_type or ""
         return (

@@ -11,6 +11,12 @@ _ODF = "application/vnd.oasis.opendocument"
 class OfficePipeline(MimePipeline):
     """Reads OOXML, OpenDocument, and the metadata of the older binary formats."""
 
+    _ole = (
+        "application/msword",
+        "application/vnd.ms-excel",
+        "application/vnd.ms-powerpoint",
+        "application/x-ole-storage",
+    )
     types = frozenset(
         {
             f"{_OOXML}.wordprocessingml.document",
@@ -20,10 +26,8 @@ class OfficePipeline(MimePipeline):
             f"{_ODF}.text",
             f"{_ODF}.spreadsheet",
             f"{_ODF}.presentation",
-            "application/msword",
-            "application/vnd.ms-excel",
-            "application/vnd.ms-powerpoint",
-            "application/x-ole-storage",
+            *_ole,
         }
     )
+    extras = dict.fromkeys(_ole, "documents")
     reader = "webcrawl.documents.mime.office:read"

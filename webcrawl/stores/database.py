@@ -16,8 +16,9 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
+from webcrawl.config.libraries import missing
 from webcrawl.config.passwords import without_password, without_secret_options
-from webcrawl.errors import ConfigurationError, LibraryMissing, StoreError, StoreUnavailable
+from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
 
 # Seconds to wait for the lock of SQLite, which lets a single process write at a time.
 LOCK_TIMEOUT = 60.0
@@ -58,7 +59,7 @@ class Database:
                 )
         except (SQLAlchemyError, ImportError, ValueError) as error:
             if isinstance(error, ImportError) and url.get_backend_name() == "postgresql":
-                raise LibraryMissing("PostgreSQL", "psycopg", "postgresql") from error
+                raise missing("PostgreSQL", "psycopg", "postgresql") from error
             # SQLAlchemy's message for a URI that it cannot parse may quote the password
             why = error if parsed else "write /, ?, # and @ in user and password as %2F, %3F, %23 and %40"
             raise ConfigurationError(f"cannot use the metadata URI {without_password(uri)!r}: {why}") from (

@@ -11,6 +11,7 @@ import pytest
 
 from webcrawl.commands.urls import _count_links
 from webcrawl.config import StoreConfig
+from webcrawl.config.libraries import install_command
 
 
 def test_links_that_are_not_counted_are_told_of(
@@ -26,5 +27,5 @@ def test_links_that_are_not_counted_are_told_of(
     (links / "a.parquet").touch()
     assert _count_links(session) is None
     assert capsys.readouterr().err == (
-        "in_links is empty: LINKS needs pyarrow: pip install 'scrapy-webcrawl[parquet]'\n"
+        f"in_links is empty: LINKS needs pyarrow: {install_command(['parquet'])}\n"
     )

@@ -144,7 +144,7 @@ RENDERING = SettingGroup(
         [],
         'Pages that a browser renders: hosts (`"example.org"` includes its subdomains, `"*.example.org"` '
         "means only those) and patterns of whole URLs, in which `*` matches anything. It needs `pip "
-        'install "scrapy-webcrawl[render]"` and a Chromium; see [Render pages](../guide/render-pages.md).',
+        "install scrapy-playwright` and a Chromium; see [Render pages](../guide/render-pages.md).",
         example=["app.example.org", "https://shop.example/*/product/*"],
     ),
     Setting(

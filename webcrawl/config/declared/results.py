@@ -73,14 +73,14 @@ GROUP = SettingGroup(
         "LINKS",
         False,
         "Stores the links of each page, followed or not, as Parquet in `DATA_DIR/links` or in `links/` below "
-        '`STORE_URI`; see [The link store](../guide/links.md). It needs `pip install "scrapy-webcrawl[parquet]"`.',
+        "`STORE_URI`; see [The link store](../guide/links.md). It needs `pip install pyarrow`.",
     ),
     Setting(
         "TEXT",
         "",
         "Stores the [text of pages](../guide/texts.md): `wet` as WARC records in `DATA_DIR/wet`, `parquet` as tables "
         "in `DATA_DIR/texts`, or both: `wet,parquet`. With `STORE_URI`, the folders `wet/` and `texts/` are below it. "
-        'Parquet needs `pip install "scrapy-webcrawl[parquet]"`. `feed` adds the text to '
+        "Parquet needs `pip install pyarrow`. `feed` adds the text to "
         "[feeds of the format `pages`](../guide/texts.md#in-feeds).",
         values=Choices(("wet", "parquet", "feed")),
         example="parquet",
@@ -94,7 +94,7 @@ GROUP = SettingGroup(
         "METADATA_URI",
         None,
         "The database of table `pages`, as an SQLAlchemy URL; `None` means `DATA_DIR/metadata.db`. "
-        'PostgreSQL needs `pip install "scrapy-webcrawl[postgresql]"` and [few '
+        'PostgreSQL needs `pip install "psycopg[binary]"` and [few '
         "rights](../guide/exports.md#the-database-itself); tables are created automatically.",
         values=String(),
         example="postgresql+psycopg://crawler@db.example.com/crawl",

@@ -40,7 +40,7 @@ GROUP = SettingGroup(
         "TRACES",
         False,
         "Sends the stages of each page as a [trace](metrics.md#traces) of OpenTelemetry, whose own environment "
-        'variables name the collector and the share of pages. Needs `pip install "scrapy-webcrawl[traces]"`.',
+        "variables name the collector and the share of pages. Needs the extra [`traces`](../installing.md#extras).",
     ),
     Setting(
         "LOG_LEVEL",
@@ -65,7 +65,7 @@ GROUP = SettingGroup(
         [],
         "Where notifications about the crawl are sent, as [Apprise URLs](https://github.com/caronc/apprise/wiki): "
         "mail, chat, webhooks and many more; see [Alarms](../guide/alarms.md). They hold secrets, so logs and messages "
-        'do not show them. Needs `pip install "scrapy-webcrawl[alarms]"`.',
+        "do not show them. Needs `pip install apprise jsonschema`.",
         values=SecretWords(),
         example=["mailtos://user:password@mail.example.com?to=team@example.com"],
     ),

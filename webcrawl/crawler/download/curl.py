@@ -20,6 +20,7 @@ from scrapy.exceptions import NotConfigured, UnsupportedURLSchemeError
 from scrapy.http import Headers, Response
 
 from webcrawl.config import read
+from webcrawl.config.libraries import missing
 from webcrawl.crawler.download.failures import protocol_failure
 from webcrawl.crawler.download.http import HTTPDownloadHandler
 from webcrawl.crawler.download.proxies import Proxies
@@ -31,7 +32,7 @@ from webcrawl.crawler.fetch import keep_exchange, paced_address, turn_to_send
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
-from webcrawl.errors import ConfigurationError, LibraryMissing
+from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.dns import to_try
 from webcrawl.urls.canonical import hostname, is_address, normalize, port, split, without_fragment
 
@@ -69,8 +70,8 @@ class CurlDownloadHandler(SessionComponent):
             from webcrawl.crawler.download.curl_failures import failure_of
             from webcrawl.crawler.download.curl_transfer import Transfers
         except ImportError as error:
-            missing = LibraryMissing(type(self).__name__, "curl_cffi", "impersonate")
-            raise NotConfigured(str(missing)) from error
+            problem = missing(type(self).__name__, "curl_cffi", "impersonate")
+            raise NotConfigured(str(problem)) from error
         self._option = curl_cffi.CurlOpt
         self._error = curl_cffi.CurlError
         self._failure_of = failure_of

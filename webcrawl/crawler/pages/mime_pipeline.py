@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from webcrawl.config.libraries import can_read
 from webcrawl.documents.mime.facts import Facts, Link, unpack
 from webcrawl.documents.mime.reader import answer
 from webcrawl.documents.page import Page
@@ -32,11 +33,14 @@ class MimePipeline:
 
     The first pipeline that takes a page reads it. An exact copy of a page that was read is not read again. Only the
     links of a noindex page are kept.
+
+    A document whose type is in `extras` is left unread, and counted, where the libraries of that extra are missing.
     """
 
     types: ClassVar[frozenset[str]] = frozenset()
     extensions: ClassVar[Mapping[str, str]] = {}
     signatures: ClassVar[Mapping[bytes, str]] = {}
+    extras: ClassVar[Mapping[str, str]] = {}
     reader: str = ""
     inline_bytes: ClassVar[int] = 0
     link_element: ClassVar[str] = "document"
@@ -60,6 +64,10 @@ class MimePipeline:
         """Returns whether this pipeline reads the page."""
         return page.mime_type in self.types
 
+    def extra(self, page: Page) -> str | None:
+        """Returns the extra of this distribution that brings the library to read the page; None without need."""
+        return self.extras.get(page.mime_type or "")
+
     def was_read(self, page: Page) -> bool:
         """Returns whether an earlier page with the same bytes was read in the same way."""
         return page.reading.was_read
@@ -70,7 +78,9 @@ class MimePipeline:
             if item.archived.unchanged is not None:
                 return self._follow(item, item.archived.unchanged)
             if _is_unread(item) and not self.was_read(item):
-                return self._read(item)
+                if (extra := self.extra(item)) is None or can_read(extra):
+                    return self._read(item)
+                item.reading.missing_extra = extra
         return item
 
     async def _follow(self, page: Page, document: Document) -> Page:

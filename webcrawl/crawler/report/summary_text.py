@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.config import StoreConfig
+from webcrawl.config.libraries import install_command
 from webcrawl.config.passwords import without_password, without_secret_options
 from webcrawl.crawler.report.displays import http_errors
 from webcrawl.documents.values import counted, size
@@ -26,6 +27,14 @@ _REASONS = {
     "closespider_pagecount": "stopped at CLOSESPIDER_PAGECOUNT",
 }
 
+_UNREAD = {
+    "images": "images",
+    "heif": "HEIC images",
+    "media": "audio and video",
+    "documents": "older Office documents and RAR archives",
+    "languages": "pages of unknown language",
+}
+"""Extra -> what the summary calls the pages that were not read without it."""
 _REMARKS = {
     "cookies_refused": "redirected with a cookie that was not kept",
     "wants_cookies": "led back to where they came from until they get a cookie: set COOKIES_ENABLED=True",
@@ -88,6 +97,7 @@ def summary_text(
         *_items(now.items),
         f"  responses   {statuses}; {size(now.bytes)}",
         *_types(now.types),
+        *_unread(now.unread),
         f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
         f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {counted(now.dead_letters, 'dead letter')}{dropped}",
         *([f"  rewritten   {counted(now.rewritten, 'URL')} by DUST rules"] if now.rewritten else []),
@@ -117,6 +127,14 @@ def _title(reason: str, crawl: str, *, idle: bool) -> str:
 
 def _ai_denied(now: CrawlFigures) -> str:
     return f"{now.ai_denied:,} by rules for AI (AI_OPT_OUTS), " if now.ai_denied else ""
+
+
+def _unread(unread: Mapping[str, int]) -> list[str]:
+    """Lines with the pages that were stored unread without a library, and the command that installs it; or none."""
+    if not unread:
+        return []
+    numbers = ", ".join(f"{number:,} {_UNREAD.get(extra, extra)}" for extra, number in unread.items())
+    return [f"  not read    {numbers}; to read them: {install_command(unread)}"]
 
 
 def _withheld(now: CrawlFigures) -> list[str]:

@@ -9,10 +9,11 @@ from typing import Any
 
 from PIL import ExifTags, Image, UnidentifiedImageError
 
+from webcrawl.config.libraries import missing
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import Facts, collapsed
 from webcrawl.documents.mime.xml import first_texts, local, parse
-from webcrawl.errors import LibraryMissing, UnreadableDocument
+from webcrawl.errors import UnreadableDocument
 
 MAX_PIXELS = 50_000_000
 """The most pixels; larger images are not decoded and have no hash."""
@@ -68,7 +69,7 @@ def _heif() -> str:
     try:
         import pillow_heif
     except ImportError:
-        raise UnreadableDocument(str(LibraryMissing("HEIF", "pillow-heif", "heif"))) from None
+        raise UnreadableDocument(str(missing("HEIF", "pillow-heif", "heif"))) from None
     pillow_heif.register_heif_opener(thumbnails=False, decode_threads=1)
     return "HEIF"
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-import olefile
 from lxml import etree
 
+from webcrawl.config.libraries import missing
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import MAX_TEXT, Facts, Link, absolute, language
 from webcrawl.documents.mime.sitemap import w3c_time
@@ -131,6 +131,12 @@ def _read_odf(office: Zipped, base: str) -> Facts:
 
 
 def _read_ole(document: Document) -> Facts:
+    try:
+        import olefile
+    except ImportError:
+        raise UnreadableDocument(
+            str(missing("a document of an older format", "olefile", "documents"))
+        ) from None
     try:
         with olefile.OleFileIO(document.open()) as file:
             metadata = file.get_metadata()

@@ -393,5 +393,5 @@ def test_header_with_a_line_break_is_refused() -> None:
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "curl_cffi", None)
     client = CurlClient()
-    with pytest.raises(NotConfigured, match=r"pip install 'scrapy-webcrawl\[impersonate\]'"):
+    with pytest.raises(NotConfigured, match=r"pip install 'curl_cffi"):
         CurlDownloadHandler(client.crawler, Session.of(client.crawler))

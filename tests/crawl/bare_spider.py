@@ -1,0 +1,14 @@
+"""A spider of an environment without the libraries of the extras for documents."""
+
+import sys
+
+from webcrawl.config.libraries import can_read
+from webcrawl.spiders.base import BroadSpider
+
+for library in ("PIL", "pymediainfo", "olefile", "rarfile", "pycld2", "py3langid"):
+    sys.modules[library] = None  # type: ignore[assignment]
+can_read.cache_clear()
+
+
+class Bare(BroadSpider):
+    name = "bare"

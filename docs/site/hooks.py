@@ -64,6 +64,17 @@ API = {
 }
 """Heading of the API reference -> the public names of `webcrawl`, each once."""
 
+RANKS = {
+    "start/": 8,
+    "guide/": 4,
+    "howto/": 4,
+    "reference/history": 0.1,
+    "changelog": 0.1,
+    "decisions/": 0.5,
+    "api": 0.25,
+}
+"""Beginning of a page's name -> the factor of its results in searches, by default 1: tasks come before details."""
+
 COMPONENTS = ("spiders", "middlewares", "pipelines")
 
 _LANGUAGES = {
@@ -104,8 +115,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Point the links of a page to pages of the site."""
+    """Point the links of a page to pages of the site, and rank the page in searches."""
     here = _in_checkout(page.file.src_uri)
+    rank = next((rank for name, rank in RANKS.items() if page.file.src_uri.startswith(name)), 1)
+    page.meta.setdefault("search", {})["boost"] = rank
     if here is None:
         return markdown
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import runpy
+import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -15,6 +17,8 @@ from lxml import html
 from tests.crawls import CHECKOUT
 
 DOCS = CHECKOUT / "docs"
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+_FIRST_IS = "page => document.querySelector('.md-search-result__link')?.href.includes('/' + page)"
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +62,35 @@ def test_the_site_has_search_and_an_api_reference(site: Path) -> None:
     assert "SIMHASH_DISTANCE" in (site / "search" / "search_index.js").read_text()
     api = html.fromstring((site / "api.html").read_bytes())
     assert {"webcrawl.Page", "webcrawl.URLFilter.apply", "webcrawl.CrawlError"} <= set(api.xpath("//@id"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    CHROMIUM is None or find_spec("playwright") is None,
+    reason="needs the extra 'render' and Chromium (on Debian and Ubuntu: apt install chromium-headless-shell)",
+)
+@pytest.mark.parametrize(
+    "words, page",
+    [
+        ("archive", "guide/archive.html"),
+        ("broken links", "start/check-links.html"),
+        ("jobs", "guide/jobs.html"),
+        ("mirror", "start/mirror.html"),
+        ("search", "start/search.html"),
+    ],
+)
+def test_a_search_finds_what_to_do_before_the_details(site: Path, words: str, page: str) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        tab = browser.new_page()
+        tab.goto((site / "index.html").as_uri(), wait_until="networkidle")
+        tab.click(".md-search__input")
+        tab.keyboard.type(words)
+        # the results for the first letters are there before
+        tab.wait_for_function(_FIRST_IS, arg=page)
+        browser.close()
 
 
 def test_plots_are_drawn_from_the_present_results() -> None:

@@ -48,7 +48,7 @@ def test_a_crawl_becomes_a_data_set(local_web: Callable[..., LocalWeb], tmp_path
     fill(web)
     commands = [line.split() for code in blocks(PAGE, "sh") for line in code.splitlines()]
     assert [words[:2] for words in commands] == [
-        ["pip", "install"], ["scrapy", "crawl"], ["scrapy", "reparse"], ["scrapy", "links"],
+        ["pip", "install"], ["webcrawl", "crawl"], ["webcrawl", "reparse"], ["webcrawl", "links"],
     ]  # fmt: skip
     options = ["-s", f"DATA_DIR={tmp_path}/data", "-s", "DOWNLOAD_DELAY=0", "-s", f"DNS_SERVERS={NO_NAMES}"]
     found = []

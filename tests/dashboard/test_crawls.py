@@ -42,6 +42,10 @@ def test_a_finished_crawl_and_what_it_says(
     shown = settings.inner_text()
     assert "DOWNLOAD_DELAY" in shown and "password" not in shown
     assert not page.get_by_role("button", name="Pause").is_visible()
+    assert (
+        "It finished: there is nothing left to crawl." in page.get_by_role("region", name="End").inner_text()
+    )
+    page.get_by_text("Plots of the crawl").click()
     # it may have been too short for plots
     page.locator(".plot canvas, p:text('Nothing to plot')").locator("visible=true").first.wait_for()
     check_accessible(page)
@@ -109,6 +113,10 @@ def test_a_crawl_appears_is_live_and_obeys(
     until(lambda: figure(page, "pages") != before, crawl)
     until(lambda: page.locator("#workers td").count() > 1, crawl)
     until(lambda: float(page.locator("#workers td").first.inner_text()) > 0, crawl)
+    outlook = page.get_by_role("region", name="Outlook")
+    until(lambda: "politeness" in outlook.inner_text(), crawl)
+    assert "Ends" in outlook.inner_text()
+    until(lambda: page.locator("#latest tbody tr").count() > 1, crawl)
     check_accessible(page)
 
     page.get_by_role("button", name="Pause").click()
@@ -123,3 +131,7 @@ def test_a_crawl_appears_is_live_and_obeys(
     result = crawl.wait()
     assert result.returncode == 0 and result.summary["finish_reason"] == "stopped"
     assert result.summary["queued"] > 0, "the queue stays"
+    end = page.get_by_role("region", name="End")
+    end.wait_for()
+    assert "It was stopped by an operator." in end.inner_text()
+    assert "The same command continues it." in end.inner_text()

@@ -196,6 +196,21 @@ class WorkerRegistry:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerOutlook:
+    """What a worker last knew of the crawl's waits and end.
+
+    `waits`: cause -> share of what its hosts wait for, the largest first. `slow`: hosts that hold the crawl up, each
+    with its queued URLs and the seconds between two requests. `ends`: estimated end in seconds since 1970, or None;
+    `grounds`: the grounds for the estimate.
+    """
+
+    waits: Mapping[str, float] = field(default_factory=dict)
+    slow: Sequence[tuple[str, int, float]] = ()
+    ends: float | None = None
+    grounds: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Vitals:
     """A worker at its last heartbeat.
 
@@ -204,7 +219,7 @@ class Vitals:
     `speed` is in pages per second over the last half minute. `slowest`: the hosts whose last answers took longest, in
     seconds. `paces`: the paces of the slowest hosts, and of the leased hosts with the most open requests or the longest
     waits. `processing`: pages that have been read or stored for some seconds, the oldest first, with the times at which
-    they were fetched.
+    they were fetched. `outlook`: its look at the crawl.
     """
 
     started: float
@@ -218,6 +233,7 @@ class Vitals:
     slowest: Sequence[tuple[str, float]] = ()
     paces: Mapping[str, Pace] = field(default_factory=dict)
     processing: Sequence[tuple[str, float]] = ()
+    outlook: WorkerOutlook = field(default_factory=WorkerOutlook)
 
 
 _NAMES = frozenset(vital.name for vital in fields(Vitals))
@@ -254,4 +270,5 @@ def _decoded(packed: bytes) -> Vitals:
     values = {name: value for name, value in msgpack.unpackb(packed).items() if name in _NAMES}
     paces = {host: Pace(*pace) for host, pace in values.pop("paces", {}).items()}
     processing = [(url, fetched) for url, fetched in values.pop("processing", ())]
-    return Vitals(**values, paces=paces, processing=processing)
+    outlook = WorkerOutlook(**values.pop("outlook", {}))
+    return Vitals(**values, paces=paces, processing=processing, outlook=outlook)

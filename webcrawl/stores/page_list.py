@@ -44,8 +44,8 @@ MOST_READ = 20_000
 PAGE_ROWS = 100
 
 LISTED = (
-    *("url", "status", "mime_type", "language", "title", "depth", "importance", "length", "tried_at"),
-    *("fetched_at", "duplicate_of", "duplicate_kind", "error", "soft_404", "crawl"),
+    *("url", "status", "mime_type", "language", "title", "depth", "importance", "length", "latency"),
+    *("tried_at", "fetched_at", "duplicate_of", "duplicate_kind", "error", "soft_404", "crawl"),
 )
 """The columns of a listed row. `tried_at` is the date by which rows are sorted and filtered."""
 
@@ -68,7 +68,7 @@ _KINDS: Mapping[str, Callable[[Any], Any]] = {
     "importance": float,
 }
 """The functions that read keys from JSON; the others are text."""
-_BY_IMPORTANCE = "pages_by_importance"
+_TIMES, _BY_IMPORTANCE = "pages_by_time", "pages_by_importance"
 _BY_TIME = (pages.c.tried_at, pages.c.url)
 
 
@@ -161,6 +161,16 @@ class PageList:
                 return
             after, start = (after, window.following) if window.following else (window.after, 0)
 
+    def latest(self, most: int) -> list[dict[str, Any]]:
+        """Returns the rows of the crawl that were tried last; none from a database without the index of times."""
+        paths = [path for path in self._wide() if path.name == _TIMES]
+        with self._database.reading() as connection:
+            if not paths or _TIMES not in _indexes(connection):
+                return []
+            part = _Part(paths[0], True, None)
+            query = _listed(part, self._conditions).order_by(*part.order).limit(most)
+            return [dict(row) for row in connection.execute(query).mappings()]
+
     def window(self, after: str = "", start: int = 0, most: int = PAGE_ROWS) -> PageWindow:
         """Returns at most `most` rows from `start` on, of the window that begins behind `after`."""
         with self._database.reading() as connection:
@@ -197,7 +207,7 @@ class PageList:
 
     def _beginning(self, connection: Connection, after: str) -> tuple[_Path, Sequence[Any] | None, bool]:
         """Returns the path, the key behind which the window begins, and whether the window has all of the path."""
-        known = {"", *(index["name"] for index in inspect(connection).get_indexes(pages.name))}
+        known = {"", *_indexes(connection)}
         narrow = [path for path in self._narrow() if path.name in known]
         wide = [path for path in self._wide() if path.name in known] or [_BY_URL]
         if after:
@@ -239,7 +249,12 @@ class PageList:
             yield _Path(_BY_IMPORTANCE, [own, ABOVE_THE_MEAN], keys, "importance")
         if self._order == "url":
             yield _BY_URL
-        yield _Path("pages_by_time", [own, FETCHED, *self._chosen.times()], _BY_TIME, "date")
+        yield _Path(_TIMES, [own, FETCHED, *self._chosen.times()], _BY_TIME, "date")
+
+
+def _indexes(connection: Connection) -> set[str]:
+    """Returns the names of the indexes that the table has."""
+    return {str(index["name"]) for index in inspect(connection).get_indexes(pages.name)}
 
 
 def _listed(part: _Part, conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:

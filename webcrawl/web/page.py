@@ -241,3 +241,10 @@ async def read_form(request: Request) -> Fields | None:
         return Fields(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1000))
     except ValueError:
         return None
+
+
+def whole(text: str, name: str) -> int:
+    """Returns the whole number in the field `name` of a query or form; raises StoreError."""
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise StoreError(f"{name}: {text!r} is not a whole number of 0 or more")
+    return int(text)

@@ -18,7 +18,7 @@ from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.figures import figures
 from webcrawl.frontier.history import SAMPLE_SECONDS, History
-from webcrawl.frontier.workers import AllVitals, Vitals
+from webcrawl.frontier.workers import AllVitals, Vitals, WorkerOutlook
 from webcrawl.hosts.costs import ALL, Cost, Costs, Load, with_domains
 from webcrawl.metrics.totals import DEAD
 from webcrawl.stores.backpressure import Backpressure
@@ -165,6 +165,8 @@ class VitalsReports:
     permits: Permits
     costs: Costs
     processing: Processing
+    outlook: WorkerOutlook = field(default_factory=WorkerOutlook, init=False)
+    """The worker's latest look at the crawl, which is set from outside."""
     _started: float = field(default_factory=time.time, init=False)
     _pages: deque[tuple[float, int]] = field(init=False)
     """The last heartbeats: monotonic time and number of finished pages."""
@@ -230,6 +232,7 @@ class VitalsReports:
             [(host.lease.host, host.turn.latency) for host in slowest if host.turn.latency],
             {host.lease.host: host.turn.pace(now) for host in (*slowest, *busiest, *waiting)},
             self._long_processed(now),
+            self.outlook,
         )
 
     def _long_processed(self, now: float) -> list[tuple[str, float]]:

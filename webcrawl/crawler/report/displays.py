@@ -43,6 +43,13 @@ class Display:
         return (last - first) / (ended - began) if ended > began else now.pages_per_second
 
 
+class Hidden(Display):
+    """Shows nothing."""
+
+    def update(self, now: CrawlFigures, waits: Sequence[str]) -> None:
+        """Does nothing."""
+
+
 class PlainLines(Display):
     """Prints a line for each update on standard error, for logs; it names the crawl if the process runs several."""
 

@@ -1,4 +1,4 @@
-"""Shows the progress of a crawl: a live panel in a terminal, plain lines elsewhere."""
+"""Shows the progress of a crawl: a live panel in a terminal, plain lines elsewhere, the outlook in the dashboard."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from contextlib import suppress
 
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 
 from webcrawl.config import read
 from webcrawl.config.program import as_typed
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.report.causes import Look, Shares
-from webcrawl.crawler.report.displays import Display, PlainLines
+from webcrawl.crawler.report.displays import Display, Hidden, PlainLines
 from webcrawl.crawler.report.ending import Course, Point, SlowHost, SlowHosts, about, hosts_line
 from webcrawl.crawler.report.stages import HostStages, LeasedHostState
 from webcrawl.crawler.report.waiting import Waiting
@@ -25,29 +24,35 @@ from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.html.outline_process import MAX_WAITING_BYTES
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.figures import CrawlFigures, figures
+from webcrawl.frontier.workers import WorkerOutlook
 from webcrawl.worker.link_intake import MOST_DISCOVERED
 
 _LIVE_SECONDS = 0.5
 _STOPPING_SECONDS = 1.0
 _READ_SECONDS = 2.0
 """Seconds that a look at the engine may take before the display says that it waits for the engine."""
+_LOOK_SECONDS = 5.0
+"""The most seconds between two looks at the engine, whose results the dashboard shows too."""
 _HOSTS_SECONDS = 2.0
 """Seconds between two look-ups of the queues of hosts."""
 
 
 class Progress(SessionComponent):
-    """Extension that prints the figures of the crawl; PROGRESS sets the kind, PROGRESS_INTERVAL the pace of lines."""
+    """Extension that prints the figures of the crawl; PROGRESS sets the kind, PROGRESS_INTERVAL the pace of lines.
+
+    It also sends the outlook with the worker's heartbeats, if PROGRESS is off too.
+    """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         super().__init__(crawler, session)
         kind = read(crawler.settings, "PROGRESS")
-        if kind == "off":
-            raise NotConfigured
         if kind == "auto":
             kind = "live" if sys.stderr.isatty() else "plain"
         self._outlook, self._waiting = Outlook(crawler, session), Waiting(crawler, session)
         self._display = _display(kind, session.connection.keys.crawl)
-        self._interval = _LIVE_SECONDS if kind == "live" else read(crawler.settings, "PROGRESS_INTERVAL")
+        self._shown_each = _LIVE_SECONDS if kind == "live" else read(crawler.settings, "PROGRESS_INTERVAL")
+        self._interval = min(self._shown_each, _LOOK_SECONDS)
+        self._shown = time.monotonic()
         self._task: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[tuple[CrawlFigures, list[str]]] | None = None
         """The look at the engine that is under way."""
@@ -58,7 +63,7 @@ class Progress(SessionComponent):
 
     def spider_opened(self) -> None:
         if self._session.connection.is_open:
-            if self._session.joined.resumed:
+            if self._session.joined.resumed and not isinstance(self._display, Hidden):
                 paused = " It is paused: `scrapy resume` continues it." if self._session.joined.paused else ""
                 print(
                     as_typed(f"Resuming crawl {self._session.connection.keys.crawl!r}.{paused}"),
@@ -111,10 +116,18 @@ class Progress(SessionComponent):
                 error = unavailable
             else:
                 self._engine_answers = True
-                self._display.update(self._last, waits)
+                self._update(self._last, waits)
                 return
         if self._last is not None:
-            self._display.update(self._last, self._waiting.without_engine(error))
+            self._update(self._last, self._waiting.without_engine(error))
+
+    def _update(self, now: CrawlFigures, waits: list[str]) -> None:
+        """Updates the display if it is time, and lets the next heartbeat send the outlook."""
+        tasks_of(self._crawler).worker.heartbeat.vitals.outlook = self._outlook.now()
+        passed = time.monotonic() - self._shown
+        if passed > self._shown_each - _LIVE_SECONDS or self._session.turns.ending.is_set():
+            self._shown += passed
+            self._display.update(now, waits)
 
     async def _read(self) -> tuple[CrawlFigures, list[str]]:
         connection = self._session.connection
@@ -124,7 +137,7 @@ class Progress(SessionComponent):
 
 def _display(kind: str, title: str) -> Display:
     if kind != "live":
-        return PlainLines(title)
+        return Hidden() if kind == "off" else PlainLines(title)
     from webcrawl.crawler.report.live_panel import LivePanel  # Rich is slow to import
 
     return LivePanel(title)
@@ -159,6 +172,7 @@ class Outlook:
         """
         if self._session.turns.ending.is_set() or now.paused or now.holding:
             self._course.clear()
+            self._slow = []
             return []
         moment = time.monotonic()
         if moment - self._looked >= _HOSTS_SECONDS:
@@ -174,6 +188,16 @@ class Outlook:
         if ending := self._course.ending(moment):
             lines.append(f"ends in {about(ending.seconds)}: {ending.grounds}")
         return lines
+
+    def now(self) -> WorkerOutlook:
+        """Returns the outlook as the last `lines` have told it."""
+        ending = self._course.ending(time.monotonic())
+        return WorkerOutlook(
+            {str(cause): share for cause, share in self._shares.mean().items()},
+            [(host.host, host.urls, host.gap) for host in self._slow],
+            time.time() + ending.seconds if ending else None,
+            ending.grounds if ending else "",
+        )
 
     def _look(self, now: CrawlFigures | None, *, engine_answers: bool) -> Look:
         session, tasks = self._session, tasks_of(self._crawler)

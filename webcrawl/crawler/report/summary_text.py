@@ -18,7 +18,7 @@ from webcrawl.frontier.figures import CrawlFigures
 _SHOWN_TYPES = 12
 _NOTHING_LEFT = "Nothing was left to crawl. To start over, set SCHEDULER_FLUSH_ON_START=True. Earlier runs:"
 _NONE_LOST: Mapping[str, int] = {}
-_REASONS = {
+REASONS = {
     "finished": "finished: there is nothing left to crawl",
     "shutdown": "stopped",
     "stopped": "stopped by an operator",
@@ -122,7 +122,7 @@ def summary_text(
 def _title(reason: str, crawl: str, *, idle: bool) -> str:
     if idle:
         return f"Crawl {crawl}: {_NOTHING_LEFT}" if crawl else _NOTHING_LEFT
-    return f"{'Crawl ' + crawl if crawl else 'Crawl'} {_REASONS.get(reason, reason)}."
+    return f"{'Crawl ' + crawl if crawl else 'Crawl'} {REASONS.get(reason, reason)}."
 
 
 def _ai_denied(now: CrawlFigures) -> str:

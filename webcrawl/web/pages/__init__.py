@@ -1,6 +1,15 @@
 """The pages of the dashboard, one per module."""
 
-from webcrawl.web.pages import crawl, crawls, dead_letters, duplicates, hosts, job_records, url
+from webcrawl.web.pages import crawl, crawls, dead_letters, duplicates, hosts, job_records, stored, url
 
-PAGES = (crawls.page, job_records.page, crawl.page, hosts.page, url.page, dead_letters.page, duplicates.page)
+PAGES = (
+    crawls.page,
+    job_records.page,
+    crawl.page,
+    stored.page,
+    hosts.page,
+    url.page,
+    dead_letters.page,
+    duplicates.page,
+)
 """The pages in the order of the navigation."""

@@ -20,12 +20,14 @@ from webcrawl.frontier import Crawl
 from webcrawl.frontier.crawl import Runs
 from webcrawl.frontier.gauges import ready_hosts
 from webcrawl.frontier.history import History
-from webcrawl.frontier.host_table import HostTable
+from webcrawl.frontier.host_table import HostRow, HostTable
 from webcrawl.hosts.costs import Cost, Load
 from webcrawl.hosts.pace import Pace
+from webcrawl.web.outlook import crawl_end, outlook
 from webcrawl.web.overview import Overview, overview
 from webcrawl.web.paces import paces, reported_paces
 from webcrawl.web.page import DashboardPage, View
+from webcrawl.web.pages.stored import latest_pages
 from webcrawl.web.plots import columns
 
 page = DashboardPage("", "Overview")
@@ -38,13 +40,13 @@ async def show(view: View) -> Response:
     values = await _values(view)
     stores = await asyncio.to_thread(stores_of, view.opened.stores)
     run = await Runs(view.connection.engine, view.connection.keys).latest()
-    return view.render("crawl.html", stores=stores, run=run, **values)
+    return view.render("crawl.html", stores=stores, run=run, longest=await _longest_queues(view), **values)
 
 
 @page.live("crawl")
 async def parts(view: View) -> Mapping[str, str]:
     values = await _values(view)
-    names = ("state", "figures", "breakdown", "hosts", "workers")
+    names = ("state", "outlook", "figures", "breakdown", "latest", "hosts", "workers")
     fragments = {name: view.fragment(f"crawl_{name}.html", **values) for name in names}
     current = values["overview"]
     return fragments | (
@@ -99,7 +101,17 @@ async def _values(view: View) -> dict[str, Any]:
         "slowest": slow,
         "paces": known,
         "waiting": waiting[:_MOST_HOSTS],
+        "outlook": await outlook(crawl, view.connection.frontier, current) if current.is_alive else None,
+        "end": None if current.is_alive else await crawl_end(crawl, current),
+        "latest": await latest_pages(view),
     }
+
+
+async def _longest_queues(view: View) -> list[HostRow]:
+    """Returns the hosts with the longest queues: of a large crawl, those among the first thousand."""
+    table = HostTable(view.connection.crawl)
+    rows = (await table.window("long")).rows or (await table.window("queued")).rows
+    return sorted(rows, key=lambda row: (-row.queued, row.host))[:_MOST_HOSTS]
 
 
 async def _paces(crawl: Crawl, current: Overview, hosts: Set[str]) -> dict[str, Pace]:

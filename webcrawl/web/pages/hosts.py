@@ -21,7 +21,7 @@ from webcrawl.opened import host_named
 from webcrawl.stores.metadata import Metadata
 from webcrawl.urls.canonical import hostname
 from webcrawl.web.paces import paces, reported_paces
-from webcrawl.web.page import DashboardPage, View
+from webcrawl.web.page import DashboardPage, View, whole
 from webcrawl.web.stored import in_metadata
 
 page = DashboardPage("hosts", "Hosts")
@@ -66,7 +66,7 @@ async def table(view: View) -> Response:
     key = ORDERS.get(order.removeprefix("-"))
     if key is None:
         raise StoreError(f"{order!r} is no order: choose one of {', '.join(ORDERS)}")
-    start = _whole(query.get("start", "0"), "start")
+    start = whole(query.get("start", "0"), "start")
     crawl = view.connection.crawl
     window = await HostTable(crawl).window(name, after, text)
     rows = window.rows
@@ -210,14 +210,8 @@ def _host_in(text: str) -> str:
         return ""
 
 
-def _whole(text: str, name: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise StoreError(f"{name}: {text!r} is not a whole number of 0 or more")
-    return int(text)
-
-
 def _limit(text: str, name: str) -> int | None:
-    return _whole(text.strip().replace(",", ""), name) if text.strip() else None
+    return whole(text.strip().replace(",", ""), name) if text.strip() else None
 
 
 def _seconds(text: str) -> float:

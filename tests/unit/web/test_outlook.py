@@ -1,0 +1,34 @@
+"""What several workers together know of the waits and the end of their crawl."""
+
+from __future__ import annotations
+
+from webcrawl.frontier.workers import WorkerOutlook
+from webcrawl.web.outlook import together
+
+
+def test_shares_are_means_of_the_workers_that_know_some() -> None:
+    shares, _, _ = together(
+        [
+            WorkerOutlook({"politeness": 1.0}),
+            WorkerOutlook({"politeness": 0.5, "network": 0.5}),
+            WorkerOutlook(),
+        ]
+    )
+    assert shares == {"politeness": 0.75, "network": 0.25}
+    assert list(shares)[0] == "politeness", "the largest first"
+
+
+def test_the_slowest_hosts_of_all_workers_come_first() -> None:
+    hosts = [(f"https://{number}.test", number, 2.0) for number in range(1, 5)]
+    _, slow, _ = together([WorkerOutlook(slow=hosts[:2]), WorkerOutlook(slow=hosts[2:])])
+    assert slow == [hosts[3], hosts[2], hosts[1]]
+
+
+def test_a_crawl_ends_with_its_last_worker() -> None:
+    ends = [
+        WorkerOutlook(ends=100.0, grounds="first"),
+        WorkerOutlook(),
+        WorkerOutlook(ends=200.0, grounds="last"),
+    ]
+    assert together(ends)[2] == (200.0, "last")
+    assert together([])[2] is None

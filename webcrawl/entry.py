@@ -97,6 +97,12 @@ class Entry:
             print(f"{program()} {self.name}: {as_typed(error)}", file=sys.stderr)
             sys.exit(2)
 
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        try:
+            self._command.run(args, opts)
+        except UsageError as error:
+            raise UsageError(as_typed(error), print_help=error.print_help) from error
+
     @cached_property
     def _command(self) -> Any:
         if uses_webcrawl():

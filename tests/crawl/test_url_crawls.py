@@ -40,15 +40,16 @@ def test_pages_have_their_text_and_markdown(web: LocalWeb, tmp_path: Path) -> No
     done = webcrawl("crawl", home, "--scope", "host", "-o", "pages.jsonl", *OPTIONS, folder=tmp_path)
     pages = lines(tmp_path / "pages.jsonl")
     assert {url.removeprefix(home): row["status"] for url, row in pages.items()} == {
-        **{"": 200, "a": 200, "a?moved": 200, "gone": 404, "pixel": 200, "private": None}
+        **{"": 200, "a": 200, "a?moved": 200, "pixel": 200}
     }
     first = pages[home]
-    assert (first["title"], first["mime_type"], first["error"]) == ("Home", "text/html", None)
+    assert (first["title"], first["mime_type"], first["duplicate_of"]) == ("Home", "text/html", None)
     assert first["text"].startswith("Hello\nSome bold words.")
     assert first["markdown"].startswith("# Hello\n\nSome **bold** words.")
     assert pages[f"{home}a"]["language"] == "de"
     assert pages[f"{home}pixel"]["text"] is None and pages[f"{home}pixel"]["markdown"] is None
     assert f"{home}private" not in [hit.path for hit in web.hits]
+    assert "pages.jsonl: 4 items" in done.stderr
     assert "webcrawl page URL" in done.stderr and "scrapy" not in done.stderr
     summary = json.loads((tmp_path / "data" / "summary.json").read_text())
     assert summary["crawl"] == home.split("/")[2].replace(":", "-")

@@ -24,8 +24,7 @@ logger = logging.getLogger(__name__)
 _APPENDABLE = frozenset({"jsonlines", "jsonl", "jl", "pages", "pickle", "marshal"})
 """Formats in which a file can be appended to another file."""
 _PAGE_FIELDS = (
-    *("url", "final_url", "status", "fetched_at", "mime_type", "language", "title", "description"),
-    *("duplicate_of", "error"),
+    *("url", "status", "fetched_at", "mime_type", "language", "title", "description", "duplicate_of"),
 )
 
 
@@ -43,19 +42,20 @@ class PageCsvExporter(CsvItemExporter):
 
 
 class PageTextExporter(JsonLinesItemExporter):
-    """The format `pages`: a JSON line for each page, with its text if TEXT has `feed`.
-
-    Redirects have no line, because the page to which they lead has its own. Items of other classes are written as in
-    `jsonl`.
-    """
+    """The format `pages`: a JSON line for each page, with its text if TEXT has `feed`; other items as in `jsonl`."""
 
     def export_item(self, item: Any) -> None:
-        if not isinstance(item, Page):
-            super().export_item(item)
-        elif item.status is None or not 300 <= item.status < 400:
+        if isinstance(item, Page):
             text = item.fed_text or FedText()
-            row = {name: plain(getattr(item, name)) for name in _PAGE_FIELDS}
-            super().export_item({**row, **text._asdict()})
+            item = {**{name: plain(getattr(item, name)) for name in _PAGE_FIELDS}, **text._asdict()}
+        super().export_item(item)
+
+
+class PagesFilter(feedexport.ItemFilter):
+    """A filter of feeds that leaves out redirects, HTTP errors, and URLs without a response."""
+
+    def accepts(self, item: Any) -> bool:
+        return not isinstance(item, Page) or (item.status is not None and 200 <= item.status < 300)
 
 
 class FileFeedStorage(feedexport.FileFeedStorage):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
 SPIDER = "broad"
-PAGE_FORMAT = "pages"
-"""The format of feeds that takes the place of JSON Lines: pages with their text."""
+_PAGES = {"format": "pages", "item_filter": "webcrawl.crawler.feeds.PagesFilter"}
+"""The options of feeds that take the place of JSON Lines: pages with their text."""
 _LINES = ("jsonlines", "jsonl", "jl")
 _LONGEST_NAME = 64
 
@@ -49,7 +49,7 @@ def add_texts(settings: Settings) -> None:
     feeds = settings.getdict("FEEDS")
     lines = {uri: options for uri, options in feeds.items() if options.get("format") in _LINES}
     if lines:
-        formats = {uri: {**options, "format": PAGE_FORMAT} for uri, options in lines.items()}
+        formats = {uri: {**options, **_PAGES} for uri, options in lines.items()}
         settings.set("FEEDS", {**feeds, **formats}, priority="cmdline")
         kinds = [kind for kind in read(settings, "TEXT").split(",") if kind and kind != "feed"]
         settings.set("TEXT", ",".join([*kinds, "feed"]), priority="cmdline")

@@ -23,6 +23,7 @@ from webcrawl.alarms.tables import ALARMS
 from webcrawl.config import parts
 from webcrawl.engine import keys
 from webcrawl.frontier.checkpoint import files as checkpoint_files
+from webcrawl.frontier.figures import CrawlFigures
 from webcrawl.jobs.tables import JOBS
 from webcrawl.policies import mined
 from webcrawl.search import schema as search_schema
@@ -40,6 +41,7 @@ STARTS = [
 ]
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_WORD = re.compile(r"`(\w+)`")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 
 
@@ -98,6 +100,14 @@ def test_the_changelog_names_this_version() -> None:
     headings = re.findall(r"^## \[([^\]]+)\] - (unreleased|\d{4}-\d\d-\d\d)$", text, re.MULTILINE)
     assert headings[0][0] == webcrawl.__version__
     assert set(re.findall(r"^### (.+)$", text, re.MULTILINE)) <= {"Added", "Changed", "Fixed", "Removed"}
+
+
+def test_the_page_on_statistics_has_every_figure_of_a_summary() -> None:
+    text = (CHECKOUT / "docs" / "reference" / "statistics.md").read_text()
+    named = [
+        name for row in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE) for name in _WORD.findall(row)
+    ]
+    assert sorted(named) == sorted(["crawl", "finish_reason", *CrawlFigures.__dataclass_fields__])
 
 
 def test_the_page_on_stability_names_the_versions_of_all_data_formats() -> None:

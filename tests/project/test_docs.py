@@ -80,6 +80,12 @@ def test_there_are_ten_pages_to_start_with() -> None:
     assert sorted(page.stem for page in (CHECKOUT / "docs" / "start").glob("*.md")) == STARTS
 
 
+@pytest.mark.parametrize("name", STARTS)
+def test_a_page_to_start_with_shows_the_program_that_runs_in_any_folder(name: str) -> None:
+    code = "\n".join(blocks(CHECKOUT / "docs" / "start" / f"{name}.md", "sh"))
+    assert not re.search(r"^(\S*/)?scrapy ", code, re.MULTILINE)
+
+
 def test_documented_make_targets_and_variables_exist() -> None:
     makefile = (CHECKOUT / "Makefile").read_text()
     targets = set(re.findall(r"^(\w+):", makefile, re.MULTILINE))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -93,15 +94,20 @@ _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Add pages that the navigation does not name, at the end of the section of their folder."""
     sections = {name: pages for entry in config.nav or () for name, pages in entry.items()}
-    named = {path for pages in sections.values() for page in _entries(pages) for path in page.values()}
+    named = {*_paths(config.nav or [])}
     for section, folder in FOLDERS.items():
         paths = sorted(str(path.relative_to(CHECKOUT / "docs")) for path in (CHECKOUT / folder).glob("*.md"))
         sections[section] += [path for path in paths if path not in named]
     return config
 
 
-def _entries(pages: str | list[dict[str, str]]) -> list[dict[str, str]]:
-    return [{"": pages}] if isinstance(pages, str) else pages
+def _paths(pages: list[Any] | dict[str, Any] | str) -> Iterator[str]:
+    """Yields the paths that a part of the navigation names."""
+    if isinstance(pages, str):
+        yield pages
+    else:
+        for part in pages.values() if isinstance(pages, dict) else pages:
+            yield from _paths(part)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -137,7 +137,9 @@ def test_a_reader_may_close_its_end(web: LocalWeb, tmp_path: Path) -> None:
         assert process.wait(60) == 0
 
 
-@pytest.mark.skipif(not shutil.which("chromium"), reason="needs a Chromium")
+@pytest.mark.skipif(
+    not (shutil.which("chromium-headless-shell") or shutil.which("chromium")), reason="needs a Chromium"
+)
 def test_a_page_is_rendered(web: LocalWeb, tmp_path: Path) -> None:
     web.put(SITE, "/app", "<title>App</title><script>document.write('<p>Made by a script</p>')</script>")
     assert page(web.url(SITE, "/app"), "--render", folder=tmp_path).stdout == "Made by a script\n"

@@ -11,6 +11,7 @@ import pytest
 
 from tests.console import OPTIONS, webcrawl
 from tests.web import LocalWeb, Reply
+from webcrawl.new import create
 
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
 StartWeb = Callable[..., LocalWeb]
@@ -99,3 +100,26 @@ def test_a_spider_runs_without_a_project(web: LocalWeb, tmp_path: Path) -> None:
     arguments = ("-a", f"seeds={web.url(OTHER)}", "-a", "scope=path")
     webcrawl("crawl", "broad", *arguments, *OPTIONS, folder=tmp_path)
     assert json.loads((tmp_path / "data" / "summary.json").read_text())["pages"] == 1
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project of its own, with a spider whose name looks like a host."""
+    folder = create(tmp_path / "shop")
+    with (folder / "settings" / "base.py").open("a") as settings:
+        settings.write('USER_AGENT = "shopbot/1.0"\n')
+    (folder / "spiders" / "dotted.py").write_text(
+        "from webcrawl import BroadSpider\n\nclass Dotted(BroadSpider):\n    name = 'shop.example'\n"
+    )
+    return folder
+
+
+def test_in_a_project_its_settings_and_spiders_are_used(web: LocalWeb, project: Path) -> None:
+    webcrawl("crawl", web.url(OTHER), "--scope", "path", *OPTIONS, folder=project)
+    assert [hit.headers["User-Agent"] for hit in web.hits] == ["shopbot/1.0"] * 2
+    arguments = ("-a", f"seeds={web.url(SITE)}", "--max-pages", "1", "-o", "heads.jsonl", *OPTIONS)
+    webcrawl("crawl", "headlines", *arguments, folder=project)
+    assert '"headline": "Hello"' in (project / "heads.jsonl").read_text()
+    webcrawl("crawl", "shop.example", *arguments[:4], *OPTIONS, folder=project)
+    names = {path.stem for path in (project / "data" / "summaries").iterdir()}
+    assert names == {web.url(OTHER).split("/")[2].replace(":", "-"), "headlines", "shop.example"}

@@ -113,7 +113,7 @@ class Command(StoresCommand):
 
         iteration = store.numbered(name, opts.iteration)
         if name not in (job.name for job in store.jobs()):
-            how = f"scrapy urls -s DATA_DIR={iteration.data_dir} {iteration.crawl}"
+            how = f"scrapy urls -d {iteration.data_dir} --crawl {iteration.crawl}"
             raise StoreError(f"job {name!r} was deleted; the URLs of its crawl are listed by: {how}")
         definition = Definition.of(store.job(name).definition)
         machine = socket.gethostname()

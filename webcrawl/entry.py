@@ -14,6 +14,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from io import StringIO
+from itertools import takewhile
 from typing import Any, ClassVar
 
 from scrapy import cmdline
@@ -87,7 +88,8 @@ class Entry:
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         if uses_webcrawl():
-            if unknown := next((word for word in args if word.startswith("-") and len(word) > 1), None):
+            before = takewhile(lambda word: word != "--", args)
+            if unknown := next((word for word in before if word.startswith("-") and word != "-"), None):
                 raise UsageError(f"there is no option {unknown}", print_help=False)
             if opts.data_dir is not None:
                 opts.set = [*opts.set, f"DATA_DIR={opts.data_dir}"]

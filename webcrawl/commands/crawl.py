@@ -153,7 +153,10 @@ class Command(ScrapyCrawl):
             return
         spider.crawler.signals.disconnect(self._check_user_agent, signals.request_scheduled)
         if any(word in read(spider.settings, "USER_AGENT") for word in _DEFAULT_AGENTS):
-            logger.warning("USER_AGENT is the default: set it to your crawler's name and a way to reach you")
+            logger.warning(
+                "USER_AGENT is the default: set it to your crawler's name and a way to reach you, such as "
+                "-s USER_AGENT='examplebot/1.0 (+https://example.com/bot.html)'"
+            )
 
 
 def _take_short_options(opts: argparse.Namespace) -> None:

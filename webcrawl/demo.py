@@ -2,7 +2,7 @@
 
 `make crawl` without SEEDS runs it, so that a first crawl works offline. It serves three sites on three ports of
 127.0.0.1 with about sixty pages, always the same. Among them are typical cases of the web: a folder that robots.txt
-disallows, a redirect, a duplicate, a near-duplicate, a dead link, an image and a slow page.
+disallows, a redirect, a duplicate, a near-duplicate, a dead link, an image, a slow page, and a page without an answer.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from webcrawl.config.libraries import is_installed
 from webcrawl.errors import CrawlError
 
 SITES = ("The Handbook", "The Journal", "The Gallery")
@@ -27,6 +28,8 @@ FIRST_PORT = 8771
 PORT_TRIALS = 50
 ARTICLES = 17
 SLOW_SECONDS = 2.0
+SILENT_SITE = 2
+"""The site with a page that becomes a dead letter."""
 
 _ROBOTS = "User-agent: *\nDisallow: /private/\n"
 _WORDS = """
@@ -43,7 +46,7 @@ _PIXEL = bytes.fromhex(
 
 @dataclass(frozen=True)
 class DemoResponse:
-    """The response to one path; `delay` is in seconds."""
+    """The response to one path; `delay` is in seconds. A status of 0 closes the connection without a response."""
 
     body: bytes
     status: int = 200
@@ -56,23 +59,28 @@ def demo_pages(site: int, origins: Sequence[str]) -> dict[str, DemoResponse]:
     """Path -> response of one site; `origins`: of all sites, such as "http://127.0.0.1:8771"."""
     paths = [f"/article/{number}.html" for number in range(1, ARTICLES + 1)]
     special = ["/moved", "/copy.html", "/print.html", "/slow.html", "/gone.html", "/private/diary.html"]
-    home = [*paths, *special, *(f"{origin}/" for origin in origins)]
+    silent = {"/silent.html": DemoResponse(b"", status=0)} if site == SILENT_SITE else {}
+    home = [*silent, *paths, *special, *(f"{origin}/" for origin in origins)]
     pages = {"/": _html(SITES[site], _prose(f"{site} home"), home)}
     for number, path in enumerate(paths):
         neighbours = ["/", paths[number - 1], paths[(number + 5) % ARTICLES], f"{origins[site - 1]}{path}"]
         title = f"{SITES[site]}, article {number + 1}"
         pages[path] = _html(title, _prose(f"{site} {number}"), neighbours, image="/pixel.gif")
     first = pages[paths[0]]
-    return pages | {
-        "/robots.txt": DemoResponse(_ROBOTS.encode(), mime_type="text/plain"),
-        "/moved": DemoResponse(b"", status=301, headers={"Location": paths[-1]}),
-        "/copy.html": first,
-        # the same words in another template
-        "/print.html": DemoResponse(first.body.replace(b"<body>", b'<body class="print">')),
-        "/slow.html": DemoResponse(_html("Slow", _prose(f"{site} slow"), ["/"]).body, delay=SLOW_SECONDS),
-        "/private/diary.html": _html("Private", "No crawler should read this.", ["/"]),
-        "/pixel.gif": DemoResponse(_PIXEL, mime_type="image/gif"),
-    }
+    return (
+        pages
+        | silent
+        | {
+            "/robots.txt": DemoResponse(_ROBOTS.encode(), mime_type="text/plain"),
+            "/moved": DemoResponse(b"", status=301, headers={"Location": paths[-1]}),
+            "/copy.html": first,
+            # the same words in another template
+            "/print.html": DemoResponse(first.body.replace(b"<body>", b'<body class="print">')),
+            "/slow.html": DemoResponse(_html("Slow", _prose(f"{site} slow"), ["/"]).body, delay=SLOW_SECONDS),
+            "/private/diary.html": _html("Private", "No crawler should read this.", ["/"]),
+            "/pixel.gif": DemoResponse(_PIXEL, mime_type="image/gif"),
+        }
+    )
 
 
 @contextmanager
@@ -92,6 +100,12 @@ def demo_web(first_port: int = FIRST_PORT) -> Iterator[list[str]]:
         yield [f"{origin}/" for origin in origins]
 
 
+def demo_settings() -> dict[str, str]:
+    """Returns the settings of the demo: short delays, and all stores whose libraries are installed."""
+    stores = {"LINKS": "True", "TEXT": "parquet"} if is_installed("parquet") else {"TEXT": "wet"}
+    return {"DOWNLOAD_DELAY": "0.05", "FRONTIER_RETRY_DELAY": "0.5", "FRONTIER_MAX_ATTEMPTS": "2", **stores}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Crawls the demo web; returns the exit status of the crawl."""
     parser = ArgumentParser(
@@ -104,7 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = ["workers", str(options.workers)] if options.workers > 1 else ["crawl"]
         # options of the caller come last and take precedence
         command += ["broad", "-a", f"seeds={','.join(seeds)}", "-a", "scope=host"]
-        command += ["-s", "DOWNLOAD_DELAY=0.05", "-s", "DATA_DIR=data/demo", *others]
+        command += ["-s", "DATA_DIR=data/demo"]
+        command += [word for name, value in demo_settings().items() for word in ("-s", f"{name}={value}")]
+        command += others
         return _run([sys.executable, "-m", "scrapy", *command])
 
 
@@ -125,6 +141,9 @@ class _Handler(BaseHTTPRequestHandler):
         missing = DemoResponse(b"<title>Not found</title>", status=404)
         answer = self.server.pages.get(self.path, missing)
         time.sleep(answer.delay)
+        if not answer.status:
+            self.close_connection = True
+            return
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.mime_type)
         self.send_header("Content-Length", str(len(answer.body)))

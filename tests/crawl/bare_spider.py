@@ -2,12 +2,12 @@
 
 import sys
 
-from webcrawl.config.libraries import can_read
+from webcrawl.config.libraries import is_installed
 from webcrawl.spiders.base import BroadSpider
 
 for library in ("PIL", "pymediainfo", "olefile", "rarfile", "pycld2", "py3langid"):
     sys.modules[library] = None  # type: ignore[assignment]
-can_read.cache_clear()
+is_installed.cache_clear()
 
 
 class Bare(BroadSpider):

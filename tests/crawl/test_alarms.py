@@ -130,7 +130,7 @@ def test_killed_workers_are_told_within_a_minute(
     assert mail.letters[0].received - killed < 60
     second.interrupt()
     second.wait()
-    assert mail.subjects[1:] == [mail.subjects[-1]] and "ended (shutdown)" in mail.subjects[-1]
+    assert mail.subjects[1:] == [mail.subjects[-1]] and "stopped (shutdown)" in mail.subjects[-1]
 
 
 def test_pages_that_get_stuck_are_kept_and_told(

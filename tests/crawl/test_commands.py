@@ -195,7 +195,7 @@ def test_stored_pages_are_read_where_nothing_may_be_written(stopped: Stopped, tm
             path.chmod(0o755 if path.is_dir() else 0o644)
     assert done.stdout.count("exit 0") == 3, done.stdout + done.stderr
     assert "<title>Home</title>" in done.stdout
-    assert "2 pages in 1 file" in done.stdout
+    assert "2 rows in 1 file" in done.stdout
     assert "Wrote 2 pages" in done.stdout
 
 

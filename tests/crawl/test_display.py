@@ -69,6 +69,7 @@ FIGURES = CrawlFigures(
     fetched_again=0,
     unchanged=0,
     failed_start_urls={},
+    unread={},
     looked_up=123_456_789,
     cache_hit_ratio=0.7575,
     seen_urls=12_345_678,
@@ -87,16 +88,17 @@ FIGURES = CrawlFigures(
 SHOWN = {
     "pages": "1,234,567",
     "pages/s": "12.3",
-    "bytes": "10.0 GB",
+    "received": "10.0 GB",
     "hosts": "12,345",
     "unreachable": "27",
     "duplicates": "25",
     "queued": "1,234,568",
     "leased": "256",
-    "seen": "12,345,678",
+    "seen URLs": "12,345,678",
     "retries": "24",
     "workers": "12",
     "HTTP errors": "8",
+    "soft 404": "0",
     "failed": "23",
     "dead letters": "26",
     "robots.txt": "21",
@@ -197,8 +199,10 @@ def test_plain_lines_say_what_the_crawl_waits_for(local_web: StartWeb, start_cra
 
 
 def test_error_responses_are_counted_apart_from_failed_fetches() -> None:
+    soft = replace(FIGURES, soft_404=6)
     assert "8 HTTP errors, 23 failed, 25 duplicates" in plain_line(FIGURES, 1.0)
-    assert "8 answers 4xx or 5xx, 23 fetches failed, 24 retries" in summary_text(FIGURES, "finished", "data")
+    assert "8 HTTP errors, 6 soft 404, 23 failed, 25 duplicates" in plain_line(soft, 1.0)
+    assert "8 HTTP errors, 6 soft 404, 23 failed, 24 retries" in summary_text(soft, "finished", "data")
 
 
 @pytest.mark.parametrize(
@@ -258,10 +262,12 @@ def commands(now: CrawlFigures = FIGURES, priority: str = "cmdline", **settings:
 def test_the_summary_says_how_to_look_at_what_is_stored() -> None:
     assert commands(priority="project", LINKS=True).splitlines() == [
         "  look with   scrapy page URL          a page as Markdown; --row: what is stored about it",
-        "              scrapy export -o FOLDER  all pages as Parquet",
+        "              scrapy frontier          what is queued, and which hosts are over their budgets",
+        "              scrapy deadletters       what was given up, and why",
+        "              scrapy export -o FOLDER  all rows as Parquet",
+        "              scrapy dashboard         the crawl in a browser",
         "              scrapy index             then: scrapy search WORDS",
         "              scrapy links URL         the links on a page; with --in those to it",
-        "              scrapy dashboard         the crawl as pages in a browser",
     ]
     shown = commands(DATA_DIR="a folder", METADATA_URI="postgresql://me:secret@db/crawl")
     assert shown.endswith("each with: -d 'a folder' -s METADATA_URI=...")
@@ -269,14 +275,19 @@ def test_the_summary_says_how_to_look_at_what_is_stored() -> None:
     assert shown.endswith("each with: -d data -s METADATA_URI=... -s REDIS_URL=...")
     assert "scrapy links" not in shown and "secret" not in shown
     assert "scrapy index" not in commands(replace(FIGURES, archived=0))
+    assert "scrapy deadletters" not in commands(replace(FIGURES, dead_letters=0))
     assert commands(replace(FIGURES, stored=0)) == ""
 
 
-def test_commands_without_their_libraries_are_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webcrawl.crawler.report.summary_text.find_spec", lambda name: None)
-    shown = commands()
-    assert "scrapy export --format jsonl -o FOLDER  all pages as JSON Lines" in shown
-    assert "scrapy index" not in shown and "dashboard" not in shown
+def test_commands_without_their_libraries_follow_with_how_to_install_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("webcrawl.crawler.report.summary_text.is_installed", lambda extra: False)
+    *shown, more = commands(priority="project").splitlines()
+    assert "scrapy export -o FOLDER  all rows as JSON Lines" in "\n".join(shown)
+    assert not [line for line in shown if "scrapy index" in line or "dashboard" in line]
+    assert more.startswith(f"  more        scrapy dashboard, scrapy index: {sys.executable} -m pip install ")
+    assert "tantivy" in more and "uvicorn" in more
 
 
 def test_a_run_without_pending_urls_is_reported(local_web: StartWeb, crawl: RunCrawl) -> None:

@@ -54,11 +54,11 @@ def test_feeds_and_exports_contain_the_pages(crawled: CrawlResult, tmp_path: Pat
 
     data = ("-s", f"DATA_DIR={crawled.data_dir}")
     output = HERE.scrapy("export", "-o", str(tmp_path / "export"), *data)
-    assert output == f"4 pages in 1 file: {tmp_path}/export\n"
+    assert output == f"4 rows in 1 file: {tmp_path}/export\n"
     only = ("--crawl", "broad", "--status", "3xx", "--since", "2026-01-01", "--type", "*/*", *data)
     assert "'*/*' is not a MIME type" in HERE.scrapy("export", "-o", str(tmp_path / "some"), *only, code=1)
     output = HERE.scrapy("export", "-o", str(tmp_path / "some"), *only[:6], "--format", "jsonl", *data)
-    assert output == f"1 page in 1 file: {tmp_path}/some\n"
+    assert output == f"1 row in 1 file: {tmp_path}/some\n"
     manifest = json.loads((tmp_path / "some" / "_export.json").read_text())
     assert manifest["only"] == {"crawl": "broad", "since": "2026-01-01", "status": "3xx"}
     (file,) = manifest["files"]

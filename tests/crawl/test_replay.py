@@ -177,7 +177,10 @@ def test_a_crawl_is_packed_as_wacz(crawled: tuple[LocalWeb, CrawlResult], tmp_pa
     output = tmp_path / "crawl.wacz"
     data = ("-s", f"DATA_DIR={result.data_dir}")
     printed = scrapy("wacz", "-o", output, "--text", *data)
-    assert re.match(r"Wrote 7 pages and \d+ records of 2 WARC files to .*crawl\.wacz: 0\.0 MB\.", printed)
+    assert re.match(
+        r"Wrote \d+ exchanges, .* of 2 WARC files to .*crawl\.wacz: 0\.0 MB\. Its list has 7 HTML pages\.",
+        printed,
+    )
     pages, file = check_wacz(output)
     titles = {page["url"]: page.get("title") for page in pages}
     assert titles == {

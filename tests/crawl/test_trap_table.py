@@ -138,5 +138,8 @@ def test_a_host_tells_of_its_budget_and_of_that_of_its_domain(beside: Beside) ->
     assert honest["pages"] == FIRST + PER_CUBE * honest["linking_domains"] ** 3 > honest["spent"]
     assert not honest["is_over"]
     table = scrapy("host", subdomains, "-s", f"DATA_DIR={beside.data_dir}").stdout
-    spent = f"{domain['spent']:,.0f} of {FIRST} pages spent, other domains that link to it: 0"
-    assert f"budget of subdomains.test: {spent}; over it, so others come first\n" in table
+    spent = f"{FIRST} pages; it cost as much as {domain['spent']:,.0f} (copies and errors cost more)"
+    assert (
+        f"budget of subdomains.test: {spent}; other domains that link to it: 0; over it, so others come first\n"
+        in table
+    )

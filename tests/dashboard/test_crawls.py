@@ -36,7 +36,9 @@ def test_a_finished_crawl_and_what_it_says(
         "section.card:has(h2:text-is('Responses by status')) tr th[scope=row]"
     ).all_inner_texts()
     assert statuses == ["200", "302", "404"]
-    types = page.locator("section.card:has(h2:text-is('Pages by type')) tr th[scope=row]").all_inner_texts()
+    types = page.locator(
+        "section.card:has(h2:text-is('Documents by type')) tr th[scope=row]"
+    ).all_inner_texts()
     assert "text/html" in types
     settings = page.locator("section.card:has(h2:text-is('Settings of the latest run'))")
     shown = settings.inner_text()

@@ -11,6 +11,7 @@ from webcrawl.documents.simhash import distance, simhash64
 
 # unlike the ports of the command, which may be running
 FIRST_PORT = 18771
+UNFOLLOWED = ("/slow.html", "/silent.html", "/private/diary.html")
 ORIGINS = ["http://one.example", "http://two.example", "http://three.example"]
 
 
@@ -31,12 +32,12 @@ def prose(answer: DemoResponse) -> str:
 
 
 def follow_links(start: str) -> dict[str, int]:
-    """The status of every URL reachable from `start`, except slow and private pages."""
+    """The status of every URL reachable from `start`, except slow, silent and private pages."""
     found: dict[str, int] = {}
     waiting = [start]
     while waiting:
         url = waiting.pop()
-        if url in found or url.endswith(("/slow.html", "/private/diary.html")):
+        if url in found or url.endswith(UNFOLLOWED):
             continue
         status, body, location = fetch(url)
         found[url] = status
@@ -50,7 +51,7 @@ def test_every_page_of_the_three_sites_is_linked() -> None:
         assert len(homes) == 3
         found = follow_links(homes[0])
         served = {urljoin(home, path) for home in homes for path in demo_pages(0, ORIGINS)}
-    unlinked = {url for url in served if url.endswith(("/robots.txt", "/slow.html", "/private/diary.html"))}
+    unlinked = {url for url in served if url.endswith(("/robots.txt", *UNFOLLOWED))}
     dead = {urljoin(home, "/gone.html") for home in homes}
     assert found.keys() == (served - unlinked) | dead
     assert {url for url, status in found.items() if status == 404} == dead

@@ -132,13 +132,13 @@ class Watcher:
             return self._state is not None
 
     async def finish(self, reason: str, text: str) -> None:
-        """Puts the notification that the crawl has ended, with its summary and problems that were in no alarm.
+        """Puts the notification that the crawl finished or stopped, with its summary and problems without an alarm.
 
         `reason` is Scrapy's reason, such as "finished". Of workers that end at the same time, only one puts it.
         """
         now = await figures(self.frontier, self.crawl)
-        ended = "finished" if reason == "finished" else f"ended ({reason})"
-        title = f"crawl {ended} with {counted(now.pages, 'page')}"
+        state = "finished" if reason == "finished" else f"stopped ({reason})"
+        title = f"crawl {state} with {counted(now.pages, 'page')}"
         lost = await self._untold_workers()
         lines = [text, *([f"Workers that ended without signing off: {', '.join(lost)}"] if lost else [])]
         untold = await asyncio.to_thread(self.post.stuck.count_untold, self.about.crawl)

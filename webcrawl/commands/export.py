@@ -33,7 +33,11 @@ class Command(StoresCommand):
     )
     options = (
         option("-o --output", "folder, or URI of an object store such as s3://bucket/prefix"),
-        option("--format", choices=("parquet", "jsonl", "csv", "cc-index"), default="parquet"),
+        option(
+            "--format",
+            "parquet, the default if pyarrow is installed; otherwise jsonl",
+            choices=("parquet", "jsonl", "csv", "cc-index"),
+        ),
         option(
             "--partition",
             "folders by day of fetching (default), 16 folders by hash of the host, or none",
@@ -52,13 +56,14 @@ class Command(StoresCommand):
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         if args or not opts.output:
             raise UsageError("give the destination: -o folder or -o s3://bucket/prefix")
+        opts.format = opts.format or _usual_format()
         if opts.partition and opts.format == "cc-index":
             raise UsageError("--format cc-index has its own folders: leave out --partition")
         if (opts.text or opts.markdown) and opts.format == "cc-index":
             raise UsageError("--format cc-index has no columns for --text and --markdown")
         # in a thread, because the event loop of this thread runs the reader processes
         manifest, uri = await asyncio.to_thread(self._export, opened, opts, asyncio.get_running_loop())
-        print(f"{counted(manifest['rows'], 'page')} in {counted(len(manifest['files']), 'file')}: {uri}")
+        print(f"{counted(manifest['rows'], 'row')} in {counted(len(manifest['files']), 'file')}: {uri}")
 
     def _export(
         self, opened: OpenedCrawl, opts: argparse.Namespace, loop: asyncio.AbstractEventLoop
@@ -91,6 +96,16 @@ class Command(StoresCommand):
                 unread = counted(texts.unread, "archived page")
                 print(f"{unread} could not be read, such as {printable(texts.problem)}", file=sys.stderr)
         return manifest, store.uri()
+
+
+def _usual_format() -> str:
+    """Returns Parquet, or JSON Lines if its library is not installed, and then says so on stderr."""
+    from webcrawl.config.libraries import install_command, is_installed
+
+    if is_installed("parquet"):
+        return "parquet"
+    print(f"Written as JSON Lines. For Parquet: {install_command(['parquet'])}", file=sys.stderr)
+    return "jsonl"
 
 
 def _check_crawl(name: str, metadata: Metadata) -> None:

@@ -15,6 +15,18 @@ if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
 
 
+_LABELS = {
+    "archived": "exchanges",
+    "stored": "rows",
+    "bytes": "bytes received",
+    "robots_denied": "robots.txt disallows",
+    "ai_denied": "denied by rules for AI",
+    "retried": "retries",
+    "seen_urls": "seen URLs",
+}
+"""Name of a figure in JSON -> its word in the glossary, if it has another."""
+
+
 class Command(OpenedCrawlCommand):
     """Reads the engine, also while the crawl is not running."""
 
@@ -60,7 +72,10 @@ def _print(report: dict[str, Any]) -> None:
         if isinstance(value, bool):
             counts.add_row(name, "yes" if value else "no")
         elif isinstance(value, int | float):
-            counts.add_row(name.replace("_", " ").replace("urls", "URLs"), f"{value:,}")
+            counts.add_row(_LABELS.get(name, name.replace("_", " ")), f"{value:,}")
+        elif name == "responses":
+            counts.add_row(name, f"{sum(value.values()):,}")
+            counts.add_row("HTTP errors", f"{sum(n for status, n in value.items() if status >= '400'):,}")
     console.print(counts)
     if report["busiest_hosts"]:
         _print_busiest(console, report["busiest_hosts"])

@@ -145,8 +145,8 @@ def _print_budgets(budgets: dict[str, dict[str, object]]) -> None:
     for owner, budget in budgets.items():
         sunk = "; over it, so others come first" if budget["is_over"] else ""
         print(
-            f"budget of {owner}: {budget['spent']:,.0f} of {budget['pages']:,} pages spent, "
-            f"other domains that link to it: {budget['linking_domains']:,}{sunk}"
+            f"budget of {owner}: {budget['pages']:,} pages; it cost as much as {budget['spent']:,.0f} "
+            f"(copies and errors cost more); other domains that link to it: {budget['linking_domains']:,}{sunk}"
         )
 
 

@@ -99,8 +99,9 @@ def _pack(
 def _report(packed: Contents, store: ObjectStore, name: str) -> None:
     size = store.size(name) or 0
     print(
-        f"Wrote {counted(packed.pages, 'page')} and {counted(packed.records, 'record')} of "
-        f"{counted(packed.files, 'WARC file')} to {store.uri(name)}: {size / 1e6:,.1f} MB."
+        f"Wrote {counted(packed.records, 'exchange')}, with those of robots.txt, of "
+        f"{counted(packed.files, 'WARC file')} to {store.uri(name)}: {size / 1e6:,.1f} MB. "
+        f"Its list has {counted(packed.pages, 'HTML page')}."
     )
     if packed.without_body:
         print(

@@ -16,14 +16,17 @@ from typing import Any
 from webcrawl.errors import ConfigurationError, LibraryMissing
 
 DISTRIBUTION = "scrapy-webcrawl"
-_READERS: Mapping[str, tuple[str, ...]] = {
+_MODULES: Mapping[str, tuple[str, ...]] = {
     "images": ("PIL",),
     "heif": ("PIL", "pillow_heif"),
     "media": ("pymediainfo",),
     "documents": ("olefile", "rarfile"),
     "languages": ("pycld2", "py3langid"),
+    "parquet": ("pyarrow",),
+    "search": ("tantivy",),
+    "dashboard": ("starlette", "jinja2", "uvicorn"),
 }
-"""Extra -> modules, for the extras without which a crawl stores a document but does not read it."""
+"""Extra -> its modules, for the extras without which a crawl or a command does less."""
 
 
 def optional(purpose: str, library: str, extra: str, *modules: str) -> ModuleType:
@@ -40,9 +43,9 @@ def missing(purpose: str, library: str, extra: str) -> LibraryMissing:
 
 
 @cache
-def can_read(extra: str) -> bool:
-    """Returns whether the libraries of an extra for documents are installed; one detector of languages is enough."""
-    present = [find_spec(module) is not None for module in _READERS[extra]]
+def is_installed(extra: str) -> bool:
+    """Returns whether the libraries of an extra are installed; one detector of languages is enough."""
+    present = [find_spec(module) is not None for module in _MODULES[extra]]
     return any(present) if extra == "languages" else all(present)
 
 

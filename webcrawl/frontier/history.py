@@ -18,7 +18,7 @@ MOST_SAMPLES = 360
 
 @dataclass(frozen=True, slots=True)
 class FigureSample:
-    """Figures at one time, in seconds since 1970. `errors` are error responses, including those with status 200."""
+    """Figures at one time, in seconds since 1970. `errors` are HTTP errors: responses of status 400 or above."""
 
     time: float
     pages: int
@@ -35,12 +35,12 @@ class FigureSample:
     @classmethod
     def of(cls, now: CrawlFigures, time: float) -> FigureSample:
         """Returns the sample of these figures."""
-        answers = sum(count for status, count in now.responses.items() if status >= "400")
+        http_errors = sum(count for status, count in now.responses.items() if status >= "400")
         return cls(
             time,
             now.pages,
             now.bytes,
-            answers + now.soft_404,
+            http_errors,
             now.failed,
             now.retried,
             now.queued,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webcrawl.config.libraries import can_read
+from webcrawl.config.libraries import is_installed
 from webcrawl.documents.mime.language import DecidedLanguage, decided
 from webcrawl.documents.page import Page
 
@@ -21,7 +21,7 @@ class LanguagePipeline:
         if not isinstance(item, Page) or item.reading.noindex:
             return item
         declared = item.language or item.reading.content_language
-        if declared is None and not can_read("languages"):
+        if declared is None and not is_installed("languages"):
             item.reading.missing_extra = item.reading.missing_extra or "languages"
             return item
         decision = decided(item.main_text or item.text or "", declared)

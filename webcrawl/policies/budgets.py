@@ -92,7 +92,7 @@ class Spending(NamedTuple):
             links = "1 other domain links"
         if self.domains >= MOST_DOMAINS:
             links = f"{MOST_DOMAINS} or more other domains link"
-        return f"{self.spent / COST:,.0f} of {self.pages:,} pages; {links} to it"
+        return f"cost as much as {self.spent / COST:,.0f} pages, its budget is {self.pages:,}; {links} to it"
 
 
 def cost(importance: float | None, domains: int) -> int:

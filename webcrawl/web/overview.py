@@ -33,9 +33,9 @@ class Overview:
         return sum(vitals.speed for vitals in self.vitals.values() if vitals)
 
     @property
-    def errors(self) -> int:
-        """The number of error responses, including those with status 200, and of fetches without a response."""
-        return self.now.errors + self.now.failed
+    def http_errors(self) -> int:
+        """The number of responses with a status of 400 or above."""
+        return self.now.errors
 
     @property
     def duplicates(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from webcrawl.config.libraries import can_read
+from webcrawl.config.libraries import is_installed
 from webcrawl.documents.mime.facts import Facts, Link, unpack
 from webcrawl.documents.mime.reader import answer
 from webcrawl.documents.page import Page
@@ -78,7 +78,7 @@ class MimePipeline:
             if item.archived.unchanged is not None:
                 return self._follow(item, item.archived.unchanged)
             if _is_unread(item) and not self.was_read(item):
-                if (extra := self.extra(item)) is None or can_read(extra):
+                if (extra := self.extra(item)) is None or is_installed(extra):
                     return self._read(item)
                 item.reading.missing_extra = extra
         return item

@@ -65,9 +65,10 @@ class PlainLines(Display):
 def plain_line(now: CrawlFigures, speed: float) -> str:
     """Returns one line for a log."""
     state = "paused, " if now.paused else ""
+    soft = f"{now.soft_404:,} soft 404, " if now.soft_404 else ""
     return f"{state}{holding(now)}" + (
         f"{counted(now.pages, 'page')} ({speed:.1f}/s), {size(now.bytes)}, {now.queued + now.leased:,} queued, "
-        f"{counted(now.hosts, 'host')}, {counted(errors(now), 'HTTP error')}, {now.failed:,} failed, "
+        f"{counted(now.hosts, 'host')}, {counted(http_errors(now), 'HTTP error')}, {soft}{now.failed:,} failed, "
         f"{counted(duplicates(now), 'duplicate')}, {counted(now.retried, 'retry', 'retries')}, "
         f"{counted(now.unreachable, 'unreachable host')}"
     )
@@ -86,11 +87,6 @@ def holding(now: CrawlFigures) -> str:
 def http_errors(now: CrawlFigures) -> int:
     """Returns the number of responses with status 400 or above. A fetch without a response is not counted."""
     return sum(count for status, count in now.responses.items() if status >= "400")
-
-
-def errors(now: CrawlFigures) -> int:
-    """Returns the number of HTTP errors, and of error pages that answered with 200."""
-    return http_errors(now) + now.soft_404
 
 
 def duplicates(now: CrawlFigures) -> int:

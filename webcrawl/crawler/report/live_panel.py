@@ -15,7 +15,7 @@ from rich.text import Text
 from scrapy.utils.log import get_scrapy_root_handler
 
 from webcrawl.config.program import as_typed
-from webcrawl.crawler.report.displays import Display, duplicates, errors, holding
+from webcrawl.crawler.report.displays import Display, duplicates, holding, http_errors
 from webcrawl.crawler.report.waiting import STOPPING
 from webcrawl.documents.values import size
 from webcrawl.frontier.figures import CrawlFigures
@@ -79,17 +79,18 @@ def _cells(now: CrawlFigures, speed: float) -> list[tuple[str, str]]:
     return [
         ("pages", f"{now.pages:,}"),
         ("pages/s", f"{speed:.1f}"),
-        ("bytes", size(now.bytes)),
+        ("received", size(now.bytes)),
         ("hosts", f"{now.hosts:,}"),
         ("duplicates", f"{duplicates(now):,}"),
         ("workers", f"{now.workers}"),
         ("queued", f"{now.queued:,}"),
         ("leased", f"{now.leased:,}"),
-        ("seen", f"{now.seen_urls:,}"),
+        ("seen URLs", f"{now.seen_urls:,}"),
         ("cache hits", f"{now.cache_hit_ratio:.1%}"),
         ("robots.txt", f"{now.robots_denied:,}"),
         ("refused", f"{now.addresses_refused:,}"),
-        ("HTTP errors", f"{errors(now):,}"),
+        ("HTTP errors", f"{http_errors(now):,}"),
+        ("soft 404", f"{now.soft_404:,}"),
         ("retries", f"{now.retried:,}"),
         ("unreachable", f"{now.unreachable:,}"),
         ("failed", f"{now.failed:,}"),

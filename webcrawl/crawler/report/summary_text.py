@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from importlib.util import find_spec
+from typing import NamedTuple
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.config import StoreConfig
-from webcrawl.config.libraries import install_command
+from webcrawl.config.libraries import install_command, is_installed
 from webcrawl.config.passwords import without_password, without_secret_options
 from webcrawl.crawler.report.displays import http_errors
 from webcrawl.documents.values import counted, size
@@ -22,7 +22,7 @@ REASONS = {
     "finished": "finished: there is nothing left to crawl",
     "shutdown": "stopped",
     "stopped": "stopped by an operator",
-    "start_error": "ended, but start() of the spider raised an exception, so start requests may be missing",
+    "start_error": "finished, but start() of the spider raised an exception, so start requests may be missing",
     "max_pages": "stopped at CRAWL_MAX_PAGES",
     "closespider_pagecount": "stopped at CLOSESPIDER_PAGECOUNT",
 }
@@ -86,7 +86,6 @@ def summary_text(
     `lost`: callback -> requests that ended with this process, although their placeholders are still queued.
     `job`: the job of which the crawl is an iteration. `crawl`: its name, if the process runs several crawls.
     """
-    statuses = ", ".join(f"{number:,} x {status}" for status, number in now.responses.items()) or "none"
     left = now.queued + now.leased
     dropped = f", {now.dropped:,} dropped" if now.dropped else ""
     speed = f" in {now.seconds:,.1f} s ({now.pages_per_second:,.1f}/s)"
@@ -95,7 +94,7 @@ def summary_text(
         f"  pages       {now.pages:,} from {counted(now.hosts, 'host')}{'' if idle else speed}",
         *([f"  resources   {now.resources:,}"] if now.resources else []),
         *_items(now.items),
-        f"  responses   {statuses}; {size(now.bytes)}",
+        _responses(now),
         *_types(now.types),
         *_unread(now.unread),
         f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
@@ -112,6 +111,7 @@ def summary_text(
         *_remarks(now.remarks),
         *([f"  repaired    {counted(now.repaired, 'damaged document')}"] if now.repaired else []),
         _errors(now),
+        *_stored(now),
         f"  results in  {locations}",
     ]
     lines += _losses(lost)
@@ -123,6 +123,19 @@ def _title(reason: str, crawl: str, *, idle: bool) -> str:
     if idle:
         return f"Crawl {crawl}: {_NOTHING_LEFT}" if crawl else _NOTHING_LEFT
     return f"{'Crawl ' + crawl if crawl else 'Crawl'} {REASONS.get(reason, reason)}."
+
+
+def _responses(now: CrawlFigures) -> str:
+    statuses = ", ".join(f"{number:,} x {status}" for status, number in now.responses.items())
+    total = f"{sum(now.responses.values()):,}" + (f" ({statuses})" if statuses else "")
+    return f"  responses   {total}; {size(now.bytes)}"
+
+
+def _stored(now: CrawlFigures) -> list[str]:
+    """A line with what the stores have; none if nothing was stored."""
+    numbers = {"row": now.stored, "exchange": now.archived}
+    stored = ", ".join(counted(number, name) for name, number in numbers.items() if number)
+    return [f"  stored      {stored}"] if stored else []
 
 
 def _ai_denied(now: CrawlFigures) -> str:
@@ -154,8 +167,8 @@ def _errors(now: CrawlFigures) -> str:
     """Returns the line about answers and fetches that failed."""
     soft = f"{now.soft_404:,} soft 404, " if now.soft_404 else ""
     return (
-        f"  errors      {counted(http_errors(now), 'answer')} 4xx or 5xx, {soft}"
-        f"{counted(now.failed, 'fetch', 'fetches')} failed, {counted(now.retried, 'retry', 'retries')}, "
+        f"  errors      {counted(http_errors(now), 'HTTP error')}, {soft}"
+        f"{now.failed:,} failed, {counted(now.retried, 'retry', 'retries')}, "
         f"{counted(now.unreachable, 'unreachable host')}"
     )
 
@@ -208,7 +221,7 @@ def _losses(lost: Mapping[str, int]) -> list[str]:
 
 
 def _types(types: dict[str, dict[str, int]]) -> list[str]:
-    """Returns a line for each of the most frequent types; no line if all pages are HTML without errors."""
+    """Returns a line for each of the most frequent types; no line if all documents are HTML without errors."""
     if types.keys() <= {"text/html"} and not any(counts["errors"] for counts in types.values()):
         return []
     shown = list(types.items())[:_SHOWN_TYPES]
@@ -220,36 +233,63 @@ def _types(types: dict[str, dict[str, int]]) -> list[str]:
     ]
     if len(types) > len(shown):
         lines.append(f"and {len(types) - len(shown)} more: see summary.json")
-    return [f"  {'' if number else 'types':<10}  {line}" for number, line in enumerate(lines)]
+    return [f"  {'' if number else 'documents':<10}  {line}" for number, line in enumerate(lines)]
 
 
 _LOCATION_SETTINGS = ("METADATA_URI", "STORE_URI", "REDIS_URL")
-_DASHBOARD_LIBRARIES = ("starlette", "jinja2", "uvicorn")
+
+
+class ResultCommand(NamedTuple):
+    """A command for stored results: what it shows, and the extra with its libraries; "" if it needs none."""
+
+    command: str
+    what: str
+    extra: str = ""
+
+    @property
+    def works(self) -> bool:
+        """Whether its libraries are installed."""
+        return not self.extra or is_installed(self.extra)
 
 
 def result_commands(stores: StoreConfig, now: CrawlFigures, settings: BaseSettings) -> list[str]:
-    """Returns lines with the commands for the stored results; no line if the crawl has stored no pages.
+    """Returns lines with the commands for the stored results; no line if the crawl has stored no rows.
 
-    A command whose library is not installed is left out.
+    Commands whose libraries are not installed follow the others, with the command that installs these.
     """
-    rows = []
-    if now.stored:
-        rows.append(("scrapy page URL", "a page as Markdown; --row: what is stored about it"))
-        if find_spec("pyarrow"):
-            rows.append(("scrapy export -o FOLDER", "all pages as Parquet"))
-        else:
-            rows.append(("scrapy export --format jsonl -o FOLDER", "all pages as JSON Lines"))
-    if now.stored and now.archived and find_spec("tantivy"):
-        rows.append(("scrapy index", "then: scrapy search WORDS"))
-    if now.stored and stores.keeps_links:
-        rows.append(("scrapy links URL", "the links on a page; with --in those to it"))
-    if now.stored and all(find_spec(name) for name in _DASHBOARD_LIBRARIES):
-        rows.append(("scrapy dashboard", "the crawl as pages in a browser"))
-    width = max((len(command) for command, _ in rows), default=0)
+    if not now.stored:
+        return []
+    commands = _commands(stores, now)
+    rows = [(command.command, command.what) for command in commands if command.works]
+    width = max(len(command) for command, _ in rows)
     lines = [f"{command:<{width}}  {what}" for command, what in rows]
-    if rows and (options := _options(settings)):
+    if options := _options(settings):
         lines.append(f"each with: {options}")
-    return [f"  {'' if number else 'look with':<10}  {line}" for number, line in enumerate(lines)]
+    shown = [f"  {'' if number else 'look with':<10}  {line}" for number, line in enumerate(lines)]
+    if missing := [command for command in commands if not command.works]:
+        names = ", ".join(command.command for command in missing)
+        shown.append(f"  {'more':<10}  {names}: {install_command(command.extra for command in missing)}")
+    return shown
+
+
+def _commands(stores: StoreConfig, now: CrawlFigures) -> list[ResultCommand]:
+    """Returns the commands that show something of this crawl."""
+    form = "Parquet" if is_installed("parquet") else "JSON Lines"
+    commands = [
+        ResultCommand("scrapy page URL", "a page as Markdown; --row: what is stored about it"),
+        ResultCommand("scrapy frontier", "what is queued, and which hosts are over their budgets"),
+        ResultCommand("scrapy export -o FOLDER", f"all rows as {form}"),
+        ResultCommand("scrapy dashboard", "the crawl in a browser", "dashboard"),
+    ]
+    if now.dead_letters:
+        commands.insert(2, ResultCommand("scrapy deadletters", "what was given up, and why"))
+    if now.archived:
+        commands.append(ResultCommand("scrapy index", "then: scrapy search WORDS", "search"))
+    if stores.keeps_links:
+        commands.append(
+            ResultCommand("scrapy links URL", "the links on a page; with --in those to it", "parquet")
+        )
+    return commands
 
 
 def _options(settings: BaseSettings) -> str:

@@ -38,16 +38,17 @@ def _run(words: list[str]) -> int:
     gc.enable()
     if not inside_project():
         os.environ[ENVVAR] = DEFAULT_SETTINGS
+    from webcrawl.entry import GROUPS, help_of_webcrawl
+
     name = next((word for word in words if not word.startswith("-")), None)
     if name is None:
-        from webcrawl.entry import help_of_webcrawl
-
         print(help_of_webcrawl())
         return 0
-    commands = sorted(_commands())
-    if name not in commands and not get_project_settings()["COMMANDS_MODULE"]:
-        print(f"webcrawl: {_unknown(name, commands)}", file=sys.stderr)
-        return 2
+    if not any(name in names for names in GROUPS.values()):
+        commands = sorted(_commands())
+        if name not in commands and not get_project_settings()["COMMANDS_MODULE"]:
+            print(f"webcrawl: {_unknown(name, commands)}", file=sys.stderr)
+            return 2
     cmdline.execute(["webcrawl", *words])
     return 0  # not reached: `execute` exits
 

@@ -184,7 +184,7 @@ def _how_to_continue(now: CrawlFigures, left: int, reason: str, job: str) -> lis
     if job:
         return _how_to_run_again(reason, job)
     if reason == "max_pages":
-        return ["Run the same command with a higher CRAWL_MAX_PAGES to continue."]
+        return ["Run the same command with a higher --max-pages (CRAWL_MAX_PAGES) to continue."]
     return ["Run the same command to continue."]
 
 

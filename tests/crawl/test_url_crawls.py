@@ -102,6 +102,14 @@ def test_a_spider_runs_without_a_project(web: LocalWeb, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "data" / "summary.json").read_text())["pages"] == 1
 
 
+def test_several_workers_take_urls_too(web: LocalWeb, tmp_path: Path) -> None:
+    options = ("--scope", "host", "-o", "pages.jsonl", "-d", "results", *OPTIONS)
+    webcrawl("workers", "2", web.url(SITE), *options, folder=tmp_path)
+    assert json.loads((tmp_path / "results" / "summary.json").read_text())["pages"] == 4
+    pages = lines(tmp_path / "pages-0.jsonl") | lines(tmp_path / "pages-1.jsonl")
+    assert pages[web.url(SITE)]["markdown"].startswith("# Hello")
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A project of its own, with a spider whose name looks like a host."""

@@ -16,14 +16,12 @@ import sys
 import threading
 from ipaddress import ip_address
 from pathlib import Path
-from typing import get_args
 from urllib.parse import urlsplit
 
 from scrapy import Request, Spider, signals
 from scrapy.addons import AddonManager
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.exceptions import UsageError
-from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.conf import closest_scrapy_cfg
 from scrapy.utils.misc import load_object
 
@@ -33,9 +31,8 @@ from webcrawl.crawler.crawl_options import take_private
 from webcrawl.crawler.crawl_settings import crawl_settings
 from webcrawl.crawler.forced_stop import tell_of_forced_stop
 from webcrawl.crawler.named_components import check_early
-from webcrawl.crawler.url_arguments import SPIDER, add_texts, are_urls, seeds_of
+from webcrawl.crawler.url_arguments import add_short_options, add_texts, take_urls
 from webcrawl.errors import ConfigurationError, CrawlError
-from webcrawl.urls.scope import ScopeKind
 
 logger = logging.getLogger(__name__)
 
@@ -59,19 +56,7 @@ class Command(ScrapyCrawl):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        parser.add_argument(
-            "--max-pages", type=int, metavar="N", help="stop after N pages, as -s CRAWL_MAX_PAGES=N"
-        )
-        parser.add_argument(
-            "--scope",
-            choices=get_args(ScopeKind),
-            help="follow links in the folders of the URLs, on their hosts, in their domains (default), or anywhere",
-        )
-        parser.add_argument(
-            "--crawl",
-            metavar="ID",
-            help="name of the crawl, by default the host of the first URL, or the spider's name",
-        )
+        add_short_options(parser)
         parser.add_argument(
             "--stop-at-eof",
             action="store_true",
@@ -83,18 +68,10 @@ class Command(ScrapyCrawl):
         check_early(self.settings, opts)
         # Scrapy reads some settings before add-ons set them
         AddonManager.load_pre_crawler_settings(self.settings)
-        has_urls = are_urls(args) and args[0] not in get_spider_loader(self.settings).list()
-        if has_urls:
-            seeds, crawl = seeds_of(args)
-            args[:] = [SPIDER]
-            opts.spargs = [f"seeds={seeds}", *opts.spargs]
-            # Scrapy takes no format for granted on standard output
-            opts.output = opts.output and ["-:jsonl" if name == "-" else name for name in opts.output]
-            opts.crawl = opts.crawl or read(self.settings, "CRAWL_ID") or crawl
-        _take_short_options(opts)
+        has_urls = take_urls(args, opts, self.settings)
         super().process_options(args, opts)
         if has_urls:
-            add_texts(self.settings)
+            add_texts(opts, self.settings)
         take_private(self.settings, opts)
         AddonManager.load_pre_crawler_settings(self.settings)
         if loop := self.settings["ASYNCIO_EVENT_LOOP"]:
@@ -157,14 +134,6 @@ class Command(ScrapyCrawl):
                 "USER_AGENT is the default: set it to your crawler's name and a way to reach you, such as "
                 "-s USER_AGENT='examplebot/1.0 (+https://example.com/bot.html)'"
             )
-
-
-def _take_short_options(opts: argparse.Namespace) -> None:
-    """Adds short options to the settings and arguments that they stand for."""
-    settings = {"CRAWL_ID": opts.crawl, "CRAWL_MAX_PAGES": opts.max_pages}
-    opts.set = [*opts.set, *(f"{name}={value}" for name, value in settings.items() if value is not None)]
-    if opts.scope is not None:
-        opts.spargs = [*opts.spargs, f"scope={opts.scope}"]
 
 
 def _make_folder(folder: Path) -> None:

@@ -19,9 +19,10 @@ from scrapy.spiderloader import get_spider_loader
 from webcrawl.config import data_dir, read
 from webcrawl.config.private_files import given_umask
 from webcrawl.config.program import as_typed, program
-from webcrawl.crawler.command import add_crawl
 from webcrawl.crawler.crawl_options import own_options
 from webcrawl.crawler.crawl_settings import crawl_settings
+from webcrawl.crawler.named_components import check_early
+from webcrawl.crawler.url_arguments import add_short_options, add_texts, take_urls
 from webcrawl.errors import ConfigurationError, CrawlError
 
 
@@ -36,26 +37,32 @@ class Command(BaseRunSpiderCommand):
     requires_crawler_process = False
 
     def syntax(self) -> str:
-        return "[options] <N> <spider>"
+        return "[options] <N> <URL ...> | <@file of URLs> | <spider>"
 
     def short_desc(self) -> str:
-        return "Run a spider in N processes that share one frontier"
+        return "Crawl in N processes that share one frontier"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        add_crawl(parser)
+        add_short_options(parser)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         if opts.pdb or opts.profile:
             option = "--pdb" if opts.pdb else "--profile"
             raise UsageError(f"{option} works with a single process: use scrapy crawl", print_help=False)
-        if opts.crawl is not None:
-            opts.set = [*opts.set, f"CRAWL_ID={opts.crawl}"]
+        assert self.settings is not None
+        check_early(self.settings, opts)
+        AddonManager.load_pre_crawler_settings(self.settings)
+        named = args[1:]
+        has_urls = take_urls(named, opts, self.settings)
+        args[1:] = named
         super().process_options(args, opts)
+        if has_urls:
+            add_texts(opts, self.settings)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 2 or not args[0].isdigit() or int(args[0]) < 1:
-            raise UsageError("give the number of workers and the spider", print_help=False)
+            raise UsageError("give the number of workers, and a spider or URLs", print_help=False)
         try:
             count, spider = int(args[0]), args[1]
             assert self.settings is not None

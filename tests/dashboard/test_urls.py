@@ -12,9 +12,11 @@ import pytest
 
 from tests.dashboard.engine import bury, in_engine
 from tests.dashboard.site import ATTACK, ATTACK_PATH, CLOSED, HOME, OTHER, STORY, CrawledSite, narrow
+from webcrawl.documents.document import Document
 from webcrawl.frontier import Candidate
 from webcrawl.opened import OpenedCrawl
-from webcrawl.web.archived_response import archived_response
+from webcrawl.results.replay import Replay
+from webcrawl.web.archived_response import replayed_response
 
 OpenPage = Callable[..., Any]
 
@@ -117,7 +119,9 @@ LOADS = """<!doctype html><base href="http://127.0.0.1:{port}/"><LINK rel=precon
 <style>@import url(more.css); p {{ background: url(picture.png) }} @font-face {{ font-family: x; src: url(f.woff) }}
 p {{ font-family: x }}</style><meta http-equiv=refresh content="0;url=refresh"><script src=script.js></script>
 <script>fetch("/fetched"); top.location = "/top"</script><img src=picture.png><iframe src=frame></iframe>
-<video src=film.mp4 autoplay></video><object data=thing></object><embed src=other><p>Shown"""
+<video src=film.mp4 autoplay></video><object data=thing></object><embed src=other>
+<iframe srcdoc="<link rel=preconnect href='http://127.0.0.1:{port}'>"></iframe>
+<noscript><b title="</noscript><LINK rel=preconnect href='http://127.0.0.1:{port}'>"></b></noscript><p>Shown"""
 
 
 def test_an_archived_body_loads_nothing_from_elsewhere(chromium: Any) -> None:
@@ -128,7 +132,8 @@ def test_an_archived_body_loads_nothing_from_elsewhere(chromium: Any) -> None:
         canary = Canary()
         text = LOADS.format(port=canary.port)
         body = text.encode("utf-16") if "16" in name else text.encode()
-        response = archived_response([body], 1e9, "text/html", None)
+        document = Document(body, "text/html", None, f"http://127.0.0.1:{canary.port}/")
+        response = replayed_response(Replay(lambda url: None, "/followed?url=").page(document))
         headers = dict(response.headers) if "inert" in name else {"Content-Type": "text/html"}
         page = context.new_page()
         inner = bytes(response.body) if "inert" in name else body
@@ -172,6 +177,7 @@ def test_clusters_of_stored_pages_are_shown(open_page: OpenPage, site: CrawledSi
         "url/text?url={copy}",
         "url/links?url={copy}",
         "url/archive?url={copy}",
+        "url/resources?url={copy}",
         "dead-letters",
         "duplicates",
     ],

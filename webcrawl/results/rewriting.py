@@ -119,18 +119,44 @@ def source_set(value: str, base: Base, address: Callable[[str], str | None]) -> 
 
 def rewritten_page(document: Document, address: Callable[[str], str | None]) -> bytes:
     """Returns an HTML page in UTF-8 with its URLs replaced by `address`, or made absolute."""
-    tree, base = document.source_tree(), base_of(document)
+    tree = document.source_tree()
+    rewrite(tree, document, opened=address, loaded=address)
+    return written(tree)
 
-    def known(url: str) -> str:
-        return address(url) or url
 
+def rewrite(
+    tree: LexborHTMLParser,
+    document: Document,
+    *,
+    opened: Callable[[str], str | None],
+    loaded: Callable[[str], str | None],
+) -> None:
+    """Replaces the URLs in a tree of a page by what the functions return, or makes them absolute.
+
+    `opened`: for URLs that a browser opens on a click. `loaded`: for those that it loads with the page.
+    """
+    base = base_of(document)
+    known = {"opened": lambda url: opened(url) or url, "loaded": lambda url: loaded(url) or url}
     for reference in references(tree, base, templates=True):
         within = reference.use == "opened" and reference.fragment and reference.url == document.url
         # only the site can answer a form
-        target = "" if within else reference.url if reference.use == "named" else known(reference.url)
+        target = "" if within else known.get(reference.use, str)(reference.url)
         reference.node.attrs[reference.attribute] = target + (
             f"#{reference.fragment}" if reference.fragment else ""
         )
+    _rewrite_styles(tree, base, known["loaded"])
+    _rewrite_meta(tree, base, known["opened"])
+    _remove_conditions(tree)
+
+
+def written(tree: LexborHTMLParser) -> bytes:
+    """Returns the markup of a tree in UTF-8."""
+    # a byte order mark overrides all other charset declarations
+    return b"\xef\xbb\xbf" + (tree.html or "").encode("utf-8", "replace")
+
+
+def _rewrite_styles(tree: LexborHTMLParser, base: Base, known: Callable[[str], str]) -> None:
+    """Replaces the URLs in sets of sources, backgrounds and styles."""
     for node, attribute in _source_sets(tree, templates=True):
         node.attrs[attribute] = source_set(node.attributes.get(attribute) or "", base, known)
     for _, node in nodes(tree, "[style]", templates=True):
@@ -142,10 +168,6 @@ def rewritten_page(document: Document, address: Callable[[str], str | None]) -> 
     for _, node in nodes(tree, "style", templates=True):
         for text in node.iter(include_text=True):
             text.replace_with(rewritten_style(text.text(), base, known))
-    _rewrite_meta(tree, base, known)
-    _remove_conditions(tree)
-    # a byte order mark overrides all other charset declarations
-    return b"\xef\xbb\xbf" + (tree.html or "").encode("utf-8", "replace")
 
 
 def _remove_conditions(tree: LexborHTMLParser) -> None:

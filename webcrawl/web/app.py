@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from webcrawl.opened import OpenedCrawl
 from webcrawl.web.access import Access, Role, Visitor
 from webcrawl.web.crawls import Crawls
+from webcrawl.web.followed import followed_route
 from webcrawl.web.guard import Guard
 from webcrawl.web.live import Sampler, live_route, reader_of
 from webcrawl.web.login import login_routes
@@ -51,7 +52,7 @@ def create_app(
 
     missing = partial(_missing, site)
     routes: list[Route | Mount] = [route for page in pages for route in page.routes(site)]
-    routes += [live_route(sampler, live), *login_routes(access, site)]
+    routes += [live_route(sampler, live), *login_routes(access, site), followed_route()]
     routes.append(Mount("/static", StaticFiles(directory=FOLDER / "static")))
     app = Starlette(routes=routes, exception_handlers={HTTPException: missing})
     return Dashboard(app, access, sampler, site.crawls)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Iterable
 
@@ -14,47 +13,46 @@ MOST_BYTES = 4_000_000
 """The most bytes of a body that are shown; a longer body is truncated."""
 
 _POLICY = (
-    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; form-action 'none'; "
-    "base-uri 'none'; frame-ancestors 'self'"
+    "sandbox; default-src 'none'; style-src 'unsafe-inline' data:; img-src data:; font-src data:; media-src data:; "
+    "frame-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 )
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Frame-Options": "SAMEORIGIN",
+    "X-DNS-Prefetch-Control": "off",
+}
 _PICTURES = frozenset(
     {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp", "image/svg+xml"}
 )
-_HTML = frozenset({"text/html", "application/xhtml+xml"})
 _CHARSET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,39}")
-_HINTS = re.compile(rb"<(?=link\b)", re.IGNORECASE)
+
+
+def first_bytes(chunks: Iterable[bytes], most: float) -> bytes:
+    """Returns the first `most` bytes of the chunks, at most MOST_BYTES."""
+    limit, body = int(min(most, MOST_BYTES)), b""
+    for chunk in chunks:
+        body += chunk
+        if len(body) >= limit:
+            break
+    return body[:limit]
+
+
+def replayed_response(body: bytes) -> Response:
+    """Returns an HTML page of `webcrawl.results.replay`, which has in itself what it shows."""
+    return Response(body, headers={**_HEADERS, "Content-Type": "text/html; charset=utf-8"})
 
 
 def archived_response(chunks: Iterable[bytes], most: float, mime_type: str, charset: str | None) -> Response:
-    """Returns a body in the form for its type, or as a download if a browser cannot show it inert.
+    """Returns a body that is no HTML in the form for its type, or as a download if a browser cannot show it inert.
 
     Reads at most MOST_BYTES of the chunks.
     """
-    body = b""
-    for chunk in chunks:
-        body += chunk
-        if len(body) >= min(most, MOST_BYTES):
-            break
-    body = body[: int(min(most, MOST_BYTES))]
-    headers = {
-        "Content-Security-Policy": _POLICY,
-        "X-Frame-Options": "SAMEORIGIN",
-        "X-DNS-Prefetch-Control": "off",
-    }
-    if mime_type in _HTML:
-        if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or (charset or "").startswith(
-            "utf-16"
-        ):
-            body, charset = body.decode("utf-16", "replace").encode(), "utf-8"
-        # a policy does not prevent a browser from connecting to the hosts of rel=preconnect
-        body, shown = _HINTS.sub(b"<!-", body), "text/html"
-    elif mime_type in _PICTURES:
+    headers = dict(_HEADERS)
+    if mime_type in _PICTURES:
         shown = mime_type
     elif mime_type.startswith("text/") or mime_type in ("application/json", "application/xml"):
-        shown = "text/plain"
+        known = label_of(charset) if charset and _CHARSET.fullmatch(charset) else "utf-8"
+        shown = f"text/plain; charset={known}"
     else:
         shown, headers["Content-Disposition"] = "application/octet-stream", 'attachment; filename="body"'
-    if shown.startswith("text/"):
-        known = label_of(charset) if charset and _CHARSET.fullmatch(charset) else "utf-8"
-        shown += f"; charset={known}"
-    return Response(body, headers={**headers, "Content-Type": shown})
+    return Response(first_bytes(chunks, most), headers={**headers, "Content-Type": shown})

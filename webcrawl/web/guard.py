@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from webcrawl.web.access import Access, Visitor
 
 _METHODS = ("GET", "HEAD", "POST")
-_FREE = ("/static/", "/login")
+_FREE = ("/static/", "/login", "/followed")
 """Paths that need no token."""
 _HEADERS = {
     "Content-Security-Policy": (

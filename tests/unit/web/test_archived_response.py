@@ -12,7 +12,7 @@ from webcrawl.web.archived_response import MOST_BYTES, archived_response
 @pytest.mark.parametrize(
     ("mime_type", "shown"),
     [
-        ("text/html", "text/html; charset=utf-8"),
+        ("text/html", "text/plain; charset=utf-8"),
         ("image/svg+xml", "image/svg+xml"),
         ("text/css", "text/plain; charset=utf-8"),
         ("application/json", "text/plain; charset=utf-8"),

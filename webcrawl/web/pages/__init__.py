@@ -1,6 +1,6 @@
 """The pages of the dashboard, one per module."""
 
-from webcrawl.web.pages import crawl, crawls, dead_letters, duplicates, hosts, job_records, stored, url
+from webcrawl.web.pages import archived, crawl, crawls, dead_letters, duplicates, hosts, job_records, stored
 
 PAGES = (
     crawls.page,
@@ -8,7 +8,7 @@ PAGES = (
     crawl.page,
     stored.page,
     hosts.page,
-    url.page,
+    archived.page,
     dead_letters.page,
     duplicates.page,
 )

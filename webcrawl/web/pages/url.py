@@ -1,14 +1,13 @@
-"""The page of a URL: why it is or is not fetched, its state, its fetches, its archived response, and links to it."""
+"""The page of a URL: why it is or is not fetched, its state, its fetches, its text, and links to it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 
 from webcrawl.crawler.pages.archived_page import ArchivedPage
 from webcrawl.crawler.url_report import ReportedLink, url_report
@@ -21,12 +20,9 @@ from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Metadata, StoredFetch
 from webcrawl.urls.canonical import resolve_location, split
 from webcrawl.urls.seeds import seed_url
-from webcrawl.web.archived_response import archived_response
 from webcrawl.web.page import DashboardPage, View
 from webcrawl.web.stored import in_metadata
 from webcrawl.web.url_facts import conclude, verdicts
-
-T = TypeVar("T")
 
 page = DashboardPage("url", "URL")
 
@@ -75,55 +71,26 @@ async def url_page(view: View) -> Response:
     )
 
 
-@page.get("archive")
-async def archive(view: View) -> Response:
-    """Returns a page with the archived headers, and a frame with the body."""
-    row, head, problem = None, list[str](), ""
-    try:
-        row, head = await _in_archive(view, lambda page: page.http_head())
-    except StoreError as error:
-        problem = str(error)
-    return view.render(
-        "url_archive.html", url=_url(view), row=row, head=[printable(line) for line in head], problem=problem
-    )
-
-
-@page.get("body")
-async def body(view: View) -> Response:
-    """Returns the archived body alone, for the frame."""
-
-    def shown(page: ArchivedPage) -> Response:
-        chunks, most = page.body()
-        return archived_response(chunks, most, page.row["mime_type"] or "", page.row["charset"])
-
-    try:
-        return (await _in_archive(view, shown))[1]
-    except StoreError as error:
-        headers = {"X-Frame-Options": "SAMEORIGIN"}
-        headers["Content-Security-Policy"] = "sandbox; default-src 'none'; frame-ancestors 'self'"
-        return PlainTextResponse(str(error), 404, headers)
-
-
 @page.get("text")
 async def text(view: View) -> Response:
     """Returns the main part of the text."""
     text_of_page, problem = "", ""
     try:
         with await asyncio.to_thread(view.opened.metadata) as metadata:
-            row = await asyncio.to_thread(_known_row, metadata, view.opened, _url(view))
+            row = await asyncio.to_thread(known_row, metadata, view.opened, asked_url(view))
             text_of_page = (await ArchivedPage(view.opened, metadata, row).text(view.settings)).text
     except StoreError as error:
         problem = str(error)
     lines = [printable(line) for line in text_of_page[:_MOST_TEXT].split("\n")]
     return view.render(
-        "url_text.html", url=_url(view), lines=lines, problem=problem, cut=len(text_of_page) > _MOST_TEXT
+        "url_text.html", url=asked_url(view), lines=lines, problem=problem, cut=len(text_of_page) > _MOST_TEXT
     )
 
 
 @page.get("links")
 async def links(view: View) -> Response:
     """Returns the links to the URL, if LINKS stored them."""
-    url, problem, links = _url(view), "", _Links()
+    url, problem, links = asked_url(view), "", _Links()
     try:
         links = await asyncio.to_thread(_links_to, view.opened, url)
     except (StoreError, LibraryMissing) as error:
@@ -152,25 +119,15 @@ def _links_to(opened: OpenedCrawl, url: str) -> _Links:
     return _Links(table.slice(0, _MOST_LINKS).to_pylist(), len(table), files.unfinished)
 
 
-def _url(view: View) -> str:
+def asked_url(view: View) -> str:
+    """Returns the URL in the address of a page; raises NoSuchPage."""
     if not view.query.get("url"):
         raise NoSuchPage("the address names no URL: ?url=https://example.org/")
     return seed_url(view.query["url"])
 
 
-async def _in_archive(view: View, read: Callable[[ArchivedPage], T]) -> tuple[Row, T]:
-    """Returns the row of the URL, and the result of `read` for its archived page; raises StoreError."""
-    url = _url(view)
-
-    def work() -> tuple[Row, T]:
-        with view.opened.metadata() as metadata:
-            row = _known_row(metadata, view.opened, url)
-            return row, read(ArchivedPage(view.opened, metadata, row))
-
-    return await asyncio.to_thread(work)
-
-
-def _known_row(metadata: Metadata, opened: OpenedCrawl, url: str) -> Row:
+def known_row(metadata: Metadata, opened: OpenedCrawl, url: str) -> Row:
+    """Returns the row of a URL; raises StoreError."""
     row = _row(metadata, opened, url)
     if row is None:
         raise StoreError(f"nothing is stored about {url}")

@@ -131,7 +131,7 @@ def main() -> int:
                 points.append(point)
             if (ended := process.poll()) is None:
                 print("It hangs:", flush=True)
-                subprocess.run(scrapy("frontier", DATA_DIR=f"{home}/data"), cwd=ROOT, timeout=60)
+                subprocess.run(scrapy("status", DATA_DIR=f"{home}/data"), cwd=ROOT, timeout=60)
         finally:
             process.terminate()
             process.wait()

@@ -39,7 +39,7 @@ def main() -> int:
         data = folder / "data"
         crawl_hosts(seeds, folder, scope="web", timeout=120)
         wacz = folder / "crawl.wacz"
-        run(*scrapy("wacz", "-o", wacz, "--text", DATA_DIR=data))
+        run(*scrapy("export", "--format", "wacz", "-o", wacz, "--text", DATA_DIR=data))
         run(TOOLS / "wacz", "validate", "-f", wacz)
         compare_indexes(data / "warc")
         print(f"pywb gave back {replay(folder, wacz, web)} pages as they were served.")

@@ -30,23 +30,31 @@ ADDON = "webcrawl.addon.WebcrawlAddon"
 GROUPS = {
     "Crawl": ("crawl", "workers", "reparse", "list", "check", "shell", "fetch", "parse", "view"),
     "Look": (
-        *("frontier", "host", "urls", "checkurl", "deadletters", "stuck", "metrics", "settings"),
+        *("status", "crawls", "stuck", "host", "urls", "checkurl", "metrics", "settings"),
         "dashboard",
     ),
     "Results": (
-        *("page", "export", "links", "graph", "mine", "index", "search", "copies", "listen"),
-        "wacz",
+        *("page", "pages", "search", "copies", "export", "links", "graph", "mine"),
+        "listen",
     ),
-    "Operate": ("pause", "resume", "stop", "checkpoint", "restore", "jobs", "scheduler", "alarms"),
+    "Operate": ("pause", "resume", "stop", "checkpoint", "restore", "jobs", "alarms"),
 }
 """Group -> its commands, as `scrapy -h` and docs/reference/commands.md list them."""
-EXAMPLES = {
-    "Crawl": "webcrawl crawl https://example.org/ --max-pages 100 -o pages.jsonl",
-    "Look": "webcrawl frontier",
-    "Results": "webcrawl page https://example.org/",
-    "Operate": "webcrawl pause",
+FORMER = {
+    "deadletters": "stuck --kind DEAD_LETTER",
+    "frontier": "status",
+    "index": "search --update",
+    "scheduler": "jobs run",
+    "wacz": "export --format wacz",
 }
-"""Group -> a command line that `webcrawl -h` shows."""
+"""Former name of a command -> its present name. In this release, both work."""
+EXAMPLES = {
+    "Crawl": "crawl https://example.org/ --max-pages 100 -o pages.jsonl",
+    "Look": "status",
+    "Results": "page https://example.org/",
+    "Operate": "pause",
+}
+"""Group -> a command line that the list of commands shows, without the program."""
 _NEW_OBJECTS = 10_000
 _LISTED = re.compile(r"^  (\S+) +\S.*\n", re.MULTILINE)
 
@@ -93,6 +101,8 @@ class Entry:
                 raise UsageError(f"there is no option {unknown}", print_help=False)
             if opts.data_dir is not None:
                 opts.set = [*opts.set, f"DATA_DIR={opts.data_dir}"]
+            if now := FORMER.get(self.name):
+                print(f"{program()} {self.name} is now: {program()} {now}", file=sys.stderr)
         try:
             self._command.process_options(args, opts)
         except ConfigurationError as error:
@@ -143,16 +153,22 @@ def grouped(listing: str) -> str:
     lines = {line[1]: line[0] for line in _LISTED.finditer(commands)}
     groups = [(group, [name for name in names if name in lines]) for group, names in GROUPS.items()]
     known = {name for _, names in groups for name in names}
-    groups.append(("Others", [name for name in lines if name not in known]))
+    groups.append(("Others", [name for name in lines if name not in known | set(FORMER)]))
     shown = "\n".join(
-        f"{group}:\n{''.join(lines[name] for name in names)}" for group, names in groups if names
+        f"{group}:\n{''.join(lines[name] for name in names)}{_example(group)}"
+        for group, names in groups
+        if names
     )
     return head + title + "\n" + shown + _LISTED.sub("", commands).removeprefix(" \n")
 
 
+def _example(group: str) -> str:
+    return f"  such as: {program()} {EXAMPLES[group]}\n" if group in EXAMPLES else ""
+
+
 def without_missing(listing: str) -> str:
     """Returns Scrapy's list where webcrawl is not used: without its commands, but with a line that names it."""
-    ours = [name for names in GROUPS.values() for name in names]
+    ours = [*FORMER, *(name for names in GROUPS.values() for name in names)]
     missing = {name for name in ours if isinstance(Entry.named(name)._command, Missing)}
     kept = _LISTED.sub(lambda line: "" if line[1] in missing else line[0], listing)
     more = (
@@ -170,7 +186,7 @@ def help_of_webcrawl() -> str:
     for group, names in GROUPS.items():
         lines.append(f"{group}:")
         lines += [f"  {name:<13} {Entry.named(name).short_desc()}" for name in names]
-        lines += [f"  such as: {EXAMPLES[group]}", ""]
+        lines += [_example(group)]
     lines.append("webcrawl new FOLDER creates a project, for spiders and settings of your own.")
     lines.append("webcrawl <command> -h explains a command. Results are in ./data, or in the folder of -d.")
     return "\n".join(lines)

@@ -67,7 +67,7 @@ def dashboard(folder: str) -> Iterator[str]:
         file = Path(folder, "job.yaml")
         file.write_text(JOB)
         scrapy(stack, "jobs", "apply", str(file), *own).wait(SECONDS)
-        scrapy(stack, "scheduler", *own)
+        scrapy(stack, "jobs", "run", *own)
         yield url
 
 

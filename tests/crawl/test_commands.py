@@ -55,14 +55,14 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
 
 def test_frontier_shows_counts_and_busiest_hosts(stopped: Stopped) -> None:
     assert stopped.result.summary["pages"] == 2, stopped.result.stderr
-    report = json.loads(stopped.scrapy("frontier", "--json"))
+    report = json.loads(stopped.scrapy("status", "--json"))
     summary = stopped.result.summary
     for name in ("queued", "leased", "seen_urls", "dead_letters", "pages", "responses"):
         assert report[name] == summary[name], name
     assert report["queued"] == 30
     busiest = {"host": stopped.web.host(SITE), "queued": 30, "leased": False}
     assert report["busiest_hosts"][0] == busiest | {"waiting": 0, "next_attempt": None}
-    text = stopped.scrapy("frontier")
+    text = stopped.scrapy("status")
     assert stopped.web.host(SITE) in text
     assert "30" in text
 
@@ -107,7 +107,7 @@ def test_a_resumed_crawl_keeps_the_items_of_earlier_runs(
 
 
 def test_frontier_of_an_unknown_crawl_is_refused(stopped: Stopped) -> None:
-    refused = stopped.scrapy("frontier", "--json", "nosuch", code=1)
+    refused = stopped.scrapy("status", "--json", "nosuch", code=1)
     assert "there is no crawl 'nosuch'" in refused
     assert refused.endswith("; existing crawls: only\n")
 
@@ -115,20 +115,20 @@ def test_frontier_of_an_unknown_crawl_is_refused(stopped: Stopped) -> None:
 def test_commands_take_the_only_crawl_and_name_several(
     stopped: Stopped, valkey: redis.Redis, redis_url: str, tmp_path: Path
 ) -> None:
-    assert json.loads(stopped.scrapy("frontier", "--json"))["crawl"] == "only"
-    assert stopped.scrapy("deadletters") == ""
+    assert json.loads(stopped.scrapy("status", "--json"))["crawl"] == "only"
+    assert stopped.scrapy("stuck") == ""
     assert "Crawl 'only' is paused" in stopped.scrapy("pause")
     assert "Crawl 'only' continues" in stopped.scrapy("resume")
     assert "only" in stopped.scrapy("checkpoint", str(tmp_path / "checkpoint"))
-    stopped.scrapy("wacz", "-o", str(tmp_path / "only.wacz"))
+    stopped.scrapy("export", "--format", "wacz", "-o", str(tmp_path / "only.wacz"))
     assert (tmp_path / "only.wacz").exists()
-    assert "there is no crawl 'other'" in stopped.scrapy("frontier", "-s", "CRAWL_ID=other", code=1)
-    assert "there is no crawl 'broad'" in stopped.scrapy("frontier", "broad", code=1)
+    assert "there is no crawl 'other'" in stopped.scrapy("status", "-s", "CRAWL_ID=other", code=1)
+    assert "there is no crawl 'broad'" in stopped.scrapy("status", "broad", code=1)
     valkey.hset("wc:crawls", mapping={"first": 16, "second": 16})
-    several = stopped.scrapy("frontier", "-s", f"REDIS_URL={redis_url}", code=1)
+    several = stopped.scrapy("status", "-s", f"REDIS_URL={redis_url}", code=1)
     assert several.endswith("; existing crawls: first, second\n")
     valkey.hset("wc:crawls", "broad", 16)
-    words = ("frontier", "--json", "-s", f"REDIS_URL={redis_url}")
+    words = ("status", "--json", "-s", f"REDIS_URL={redis_url}")
     assert json.loads(stopped.scrapy(*words))["crawl"] == "broad"
 
 
@@ -173,7 +173,7 @@ def test_stored_pages_are_read_where_nothing_may_be_written(stopped: Stopped, tm
     commands = [
         ["page", home, "--body"],
         ["export", "-o", f"{tmp_path}/export"],
-        ["wacz", "-o", f"{tmp_path}/only.wacz"],
+        ["export", "--format", "wacz", "-o", f"{tmp_path}/only.wacz"],
     ]
     root = os.geteuid() == 0
     try:

@@ -262,11 +262,11 @@ def commands(now: CrawlFigures = FIGURES, priority: str = "cmdline", **settings:
 def test_the_summary_says_how_to_look_at_what_is_stored() -> None:
     assert commands(priority="project", LINKS=True).splitlines() == [
         "  look with   scrapy page URL          a page as Markdown; --row: what is stored about it",
-        "              scrapy frontier          what is queued, and which hosts are over their budgets",
-        "              scrapy deadletters       what was given up, and why",
+        "              scrapy status            what is queued, and which hosts are over their budgets",
+        "              scrapy stuck             what was given up, and why",
         "              scrapy export -o FOLDER  all rows as Parquet",
         "              scrapy dashboard         the crawl in a browser",
-        "              scrapy index             then: scrapy search WORDS",
+        "              scrapy search WORDS      pages with these words in their text",
         "              scrapy links URL         the links on a page; with --in those to it",
     ]
     shown = commands(DATA_DIR="a folder", METADATA_URI="postgresql://me:secret@db/crawl")
@@ -274,8 +274,8 @@ def test_the_summary_says_how_to_look_at_what_is_stored() -> None:
     shown = commands(DATA_DIR="data", REDIS_URL="redis://:secret@a", METADATA_URI="sqlite:///a:secret@b")
     assert shown.endswith("each with: -d data -s METADATA_URI=... -s REDIS_URL=...")
     assert "scrapy links" not in shown and "secret" not in shown
-    assert "scrapy index" not in commands(replace(FIGURES, archived=0))
-    assert "scrapy deadletters" not in commands(replace(FIGURES, dead_letters=0))
+    assert "scrapy search" not in commands(replace(FIGURES, archived=0))
+    assert "scrapy stuck" not in commands(replace(FIGURES, dead_letters=0))
     assert commands(replace(FIGURES, stored=0)) == ""
 
 
@@ -285,8 +285,10 @@ def test_commands_without_their_libraries_follow_with_how_to_install_them(
     monkeypatch.setattr("webcrawl.crawler.report.summary_text.is_installed", lambda extra: False)
     *shown, more = commands(priority="project").splitlines()
     assert "scrapy export -o FOLDER  all rows as JSON Lines" in "\n".join(shown)
-    assert not [line for line in shown if "scrapy index" in line or "dashboard" in line]
-    assert more.startswith(f"  more        scrapy dashboard, scrapy index: {sys.executable} -m pip install ")
+    assert not [line for line in shown if "scrapy search" in line or "dashboard" in line]
+    assert more.startswith(
+        f"  more        scrapy dashboard, scrapy search WORDS: {sys.executable} -m pip install "
+    )
     assert "tantivy" in more and "uvicorn" in more
 
 

@@ -32,8 +32,8 @@ DELAY = 0.1
 
 
 def frontier(data_dir: Path) -> dict[str, Any]:
-    """Returns the report of `scrapy frontier --json`."""
-    done = scrapy("frontier", "--json", "-s", f"DATA_DIR={data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}")
+    """Returns the report of `scrapy status --json`."""
+    done = scrapy("status", "--json", "-s", f"DATA_DIR={data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}")
     return dict(json.loads(done.stdout))
 
 

@@ -143,7 +143,7 @@ def test_a_refused_login_is_reported(run_crawl: RunCrawl, tmp_path: Path) -> Non
             f"RobotsUnreachable: ftp://127.0.0.1:{port}/robots.txt is unreachable: {LOGIN_REFUSED}"
         ]
         result = run_crawl("broad", [url], CRAWL_ID="rude", ROBOTSTXT_OBEY=False, **options, status=1)
-    letters = run_crawl("rude", command=("deadletters",), data_dir=result.data_dir)
+    letters = run_crawl("rude", command=("stuck",), data_dir=result.data_dir)
     assert LOGIN_REFUSED in letters.stdout
 
 

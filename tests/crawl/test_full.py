@@ -131,7 +131,7 @@ def test_a_crawl_pauses_below_store_min_free_bytes(
     web.put(SITES[0], "/", "<p>hello")
     crawl = start(start_crawl, [web.url(SITES[0])], STORE_MIN_FREE_BYTES=1 << 60)
     until(lambda: is_holding(crawl), crawl)
-    shown = scrapy("frontier", "--json", "-s", f"DATA_DIR={tmp_path / 'data'}")
+    shown = scrapy("status", "--json", "-s", f"DATA_DIR={tmp_path / 'data'}")
     (reason,) = json.loads(shown.stdout)["holding"].values()
     assert "less than STORE_MIN_FREE_BYTES" in reason
     crawl.interrupt()

@@ -58,7 +58,7 @@ def test_a_checkpoint_is_restored_as_another_crawl(upkeep: Upkeep) -> None:
     uri = asyncio.run(keeper.look_after(definition, one, NOW + timedelta(hours=1)))
     words = [word for name, value in upkeep.values.items() for word in ("-s", f"{name}={value}")]
     done = scrapy("restore", str(uri), "again", *words)
-    done = scrapy("frontier", "again", "--json", *words)
+    done = scrapy("status", "again", "--json", *words)
     assert '"queued": 1' in done.stdout, done.stderr
 
 

@@ -103,7 +103,9 @@ def test_operators_apply_switch_and_look_at_jobs(operations: Operations, folder:
     operations.jobs("apply", str(folder))
     assert operations.jobs("pause", "weekly").stdout == "weekly is PAUSED. It was ON.\n"
     made = operations.jobs("run", "news").stdout
-    assert made.startswith("Iteration 1 of news waits for a scheduler; its crawl is news-20")
+    assert made.startswith(
+        "Iteration 1 of news is due now: a running `scrapy jobs run` starts it. Its crawl is news-20"
+    )
     assert operations.jobs("off", "news").stdout == "news is OFF. It was ON.\n"
     assert operations.jobs("resume", "news").stdout == "news is ON. It was OFF.\n"
     news, weekly = operations.jobs("list").stdout.splitlines()
@@ -155,16 +157,17 @@ def test_an_unknown_job_and_wrong_words_are_told(operations: Operations) -> None
     for words in (["run", "x"], ["history", "x"], ["off", "x"]):
         done = operations.jobs(*words, status=1)
         assert done.stderr == "scrapy jobs: there is no job 'x'; none was applied\n"
-    for words in ([], ["start"], ["run"], ["list", "x"]):
+    for words in ([], ["start"], ["run", "x", "y"], ["list", "x"]):
         assert "scrapy jobs apply FILE|FOLDER | list" in operations.jobs(*words, status=2).stderr
 
 
 def test_the_command_runs_a_scheduler_until_a_signal(operations: Operations, tmp_path: Path) -> None:
     assert (
-        "at least one worker" in scrapy("scheduler", "--workers", "0", *operations.settings, status=2).stderr
+        "--workers must be at least 1"
+        in scrapy("jobs", "run", "--workers", "0", *operations.settings, status=2).stderr
     )
     log = tmp_path / "scheduler.log"
-    words = [sys.executable, "-m", "scrapy", "scheduler", *operations.settings, "--logfile", str(log)]
+    words = [sys.executable, "-m", "scrapy", "jobs", "run", *operations.settings, "--logfile", str(log)]
     process = operations.schedulers["real"] = subprocess.Popen(words, cwd=CHECKOUT, stdin=subprocess.DEVNULL)
     operations.until(lambda: log.exists() and "jobs are in sqlite" in log.read_text())
     process.send_signal(signal.SIGTERM)

@@ -31,7 +31,7 @@ class Operator:
 
     def letters(self, *options: str) -> dict[str, str]:
         """Returns URL -> reason of each dead letter."""
-        lines = [json.loads(line) for line in self.scrapy("deadletters", "--json", *options).splitlines()]
+        lines = [json.loads(line) for line in self.scrapy("stuck", "--json", *options).splitlines()]
         return {line["url"]: line["reason"] for line in lines}
 
 
@@ -52,16 +52,12 @@ def test_dead_letters_are_listed_and_requeued(crawl: RunCrawl, local_web: StartW
     assert set(operator.letters("--host", web.host(SITE))) == {bad[SITE]}
     assert set(operator.letters("--reason", "disconnected")) == set(bad.values())
     assert not operator.letters("--reason", "no such reason")
-    plain = operator.scrapy("deadletters", "--host", web.host(OTHER))
+    plain = operator.scrapy("stuck", "--host", web.host(OTHER))
     assert bad[OTHER] in plain
     assert "disconnected" in plain
 
-    assert operator.scrapy("deadletters", "--requeue", "--reason", "no such reason").startswith(
-        "0 dead letters"
-    )
-    assert operator.scrapy("deadletters", "--requeue", "--host", web.host(SITE)).startswith(
-        "1 dead letter queued"
-    )
+    assert operator.scrapy("stuck", "--requeue", "--reason", "no such reason").startswith("0 dead letters")
+    assert operator.scrapy("stuck", "--requeue", "--host", web.host(SITE)).startswith("1 dead letter queued")
     assert set(operator.letters()) == {bad[OTHER]}
     web.put(SITE, "/bad", "mended")
     second = crawl(seeds, data_dir=first.data_dir, **options)
@@ -82,7 +78,7 @@ def test_dead_letters_of_an_unknown_crawl_or_host_are_refused_in_one_line(
         (("nosuch",), "there is no crawl 'nosuch'"),
         (("--host", "://"), "'://' is not a host"),
     ):
-        output = operator.scrapy("deadletters", *words, code=1)
+        output = operator.scrapy("stuck", *words, code=1)
         assert what in output
         assert len(output.splitlines()) == 1
 
@@ -116,8 +112,8 @@ def test_a_paused_crawl_fetches_nothing_until_it_is_resumed(
     until(lambda: len(web.paths(SITE)) > 3, running)
     assert "is paused; the running requests of 1 worker are" in operator.scrapy("pause")
     until(lambda: "paused, " in running.stderr, running)
-    report = json.loads(operator.scrapy("frontier", "--json"))
-    until(lambda: json.loads(operator.scrapy("frontier", "--json"))["leased"] == 0, running)
+    report = json.loads(operator.scrapy("status", "--json"))
+    until(lambda: json.loads(operator.scrapy("status", "--json"))["leased"] == 0, running)
     paths_when_paused = web.paths(SITE)
     assert (report["paused"], report["workers"]) == (True, 1)
     assert "is already paused" in operator.scrapy("pause")

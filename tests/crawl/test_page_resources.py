@@ -135,7 +135,7 @@ def test_a_browser_misses_nothing_in_the_wacz(crawled: tuple[LocalWeb, CrawlResu
     web, result = crawled
     wacz = tmp_path / "crawl.wacz"
     words = ["-o", str(wacz), "-s", f"DATA_DIR={result.data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}"]
-    scrapy("wacz", *words)
+    scrapy("export", "--format", "wacz", *words)
     archived, missing, loaded = captures(wacz), set(), set()
 
     def answer(route: Route) -> Any:

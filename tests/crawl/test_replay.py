@@ -176,7 +176,7 @@ def test_a_crawl_is_packed_as_wacz(crawled: tuple[LocalWeb, CrawlResult], tmp_pa
     web, result = crawled
     output = tmp_path / "crawl.wacz"
     data = ("-s", f"DATA_DIR={result.data_dir}")
-    printed = scrapy("wacz", "-o", output, "--text", *data)
+    printed = scrapy("export", "--format", "wacz", "-o", output, "--text", *data)
     assert re.match(
         r"Wrote \d+ exchanges, .* of 2 WARC files to .*crawl\.wacz: 0\.0 MB\. Its list has 7 HTML pages\.",
         printed,
@@ -205,13 +205,32 @@ def test_a_crawl_is_packed_as_wacz(crawled: tuple[LocalWeb, CrawlResult], tmp_pa
     meta, block = file.read("indexes/index.idx").splitlines()
     assert json.loads(meta.split(b" ", 2)[2]) == {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}
     assert block.startswith(index[0].partition(b"{")[0].strip())
-    assert f"{output} exists: --force replaces it" in scrapy("wacz", "-o", output, *data, code=1)
-    scrapy("wacz", "-o", output, "--force", *data)
-    assert "crawls there: broad" in scrapy("wacz", "-o", tmp_path / "x.wacz", "other", *data, code=1)
-    assert "nothing is stored yet" in scrapy(
-        "wacz", "-o", tmp_path / "x.wacz", "-s", f"DATA_DIR={tmp_path / 'nowhere'}", code=1
+    assert f"{output} exists: --force replaces it" in scrapy(
+        "export", "--format", "wacz", "-o", output, *data, code=1
     )
-    scrapy("wacz", *data, code=2)
+    scrapy("export", "--format", "wacz", "-o", output, "--force", *data)
+    assert "crawls there: broad" in scrapy(
+        "export",
+        "--format",
+        "wacz",
+        "-o",
+        tmp_path / "x.wacz",
+        "--crawl",
+        "other",
+        *data,
+        code=1,
+    )
+    assert "nothing is stored yet" in scrapy(
+        "export",
+        "--format",
+        "wacz",
+        "-o",
+        tmp_path / "x.wacz",
+        "-s",
+        f"DATA_DIR={tmp_path / 'nowhere'}",
+        code=1,
+    )
+    scrapy("export", "--format", "wacz", *data, code=2)
     assert [path.name for path in tmp_path.iterdir()] == ["crawl.wacz"]
 
 
@@ -220,7 +239,15 @@ def test_a_wacz_has_no_titles_only_without_a_database(
 ) -> None:
     _, result = crawled
     output = tmp_path / "crawl.wacz"
-    words = ("wacz", "-o", output, "-s", f"STORE_URI={(result.data_dir / 'warc').as_uri()}")
+    words = (
+        "export",
+        "--format",
+        "wacz",
+        "-o",
+        output,
+        "-s",
+        f"STORE_URI={(result.data_dir / 'warc').as_uri()}",
+    )
     broken = tmp_path / "broken.db"
     broken.write_bytes(b"no database at all " * 100)
     printed = scrapy(*words, "-s", f"METADATA_URI=sqlite:///{broken}", code=1)
@@ -245,7 +272,17 @@ def test_unchanged_pages_archived_by_another_crawl_are_reported(tmp_path: Path) 
             unchanged = replace(one, status=304, response_head=head, fetched_at=later)
             writer.write_unmodified(unchanged, one.url, NOW, one.payload.digest)
     for crawl, expected in (("first", ""), ("second", "1 page that answered 304 (unchanged)")):
-        printed = scrapy("wacz", "-o", tmp_path / f"{crawl}.wacz", crawl, "-s", f"DATA_DIR={tmp_path}")
+        printed = scrapy(
+            "export",
+            "--format",
+            "wacz",
+            "-o",
+            tmp_path / f"{crawl}.wacz",
+            "--crawl",
+            crawl,
+            "-s",
+            f"DATA_DIR={tmp_path}",
+        )
         assert expected in printed and ("304" in printed) == bool(expected)
         pages, _ = check_wacz(tmp_path / f"{crawl}.wacz")
         assert len(pages) == 1

@@ -169,7 +169,7 @@ def test_a_wacz_file_has_the_records_but_no_page_of_them(
 ) -> None:
     web, result = crawled
     output = tmp_path / "crawl.wacz"
-    scrapy("wacz", "-o", output, "-s", f"DATA_DIR={result.data_dir}")
+    scrapy("export", "--format", "wacz", "-o", output, "-s", f"DATA_DIR={result.data_dir}")
     pages, file = check_wacz(output)
     assert {page["url"] for page in pages} == {web.url(site, path) for site in SITES for path in ("/", "/a")}
     index = gzip.decompress(file.read("indexes/index.cdx.gz")).decode()

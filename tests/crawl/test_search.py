@@ -1,9 +1,11 @@
-"""`scrapy index`, `scrapy search` and `scrapy copies` after crawls of small webs."""
+"""`scrapy search --update`, `scrapy search` and `scrapy copies` after crawls of small webs."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -81,7 +83,10 @@ def paths(web: LocalWeb, lines: list[dict[str, Any]]) -> list[str]:
 def indexed(crawled: tuple[LocalWeb, CrawlResult]) -> tuple[LocalWeb, Path]:
     web, result = crawled
     assert result.returncode == 0, result.stderr
-    assert run(result.data_dir, "index") == "10 pages in the index: 10 added, 0 changed, 0 removed\n"
+    assert (
+        run(result.data_dir, "search", "--update")
+        == "10 pages in the index: 10 added, 0 changed, 0 removed\n"
+    )
     return web, result.data_dir
 
 
@@ -93,7 +98,7 @@ def test_the_index_is_the_same_from_any_source(
     copied = tmp_path / "data"
     left_out = {"wet": ["texts"], "parquet": ["wet"], "archive": ["texts", "wet"]}[source]
     shutil.copytree(data_dir, copied, ignore=shutil.ignore_patterns("engine", "index", *left_out))
-    figures = json.loads(run(copied, "index", "--json"))
+    figures = json.loads(run(copied, "search", "--update", "--json"))
     assert (figures["added"], figures["unread"], figures["problems"]) == (10, 0, [])
     for words in ("nest", "東京", "document", "chimneys", "egrets"):
         assert hits(copied, words) == hits(data_dir, words) != []
@@ -108,7 +113,7 @@ def test_a_damaged_file_of_texts_is_named_and_the_archive_read(
     shutil.copytree(data_dir, copied, ignore=shutil.ignore_patterns("engine", "index", "wet"))
     (path,) = (copied / "texts").iterdir()
     path.write_bytes(path.read_bytes()[:-9])
-    figures = json.loads(run(copied, "index", "--json"))
+    figures = json.loads(run(copied, "search", "--update", "--json"))
     (problem,) = figures["problems"]
     assert problem.startswith(f"{path} cannot be read to its end: ")
     assert len(hits(copied, "nests")) == 1
@@ -123,8 +128,29 @@ def test_an_index_is_not_deleted_if_it_cannot_be_made_anew(
     before = hits(copied, "nest")
     (path,) = (copied / "links").glob("*.parquet")
     path.write_bytes(b"PAR1")
-    assert f"{path} cannot be read" in run(copied, "index", "--again", code=1)
+    assert f"{path} cannot be read" in run(copied, "search", "--update", "--again", code=1)
     assert hits(copied, "nest") == before != []
+
+
+def test_the_first_search_makes_the_index_and_later_ones_say_its_age(
+    indexed: tuple[LocalWeb, Path], tmp_path: Path
+) -> None:
+    _, data_dir = indexed
+    for command, words in (("search", ["nests"]), ("copies", [str(tmp_path / "essay.html")])):
+        (tmp_path / "essay.html").write_text(PAGES["/storks"])
+        options = ["--index", str(tmp_path / command), "-s", f"DATA_DIR={data_dir}"]
+        first, second = (scrapy(command, *words, *options) for _ in range(2))
+        assert first.stderr.startswith(f"Making the index of the stored pages in {tmp_path / command}, for")
+        assert "Making" not in second.stderr
+        assert first.stdout == second.stdout != ""
+    again = scrapy("search", "nests", *options)
+    assert (
+        "The index is less than a minute old; `scrapy search --update` brings it up to date." in again.stderr
+    )
+    os.utime(tmp_path / "copies" / "updated", (0, time.time() - 3 * 86_400))
+    assert "The index is about 3 days old" in scrapy("search", "nests", *options).stderr
+    updated = scrapy("search", "nests", "--update", *options)
+    assert "less than a minute old" in updated.stderr and updated.stdout == again.stdout
 
 
 def test_searches_find_pages_by_text_title_and_anchor(indexed: tuple[LocalWeb, Path]) -> None:
@@ -159,11 +185,11 @@ def test_wrong_uses_are_one_sentence(indexed: tuple[LocalWeb, Path], tmp_path: P
         (1, "is not a query", "search", "a AND"),
         (1, "--since: 'yesterday' is not a time", "search", "a", "--since", "yesterday"),
         (1, "'html' is not a MIME type", "search", "a", "--type", "html"),
-        (1, f"there is no index in {tmp_path}", "search", "a", "--index", str(tmp_path)),
-        (1, "is not empty, and no index", "index", "--index", str(data_dir)),
+        (2, "--again needs --update", "search", "a", "--again"),
+        (1, "is not empty, and no index", "search", "--update", "--index", str(data_dir)),
     ):
         assert message in run(data_dir, *words, code=code)
-    assert "nothing was stored yet" in run(tmp_path, "index", code=1)
+    assert "nothing was stored yet" in run(tmp_path, "search", "--update", code=1)
 
 
 def test_a_second_crawl_changes_and_removes_pages(
@@ -174,18 +200,18 @@ def test_a_second_crawl_changes_and_removes_pages(
     for name in "abc":
         web.put(SITE, f"/{name}", article(name.upper(), "An otter swims."))
     result = crawl([web.url(SITE)], CRAWL_ID="one", NEAR_DUPLICATES="mark")
-    run(result.data_dir, "index")
+    run(result.data_dir, "search", "--update")
     assert {url for url, _, _ in hits(result.data_dir, "otters")} <= {
         web.url(SITE, f"/{name}") for name in "abc"
     }
     web.put(SITE, "/a", article("A", "A beaver swims."))
     web.put(SITE, "/b", Reply("<p>gone", status=410))
     result = crawl([web.url(SITE)], CRAWL_ID="two")
-    figures = json.loads(run(result.data_dir, "index", "--json"))
+    figures = json.loads(run(result.data_dir, "search", "--update", "--json"))
     assert (figures["added"], figures["removed"]) == (0, 1)
     assert paths(web, found(result.data_dir, "beaver")) == ["/a"]
     assert paths(web, found(result.data_dir, "otter", "--crawl", "two")) == ["/c"]
-    assert json.loads(run(result.data_dir, "index", "--json"))["planned"] == 0
+    assert json.loads(run(result.data_dir, "search", "--update", "--json"))["planned"] == 0
 
 
 def test_media_are_found_by_what_pages_say_of_them(indexed: tuple[LocalWeb, Path]) -> None:
@@ -217,7 +243,7 @@ def test_copies_of_a_file_and_of_a_page_are_found(indexed: tuple[LocalWeb, Path]
         (1, "is neither a file nor a page in", "copies", web.url(SITE, "/secret")),
         (1, "/nest.png has no text", "copies", web.url(SITE, "/nest.png")),
         (2, "give one file or URL", "copies", "--least", "0", str(file)),
-        (1, "there is no index", "copies", str(file), "--index", str(tmp_path)),
+        (1, "is not empty, and no index", "copies", str(file), "--index", str(tmp_path)),
     ):
         assert message in run(data_dir, *words, code=code)
     (tmp_path / "empty.txt").touch()

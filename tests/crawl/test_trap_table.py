@@ -100,7 +100,7 @@ def test_the_frontier_tells_which_sites_repeat_themselves(crawl: RunCrawl, tmp_p
         )
     sites = counted([asked for _, asked in requests(log)])
     assert not any(site.again for site in sites), "a page was fetched twice"
-    told = scrapy("frontier", "--json", "-s", f"DATA_DIR={tmp_path / 'data'}")
+    told = scrapy("status", "--json", "-s", f"DATA_DIR={tmp_path / 'data'}")
     sunk = json.loads(told.stdout)["sunk_patterns"]
     assert {one["host"] + "/" for one in sunk["worst"]} == {web.start(trap) for trap in traps}
     assert sunk["hosts"] == len(traps), "an honest site has sunk"
@@ -117,7 +117,7 @@ def test_all_names_of_a_domain_take_about_as_little_as_one_host(beside: Beside) 
 
 
 def test_the_frontier_tells_which_domains_are_over_their_budgets(beside: Beside) -> None:
-    told = beside.told("frontier")["over_budget"]
+    told = beside.told("status")["over_budget"]
     names = {"subdomains.test" if trap == "subdomains" else f"www.{trap}.test" for trap in TRAPS}
     assert {owner for owner, _, _ in told["worst"]} == names
     assert told["owners"] == len(names), "an honest host is over its budget"

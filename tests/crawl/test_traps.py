@@ -67,10 +67,10 @@ def test_a_calendar_sinks_below_the_articles_of_its_site(
     assert articles["fetched"] == ARTICLES
     table = scrapy("host", web.host(SITE), "-s", f"DATA_DIR={result.data_dir}").stdout
     assert f"; sank by 8 levels: {calendar['why']}\n" in table
-    sunk = command("frontier", data_dir=result.data_dir)["sunk_patterns"]
+    sunk = command("status", data_dir=result.data_dir)["sunk_patterns"]
     assert (sunk["hosts"], sunk["patterns"]) == (1, 1)
     assert (sunk["worst"][0]["pattern"], sunk["worst"][0]["why"]) == ("/calendar/#", calendar["why"])
-    lines = scrapy("frontier", "-s", f"DATA_DIR={result.data_dir}").stdout
+    lines = scrapy("status", "-s", f"DATA_DIR={result.data_dir}").stdout
     assert f"  {web.host(SITE)} /calendar/# sank by 8 levels: {calendar['why']}\n" in lines
     terms = [
         command("checkurl", web.url(SITE, f"/calendar/{day}"), data_dir=result.data_dir)["terms"]

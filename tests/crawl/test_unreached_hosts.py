@@ -80,7 +80,7 @@ def test_names_that_do_not_exist_become_dead_letters(
     web.put(BAD, "/", links)
     result = run_crawl("broad", seeds(web), DNS_SERVERS=nameserver.address, **OPTIONS)
     assert result.summary["pages"] == len(HONEST) * (PAGES + 1) + 1
-    done = scrapy("deadletters", "--json", "-s", f"DATA_DIR={result.data_dir}")
+    done = scrapy("stuck", "--json", "-s", f"DATA_DIR={result.data_dir}")
     letters = [json.loads(line) for line in done.stdout.splitlines()]
     assert {letter["url"] for letter in letters} == {f"http://{host}/{n}" for host in hosts for n in range(2)}
     assert all("Domain name not found" in letter["reason"] for letter in letters)
@@ -141,7 +141,7 @@ def test_a_few_of_the_addresses_of_a_name_are_tried(
         limits = {"POLITENESS_MAX_FAILURES": 1, "FRONTIER_MAX_ATTEMPTS": 1}
         result = run_crawl("broad", seeds(web), DNS_SERVERS=nameserver.address, **limits, **OPTIONS)
     assert honest_pages(web) == len(HONEST) * (PAGES + 1)
-    done = scrapy("deadletters", "--json", "-s", f"DATA_DIR={result.data_dir}")
+    done = scrapy("stuck", "--json", "-s", f"DATA_DIR={result.data_dir}")
     letters = {one["url"]: one["reason"] for one in map(json.loads, done.stdout.splitlines())}
     assert letters.keys() == {f"https://{host}:{port}/" for host in hosts}
     assert all("cannot connect to many" in reason for reason in letters.values()), letters

@@ -62,7 +62,7 @@ def test_crawls_of_several_sites_share_a_folder(web: LocalWeb, tmp_path: Path) -
         assert "1 from 1 host" in webcrawl("crawl", web.url(site), *options, folder=tmp_path).stderr
     assert not (tmp_path / "data").exists()
     crawl = web.url(SITE).split("/")[2].replace(":", "-")
-    frontier = webcrawl("frontier", "--crawl", crawl, "--json", "-d", "results", folder=tmp_path).stdout
+    frontier = webcrawl("status", "--crawl", crawl, "--json", "-d", "results", folder=tmp_path).stdout
     assert json.loads(frontier)["crawl"] == crawl
 
 

@@ -149,5 +149,5 @@ def test_a_request_held_by_a_dead_worker_becomes_a_dead_letter(
     )
     again.wait(20, status=1)
     assert "/secret" not in web.paths(site)
-    result = run_crawl("nameless", command=("deadletters",), data_dir=first.data_dir)
+    result = run_crawl("nameless", command=("stuck",), data_dir=first.data_dir)
     assert "held by a worker that ended" in result.stdout

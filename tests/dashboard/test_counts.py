@@ -106,7 +106,7 @@ def test_the_terminal_shows_them(demo: Demo) -> None:
 
 def test_the_commands_show_them(demo: Demo, tmp_path: Path) -> None:
     now = demo.figures
-    table = shown(demo.command("frontier"))
+    table = shown(demo.command("status"))
     assert table["pages"] == str(now.pages)
     assert table["responses"] == str(sum(now.responses.values()))
     assert table["HTTP errors"] == str(now.responses["404"])
@@ -163,6 +163,6 @@ def test_the_dashboard_shows_them(demo: Demo, start_dashboard: Callable[..., Das
 
 def test_the_json_of_commands_keeps_its_names(demo: Demo) -> None:
     summary = demo.result.summary
-    told = json.loads(demo.command("frontier", "--json"))
+    told = json.loads(demo.command("status", "--json"))
     for name in ("pages", "responses", "types", "archived", "stored", "seen_urls", "failed", "dead_letters"):
         assert told[name] == summary[name]

@@ -126,7 +126,7 @@ async def test_commands_take_the_url(frontier_on: Frontiers, sentinels: LocalSen
     frontier = await frontier_on()
     await Crawl(frontier.engine, frontier.keys, "w1").begin()
     await frontier.add([page(f"{HOST}/1")])
-    words = ["frontier", "--json", "crawl", "-s", f"REDIS_URL={sentinels.url}", "-s", "FRONTIER_SHARDS=4"]
+    words = ["status", "--json", "crawl", "-s", f"REDIS_URL={sentinels.url}", "-s", "FRONTIER_SHARDS=4"]
     shown = await asyncio.to_thread(scrapy, *words, timeout=60)
     assert shown.returncode == 0, shown.stderr
     assert json.loads(shown.stdout)["queued"] == 1

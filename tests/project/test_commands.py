@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from tests.crawls import CHECKOUT, scrapy
-from webcrawl.entry import GROUPS, grouped
+from webcrawl.entry import EXAMPLES, FORMER, GROUPS, grouped
 
 PAGE = (CHECKOUT / "docs" / "reference" / "commands.md").read_text()
 MOST_WORDS = 10
@@ -27,9 +27,15 @@ def purposes() -> dict[str, dict[str, str]]:
     }
 
 
-def test_each_command_is_in_one_group() -> None:
+def test_each_command_is_in_one_group_or_a_former_name() -> None:
     commands = {path.stem for path in (CHECKOUT / "webcrawl" / "commands").glob("[!_]*.py")}
-    assert sorted(name for names in GROUPS.values() for name in names) == sorted(commands)
+    assert sorted([*FORMER, *(name for names in GROUPS.values() for name in names)]) == sorted(commands)
+    assert {present.split()[0] for present in FORMER.values()} <= commands - FORMER.keys()
+
+
+def test_the_page_lists_the_former_names() -> None:
+    rows = re.findall(r"^\| `scrapy (\w+)` \| `scrapy (.+)` \|$", PAGE, re.MULTILINE)
+    assert dict(rows) == FORMER
 
 
 def test_the_page_lists_each_command_with_its_purpose(purposes: dict[str, dict[str, str]]) -> None:
@@ -45,9 +51,12 @@ def test_scrapy_lists_the_groups(purposes: dict[str, dict[str, str]]) -> None:
     listing = scrapy("-h").stdout.partition("Available commands:\n")[2]
     sections = dict(re.findall(r"^(\w+):\n((?:  .+\n)+)", listing, re.MULTILINE))
     assert list(sections) == [*GROUPS, "Others"]
+    for group, example in EXAMPLES.items():
+        assert f"  such as: scrapy {example}\n" in sections[group]
+        sections[group] = sections[group].replace(f"  such as: scrapy {example}\n", "")
     others = dict(_LISTED.findall(sections.pop("Others")))
     assert {group: dict(_LISTED.findall(section)) for group, section in sections.items()} == purposes
-    assert "startproject" in others
+    assert "startproject" in others and not FORMER.keys() & others.keys()
     assert listing.endswith('Use "scrapy <command> -h" to see more info about a command\n')
 
 

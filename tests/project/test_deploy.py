@@ -104,12 +104,12 @@ def test_the_service_sets_only_what_is_read() -> None:
     assert set(re.findall(r"-s (\w+)=", UNIT)) <= set(DECLARED)
 
 
-@pytest.mark.parametrize("name", ["scheduler", "dashboard"])
-def test_services_of_jobs_run_commands_with_variables_that_are_read(name: str) -> None:
+@pytest.mark.parametrize(("name", "command"), [("scheduler", "jobs run"), ("dashboard", "dashboard")])
+def test_services_of_jobs_run_commands_with_variables_that_are_read(name: str, command: str) -> None:
     unit = (DEPLOY / "systemd" / f"webcrawl-{name}.service").read_text()
     defaults = set(re.findall(r"([A-Z_]+)=", re.findall(r"^Environment=(.*)$", unit, re.MULTILINE)[0]))
     assert defaults - READ <= {"SCRAPY_PROJECT", "DASHBOARD_OPTIONS"}
-    assert re.findall(r"^ExecStart=\S+/scrapy (\w+)", unit, re.MULTILINE) == [name]
+    assert re.findall(r"^ExecStart=\S+/scrapy ([a-z]+(?: [a-z]+)?)", unit, re.MULTILINE) == [command]
     (documented,) = re.findall(r"^Documentation=file:///srv/webcrawl/(\S+)$", unit, re.MULTILINE)
     assert f"webcrawl-{name}.service" in (CHECKOUT / documented).read_text()
 

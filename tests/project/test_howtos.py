@@ -227,7 +227,9 @@ def test_the_store_example_holds_a_whole_crawl(
         assert "pages in 1 file:" in run(
             "export", "-o", f"{server.uri}/export", "--format", "jsonl", data="restored"
         )
-        assert "records of" in run("wacz", "-o", f"{server.uri}/c.wacz", data="restored")
+        assert "records of" in run(
+            "export", "--format", "wacz", "-o", f"{server.uri}/c.wacz", data="restored"
+        )
         warcs = {found.name for found in store.objects("pages/") if found.name.endswith(".warc.gz")}
         assert len(warcs) == 2, "each run must write one file"
         (exported,) = [found.name for found in store.objects("export/date=")]

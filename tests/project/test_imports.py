@@ -40,7 +40,7 @@ CRAWLING = {"aiodns", "aiohttp", "webcrawl.crawler.session", "webcrawl.worker", 
 
 @pytest.mark.parametrize(
     ("words", "unwanted"),
-    [(["list"], SLOW), (["frontier", "--help"], SLOW | CLIENTS), (["pause"], SLOW | CRAWLING)],
+    [(["list"], SLOW), (["status", "--help"], SLOW | CLIENTS), (["pause"], SLOW | CRAWLING)],
     ids=["list", "frontier --help", "pause"],
 )
 def test_slow_imports_are_deferred_to_where_they_are_used(

@@ -94,7 +94,7 @@ def test_a_new_project_crawls_the_demo(python: Path, project: Path) -> None:
     assert any((project / "data" / "demo" / "warc").iterdir())
     seeds = run("make", "-n", "crawl", "SEEDS=https://example.org/", folder=project)
     assert '-m scrapy crawl headlines -a "seeds=$SEEDS"' in seeds
-    frontier = scrapy(python, "frontier", "--json", "-s", "DATA_DIR=data/demo", folder=project)
+    frontier = scrapy(python, "status", "--json", "-s", "DATA_DIR=data/demo", folder=project)
     assert json.loads(frontier)["crawl"] == "broad"
 
 
@@ -150,11 +150,11 @@ def test_another_flat_project_is_as_without_webcrawl(python: Path, tmp_path: Pat
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
     assert scrapy(python, "list", folder=tmp_path).split() == ["theirs"]
     assert "--stop-at-eof" not in scrapy(python, "crawl", "--help", folder=tmp_path)
-    assert scrapy(python, "frontier", folder=tmp_path, code=2) == (
-        "scrapy frontier: this project does not use webcrawl: "
+    assert scrapy(python, "status", folder=tmp_path, code=2) == (
+        "scrapy status: this project does not use webcrawl: "
         'add ADDONS = {"webcrawl.addon.WebcrawlAddon": 100} to its settings\n'
     )
 
 
 def test_a_command_outside_a_project_says_so(python: Path, tmp_path: Path) -> None:
-    assert "there is no project here" in scrapy(python, "frontier", folder=tmp_path, code=2)
+    assert "there is no project here" in scrapy(python, "status", folder=tmp_path, code=2)

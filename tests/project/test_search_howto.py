@@ -45,7 +45,7 @@ def test_the_commands_print_what_the_page_shows(project: Path) -> None:
             (project / file).write_text(out)
         printed += out
     shown = [text.replace(str(FIRST_PORT), port) for text in blocks(PAGE, "text")]
-    assert len(shown) == 4 and [text for text in shown if text not in printed] == [], printed
+    assert len(shown) == 3 and [text for text in shown if text not in printed] == [], printed
 
 
 def run(*words: str, folder: Path) -> str:

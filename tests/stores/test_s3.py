@@ -126,7 +126,7 @@ def test_a_crawl_stores_its_pages_in_the_bucket(
     local_web: Callable[..., LocalWeb],
     tmp_path: Path,
 ) -> None:
-    """Runs the real commands; `scrapy page` and `scrapy wacz` then read from the bucket."""
+    """Runs the real commands; `scrapy page` and `scrapy export --format wacz` then read from the bucket."""
     web = local_web("127.0.1.1")
     graph = generated_web(3, web, pages=12)
     home = web.url("127.0.1.1")
@@ -140,7 +140,7 @@ def test_a_crawl_stores_its_pages_in_the_bucket(
     settings = ["-s", f"DATA_DIR={result.data_dir}", "-s", "STORE_URI=s3://pages/a/b"]
     shown = scrapy("page", home, "--body", *settings)
     assert shown.stdout.encode() == archived(bucket())[home], shown.stderr
-    scrapy("wacz", "-o", str(tmp_path / "c.wacz"), *settings)
+    scrapy("export", "--format", "wacz", "-o", str(tmp_path / "c.wacz"), *settings)
     assert {page["url"] for page in check_wacz(tmp_path / "c.wacz")[0]} == pages
 
 

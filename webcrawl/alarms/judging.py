@@ -108,7 +108,7 @@ def _judge_hosts(hosts: Growth, reading: CrawlReading) -> tuple[Growth, Alarm | 
     number = counted(reading.given_up, "host")
     text = (
         f"{number} were given up after too many failures in a row, {reading.given_up - notified:,} of them since the "
-        "last notification. Their URLs are dead letters: `scrapy deadletters` lists them."
+        "last notification. Their URLs are dead letters: `scrapy stuck` lists them."
     )
     return after, Alarm("HOSTS", str(reading.given_up), f"{number} given up", text)
 

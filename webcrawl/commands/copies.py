@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands.index import INDEX_FOLDER, index_folder
+from webcrawl.commands.search import INDEX_FOLDER, index_folder, made_index
 from webcrawl.crawler.command import StoresCommand, flag, option
 from webcrawl.documents.values import counted, printable
 from webcrawl.errors import InvalidURL, StoreError, UnreadableDocument
@@ -34,7 +34,7 @@ class Command(StoresCommand):
     usage = "[options] <file or URL of a page of the crawl>"
     summary = "Find pages with the text of a document"
     description = (
-        "Find pages that have the text of a document, or a part of it; `scrapy index` makes the index"
+        "Find pages that have the text of a document, or a part of it, in the index of `scrapy search`"
     )
     options = (
         option(
@@ -53,12 +53,17 @@ class Command(StoresCommand):
         from webcrawl.config import read
         from webcrawl.documents.mime.language import detected
         from webcrawl.search.copies import copies_of, unstored
+        from webcrawl.search.folder import updated_at
         from webcrawl.search.searching import Search
 
         if len(args) != 1 or not 0 < opts.least <= 100 or opts.limit < 1:
             raise UsageError("give one file or URL, a share from 0 to 100, and a limit of 1 or more")
         bits = read(self.settings, "SIMHASH_DISTANCE")
-        search = Search(index_folder(opened, opts))
+        folder = index_folder(opened, opts)
+        if updated_at(folder) is None and (await made_index(opened, self.settings, folder, opts)).is_stopped:
+            self.exitcode = 1
+            return
+        search = Search(folder)
         with opened.metadata() as metadata:
             url, text = await self._text(opened, search, metadata, args[0])
             copies = copies_of(search, text, detected(text), least=opts.least / 100, bits=bits, leave_out=url)
@@ -108,7 +113,9 @@ def _page(opened: OpenedCrawl, search: Search, name: str) -> tuple[str, str]:
             if not text:
                 raise StoreError(f"{spelling} has no text")
             return spelling, text
-    raise StoreError(f"{name} is neither a file nor a page in {search.folder}: `scrapy index` adds new pages")
+    raise StoreError(
+        f"{name} is neither a file nor a page in {search.folder}: `scrapy search --update` adds new pages"
+    )
 
 
 def _json(copy: Copy) -> str:

@@ -1,4 +1,4 @@
-"""`scrapy export`: writes the metadata of a crawl as Parquet, JSON Lines, CSV or the index of Common Crawl."""
+"""`scrapy export`: writes the rows of pages as Parquet, JSON Lines, CSV or the index of Common Crawl; packs a crawl."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.exceptions import UsageError
 
+from webcrawl.config import read
 from webcrawl.crawler.command import StoresCommand, flag, option
 from webcrawl.documents.values import counted, printable
 
@@ -18,25 +20,34 @@ if TYPE_CHECKING:
     from webcrawl.results.exports.parts import ExportPart
     from webcrawl.stores.locations import Row
     from webcrawl.stores.metadata import Metadata
+    from webcrawl.stores.objects.store import ObjectStore
+    from webcrawl.stores.warc.wacz import Contents
 
 
 _MOST_NAMED = 20
+_FORMATS = ("parquet", "jsonl", "csv", "cc-index", "wacz")
+_NOT_PACKED = ("partition", "host", "since", "status", "type", "markdown")
+"""The options that choose rows or columns, which a WACZ file has not."""
 
 
 class Command(StoresCommand):
-    """Reads the metadata database, also while crawls write to it; needs no engine."""
+    """Reads metadata and archive, also while crawls write to them; needs no engine."""
 
     usage = "[options] -o <folder or URI>"
-    summary = "Write page metadata as Parquet, JSON Lines or CSV"
+    summary = "Write pages as Parquet, JSON, CSV, or for replay"
     description = (
-        "Write the metadata of all pages as Parquet, JSON Lines or CSV into a folder or an object store"
+        "Write the rows of all pages as Parquet, JSON Lines or CSV into a folder or an object store; or pack a crawl "
+        "into one WACZ file for replay, which has its WARC files, their index and a list of pages"
     )
     options = (
-        option("-o --output", "folder, or URI of an object store such as s3://bucket/prefix"),
+        option(
+            "-o --output",
+            "folder, or URI of an object store such as s3://bucket/prefix; with --format wacz that of a file",
+        ),
         option(
             "--format",
             "parquet, the default if pyarrow is installed; otherwise jsonl",
-            choices=("parquet", "jsonl", "csv", "cc-index"),
+            choices=_FORMATS,
         ),
         option(
             "--partition",
@@ -44,18 +55,24 @@ class Command(StoresCommand):
             choices=("date", "host", "none"),
         ),
         option("--host", "only the pages of one host, such as https://example.org"),
-        option("--crawl", "only pages that this crawl fetched last (CRAWL_ID or the spider's name)"),
+        option("--crawl", "only pages that this crawl fetched last; with --format wacz the crawl to pack"),
         option("--since", "only pages fetched at or after this date, such as 2026-02-03 or 2026-02-03T12:00"),
         option("--status", "only these HTTP statuses, such as 200 or 2xx,304"),
         option("--type", "only these MIME types, such as text/html or image/*,text/css"),
         flag("--text", "add the text of each page, from the archive"),
         flag("--markdown", "add the Markdown of each HTML page"),
+        option("--title", "with --format wacz, title of the collection; by default the crawl's name"),
         flag("--force", "replace an existing export"),
     )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         if args or not opts.output:
-            raise UsageError("give the destination: -o folder or -o s3://bucket/prefix")
+            raise UsageError("give the destination: -o folder, -o s3://bucket/prefix, or -o file.wacz")
+        if opts.title and opts.format != "wacz":
+            raise UsageError("--title is for --format wacz")
+        if opts.format == "wacz":
+            self._pack(opened, opts)
+            return
         opts.format = opts.format or _usual_format()
         if opts.partition and opts.format == "cc-index":
             raise UsageError("--format cc-index has its own folders: leave out --partition")
@@ -64,6 +81,36 @@ class Command(StoresCommand):
         # in a thread, because the event loop of this thread runs the reader processes
         manifest, uri = await asyncio.to_thread(self._export, opened, opts, asyncio.get_running_loop())
         print(f"{counted(manifest['rows'], 'row')} in {counted(len(manifest['files']), 'file')}: {uri}")
+
+    def _pack(self, opened: OpenedCrawl, opts: argparse.Namespace) -> None:
+        """Packs a crawl into one file."""
+        from webcrawl.errors import StoreError
+        from webcrawl.opened import DEFAULT_CRAWL
+        from webcrawl.results.exports import wacz
+        from webcrawl.stores.archive import archive_to_read, robotstxt_to_read
+        from webcrawl.stores.bodies import Bodies
+        from webcrawl.stores.objects.registry import object_location, open_store
+
+        if unused := [f"--{name}" for name in _NOT_PACKED if getattr(opts, name)]:
+            raise UsageError(f"--format wacz packs all pages of a crawl: leave out {', '.join(unused)}")
+        parent, name = object_location(opts.output)
+        if not name:
+            raise UsageError(f"{opts.output} does not name a file")
+        stores = opened.stores
+        store = open_store(parent, "--output", stores.object_stores)
+        if store.size(name) is not None and not opts.force:
+            raise StoreError(f"{store.uri(name)} exists: --force replaces it")
+        wacz.check_archive(stores)
+        archive, robotstxt = archive_to_read(stores), robotstxt_to_read(stores)
+        metadata = opened.metadata_if_any()
+        if metadata is None:
+            print("There is no metadata database: the list of pages has no titles.", file=sys.stderr)
+        with metadata or nullcontext():
+            named = opts.crawl or read(self.settings, "CRAWL_ID")
+            crawl, warcs = wacz.of_crawl((archive, robotstxt), named, DEFAULT_CRAWL, str(stores.pages))
+            titles = wacz.PageTitles(Bodies(archive, opened.fetch), metadata, opts.text)
+            packed = wacz.pack(store, name, warcs, titles, opts.title or f"Crawl {crawl}")
+        _report(packed, store, name)
 
     def _export(
         self, opened: OpenedCrawl, opts: argparse.Namespace, loop: asyncio.AbstractEventLoop
@@ -106,6 +153,21 @@ def _usual_format() -> str:
         return "parquet"
     print(f"Written as JSON Lines. For Parquet: {install_command(['parquet'])}", file=sys.stderr)
     return "jsonl"
+
+
+def _report(packed: Contents, store: ObjectStore, name: str) -> None:
+    size = store.size(name) or 0
+    print(
+        f"Wrote {counted(packed.records, 'exchange')}, with those of robots.txt, of "
+        f"{counted(packed.files, 'WARC file')} to {store.uri(name)}: {size / 1e6:,.1f} MB. "
+        f"Its list has {counted(packed.pages, 'HTML page')}."
+    )
+    if packed.without_body:
+        print(
+            f"Left out of the list: {counted(packed.without_body, 'page')} that answered 304 (unchanged). This crawl "
+            "did not archive the body, so this file alone cannot replay them.",
+            file=sys.stderr,
+        )
 
 
 def _check_crawl(name: str, metadata: Metadata) -> None:

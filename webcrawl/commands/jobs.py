@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import socket
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import StoresCommand, flag, option
+from webcrawl.config.program import as_typed, program
+from webcrawl.crawler.command import StoresCommand, command_name, flag, option
 from webcrawl.documents.values import counted, printable
-from webcrawl.errors import StoreError, WrongJob
+from webcrawl.errors import CrawlError, StoreError, WrongJob
 
 if TYPE_CHECKING:
     from webcrawl.jobs.files import JobFile
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
 
 _SYNTAX = (
-    "apply FILE|FOLDER | list | run NAME | pause NAME | resume NAME | off NAME | delete NAME | history NAME | "
+    "apply FILE|FOLDER | list | run | run NAME | pause NAME | resume NAME | off NAME | delete NAME | history NAME | "
     "records NAME | sweep"
 )
 _WITH_NAME = ("run", "pause", "resume", "off", "delete", "history", "records")
@@ -31,11 +34,18 @@ _LIMIT = 20
 
 
 class Command(StoresCommand):
-    """Reads and changes the metadata database; `scrapy scheduler` does the rest."""
+    """Reads and changes the metadata database. `jobs run` without a name is the scheduler, which does the rest.
+
+    Any number of schedulers may run, on one machine or several. Ctrl-C and SIGTERM stop the workers cleanly; other
+    schedulers, or the next scheduler, continue their iterations.
+    """
 
     usage = f"[options] {_SYNTAX}"
     summary = "Define crawls that repeat, and show how they ended"
-    description = "Define crawls that run by themselves, switch them, and show how they ended"
+    description = (
+        "Define crawls that run by themselves, switch them, and show how they ended. `jobs run` runs all jobs when "
+        "they are due, until Ctrl-C; `jobs run NAME` makes one due now"
+    )
     options = (
         flag("--dry-run", "with apply, delete and sweep, only say what would change"),
         flag("--prune", "with apply, delete jobs that are in no file of the folder"),
@@ -53,14 +63,37 @@ class Command(StoresCommand):
             type=int,
             metavar="N",
         ),
+        option(
+            "--workers",
+            "with run, the worker processes at a time on this machine, by default one for each processor",
+            type=int,
+            default=os.cpu_count() or 1,
+            metavar="N",
+        ),
         option("--state", "with records, only URLs in this state", choices=_STATES),
         option("--url", "with records, only this URL"),
         flag("--json", "with list, history and records, print JSON lines"),
     )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        if args == ["run"]:
+            self._run_scheduler(opts)
+            return
         self._project = self.settings.copy()
         super().run(args, opts)
+
+    def _run_scheduler(self, opts: argparse.Namespace) -> None:
+        from webcrawl.jobs.daemon import run
+
+        if opts.workers < 1:
+            raise UsageError("--workers must be at least 1", print_help=False)
+        # this command logs, other than those that print
+        self.settings.set("LOG_ENABLED", True, priority="command")
+        try:
+            run(self.settings, [word for setting in opts.set for word in ("-s", setting)], opts.workers)
+        except CrawlError as error:
+            print(f"{program()} {command_name(self)}: {as_typed(error)}", file=sys.stderr)
+            self.exitcode = 2
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.jobs.store import JobStore
@@ -230,7 +263,8 @@ def _change(store: JobStore, what: str, name: str) -> None:
     if what == "run":
         iteration = store.run(name, now)
         print(
-            f"Iteration {iteration.number} of {name} waits for a scheduler; its crawl is {iteration.crawl}."
+            f"Iteration {iteration.number} of {name} is due now: a running `{program()} jobs run` starts it. "
+            f"Its crawl is {iteration.crawl}."
         )
         return
     state = {"pause": JobState.PAUSED, "resume": JobState.ON, "off": JobState.OFF}[what]

@@ -1,4 +1,4 @@
-"""`scrapy search WORDS`: finds pages in the full-text index of a crawl."""
+"""`scrapy search WORDS`: finds pages in the full-text index of a crawl, which the first search makes."""
 
 from __future__ import annotations
 
@@ -6,34 +6,45 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands.index import INDEX_FOLDER, index_folder
+from webcrawl.config.program import program
 from webcrawl.crawler.command import StoresCommand, flag, option
 from webcrawl.documents.values import counted, printable
 from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from scrapy.settings import Settings
+
+    from webcrawl.crawler.pages.indexing import IndexUpdate
     from webcrawl.opened import OpenedCrawl
+    from webcrawl.search.indexer import IndexFigures
     from webcrawl.search.query import Filters
     from webcrawl.search.searching import Hit
 
 _LIMIT = 10
 _MOST = 1_000
+_REPORT_SECONDS = 10.0
+INDEX_FOLDER = option("--index", "the folder of the index, by default DATA_DIR/index", metavar="FOLDER")
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 class Command(StoresCommand):
-    """Reads the index, also while `scrapy index` writes to it; needs no engine."""
+    """Reads the index, also while another process updates it; needs no engine."""
 
     usage = "[options] <words>"
-    summary = "Search the indexed pages for words"
-    description = "Search the pages of a crawl for words; `scrapy index` makes the index"
+    summary = "Search the text of stored pages for words"
+    description = (
+        "Search the pages of a crawl for words. The first search makes an index of the stored pages; --update brings "
+        "it up to date, with or without words"
+    )
     options = (
         option("--host", "only pages of this host and its subdomains, such as example.org"),
         option("--language", "only pages in these languages, such as en or en,de"),
@@ -43,25 +54,101 @@ class Command(StoresCommand):
         option("--crawl", "only pages that this crawl fetched last"),
         flag("--media", "search images, audio and video instead"),
         option("--limit", "results to print, by default 10", type=int, default=_LIMIT),
+        flag("--update", "first add pages to the index, and replace and remove some, to bring it up to date"),
+        flag("--again", "with --update, make the index anew"),
         flag("--json", "print JSON lines"),
         INDEX_FOLDER,
     )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.search.searching import Search
+        from webcrawl.search.folder import updated_at
 
         if args[:1] == ["--"]:
             # Scrapy leaves the "--" in `args`, after which words may begin with a hyphen
             args = args[1:]
-        if not args or not 0 < opts.limit <= _MOST:
-            raise UsageError(f"give the words, and a limit from 1 to {_MOST:,}")
-        results = Search(index_folder(opened, opts)).find(" ".join(args), _filters(opts), opts.limit)
+        if not (args or opts.update) or not 0 < opts.limit <= _MOST or (opts.again and not opts.update):
+            raise UsageError(
+                f"give words or --update, and a limit from 1 to {_MOST:,}; --again needs --update"
+            )
+        folder, filters = index_folder(opened, opts), _filters(opts)
+        if opts.update or updated_at(folder) is None:
+            update = await made_index(opened, self.settings, folder, opts)
+            self.exitcode = int(update.is_stopped)
+            if not args:
+                print(_figures(update, as_json=opts.json))
+            if not args or update.is_stopped:
+                return
+        self._search(folder, " ".join(args), filters, opts)
+
+    def _search(self, folder: Path, words: str, filters: Filters, opts: argparse.Namespace) -> None:
+        from webcrawl.search.searching import Search
+
+        results = Search(folder).find(words, filters, opts.limit)
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         for number, hit in enumerate(results.hits, 1):
             print(_json(hit) if opts.json else _text(number, hit, bold=bold))
         if not results.has_all:
             print("No page has all of these words.", file=sys.stderr)
-        print(f"{counted(results.total, 'result')}.", file=sys.stderr)
+        print(f"{counted(results.total, 'result')}. {_age(folder)}", file=sys.stderr)
+
+
+def index_folder(opened: OpenedCrawl, opts: argparse.Namespace) -> Path:
+    return Path(opts.index) if opts.index else opened.stores.data_dir / "index"
+
+
+async def made_index(
+    opened: OpenedCrawl, settings: Settings, folder: Path, opts: argparse.Namespace
+) -> IndexUpdate:
+    """Makes an index or brings it up to date, and prints the progress and problems to stderr."""
+    from webcrawl.crawler.pages.indexing import update_index
+    from webcrawl.search.folder import updated_at
+
+    if updated_at(folder) is None:
+        print(
+            f"Making the index of the stored pages in {folder}, for this search and later ones.",
+            file=sys.stderr,
+        )
+    update = await update_index(opened, settings, folder, _Progress(), anew=getattr(opts, "again", False))
+    if update.is_stopped:
+        print(f"Stopped. The next `{program()} search --update` goes on from here.", file=sys.stderr)
+    for problem in update.figures.problems:
+        print(printable(problem), file=sys.stderr)
+    if update.unread:
+        unread = counted(update.unread, "archived page")
+        print(f"{unread} could not be read, such as {printable(update.problem)}", file=sys.stderr)
+    return update
+
+
+class _Progress:
+    """Prints the progress of an indexer every ten seconds."""
+
+    def __init__(self) -> None:
+        self._at = time.monotonic()
+
+    def __call__(self, figures: IndexFigures) -> None:
+        if time.monotonic() - self._at >= _REPORT_SECONDS:
+            self._at = time.monotonic()
+            done = figures.added + figures.changed
+            print(f"{done:,} of {counted(figures.planned, 'page')} indexed", file=sys.stderr, flush=True)
+
+
+def _figures(update: IndexUpdate, *, as_json: bool) -> str:
+    figures = update.figures
+    if as_json:
+        return json.dumps({**asdict(figures), "unread": update.unread})
+    changes = f"{figures.added:,} added, {figures.changed:,} changed, {figures.removed:,} removed"
+    return f"{counted(figures.pages, 'page')} in the index: {changes}"
+
+
+def _age(folder: Path) -> str:
+    """Returns how old an index is, in a sentence."""
+    from webcrawl.crawler.report.ending import about
+    from webcrawl.search.folder import updated_at
+
+    updated = updated_at(folder)
+    assert updated is not None
+    age = about((datetime.now(UTC) - updated).total_seconds())
+    return f"The index is {age} old; `{program()} search --update` brings it up to date."
 
 
 def _filters(opts: argparse.Namespace) -> Filters:

@@ -193,7 +193,7 @@ _LEFT = {
     "unchanged": "they were so before",
     "leased": "a worker fetches them or is about to",
     "done": "they do not wait any more",
-    "dead": "they are dead letters, see `scrapy deadletters`",
+    "dead": "they are dead letters, see `scrapy stuck`",
     "dropped": "they were dropped before",
     "unknown": "the crawl does not know them",
     "unreachable": "they may be in the store of long queues, which is unavailable",

@@ -186,7 +186,7 @@ WITHOUT_EFFECT = {
     ),
     "RETRY_GIVE_UP_LOG_LEVEL": WithoutEffect(
         "the log level for requests that are given up",
-        "set `give_up_log_level` in the `meta` of requests; `scrapy deadletters` lists given-up URLs",
+        "set `give_up_log_level` in the `meta` of requests; `scrapy stuck` lists given-up URLs",
         quiet="ERROR",
         except_on=_GET_RETRY_REQUEST,
     ),

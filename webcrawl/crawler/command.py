@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from scrapy.commands import ScrapyCommand
@@ -22,6 +22,7 @@ from webcrawl.config import read
 from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.crawl_settings import completed
 from webcrawl.crawler.misspelt_settings import misspelt
+from webcrawl.documents.values import printable
 from webcrawl.errors import CrawlError, StoreError
 
 if TYPE_CHECKING:
@@ -149,6 +150,20 @@ def option(names: str, description: str | None = None, **properties: Any) -> Com
 def flag(name: str, description: str) -> CommandOption:
     """An option without a value."""
     return option(name, description, action="store_true")
+
+
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[object]], right: Container[str] = ()
+) -> Iterator[str]:
+    """Yields the lines of an aligned table, with control characters escaped; `right`: headings of numbers."""
+    lines = [[printable(str(cell)) for cell in row] for row in [headings, *rows]]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = [
+            cell.rjust(width) if heading in right else cell.ljust(width)
+            for cell, width, heading in zip(line, widths, headings, strict=True)
+        ]
+        yield "  ".join(cells).rstrip()
 
 
 def exclusive(*options: CommandOption) -> CommandOption:

@@ -6,7 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
 DEEPEST = 32
@@ -33,6 +33,11 @@ def printable(line: str) -> str:
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """Returns a number with its noun: "1 page", "2,000 pages". `plural` is by default the noun with an "s"."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def shown_time(moment: datetime, zone: tzinfo | None = None) -> str:
+    """Returns a time for people, such as "2026-02-03 12:00:00 CET": in a zone, by default that of this machine."""
+    return f"{moment.astimezone(zone):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def plain(value: Any, depth: int = DEEPEST) -> Any:

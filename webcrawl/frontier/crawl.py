@@ -235,11 +235,16 @@ class Runs:
 
 
 async def note_end(crawl: Crawl, reason: str) -> None:
-    """Stores why a run of a worker ended, as in summary.json, even if the engine is full."""
+    """Stores why a run of a worker ended, as in summary.json, and when, even if the engine is full."""
     await crawl.engine.run(script_call("note_end", [crawl.keys.own("info")], reason=reason))
 
 
 async def last_end(crawl: Crawl) -> str | None:
     """Returns why the last run of a worker ended; None if none has ended."""
-    reason = await crawl.engine.client.hget(crawl.keys.own("info"), "ended")
-    return None if reason is None else str(reason.decode())
+    return (await last_end_and_time(crawl))[0]
+
+
+async def last_end_and_time(crawl: Crawl) -> tuple[str | None, float | None]:
+    """Returns why the last run of a worker ended, and when in seconds since 1970; None for what is not known."""
+    reason, ms = await crawl.engine.client.hmget(crawl.keys.own("info"), "ended", "ended_ms")
+    return None if reason is None else str(reason.decode()), None if ms is None else int(ms) / 1000

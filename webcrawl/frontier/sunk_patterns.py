@@ -1,4 +1,4 @@
-"""The URL patterns of a crawl that have sunk, over all its hosts, for `scrapy frontier`."""
+"""The URL patterns of a crawl that have sunk, over all its hosts, for `scrapy status`."""
 
 from __future__ import annotations
 

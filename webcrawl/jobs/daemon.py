@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from redis.exceptions import RedisError
 
-from webcrawl.config import StoreConfig
+from webcrawl.config import StoreConfig, read
 from webcrawl.crawler.crawl_settings import completed
 from webcrawl.errors import EngineError, StoreError
 from webcrawl.frontier.crawl import last_end
@@ -27,7 +27,7 @@ from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.nodes import NodeJobs, Nodes
 from webcrawl.jobs.records import Iteration, IterationStatus
 from webcrawl.jobs.retention import Retention
-from webcrawl.jobs.scheduler import Clock, Scheduler
+from webcrawl.jobs.scheduler import Clock, Scheduler, SystemClock
 from webcrawl.jobs.seeds import seeds_argument, seeds_file
 from webcrawl.jobs.shared_pages import link_pages
 from webcrawl.jobs.store import JobStore
@@ -38,6 +38,27 @@ from webcrawl.jobs.workers import IterationWorkers
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings
+
+
+def run(settings: Settings, given: Sequence[str], workers: int) -> None:
+    """Runs a scheduler with its log, as `serve` does."""
+    _begin_log(settings)
+    asyncio.run(serve(settings, given, workers, SystemClock()))
+
+
+def _begin_log(settings: Settings) -> None:
+    """Sets up logging by the project's settings LOG_..., by default at level INFO.
+
+    Scrapy's handler is not used, because it changes to the level of each crawl whose settings are read.
+    """
+    level = "LOG_LEVEL"
+    if settings.getbool("LOG_ENABLED"):
+        logging.basicConfig(
+            level=read(settings, level) if settings.getpriority(level) else "INFO",
+            filename=settings.get("LOG_FILE"),
+            format=settings.get("LOG_FORMAT"),
+            datefmt=settings.get("LOG_DATEFORMAT"),
+        )
 
 
 async def serve(settings: Settings, given: Sequence[str], workers: int, clock: Clock) -> None:

@@ -2,7 +2,8 @@
 
     index.json   the version; written first, to tell an index from other folders
     pages/       the files of tantivy
-    plan-*.db    the plan of `scrapy index` while it runs
+    updated      an empty file: its time is that of the latest complete update
+    plan-*.db    the plan of an update while it runs
 
 One process writes at a time, and holds a lock (flock) on index.json. Meanwhile, searches read the last commit.
 """
@@ -15,6 +16,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +28,31 @@ from webcrawl.stores.file_lock import locked
 
 _OPTION = re.compile(r"\. (?:None|Some\(.*\))$", re.DOTALL)
 _OF_SYSTEM = re.compile(r'message: "([^"]+)"')
-_ABOUT, _UNFINISHED, _PAGES = "index.json", "index.json.unfinished", "pages"
+_ABOUT, _UNFINISHED, _PAGES, _UPDATED = "index.json", "index.json.unfinished", "pages", "updated"
+
+
+def updated_at(folder: Path) -> datetime | None:
+    """Returns when an index was last brought up to date completely; None if there is none, or it is not complete."""
+    try:
+        return datetime.fromtimestamp((folder / _UPDATED).stat().st_mtime, UTC)
+    except OSError:
+        return None
+
+
+def note_update(folder: Path) -> None:
+    """Notes that an index is up to date."""
+    (folder / _UPDATED).touch()
 
 
 def open_to_read(folder: Path) -> Any:
     """Returns the tantivy Index of a folder; raises StoreError for a missing or damaged index."""
     tantivy()
     if not (folder / _ABOUT).exists():
-        raise StoreError(f"there is no index in {folder}: make it by `scrapy index`")
+        raise StoreError(f"there is no index in {folder}: `scrapy search --update` makes it")
     _check_version(folder)
     with damages(folder):
         if not (folder / _PAGES / "meta.json").exists():
-            raise StoreError(f"the index in {folder} is not complete: go on by `scrapy index`")
+            raise StoreError(f"the index in {folder} is not complete: `scrapy search --update` goes on")
         return _opened(folder)
 
 
@@ -52,8 +67,9 @@ def open_to_write(folder: Path, *, again: bool = False) -> Iterator[Any]:
             _make(folder)
             lock = opened.enter_context(locked(folder / _ABOUT))
             if lock is None:
-                raise StoreError(f"another `scrapy index` writes to {folder}: wait until it has ended")
+                raise StoreError(f"another process writes to the index in {folder}: wait until it has ended")
             if again:
+                (folder / _UPDATED).unlink(missing_ok=True)
                 shutil.rmtree(folder / _PAGES, ignore_errors=True)
                 os.truncate(lock, 0)
                 os.write(lock, _about())
@@ -88,7 +104,8 @@ def damages(folder: Path) -> Iterator[None]:
                 "yourself the right to write there, or copy the index"
             ) from error
         raise StoreError(
-            f"the index in {folder} cannot be used: {reason}. If it is damaged, make it anew by `scrapy index --again`"
+            f"the index in {folder} cannot be used: {reason}. If it is damaged, make it anew by "
+            "`scrapy search --update --again`"
         ) from error
 
 
@@ -125,9 +142,9 @@ def _check_version(folder: Path) -> None:
         version = json.loads((folder / _ABOUT).read_bytes())["version"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"{folder / _ABOUT} is damaged: make the index anew by `scrapy index --again`"
+            f"{folder / _ABOUT} is damaged: make the index anew by `scrapy search --update --again`"
         ) from error
     if version != VERSION:
         raise StoreError(
-            f"the index in {folder} is of another version of webcrawl: make it anew by `scrapy index --again`"
+            f"the index in {folder} is of another version of webcrawl: make it anew by `scrapy search --update --again`"
         )

@@ -27,7 +27,7 @@ from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
 from webcrawl.search.anchors import LinkTexts, stored_anchors
 from webcrawl.search.entry import IndexedPage, document, entry_from, entry_of, text_key
-from webcrawl.search.folder import damages
+from webcrawl.search.folder import damages, note_update
 from webcrawl.search.schema import PAGE, schema, tantivy
 from webcrawl.search.state import KnownPages
 from webcrawl.search.texts import TextFiles
@@ -114,6 +114,8 @@ class Indexer:
             self._writer.wait_merging_threads()
             self._index.reload()
             self.figures.pages = self._index.searcher().num_docs
+        if not self.is_stopped:
+            note_update(self._folder)
 
     def _with_texts(self, plan: IndexPlan, texts: TextFiles) -> Iterator[list[tuple[IndexedPage, str]]]:
         """Yields planned pages with their texts, in batches."""

@@ -130,7 +130,9 @@ class Search:
         """Returns the entry and the text of a page."""
         data = self.searcher.doc(address).get_first("page")
         if data is None:
-            raise StoreError(f"the index in {self.folder} is damaged: make it anew by `scrapy index --again`")
+            raise StoreError(
+                f"the index in {self.folder} is damaged: make it anew by `scrapy search --update --again`"
+            )
         return unpacked(bytes(data))
 
 

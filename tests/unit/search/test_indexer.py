@@ -122,7 +122,7 @@ def test_one_process_writes_and_searches_go_on(pages: Pages) -> None:
     pages.index()
     before = pages.search()
     pages.store(page("/b", "common"))
-    with open_to_write(pages.folder / "index"), pytest.raises(StoreError, match="another `scrapy index`"):
+    with open_to_write(pages.folder / "index"), pytest.raises(StoreError, match="another process"):
         pages.index()
     pages.index()
     assert before.find("common").total == 1
@@ -154,7 +154,7 @@ def test_a_stopped_run_keeps_what_it_has(pages: Pages) -> None:
 
 def test_damage_is_one_sentence_with_the_folder_and_the_way_out(pages: Pages) -> None:
     index = pages.folder / "index"
-    with pytest.raises(StoreError, match=r"there is no index in .*: make it by `scrapy index`"):
+    with pytest.raises(StoreError, match=r"there is no index in .*: `scrapy search --update` makes it"):
         pages.search()
     pages.store(page("/a", "common"))
     pages.index()
@@ -169,7 +169,7 @@ def test_damage_is_one_sentence_with_the_folder_and_the_way_out(pages: Pages) ->
         path.write_bytes(b"{" + b"\xff" * 20)
         with pytest.raises(StoreError) as error:
             pages.hits("common")
-        assert str(index) in str(error.value) and "scrapy index --again" in str(error.value), damage
+        assert str(index) in str(error.value) and "scrapy search --update --again" in str(error.value), damage
         assert "\n" not in str(error.value)
         assert pages.index(again=True).pages == 1
         assert pages.urls("common") == ["/a"]
@@ -195,7 +195,7 @@ def test_what_tantivy_finds_wrong_is_told_without_the_form_of_rust(ending: str, 
         raise ValueError(f"Failed to acquire Lockfile: LockBusy{ending}")
     assert str(error.value) == (
         f"the index in {tmp_path} cannot be used: Failed to acquire Lockfile: LockBusy. If it is damaged, make it anew "
-        "by `scrapy index --again`"
+        "by `scrapy search --update --again`"
     )
 
 

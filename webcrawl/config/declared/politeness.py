@@ -156,7 +156,7 @@ GROUP = SettingGroup(
         "POLITENESS_MAX_FAILURES",
         4,
         "Consecutive failures after which a host is given up and its URLs become dead letters (`scrapy "
-        "deadletters --requeue` queues them again). A host that answers 429 or 503 gets three times as "
+        "stuck --requeue` queues them again). A host that answers 429 or 503 gets three times as "
         "many attempts.",
         values=Whole(least=1),
         example=10,

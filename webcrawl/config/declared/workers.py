@@ -76,7 +76,7 @@ GROUP = SettingGroup(
     Setting(
         "FRONTIER_MAX_ATTEMPTS",
         5,
-        "Attempts after which a URL becomes a dead letter, listed by `scrapy deadletters`. Attempts during "
+        "Attempts after which a URL becomes a dead letter, listed by `scrapy stuck`. Attempts during "
         "which the worker died are counted separately, with the same limit.",
         values=Whole(least=1, most=255),
         example=3,

@@ -277,14 +277,16 @@ def _commands(stores: StoreConfig, now: CrawlFigures) -> list[ResultCommand]:
     form = "Parquet" if is_installed("parquet") else "JSON Lines"
     commands = [
         ResultCommand("scrapy page URL", "a page as Markdown; --row: what is stored about it"),
-        ResultCommand("scrapy frontier", "what is queued, and which hosts are over their budgets"),
+        ResultCommand("scrapy status", "what is queued, and which hosts are over their budgets"),
         ResultCommand("scrapy export -o FOLDER", f"all rows as {form}"),
         ResultCommand("scrapy dashboard", "the crawl in a browser", "dashboard"),
     ]
     if now.dead_letters:
-        commands.insert(2, ResultCommand("scrapy deadletters", "what was given up, and why"))
+        commands.insert(2, ResultCommand("scrapy stuck", "what was given up, and why"))
     if now.archived:
-        commands.append(ResultCommand("scrapy index", "then: scrapy search WORDS", "search"))
+        commands.append(
+            ResultCommand("scrapy search WORDS", "pages with these words in their text", "search")
+        )
     if stores.keeps_links:
         commands.append(
             ResultCommand("scrapy links URL", "the links on a page; with --in those to it", "parquet")

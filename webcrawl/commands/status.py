@@ -1,0 +1,126 @@
+"""`scrapy status`: shows the counts of the frontier, its busiest hosts, and the URL patterns that have sunk."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from webcrawl.opened import OpenedCrawl
+
+
+_LABELS = {
+    "archived": "exchanges",
+    "stored": "rows",
+    "bytes": "bytes received",
+    "robots_denied": "robots.txt disallows",
+    "ai_denied": "denied by rules for AI",
+    "retried": "retries",
+    "seen_urls": "seen URLs",
+}
+"""Name of a figure in JSON -> its word in the glossary, if it has another."""
+
+
+class Command(OpenedCrawlCommand):
+    """Reads the engine, also while the crawl is not running."""
+
+    summary = "Show queued and seen URLs and the busiest hosts"
+    description = (
+        "Show the numbers of queued, leased, seen and failed URLs, the busiest hosts, and what has sunk"
+    )
+    options = (
+        flag("--json", "print JSON"),
+        option("--hosts", "number of hosts and patterns, 10 by default", type=int, default=10, metavar="N"),
+    )
+
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.frontier.figures import figures
+        from webcrawl.frontier.ledger import Ledger
+        from webcrawl.frontier.sunk_patterns import sunk_patterns
+
+        connection = opened.connection
+        await opened.check_exists()
+        report: dict[str, Any] = {"crawl": connection.keys.crawl}
+        report |= (await figures(connection.frontier, connection.crawl)).as_dict()
+        report["busiest_hosts"] = [
+            dataclasses.asdict(host) for host in await connection.frontier.hosts(opts.hosts)
+        ]
+        report["sunk_patterns"] = dataclasses.asdict(await sunk_patterns(connection.frontier, opts.hosts))
+        over = await Ledger(connection.engine, connection.keys).over(opts.hosts)
+        report["over_budget"] = dataclasses.asdict(over) | {
+            "worst": [(owner.owner, owner.hosts, str(owner.spending)) for owner in over.worst]
+        }
+        if opts.json:
+            print(json.dumps(report, indent=2))
+        else:
+            _print(report)
+
+
+def _print(report: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    counts = Table(title=f"crawl {report['crawl']}", show_header=False)
+    for name, value in report.items():
+        if isinstance(value, bool):
+            counts.add_row(name, "yes" if value else "no")
+        elif isinstance(value, int | float):
+            counts.add_row(_LABELS.get(name, name.replace("_", " ")), f"{value:,}")
+        elif name == "responses":
+            counts.add_row(name, f"{sum(value.values()):,}")
+            counts.add_row("HTTP errors", f"{sum(n for status, n in value.items() if status >= '400'):,}")
+    console.print(counts)
+    if report["busiest_hosts"]:
+        _print_busiest(console, report["busiest_hosts"])
+    if report["sunk_patterns"]["hosts"]:
+        _print_sunk(report["sunk_patterns"])
+    if report["over_budget"]["owners"]:
+        _print_over(report["over_budget"])
+
+
+def _print_busiest(console: Console, rows: list[dict[str, Any]]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    hosts = Table(title="busiest hosts")
+    hosts.add_column("host")
+    hosts.add_column("queued", justify="right")
+    hosts.add_column("leased")
+    hosts.add_column("waiting for a retry", justify="right")
+    hosts.add_column("next retry", justify="right")
+    for host in rows:
+        due = host["next_attempt"]
+        hosts.add_row(
+            escape(host["host"]),
+            f"{host['queued']:,}",
+            "yes" if host["leased"] else "",
+            f"{host['waiting']:,}" if host["waiting"] else "",
+            "" if due is None else f"in {due:,.0f} s",
+        )
+    console.print(hosts)
+
+
+def _print_sunk(sunk: dict[str, Any]) -> None:
+    read = "" if sunk["hosts_read"] == sunk["hosts"] else f", of which {sunk['hosts_read']:,} were read"
+    old = sunk["fetched"] - sunk["new"]
+    print(
+        f"sunk: {sunk['patterns']:,} URL patterns on {sunk['hosts']:,} hosts{read}; "
+        f"{old:,} of their {sunk['fetched']:,} pages gave nothing new"
+    )
+    for pattern in sunk["worst"]:
+        print(
+            f"  {pattern['host']} {pattern['pattern']} sank by {pattern['sinks_by']} levels: {pattern['why']}"
+        )
+
+
+def _print_over(over: dict[str, Any]) -> None:
+    print(f"over their budgets: {over['owners']:,} names and domains with {over['hosts']:,} hosts")
+    for owner, hosts, spending in over["worst"]:
+        print(f"  {owner}, {hosts:,} host{'s' * (hosts > 1)}: {spending}")

@@ -1,0 +1,102 @@
+"""Packs the archive of a crawl into one WACZ file, for replay in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from webcrawl.config import StoreConfig
+from webcrawl.config.version import VERSION
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import describe, is_html
+from webcrawl.documents.html.timed_parse import BlockingTimedParser
+from webcrawl.errors import StoreError
+from webcrawl.stores.archive import Records
+from webcrawl.stores.bodies import Bodies
+from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.warc.cdxj import REVISIT
+from webcrawl.stores.warc.files import ROBOTSTXT, WARC, StoredFile, crawl_of, index_name, prefix_of
+from webcrawl.stores.warc.wacz import Capture, Contents, Describe, write
+
+
+def check_archive(stores: StoreConfig) -> None:
+    """Raises StoreError if the archive is a folder that does not exist, because opening the archive would create it."""
+    folder = open_store(stores.pages, "STORE_URI", stores.object_stores, check=False).folder
+    if folder is not None and not folder.is_dir():
+        raise StoreError(f"nothing is stored yet: the folder {folder} of STORE_URI does not exist")
+
+
+def pack(
+    store: ObjectStore,
+    name: str,
+    warcs: Sequence[tuple[StoredFile, StoredFile]],
+    describe: Describe,
+    title: str,
+) -> Contents:
+    """Writes the file `name` into a store: the WARC files with their indexes, and a list of pages."""
+    with store.workspace() as folder:
+        packed = write(folder / name, warcs, describe, title=title, software=f"webcrawl/{VERSION}")
+        store.move_file(name, folder / name)
+    return packed
+
+
+def of_crawl(
+    archives: Iterable[Records], named: str | None, default: str, store_name: str
+) -> tuple[str, list[tuple[StoredFile, StoredFile]]]:
+    """Returns the named, only or default crawl, and its finished WARC files with their indexes.
+
+    Raises StoreError when no archive has such a file.
+    """
+    files = {file.name: file for archive in archives for file in archive.files()}
+    crawls = {crawl for name in files if name.endswith(WARC) and (crawl := crawl_of(name))}
+    crawl = named or (next(iter(crawls)) if len(crawls) == 1 else default)
+    chosen = [
+        (files[name], files[index_name(name)])
+        for name in sorted(files)
+        # skip a file whose index is still being uploaded
+        if name.endswith(WARC) and crawl_of(name) == prefix_of(crawl) and index_name(name) in files
+    ]
+    if not chosen:
+        others = ", ".join(sorted(crawls)) or "none"
+        raise StoreError(
+            f"no finished WARC file of crawl {crawl!r} is in {store_name}; crawls there: {others}"
+        )
+    return crawl, chosen
+
+
+class PageTitles:
+    """Selects the captures that are pages, and adds their titles from the metadata database."""
+
+    def __init__(self, bodies: Bodies, metadata: Metadata | None, text: bool) -> None:
+        self._bodies = bodies
+        self._metadata = metadata
+        self._text = text
+        self._parser = BlockingTimedParser()
+
+    def __call__(self, captures: Sequence[Capture]) -> Iterable[dict[str, Any] | None]:
+        rows = self._metadata.get_many([capture.url for capture in captures]) if self._metadata else {}
+        return self._each(captures, rows)
+
+    def _each(
+        self, captures: Sequence[Capture], rows: dict[str, dict[str, Any]]
+    ) -> Iterator[dict[str, Any] | None]:
+        for capture in captures:
+            row = rows.get(capture.url, {})
+            # a fetch of robots.txt may end at an HTML page
+            is_robotstxt = capture.location.file.endswith(ROBOTSTXT)
+            if is_robotstxt or not is_html(row.get("mime_type") or capture.mime_type):
+                yield None
+                continue
+            facts = {"title": row["title"]} if row.get("title") else {}
+            if self._text and capture.mime_type != REVISIT:
+                facts["text"] = self._text_of(capture, row)
+            yield facts
+
+    def _text_of(self, capture: Capture, row: dict[str, Any]) -> str:
+        _, body = self._bodies.read(capture.location)
+        document = Document(body, "text/html", row.get("charset"), capture.url)
+        self._parser.parse(document)
+        facts = describe(document)
+        return facts.main_text or facts.text

@@ -142,7 +142,7 @@ def test_a_reader_may_close_its_end(web: LocalWeb, tmp_path: Path) -> None:
 )
 def test_a_page_is_rendered(web: LocalWeb, tmp_path: Path) -> None:
     web.put(SITE, "/app", "<title>App</title><script>document.write('<p>Made by a script</p>')</script>")
-    assert page(web.url(SITE, "/app"), "--render", folder=tmp_path).stdout == "Made by a script\n"
+    assert page(web.url(SITE, "/app"), "--render", folder=tmp_path).stdout == "# App\n\nMade by a script\n"
 
 
 def test_the_shell_has_a_page_without_a_project(web: LocalWeb, tmp_path: Path) -> None:

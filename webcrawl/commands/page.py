@@ -107,7 +107,7 @@ class Command(StoresCommand):
                 print("", *map(printable, page.http_head()), sep="\n")
         else:
             text = await page.text(self.settings, markdown=not opts.text)
-            _print_lines(text.text if opts.text else text.markdown or text.text)
+            _print_lines(text.text if opts.text else _titled(text.markdown, page.row["title"]) or text.text)
 
     async def _with_text(self, page: ArchivedPage) -> dict[str, Any]:
         try:
@@ -115,6 +115,11 @@ class Command(StoresCommand):
         except StoreError:
             return {**page.row, "text": None, "markdown": None}
         return {**page.row, "text": text.text, "markdown": text.markdown or None}
+
+
+def _titled(markdown: str, title: str | None) -> str:
+    """Returns Markdown that begins with a heading: the title of the page stands outside the main part of many pages."""
+    return markdown if not markdown or not title or markdown.startswith("#") else f"# {title}\n\n{markdown}"
 
 
 def _url(args: list[str]) -> str:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -26,8 +27,8 @@ _KEEP_SECONDS = 20.0
 _MOST_STREAMS = 200
 _READER = Visitor(Role.READER, "", "")
 
-Topic = tuple[str, str]
-"""The name of a live function, and the CRAWL_ID of its crawl."""
+Topic = tuple[str, str, str]
+"""The name of a live function, the CRAWL_ID of its crawl, and the query of the page."""
 Read = Callable[[Topic], Awaitable[Mapping[str, str]]]
 
 
@@ -118,7 +119,7 @@ class Sampler:
         except CrawlError as error:
             parts = {"": str(error)}
         except Exception:
-            logger.exception("The dashboard cannot read %s of crawl %r.", *topic)
+            logger.exception("The dashboard cannot read %s of crawl %r.", *topic[:2])
             parts = {"": "an unexpected error; see the dashboard's log"}
         shown = self._shown[topic]
         changed = {name: html for name, html in parts.items() if shown.get(name) != html}
@@ -133,9 +134,11 @@ def reader_of(site: Site, parts: Mapping[str, tuple[DashboardPage, Live]]) -> Re
     """Returns a function that reads the parts of a topic in the view of a reader."""
 
     async def read(topic: Topic) -> Mapping[str, str]:
-        name, crawl = topic
+        name, crawl, query = topic
         page, live = parts[name]
-        request = Request({"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""})
+        request = Request(
+            {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": query.encode()}
+        )
         view = View(request, page, site, _READER, crawl)
         if crawl:
             view.opened_crawl = await site.crawls.opened(crawl)
@@ -146,13 +149,16 @@ def reader_of(site: Site, parts: Mapping[str, tuple[DashboardPage, Live]]) -> Re
     return read
 
 
-def live_route(sampler: Sampler, names: Mapping[str, object]) -> Route:
-    """Returns the route of the streams: /live/{name}?crawl=..."""
+def live_route(sampler: Sampler, parts: Mapping[str, tuple[DashboardPage, Live]]) -> Route:
+    """Returns the route of the streams: /live/{name}?crawl=..., with the query of the page."""
 
     async def stream(request: Request) -> Response:
-        topic = request.path_params["name"], request.query_params.get("crawl", "")
-        if topic[0] not in names:
+        query = dict(request.query_params)
+        topic = request.path_params["name"], query.pop("crawl", ""), urlencode(query)
+        if topic[0] not in parts:
             return PlainTextResponse("There are no updates of that name.", 404)
+        if not parts[topic[0]][0].is_for(request.state.visitor):
+            return PlainTextResponse("For operators.", 403)
         if sampler.is_full:
             return PlainTextResponse("Too many pages are open.", 503)
         # otherwise nginx would buffer the events

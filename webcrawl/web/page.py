@@ -103,7 +103,7 @@ class View:
         return [
             (self.address(page.name) if page.of_crawl else f"/{page.name}", page.title, page is self.page)
             for page in sorted(self.site.pages, key=lambda page: page.of_crawl)
-            if self.crawl or not page.of_crawl
+            if (self.crawl or not page.of_crawl) and page.is_for(self.visitor)
         ]
 
     def has(self, name: str) -> bool:
@@ -138,14 +138,22 @@ Live = Callable[[View], Awaitable[Values]]
 
 
 class DashboardPage:
-    """A page. `name`: the path below "/crawls/{crawl}", or below "/" for a page that is not about a crawl."""
+    """A page. `name`: the path below "/crawls/{crawl}", or below "/" for a page that is not about a crawl.
 
-    def __init__(self, name: str, title: str, *, of_crawl: bool = True) -> None:
+    Readers do not see a page `for_operators`.
+    """
+
+    def __init__(self, name: str, title: str, *, of_crawl: bool = True, for_operators: bool = False) -> None:
         self.name = name
+        self.for_operators = for_operators
         self.title = title
         self.of_crawl = of_crawl
         self.live_parts: dict[str, Live] = {}
         self._handlers: list[tuple[str, str, Handler]] = []
+
+    def is_for(self, visitor: Visitor) -> bool:
+        """Returns whether a visitor may see the page."""
+        return visitor.is_operator or not self.for_operators
 
     def get(self, path: str = "") -> Callable[[Handler], Handler]:
         """Registers a handler of GET."""
@@ -158,7 +166,8 @@ class DashboardPage:
     def live(self, name: str) -> Callable[[Live], Live]:
         """Registers a function that returns the live parts of an open page: HTML by the id of the element.
 
-        The function is called every two seconds for all open pages of a crawl together, with the view of a reader.
+        The function is called every two seconds for all open pages of a crawl with the same query together, with the
+        view of a reader.
         """
 
         def register(function: Live) -> Live:
@@ -189,6 +198,8 @@ async def _answer(page: DashboardPage, site: Site, handler: Handler, request: Re
     """Returns the response of a page, or the page of the error that it raised."""
     view = View(request, page, site, request.state.visitor, request.path_params.get("crawl", ""))
     try:
+        if not page.is_for(view.visitor):
+            return _for_operators(view)
         if request.method == "POST":
             refusal = await _read_form(view)
             if refusal is not None:
@@ -210,10 +221,14 @@ async def _answer(page: DashboardPage, site: Site, handler: Handler, request: Re
         return view.render("error.html", 400, title="That did not work", reason=str(error))
 
 
+def _for_operators(view: View) -> Response:
+    return view.render("error.html", 403, title="For operators", reason="Your role is that of a reader.")
+
+
 async def _read_form(view: View) -> Response | None:
     """Reads the form of an action; returns the answer if the form is refused."""
     if not view.is_operator:
-        return view.render("error.html", 403, title="For operators", reason="Your role is that of a reader.")
+        return _for_operators(view)
     form = await read_form(view.request)
     if form is None:
         return PlainTextResponse("The body is too long, or not a form.", 413)

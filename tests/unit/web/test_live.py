@@ -32,7 +32,7 @@ def test_many_pages_cost_one_reading() -> None:
     async def run() -> None:
         source = Source()
         sampler = Sampler(source, 0.01)
-        streams = [sampler.updates(("crawl", "a")) for _ in range(10)]
+        streams = [sampler.updates(("crawl", "a", "")) for _ in range(10)]
         got = await asyncio.gather(*(first(stream) for stream in streams))
         assert all(one["same"] == "a" for one in got) and len(source.read) < 5
         later = await first(streams[0])
@@ -45,7 +45,7 @@ def test_many_pages_cost_one_reading() -> None:
         rested = len(source.read)
         await asyncio.sleep(0.05)
         assert len(source.read) == rested, "nobody looks, so nothing is read"
-        again = sampler.updates(("crawl", "b"))
+        again = sampler.updates(("crawl", "b", ""))
         assert (await first(again))["same"] == "b"
         await sampler.close()
 
@@ -55,7 +55,7 @@ def test_many_pages_cost_one_reading() -> None:
 def test_a_stream_without_news_says_so() -> None:
     async def run() -> None:
         sampler = Sampler(Source(), seconds=3600, keep_seconds=0.01)
-        stream = events(sampler, ("crawl", "a"))
+        stream = events(sampler, ("crawl", "a", ""))
         got = ""
         async with asyncio.timeout(60):
             while not got.endswith(": no news\n\n") or "data" not in got:
@@ -72,7 +72,7 @@ def test_a_failure_is_told_and_ends() -> None:
         source = Source()
         source.fails = True
         sampler = Sampler(source, 0.01)
-        stream = sampler.updates(("crawls", ""))
+        stream = sampler.updates(("crawls", "", ""))
         assert await first(stream) == {"": "away"}
         source.fails = False
         async with asyncio.timeout(60):
@@ -90,7 +90,7 @@ def test_closing_ends_streams_that_wait() -> None:
             return {"a": "b"}
 
         sampler = Sampler(nothing, 3600)
-        stream = sampler.updates(("crawls", ""))
+        stream = sampler.updates(("crawls", "", ""))
         await first(stream)
         waiting = asyncio.create_task(first(stream))
         await asyncio.sleep(0)

@@ -25,8 +25,7 @@ class QuietLogFormatter(LogFormatter):
 
     def __init__(self, level: int | str = logging.DEBUG) -> None:
         # only the handler that Scrapy installs filters by level, not the loggers
-        number = int(level) if str(level).isdecimal() else logging.getLevelNamesMapping()[str(level)]
-        self._pages_are_shown = number <= logging.DEBUG
+        self._pages_are_shown = level_number(level) <= logging.DEBUG
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -64,3 +63,8 @@ class QuietLogFormatter(LogFormatter):
             logger.error("%s is not stored: %s", url, exception)
             known["level"] = logging.DEBUG
         return known
+
+
+def level_number(level: int | str) -> int:
+    """Returns the number of a level such as "INFO" or 20."""
+    return int(level) if str(level).isdecimal() else logging.getLevelNamesMapping()[str(level)]

@@ -1,6 +1,16 @@
 """The pages of the dashboard, one per module."""
 
-from webcrawl.web.pages import archived, crawl, crawls, dead_letters, duplicates, hosts, job_records, stored
+from webcrawl.web.pages import (
+    archived,
+    crawl,
+    crawls,
+    dead_letters,
+    duplicates,
+    hosts,
+    job_records,
+    log,
+    stored,
+)
 
 PAGES = (
     crawls.page,
@@ -11,5 +21,6 @@ PAGES = (
     archived.page,
     dead_letters.page,
     duplicates.page,
+    log.page,
 )
 """The pages in the order of the navigation."""

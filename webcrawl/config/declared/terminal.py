@@ -46,8 +46,8 @@ GROUP = SettingGroup(
         "LOG_LEVEL",
         "WARNING",
         "`INFO` adds failed downloads, `DEBUG` every page, which takes up to a fifth more CPU; see "
-        "[Benchmarks](benchmarks.md#the-options). The [file of a worker](dashboard.md#the-log) has lines of level `INFO` "
-        "in any case.",
+        "[Benchmarks](benchmarks.md#the-options). The [file of a worker](dashboard.md#the-log) has "
+        "lines of level `INFO` in any case.",
         example="INFO",
     ),
     Setting(

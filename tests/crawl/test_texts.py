@@ -163,7 +163,7 @@ def test_export_has_text_and_markdown_on_request(
     data = ("-s", f"DATA_DIR={copied}", "-s", f"DNS_SERVERS={NO_NAMES}")
     words = ("export", "-o", str(tmp_path / "export"), "--format", "jsonl", "--text", "--markdown")
     done = scrapy(*words, *data, timeout=60)
-    assert (done.returncode, done.stdout) == (0, f"7 pages in 1 file: {tmp_path}/export\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, f"7 rows in 1 file: {tmp_path}/export\n"), done.stderr
     assert done.stderr.startswith(f"1 archived page could not be read, such as {web.url(SITE, '/gone')}: ")
     (path,) = (tmp_path / "export").glob("*/*.jsonl")
     rows = {row["url"]: row for row in map(json.loads, path.read_text().splitlines())}
@@ -211,7 +211,7 @@ def test_export_as_the_index_of_common_crawl(crawled: tuple[LocalWeb, CrawlResul
         f"DATA_DIR={result.data_dir}",
     )
     done = scrapy(*words, "-s", f"DNS_SERVERS={NO_NAMES}", timeout=60)
-    assert (done.returncode, done.stdout) == (0, f"6 pages in 2 files: {tmp_path}/index\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, f"6 rows in 2 files: {tmp_path}/index\n"), done.stderr
     query = f"FROM read_parquet('{tmp_path}/index/**/*.parquet', hive_partitioning = true)"
     found = duckdb.sql(
         f"SELECT url, warc_filename, warc_record_offset, warc_record_length {query} WHERE subset = 'warc'"

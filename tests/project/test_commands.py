@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 
 import pytest
+from scrapy.cmdline import ScrapyArgumentParser
+from scrapy.utils.project import get_project_settings
 
 from tests.crawls import CHECKOUT, scrapy
+from tests.project.documentation import PAGES
 from webcrawl.entry import EXAMPLES, FORMER, GROUPS, grouped
 
 PAGE = (CHECKOUT / "docs" / "reference" / "commands.md").read_text()
@@ -15,6 +20,10 @@ MOST_WORDS = 10
 
 _SECTION = re.compile(r"^## (\w+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _ROW = re.compile(r"^\| `scrapy (\w+)` \| (.+) \|$", re.MULTILINE)
+_SHOWN = re.compile(r"(?:^|[`/])(?:scrapy|webcrawl) ([a-z]+)\b((?:[^`\n|#;&>]|\\\n)*)", re.MULTILINE)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_OPTION = re.compile(r"(?<=\s)--?[a-zA-Z][a-z-]*")
+_OURS = {name for names in GROUPS.values() for name in names}
 _LISTED = re.compile(r"^  (\w+) +(.+)$", re.MULTILINE)
 
 
@@ -58,6 +67,32 @@ def test_scrapy_lists_the_groups(purposes: dict[str, dict[str, str]]) -> None:
     assert {group: dict(_LISTED.findall(section)) for group, section in sections.items()} == purposes
     assert "startproject" in others and not FORMER.keys() & others.keys()
     assert listing.endswith('Use "scrapy <command> -h" to see more info about a command\n')
+
+
+def shown() -> Iterator[tuple[Path, str, str]]:
+    """Yields page, command and the words after it, of each command of ours in the documentation."""
+    for page in PAGES:
+        if page.name not in ("CHANGELOG.md", "history-0.1.0.md"):
+            for name, words in _SHOWN.findall(page.read_text()):
+                if name in {*FORMER, *_OURS}:
+                    yield page, name, _QUOTED.sub("", words)
+
+
+def test_documented_commands_have_their_present_names_and_real_options() -> None:
+    settings, options, wrong = get_project_settings(), {}, []
+    for page, name, words in shown():
+        if name in FORMER and page.name != "commands.md" and page.parent.name != "decisions":
+            wrong.append((page.name, name))
+        if name not in options:
+            command = import_module(f"webcrawl.commands.{name}").Command()
+            command.settings = settings
+            parser = ScrapyArgumentParser(conflict_handler="resolve")
+            command.add_options(parser)
+            options[name] = {*parser._option_string_actions, "-d", "--data-dir"}
+        wrong += [
+            (page.name, f"{name} {word}") for word in _OPTION.findall(words) if word not in options[name]
+        ]
+    assert len(options) > 30 and wrong == []
 
 
 def test_a_list_that_is_not_understood_stays() -> None:

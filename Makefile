@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test test-slow test-newest coverage check settings constraints wheel weight format picture pictures dashboard screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-graph replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test test-slow test-newest coverage check settings constraints wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-graph first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -122,6 +122,9 @@ pictures: .venv/.dev ## Draw the plots of the benchmarks, and the panel of a cra
 dashboard: .venv/.dev ## Show the crawls of DATA in a browser; ARGS="--port 8781"
 	@$(BIN)/python -m scrapy dashboard $(if $(DATA),-s "DATA_DIR=$$DATA") $(ARGS)
 
+tutorial: .venv/.dev ## Run the commands of docs/tutorial.md, and write what they print into the page
+	@$(BIN)/python -m tests.project.tutorial
+
 screenshots: .venv/.dev ## Take the pictures of the dashboard beside a crawl of the demo; needs Chromium
 	@$(BIN)/python docs/site/screenshots.py
 
@@ -169,6 +172,9 @@ bench-graph: .venv/.dev ## Measure the steps of `scrapy graph` on generated webs
 
 bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="--scale 0.1" shortens it
 	@$(BIN)/python -m benchmarks.frontier $(ARGS)
+
+first-hour: .venv/.dev ## Run every command of README, tutorial and docs/start in a new environment; ARGS="--only tutorial"
+	@$(BIN)/python -m benchmarks.first_hour $(ARGS)
 
 replay: .venv/.dev ## Replay a crawl with pywb in a separate environment; validate its WACZ file and index
 	@$(BIN)/python -m benchmarks.replay $(ARGS)

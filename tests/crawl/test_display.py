@@ -262,6 +262,7 @@ def commands(now: CrawlFigures = FIGURES, priority: str = "cmdline", **settings:
 def test_the_summary_says_how_to_look_at_what_is_stored() -> None:
     assert commands(priority="project", LINKS=True).splitlines() == [
         "  look with   scrapy page URL          a page as Markdown; --row: what is stored about it",
+        "              scrapy pages             all rows; --duplicates any: copies and near-duplicates",
         "              scrapy status            what is queued, and which hosts are over their budgets",
         "              scrapy stuck             what was given up, and why",
         "              scrapy export -o FOLDER  all rows as Parquet",

@@ -53,7 +53,7 @@ def anchors(page: Path) -> set[str]:
 
 def test_the_readme_is_short_and_begins_with_the_two_commands() -> None:
     assert len(README.read_text().splitlines()) < 110
-    assert README.read_text().count(".venv/bin/scrapy ") == 5
+    assert README.read_text().count(".venv/bin/webcrawl ") == 5
     assert blocks(README, "sh")[0] == 'make crawl SEEDS="https://example.org/"\nmake test\n'
 
 

@@ -277,12 +277,13 @@ def _commands(stores: StoreConfig, now: CrawlFigures) -> list[ResultCommand]:
     form = "Parquet" if is_installed("parquet") else "JSON Lines"
     commands = [
         ResultCommand("scrapy page URL", "a page as Markdown; --row: what is stored about it"),
+        ResultCommand("scrapy pages", "all rows; --duplicates any: copies and near-duplicates"),
         ResultCommand("scrapy status", "what is queued, and which hosts are over their budgets"),
         ResultCommand("scrapy export -o FOLDER", f"all rows as {form}"),
         ResultCommand("scrapy dashboard", "the crawl in a browser", "dashboard"),
     ]
     if now.dead_letters:
-        commands.insert(2, ResultCommand("scrapy stuck", "what was given up, and why"))
+        commands.insert(3, ResultCommand("scrapy stuck", "what was given up, and why"))
     if now.archived:
         commands.append(
             ResultCommand("scrapy search WORDS", "pages with these words in their text", "search")

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from tests.crawls import NO_NAMES, TRUSTED
 
-PROGRAM = "import sys; sys.argv[0] = 'webcrawl'; from webcrawl.console import main; sys.exit(main())"
+PROGRAM = (sys.executable, "-P", "-m", "webcrawl.console")
 OPTIONS = ("-s", f"DNS_SERVERS={NO_NAMES}", "-s", "DOWNLOAD_DELAY=0", "-s", "SOFT_404=False")
 """Options of crawls and fetches in tests."""
 
 
 def webcrawl(*words: str | Path, folder: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
     """Runs `webcrawl WORDS` in a folder; it must exit with `code`."""
-    return run([sys.executable, "-P", "-c", PROGRAM, *map(str, words)], folder, code)
+    return run([*PROGRAM, *map(str, words)], folder, code)
 
 
 def scrapy(*words: str, folder: Path, code: int = 0) -> subprocess.CompletedProcess[str]:

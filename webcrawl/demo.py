@@ -1,4 +1,4 @@
-"""A small web on loopback and a crawl of it: `python -m webcrawl.demo [--workers N] [arguments of scrapy crawl]`.
+"""A small web on loopback and a crawl of it: `python -m webcrawl.demo [--workers N] [arguments of webcrawl crawl]`.
 
 `make crawl` without SEEDS runs it, so that a first crawl works offline. It serves three sites on three ports of
 127.0.0.1 with about sixty pages, always the same. Among them are typical cases of the web: a folder that robots.txt
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command += ["-s", "DATA_DIR=data/demo"]
         command += [word for name, value in demo_settings().items() for word in ("-s", f"{name}={value}")]
         command += others
-        return _run([sys.executable, "-m", "scrapy", *command])
+        return _run([sys.executable, "-m", "webcrawl.console", *command])
 
 
 class _Site(ThreadingHTTPServer):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,7 +125,7 @@ def test_what_is_no_url_gets_one_line(tmp_path: Path) -> None:
 
 def test_a_reader_may_close_its_end(web: LocalWeb, tmp_path: Path) -> None:
     web.put(SITE, "/long", f"<p>{'<p>'.join(f'paragraph {number}' for number in range(50_000))}")
-    words = [sys.executable, "-P", "-c", PROGRAM, "page", web.url(SITE, "/long"), *OPTIONS]
+    words = [*PROGRAM, "page", web.url(SITE, "/long"), *OPTIONS]
     with subprocess.Popen(
         words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -85,12 +85,16 @@ class WrongEntry(ConfigurationError):
 
 
 class WrongJob(ConfigurationError):
-    """The definition of a job is wrong; `entry` has the keys and indexes of that entry, () for the job itself."""
+    """The definition of a job is wrong; `entry` has the keys and indexes of that entry, () for the job itself.
+
+    `all`: this and further problems of the same job.
+    """
 
     def __init__(self, reason: str, *entry: str | int) -> None:
         super().__init__(f"{'.'.join(map(str, entry))}: {reason}" if entry else reason)
         self.reason = reason
         self.entry = entry
+        self.all: tuple[WrongJob, ...] = (self,)
 
 
 class InvalidURL(CrawlError, ValueError):

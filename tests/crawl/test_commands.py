@@ -196,7 +196,7 @@ def test_stored_pages_are_read_where_nothing_may_be_written(stopped: Stopped, tm
     assert done.stdout.count("exit 0") == 3, done.stdout + done.stderr
     assert "<title>Home</title>" in done.stdout
     assert "2 rows in 1 file" in done.stdout
-    assert "Wrote 2 pages" in done.stdout
+    assert "Its list has 2 HTML pages." in done.stdout
 
 
 def test_checkurl_shows_every_verdict(stopped: Stopped) -> None:

@@ -136,7 +136,7 @@ def test_operators_apply_switch_and_look_at_jobs(operations: Operations, folder:
     [
         ("spider: bread", "later.yaml:3: spider: there is no spider 'bread'"),
         (
-            "spider: broad\nsettings:\n  DOWNLOAD_DELAY: soon",
+            f"spider: broad\nsettings:\n  DOWNLOAD_DELAY: soon\n{SEEDS}",
             r"later.yaml:5: settings\.DOWNLOAD_DELAY: DOWNLOAD_DELAY must be",
         ),
         ("spider: broad", "later.yaml:1: seeds: missing: spider 'broad' has nothing to crawl without them"),

@@ -134,6 +134,29 @@ def test_dead_letters_are_listed_without_the_database(crawled: Crawled, tmp_path
     assert err.startswith("Only dead letters are listed: ") and err.endswith("2 stuck pages.\n")
 
 
+def test_an_unknown_host_is_said_to_be_unknown(crawled: Crawled) -> None:
+    host = crawled.web.host(SITE)
+    out, err = crawled.run("host", "nowhere.example", status=1)
+    assert (out, err) == (
+        *("", "scrapy host: crawl 'autumn' has never had a URL of https://nowhere.example\n"),
+    )
+    # a URL without a scheme means https
+    err = crawled.run("host", host.removeprefix("http://"), status=1)[1]
+    assert err.endswith(f"a URL of https://{host.removeprefix('http://')}, but it knows {host}\n")
+    assert json.loads(crawled.run("host", host, "--json")[0])["known"] is True
+    assert json.loads(crawled.run("host", "nowhere.example", "--json", status=1)[0])["known"] is False
+
+
+def test_a_url_without_a_scheme_means_https(crawled: Crawled) -> None:
+    (report,) = [json.loads(crawled.run("checkurl", "nowhere.example/a", "--json")[0])]
+    assert report["url"] == "https://nowhere.example/a"
+
+
+def test_the_state_of_a_crawl_is_with_its_figures(crawled: Crawled) -> None:
+    assert json.loads(crawled.run("status", "--json")[0])["state"] == "finished"
+    assert "crawl autumn: finished" in crawled.run("status")[0]
+
+
 def test_former_names_work_and_say_the_present_ones(crawled: Crawled, tmp_path: Path) -> None:
     printed = {}
     for name, words in {

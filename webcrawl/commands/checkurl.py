@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.errors import StoreError
 from webcrawl.urls.scope import Scope, ScopeKind
-from webcrawl.urls.seeds import seed_url
+from webcrawl.urls.seeds import seed_url, with_scheme
 
 if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
@@ -56,7 +56,7 @@ class Command(OpenedCrawlCommand):
         exists, scope = await opened.connection.adopt_layout(), None
         if opts.scope:
             scope = Scope(opts.scope, [seed_url(seed) for seed in opts.seeds.split(",") if seed])
-        link = ReportedLink(args[0], opts.page, opts.depth, opts.text)
+        link = ReportedLink(with_scheme(args[0]), with_scheme(opts.page), opts.depth, opts.text)
         report = await url_report(opened, self.settings, link, exists=exists, scope=scope)
         if opts.json:
             print(json.dumps(report, indent=2))

@@ -6,14 +6,17 @@ import argparse
 import dataclasses
 import json
 import math
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
+from webcrawl.config.program import program
 from webcrawl.crawler.command import OpenedCrawlCommand, exclusive, flag, option
 from webcrawl.documents.values import size
 from webcrawl.opened import host_named
+from webcrawl.policies.budgets import OVER
 from webcrawl.urls.canonical import hostname
 
 if TYPE_CHECKING:
@@ -90,13 +93,31 @@ class Command(OpenedCrawlCommand):
             await frontier.limit(host, dataclasses.replace((await frontier.host(host)).limits, **changes))
         await switch_rules(opened.connection.crawl, host, off=opts.rule_off, on=opts.rule_on)
         report, rule = await host_report(frontier, opened.connection.crawl, host), _rule(opened, host)
+        if not report.is_known:
+            self.exitcode = 1
+            await _tell_unknown(opened, host)
         if opts.json:
             print(json.dumps({**report.as_dict(), "rule": rule}, indent=2))
-        else:
+        elif report.is_known:
             _print(report.state, rule, report.shares)
             _print_budgets(report.budgets)
             _print_patterns(report)
             _print_dust(report)
+
+
+async def _tell_unknown(opened: OpenedCrawl, host: str) -> None:
+    """Says that the crawl has no URL of the host, and whether it knows the host with the other scheme."""
+    from webcrawl.frontier.host_report import host_report
+
+    connection = opened.connection
+    scheme, _, name = host.partition("://")
+    other = f"{'http' if scheme == 'https' else 'https'}://{name}"
+    report = await host_report(connection.frontier, connection.crawl, other)
+    hint = f", but it knows {other}" if report.is_known else ""
+    print(
+        f"{program()} host: crawl {connection.keys.crawl!r} has never had a URL of {host}{hint}",
+        file=sys.stderr,
+    )
 
 
 def _rule(opened: OpenedCrawl, host: str) -> str | None:
@@ -148,6 +169,8 @@ def _print_budgets(budgets: dict[str, dict[str, object]]) -> None:
             f"budget of {owner}: {budget['pages']:,} pages; it cost as much as {budget['spent']:,.0f} "
             f"(copies and errors cost more); other domains that link to it: {budget['linking_domains']:,}{sunk}"
         )
+    if any(budget["is_over"] for budget in budgets.values()):
+        print(OVER)
 
 
 def _print_patterns(report: HostReport) -> None:

@@ -16,7 +16,7 @@ from scrapy.exceptions import UsageError
 from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.command import StoresCommand, command_name, flag, option
 from webcrawl.documents.values import counted, printable
-from webcrawl.errors import CrawlError, StoreError, WrongJob
+from webcrawl.errors import CrawlError, StoreError
 
 if TYPE_CHECKING:
     from webcrawl.jobs.files import JobFile
@@ -129,14 +129,7 @@ class Command(StoresCommand):
         from webcrawl.jobs.crawls import JobCrawls
         from webcrawl.jobs.files import read_jobs
 
-        files = read_jobs(path)
-        crawls = JobCrawls(self._project)
-        for file in files:
-            try:
-                crawls.check(file.definition)
-            except WrongJob as error:
-                raise file.wrong(error.reason, *error.entry) from error
-        return files
+        return read_jobs(path, JobCrawls(self._project).check)
 
     async def _records(self, store: JobStore, name: str, opts: argparse.Namespace) -> None:
         """Prints the records of an iteration's URLs, or of one URL."""

@@ -8,6 +8,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
+from webcrawl.documents.values import counted
+from webcrawl.policies.budgets import OVER
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,14 +42,14 @@ class Command(OpenedCrawlCommand):
     )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.frontier.figures import figures
         from webcrawl.frontier.ledger import Ledger
         from webcrawl.frontier.sunk_patterns import sunk_patterns
+        from webcrawl.web.overview import overview
 
         connection = opened.connection
         await opened.check_exists()
-        report: dict[str, Any] = {"crawl": connection.keys.crawl}
-        report |= (await figures(connection.frontier, connection.crawl)).as_dict()
+        now = await overview(connection.crawl, connection.frontier)
+        report: dict[str, Any] = {"crawl": now.crawl, "state": now.state, **now.figures.as_dict()}
         report["busiest_hosts"] = [
             dataclasses.asdict(host) for host in await connection.frontier.hosts(opts.hosts)
         ]
@@ -67,7 +69,7 @@ def _print(report: dict[str, Any]) -> None:
     from rich.table import Table
 
     console = Console()
-    counts = Table(title=f"crawl {report['crawl']}", show_header=False)
+    counts = Table(title=f"crawl {report['crawl']}: {report['state']}", show_header=False)
     for name, value in report.items():
         if isinstance(value, bool):
             counts.add_row(name, "yes" if value else "no")
@@ -121,6 +123,8 @@ def _print_sunk(sunk: dict[str, Any]) -> None:
 
 
 def _print_over(over: dict[str, Any]) -> None:
-    print(f"over their budgets: {over['owners']:,} names and domains with {over['hosts']:,} hosts")
+    owners = counted(over["owners"], "name or domain", "names and domains")
+    print(f"over their budgets: {owners} with {counted(over['hosts'], 'host')}")
     for owner, hosts, spending in over["worst"]:
-        print(f"  {owner}, {hosts:,} host{'s' * (hosts > 1)}: {spending}")
+        print(f"  {owner}, {counted(hosts, 'host')}: {spending}")
+    print(OVER)

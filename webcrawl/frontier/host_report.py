@@ -15,7 +15,7 @@ from webcrawl.errors import StoreError
 from webcrawl.frontier.crawl import Crawl
 from webcrawl.frontier.ledger import BudgetEntry, Ledger, owners
 from webcrawl.frontier.operations import Operations
-from webcrawl.frontier.records import HostStatus, rules_off
+from webcrawl.frontier.records import HostLimits, HostStatus, rules_off
 from webcrawl.hosts.costs import ALL, Cost, Load
 from webcrawl.policies.budgets import COST
 from webcrawl.policies.dust import SiteDust
@@ -36,6 +36,7 @@ class Share:
 class HostReport:
     """The data about one host.
 
+    is_known  whether the crawl has ever had a URL of the host
     shares    the shares of the host, its registered domain and all hosts: "host", "domain" and "all"
     budgets   owner -> its spending
     patterns  the records of its URL patterns
@@ -43,6 +44,7 @@ class HostReport:
     """
 
     state: HostStatus
+    is_known: bool
     shares: dict[str, Share]
     budgets: dict[str, dict[str, object]]
     patterns: HostPatterns
@@ -52,6 +54,7 @@ class HostReport:
         """Returns the report as values for JSON."""
         return {
             **dataclasses.asdict(self.state),
+            "known": self.is_known,
             "budgets": self.budgets,
             "patterns": self.pattern_rows(),
             "dust": self.dust_rows(),
@@ -85,13 +88,24 @@ async def host_report(operations: Operations, crawl: Crawl, host: str) -> HostRe
     packed, off = await DustRules(engine, keys).of(host)
     dust = SiteDust.unpack(packed)
     dust.switch_off(off)
+    state, shares = await operations.host(host), await _shares(crawl, host)
     return HostReport(
-        await operations.host(host),
-        await _shares(crawl, host),
+        state,
+        await _is_known(operations, state, shares["host"]),
+        shares,
         await _budgets(crawl, host),
         HostPatterns.unpack(await operations.patterns(host)),
         dust,
     )
+
+
+async def _is_known(operations: Operations, state: HostStatus, share: Share) -> bool:
+    """Returns whether a crawl has a trace of a host: URLs, costs, or an operator's change."""
+    if state.queued or state.leased or state.pages or state.failures or state.parked or share.cost != Cost():
+        return True
+    if state.delay is not None or state.limits != HostLimits():
+        return True
+    return await anext(aiter(operations.dead_letters(state.host)), None) is not None
 
 
 async def switch_rules(crawl: Crawl, host: str, *, off: list[str], on: list[str]) -> None:

@@ -32,6 +32,7 @@ from webcrawl.frontier.figures import figures
 from webcrawl.jobs.children import Command, read_summary
 from webcrawl.jobs.dead_letters import DeadLetterCopies, count_stuck
 from webcrawl.jobs.definition import Definition
+from webcrawl.jobs.problems import JobProblems
 from webcrawl.jobs.records import Iteration, IterationCounts, IterationStatus
 from webcrawl.jobs.spider_arguments import check_start
 from webcrawl.jobs.watching import Watching
@@ -56,33 +57,53 @@ class JobCrawls:
         self._dead_letters = DeadLetterCopies()
 
     def check(self, definition: Definition) -> None:
-        """Raises ConfigurationError, which names the entry, for a job that could not run."""
+        """Raises WrongJob, which names the entries, for a job that could not run."""
+        with JobProblems() as problems:
+            with problems.entry():
+                if definition.spider in self._loader.list():
+                    check_start(self._loader.load(definition.spider), definition)
+            self._check_settings(definition)
+
+    def _check_settings(self, definition: Definition) -> None:
+        """Raises WrongJob for settings with which no crawl can be created, or that contradict the job."""
         try:
             settings = self.settings(definition)
         except ConfigurationError as error:
             if definition.spider not in self._loader.list():
                 raise WrongJob(str(error), "spider") from error
+            with JobProblems() as problems:
+                for name, value in definition.settings.items():
+                    with problems.entry():
+                        self._check_setting(definition, name, value)
             named = [name for name in definition.settings if str(error).startswith(name)]
             raise WrongJob(str(error), "settings", *named[:1]) from error
         except (TypeError, ValueError) as error:
             # Scrapy reads dicts and lists of classes unchecked
             wrong = f"has a value that Scrapy cannot read: {error}"
             raise WrongJob(wrong, "settings", *self._unreadable(definition)) from error
-        check_start(self._loader.load(definition.spider), definition)
-        if definition.checkpoints:
-            _check_target(definition.checkpoints.to, object_stores(settings))
-        if definition.workers > 1 and read(settings, "SEEN_SET") == "bloom":
-            raise WrongJob('SEEN_SET = "bloom" works with a single worker', "workers")
-        if definition.checkpoints and read(settings, "SEEN_SET") == "bloom":
-            raise WrongJob('a crawl with SEEN_SET = "bloom" has no checkpoints', "checkpoints")
-        if definition.nodes and not self.shared_engine:
-            raise WrongJob("nodes need a server that all of them share: set REDIS_URL", "nodes")
-        if definition.notify or "NOTIFY" in definition.settings:
-            entry = ("notify",) if definition.notify else ("settings", "NOTIFY")
-            try:
-                Targets(definition.notify or read(settings, "NOTIFY"))
-            except ConfigurationError as error:
-                raise WrongJob(str(error), *entry) from error
+        is_bloom = read(settings, "SEEN_SET") == "bloom"
+        with JobProblems() as problems:
+            with problems.entry():
+                if definition.checkpoints:
+                    _check_target(definition.checkpoints.to, object_stores(settings))
+            with problems.entry():
+                if definition.workers > 1 and is_bloom:
+                    raise WrongJob('SEEN_SET = "bloom" works with a single worker', "workers")
+            with problems.entry():
+                if definition.checkpoints and is_bloom:
+                    raise WrongJob('a crawl with SEEN_SET = "bloom" has no checkpoints', "checkpoints")
+            with problems.entry():
+                if definition.nodes and not self.shared_engine:
+                    raise WrongJob("nodes need a server that all of them share: set REDIS_URL", "nodes")
+            with problems.entry():
+                _check_targets(definition, settings)
+
+    def _check_setting(self, definition: Definition, name: str, value: Any) -> None:
+        """Raises WrongJob for a setting that is wrong by itself."""
+        try:
+            self.settings(replace(definition, settings={name: value}))
+        except (ConfigurationError, TypeError, ValueError) as error:
+            raise WrongJob(str(error), "settings", name) from error
 
     def _unreadable(self, definition: Definition) -> Iterator[str]:
         """Yields each setting of a job with which no crawl can be created."""
@@ -222,6 +243,16 @@ def counts_of(figures: Mapping[str, Any], stuck: int) -> IterationCounts:
         processed=figures["pages"],
         stuck=stuck,
     )
+
+
+def _check_targets(definition: Definition, settings: BaseSettings) -> None:
+    """Raises WrongJob for targets of notifications that cannot be used."""
+    if definition.notify or "NOTIFY" in definition.settings:
+        entry = ("notify",) if definition.notify else ("settings", "NOTIFY")
+        try:
+            Targets(definition.notify or read(settings, "NOTIFY"))
+        except ConfigurationError as error:
+            raise WrongJob(str(error), *entry) from error
 
 
 def _check_target(target: str, classes: Mapping[str, str]) -> None:

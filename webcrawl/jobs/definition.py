@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from webcrawl.config.passwords import without_password
 from webcrawl.errors import InvalidURL, WrongJob
+from webcrawl.jobs.problems import JobProblems
 from webcrawl.jobs.records import JobState
 from webcrawl.jobs.schedule import Schedule
 from webcrawl.urls.seeds import seed_url
@@ -71,7 +72,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A job. `Definition.of` makes a definition from plain values; it raises WrongJob, which names the entry."""
+    """A job. `Definition.of` makes a definition from plain values; it raises WrongJob, which names the entries."""
 
     name: str
     spider: str
@@ -97,18 +98,20 @@ class Definition:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        known = _keys()
-        for key in values:
-            if key not in known:
-                meant = get_close_matches(str(key), known, 1)
-                raise WrongJob(f"there is no such key; {_did_you_mean(meant, known)}", key)
-        for key in ("name", "cron", "spider"):
-            if values.get(key) is None:
-                raise WrongJob(f"{key} is missing")
-        given = {key: value for key, value in values.items() if value is not None}
-        schedule = Schedule(_text(given.pop("cron"), "cron"), _text(given.pop("timezone", "UTC"), "timezone"))
-        read = {key: _READERS[key](value, key) for key, value in given.items()}
-        made = cls(schedule=schedule, **read)
+        read: dict[str, Any] = {}
+        with JobProblems() as problems:
+            given = {key: value for key, value in values.items() if value is not None}
+            missing = [key for key in ("name", "cron", "spider") if key not in given]
+            with problems.entry():
+                cron, zone = given.pop("cron", "0 0 * * *"), given.pop("timezone", "UTC")
+                read["schedule"] = Schedule(_text(cron, "cron"), _text(zone, "timezone"))
+            for key, value in given.items():
+                with problems.entry():
+                    read[key] = _reader(key)(value, key)
+            for key in missing:
+                with problems.entry():
+                    raise WrongJob(f"{key} is missing")
+        made = cls(**read)
         made._check()
         return made
 
@@ -117,6 +120,14 @@ class Definition:
             raise WrongJob("seeds are given twice: write them in seeds alone", "arguments", "seeds")
         if self.nodes and self.seeds is not None and self.seeds.file:
             raise WrongJob("a file is not on the nodes: use urls or url", "seeds", "file")
+
+
+def _reader(key: str) -> Callable[..., Any]:
+    if key not in _READERS:
+        known = _keys()
+        meant = get_close_matches(str(key), known, 1)
+        raise WrongJob(f"there is no such key; {_did_you_mean(meant, known)}", key)
+    return _READERS[key]
 
 
 def _keys() -> list[str]:
@@ -173,10 +184,12 @@ def _list(value: Any, *entry: str | int) -> list[Any]:
 def _parts(value: Any, known: Mapping[str, Callable[..., Any]], *entry: str | int) -> dict[str, Any]:
     """Returns the entries of a mapping, which may have only the keys `known`."""
     read = {}
-    for key, part in _mapping(value, *entry).items():
-        if key not in known:
-            raise WrongJob(f"there is no such key; keys are {', '.join(known)}", *entry, key)
-        read[key] = known[key](part, *entry, key)
+    with JobProblems() as problems:
+        for key, part in _mapping(value, *entry).items():
+            with problems.entry():
+                if key not in known:
+                    raise WrongJob(f"there is no such key; keys are {', '.join(known)}", *entry, key)
+                read[key] = known[key](part, *entry, key)
     return read
 
 
@@ -190,12 +203,18 @@ def _seeds(value: Any, *entry: str | int) -> Seeds:
 
 def _urls(value: Any, *entry: str | int) -> tuple[str, ...]:
     urls = []
-    for index, url in enumerate(_list(value, *entry)):
-        try:
-            urls.append(seed_url(_text(url, *entry, index)))
-        except InvalidURL as error:
-            raise WrongJob(str(error), *entry, index) from error
+    with JobProblems() as problems:
+        for index, url in enumerate(_list(value, *entry)):
+            with problems.entry():
+                urls.append(_seed(url, *entry, index))
     return tuple(urls)
+
+
+def _seed(value: Any, *entry: str | int) -> str:
+    try:
+        return seed_url(_text(value, *entry))
+    except InvalidURL as error:
+        raise WrongJob(str(error), *entry) from error
 
 
 def _web_address(value: Any, *entry: str | int) -> str:
@@ -235,13 +254,17 @@ def _arguments(value: Any, *entry: str | int) -> dict[str, str]:
 
 
 def _settings(value: Any, *entry: str | int) -> dict[str, Any]:
-    for name in _mapping(value, *entry):
-        if why := _OWN_SETTINGS.get(name):
-            raise WrongJob(f"cannot be set: {why}", *entry, name)
-        if not _SETTING.fullmatch(name):
-            raise WrongJob(f"{name!r} is not the name of a setting, such as DOWNLOAD_DELAY", *entry, name)
-        if value[name] is None:
-            raise WrongJob("has no value", *entry, name)
+    with JobProblems() as problems:
+        for name in _mapping(value, *entry):
+            with problems.entry():
+                if why := _OWN_SETTINGS.get(name):
+                    raise WrongJob(f"cannot be set: {why}", *entry, name)
+                if not _SETTING.fullmatch(name):
+                    raise WrongJob(
+                        f"{name!r} is not the name of a setting, such as DOWNLOAD_DELAY", *entry, name
+                    )
+                if value[name] is None:
+                    raise WrongJob("has no value", *entry, name)
     return dict(value)
 
 

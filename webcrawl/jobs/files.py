@@ -1,4 +1,4 @@
-"""Reads definitions of jobs from YAML files. Each error names file, line and entry.
+"""Reads definitions of jobs from YAML files. An error has all problems, each with file, line and entry.
 
 The rules of YAML 1.2 apply: only `true` and `false` are booleans, so ON and no are text, and 06:30 is not a number.
 """
@@ -6,13 +6,14 @@ The rules of YAML 1.2 apply: only `true` and `false` are booleans, so ON and no 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from webcrawl.config.libraries import optional
 from webcrawl.errors import ConfigurationError, WrongJob, brief
 from webcrawl.jobs.definition import Definition
+from webcrawl.jobs.problems import JobProblems
 
 _SUFFIXES = (".yaml", ".yml")
 _LARGEST = 1_000_000
@@ -37,24 +38,36 @@ class JobFile(NamedTuple):
     lines: Mapping[EntryPath, int]
     definition: Definition
 
-    def wrong(self, reason: str, *entry: str | int) -> ConfigurationError:
-        """Returns the error for an entry."""
-        return _wrong(self.path, self.lines, WrongJob(reason, *entry))
 
+def read_jobs(path: Path, check: Callable[[Definition], None] = lambda definition: None) -> list[JobFile]:
+    """Returns the jobs of a file, or of a folder's YAML files.
 
-def read_jobs(path: Path) -> list[JobFile]:
-    """Returns the jobs of a file, or of a folder's YAML files; raises ConfigurationError for the first wrong job."""
-    jobs: list[JobFile] = []
-    names: dict[str, JobFile] = {}
+    `check` raises WrongJob for a job that could not run. Raises ConfigurationError with a line for each problem.
+    """
+    jobs: dict[str, JobFile] = {}
+    problems: list[str] = []
     for file in _files(path):
-        for job in _read(file):
-            if other := names.get(job.definition.name):
-                raise job.wrong(f"{job.definition.name!r} is also in {other.path}:{other.lines[()]}", "name")
-            names[job.definition.name] = job
-            jobs.append(job)
+        try:
+            nodes = _nodes(file)
+        except ConfigurationError as error:
+            problems.append(str(error))
+            continue
+        for node in nodes:
+            lines: dict[EntryPath, int] = {}
+            try:
+                job = _read(node, file, lines)
+                name = job.definition.name
+                if other := jobs.get(name):
+                    raise WrongJob(f"{name!r} is also in {other.path}:{other.lines[()]}", "name")
+                jobs[name] = job
+                check(job.definition)
+            except WrongJob as error:
+                problems += _described(file, lines, error)
+    if problems:
+        raise ConfigurationError("\n".join(problems))
     if not jobs:
         raise ConfigurationError(f"there is no job in {path}")
-    return jobs
+    return list(jobs.values())
 
 
 def _files(path: Path) -> list[Path]:
@@ -66,8 +79,8 @@ def _files(path: Path) -> list[Path]:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _read(path: Path) -> Iterator[JobFile]:
-    """Yields the jobs of a file: one in each YAML document."""
+def _nodes(path: Path) -> list[Any]:
+    """Returns the jobs of a file as nodes of YAML: one in each document."""
     yaml = optional("YAML", "PyYAML", "jobs", "yaml")
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -77,7 +90,7 @@ def _read(path: Path) -> Iterator[JobFile]:
         raise ConfigurationError(f"{path} has more than {_LARGEST:,} characters")
     try:
         _check_shape(path, yaml.parse(text))
-        nodes = [node for node in yaml.compose_all(text, _loader(yaml)) if node.value != ""]
+        return [node for node in yaml.compose_all(text, _loader(yaml)) if node.value != ""]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise ConfigurationError(
@@ -85,16 +98,18 @@ def _read(path: Path) -> Iterator[JobFile]:
         ) from error
     except yaml.YAMLError as error:  # a character that YAML does not allow
         raise ConfigurationError(f"{path}: {' '.join(str(error).split())}") from error
-    for node in nodes:
-        lines: dict[EntryPath, int] = {}
-        try:
-            values = _value(node, (), lines)
-            if not isinstance(values, dict):
-                raise WrongJob("must be a job: name, cron, spider and other keys")
+
+
+def _read(node: Any, path: Path, lines: dict[EntryPath, int]) -> JobFile:
+    """Returns the job of a node; stores the line of each entry in `lines`. Raises WrongJob."""
+    values = _value(node, (), lines)
+    if not isinstance(values, dict):
+        raise WrongJob("must be a job: name, cron, spider and other keys")
+    with JobProblems() as problems:
+        with problems.entry():
             _complete(values, path)
-            yield JobFile(path, values, lines, Definition.of(values))
-        except WrongJob as error:
-            raise _wrong(path, lines, error) from error
+        definition = Definition.of(values)
+    return JobFile(path, values, lines, definition)
 
 
 def _check_shape(path: Path, events: Any) -> None:
@@ -169,9 +184,12 @@ def _complete(values: dict[str, Any], path: Path) -> None:
         checkpoints["to"] = str((path.parent / to).absolute())
 
 
-def _wrong(path: Path, lines: Mapping[EntryPath, int], error: WrongJob) -> ConfigurationError:
-    """Returns the error with file and line of the entry, or of the nearest enclosing entry."""
-    entry: EntryPath = error.entry
-    while entry and entry not in lines:
-        entry = entry[:-1]
-    return ConfigurationError(f"{path}:{lines.get(entry, 1)}: {error}")
+def _described(path: Path, lines: Mapping[EntryPath, int], error: WrongJob) -> list[str]:
+    """Returns the problems with file and line of the entry, or of the nearest enclosing entry, sorted by line."""
+    described = []
+    for problem in error.all:
+        entry: EntryPath = problem.entry
+        while entry and entry not in lines:
+            entry = entry[:-1]
+        described.append((lines.get(entry, 1), str(problem)))
+    return [f"{path}:{line}: {text}" for line, text in sorted(described)]

@@ -31,6 +31,7 @@ from webcrawl.urls.canonical import (
     normalize,
     split,
 )
+from webcrawl.urls.seeds import with_scheme
 
 if TYPE_CHECKING:
     from webcrawl.documents.mime.reader_processes import Readers
@@ -169,8 +170,8 @@ def add_schemes(settings: SettingsMapping) -> None:
 
 
 def host_named(text: str) -> str:
-    """The host key of a URL such as https://example.org; raises StoreError for anything else."""
+    """The host key of a URL such as https://example.org, or of a bare name; raises StoreError for anything else."""
     try:
-        return split(normalize(text))[0]
+        return split(normalize(with_scheme(text)))[0]
     except InvalidURL as error:
         raise StoreError(f"{text!r} is not a host such as https://example.org: {error}") from error

@@ -47,6 +47,13 @@ _MANY = 16
 """Hosts of a domain over its budget that may be asked at once beside one other owner; beside two, half as many."""
 
 
+OVER = (
+    "A host over a budget loses nothing: its URLs come after those of other hosts, and while others wait, it is asked "
+    "less often. Links from other domains raise a budget; HOST_BUDGETS=False turns budgets off."
+)
+"""What it means to be over a budget, for people."""
+
+
 class Slowdown(NamedTuple):
     """By how much the gaps between two requests grow over a budget; see `gaps`.
 

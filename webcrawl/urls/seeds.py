@@ -36,10 +36,14 @@ def seeds_in_lines(lines: Iterable[str]) -> Iterator[str]:
             yield line
 
 
+def with_scheme(text: str) -> str:
+    """Returns a URL with its scheme: one that begins with a bare host name gets https."""
+    return f"https://{text}" if _BARE_HOST.fullmatch(text) else text
+
+
 def seed_url(seed: str) -> str:
     """Returns the normalized URL of a seed. A bare host name gets https. Raises InvalidURL."""
-    if _BARE_HOST.fullmatch(seed):
-        seed = f"https://{seed}"
+    seed = with_scheme(seed)
     if seed.partition("://")[0].lower() not in DEFAULT_PORTS:
         raise InvalidURL(f"{seed!r} is not a URL of {', '.join(DEFAULT_PORTS)}")
     return normalize(seed)

@@ -158,6 +158,30 @@ def test_a_file_needs_whole_jobs_with_different_names(tmp_path: Path, text: str,
         read_jobs(path)
 
 
+def test_all_problems_of_all_files_are_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "name: A\ncron: 0 25 * * *\nseeds: [a.example, ftp//x]\nworkers: 0\nsettings: {a: 1, B: }\ncrom: x\n"
+    )
+    (tmp_path / "b.yaml").write_text("x: [")
+    (tmp_path / "c.yaml").write_text(SHORT + "keep: {days: 0, weeks: 1}\n")
+    with pytest.raises(ConfigurationError) as raised:
+        read_jobs(tmp_path)
+    told = [line.removeprefix(f"{tmp_path}/").split(" ")[:2] for line in str(raised.value).splitlines()]
+    assert [" ".join(words) for words in told] == [
+        "a.yaml:1: name:",
+        "a.yaml:1: spider",
+        "a.yaml:2: cron:",
+        "a.yaml:3: seeds.1:",
+        "a.yaml:4: workers:",
+        "a.yaml:5: settings.B:",
+        "a.yaml:5: settings.a:",
+        "a.yaml:6: crom:",
+        "b.yaml:1: expected",
+        "c.yaml:4: keep.days:",
+        "c.yaml:4: keep.weeks:",
+    ]
+
+
 def test_names_differ_in_all_files_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(SHORT)
     (tmp_path / "b.yaml").write_text("\n" + SHORT)

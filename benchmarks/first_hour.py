@@ -43,6 +43,8 @@ LEFT_OUT = {
 SITES = {"https://news.example.org": "127.0.2.2", "https://example.org": "127.0.2.1"}
 SERVER = ":secret@10.0.0.5:6379"
 _TUTORIAL_PORT = "8000"
+_DEMO = "127.0.0.1:8771"
+_DEMO_HOME = re.compile(r"The demo web: http://([^/]+)/")
 _IN_CHECKOUT = ("make ", ".venv/", "examples/")
 _OFFER = re.compile(r"\S+ -m pip install .*")
 _SHOWN = 100
@@ -60,7 +62,7 @@ def main() -> int:
         copy = root / "webcrawl"
         subprocess.run(["git", "-C", CHECKOUT, "checkout-index", "--all", f"--prefix={copy}/"], check=True)
         reader = Reader(root, copy, urls)
-        outcomes["installation"] = [reader.install()]
+        outcomes["the demo, and what its summary shows"] = list(reader.look_at_demo())
         for page in pages:
             outcomes[page] = list(reader.follow(page))
     return report(outcomes)
@@ -107,10 +109,16 @@ class Reader:
         self._copy = copy
         self._urls = urls
 
-    def install(self) -> Done:
-        """Crawls the demo, which creates the environment."""
-        with self._shell(self._copy, "installation") as shell:
-            return shell.run("make crawl")
+    def look_at_demo(self) -> Iterator[Done]:
+        """Crawls the demo, which creates the environment, and runs the commands of its summary."""
+        with self._shell(self._copy, "demo") as shell:
+            done = shell.run("make crawl")
+            yield done
+            if home := _DEMO_HOME.search(done.output):
+                # other ports if these were taken
+                self._urls[_DEMO] = home[1]
+            for command in summary_commands(done.output):
+                yield from self._run(command, shell)
 
     def follow(self, page: str) -> Iterator[Done | str]:
         """Runs the commands of a page; yields outcomes, and commands that were left out with the reason."""
@@ -137,8 +145,8 @@ class Reader:
     def _run(self, command: str, shell: Shell) -> Iterator[Done]:
         """Runs a command; if it offers one that installs libraries, runs that one and then the command again."""
         done = self._once(command, shell)
-        if done.failed and (offer := _OFFER.search(done.output)):
-            yield shell.run(f"{offer[0]} --quiet --disable-pip-version-check")
+        if done.failed and (offer := installing(done.output)):
+            yield shell.run(f"{offer} --quiet --disable-pip-version-check")
             done = self._once(command, shell)
         yield done
 
@@ -163,6 +171,25 @@ class Reader:
         environment = {name: os.environ[name] for name in kept if name in os.environ}
         environment["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
         return Shell(folder, environment, notes)
+
+
+def installing(output: str) -> str:
+    """Returns the command in an output that installs libraries, or ""."""
+    offer = _OFFER.search(output)
+    return offer[0].rstrip() if offer else ""
+
+
+def summary_commands(output: str) -> list[str]:
+    """Returns the commands that the summary of the demo shows, with something to look for."""
+    home, shown = _DEMO_HOME.search(output), output.partition("  look with ")[2]
+    words = {"URL": f"http://{home[1]}/" if home else "", "WORDS": "garden", "FOLDER": "rows"}
+    options = (re.search(r"each with: (.*)", shown) or ["", "-d data/demo"])[1]
+    commands = []
+    for command in re.findall(r"scrapy [a-z]+(?: -o)?(?: [A-Z]+\b)?", shown):
+        for name, value in words.items():
+            command = command.replace(name, value)
+        commands.append(f"{command} {options}")
+    return commands
 
 
 def report(outcomes: dict[str, list[Done | str]]) -> int:

@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from webcrawl.config.libraries import is_installed
+from webcrawl.config.libraries import install_command, is_installed
 from webcrawl.errors import CrawlError
 
 SITES = ("The Handbook", "The Journal", "The Gallery")
@@ -115,6 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, others = parser.parse_known_args(arguments)
     with demo_web() as seeds:
         print(f"The demo web: {', '.join(seeds)}", flush=True)
+        if not is_installed("parquet"):
+            print(f"Links are not stored. To store them: {install_command(['parquet'])}", flush=True)
         command = ["workers", str(options.workers)] if options.workers > 1 else ["crawl"]
         # options of the caller come last and take precedence
         command += ["broad", "-a", f"seeds={','.join(seeds)}", "-a", "scope=host"]

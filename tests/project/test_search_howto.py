@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 from pathlib import Path
@@ -11,10 +10,9 @@ import pytest
 
 from tests.crawls import CHECKOUT, NO_NAMES, scrapy
 from tests.project.documentation import PROJECT, blocks
-from webcrawl.demo import FIRST_PORT, demo_web
+from webcrawl.demo import FIRST_PORT, demo_settings, demo_web
 
 PAGE = CHECKOUT / "docs" / "start" / "search.md"
-CRAWL = re.compile(r'make crawl ARGS="(.*)"')
 
 
 @pytest.fixture
@@ -31,13 +29,14 @@ def project(tmp_path: Path) -> Path:
 def test_the_commands_print_what_the_page_shows(project: Path) -> None:
     install, crawl, *others = [line for code in blocks(PAGE, "sh") for line in code.splitlines()]
     assert "pip install" in install
-    options = CRAWL.fullmatch(crawl)
-    assert options
+    assert crawl == "make crawl"
     printed = ""
     with demo_web(FIRST_PORT + 300) as seeds:
         port = seeds[0].rstrip("/").rpartition(":")[2]
-        words = ["-a", f"seeds={','.join(seeds)}", "-a", "scope=host", *options[1].split()]
-        run("crawl", "broad", *words, "-s", "DOWNLOAD_DELAY=0.01", "-s", "DATA_DIR=data/demo", folder=project)
+        words = ["-a", f"seeds={','.join(seeds)}", "-a", "scope=host", "-d", "data/demo"]
+        for name, value in (demo_settings() | {"DOWNLOAD_DELAY": "0.01"}).items():
+            words += ["-s", f"{name}={value}"]
+        run("crawl", "broad", *words, folder=project)
     for line in others:
         command, _, file = line.replace(str(FIRST_PORT), port).partition(" > ")
         out = run(*shlex.split(command)[1:], folder=project)

@@ -31,7 +31,7 @@ _DATE = len("2026-02-03")
 class PageFilter:
     """The values of a filter; "" stands for any. Methods raise ConfigurationError for a wrong value.
 
-    `status`: "404", "5xx", "none" (no answer), or several with commas. `host`: "https://example.org". `mime_type`:
+    `status`: "404", "5xx", "none" (no response), or several with commas. `host`: "https://example.org". `mime_type`:
     "text/html", "image/*". `language`: "de". `depth`: "2", "0-2", "3-". `duplicates`: any, exact, near or no. `since`
     and `until`: times of the latest attempt in ISO 8601, UTC unless they say otherwise; `until` includes a whole day.
     `text`: a part of the URL or title.

@@ -55,7 +55,7 @@ def moment(text: str) -> datetime:
 
 
 def with_status(text: str) -> ColumnElement[bool]:
-    """Rows of these statuses: "200", "2xx", "none" (no answer), or several with commas. Raises ConfigurationError."""
+    """Rows of these statuses: "200", "2xx", "none" (no response), or several with commas. Raises ConfigurationError."""
     wanted: list[ColumnElement[bool]] = []
     for least, below in statuses(text):
         if least is None:

@@ -56,9 +56,16 @@
   // A table that does not change by itself tells that there is more; a screen reader hears it every ten seconds at most.
   const news = document.getElementById("news");
   let told = 0;
-  document.addEventListener("live-total", (event) => {
-    const more = Number(event.detail) - Number(news.dataset.total);
-    if (more <= 0 || Date.now() - told < 10_000) return;
+  let later = null;
+  const tellNews = (total) => {
+    const more = Number(total) - Number(news.dataset.total);
+    clearTimeout(later);
+    if (more <= 0) return;
+    const wait = told + 10_000 - Date.now();
+    if (wait > 0) {
+      later = setTimeout(() => tellNews(total), wait);
+      return;
+    }
     told = Date.now();
     const again = document.createElement("a");
     again.href = location.href;
@@ -66,7 +73,8 @@
     const what = more === 1 ? news.dataset.one : news.dataset.many;
     news.replaceChildren(`${more.toLocaleString("en")} ${what}. `, again);
     news.hidden = false;
-  });
+  };
+  document.addEventListener("live-total", (event) => tellNews(event.detail));
 
   const take = (event) => {
     const parts = JSON.parse(event.data);

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,19 @@ from tests.web import LocalWeb, Reply
 from webcrawl.engine.embedded import answers
 from webcrawl.engine.server_folder import socket_path
 from webcrawl.jobs.records import IterationState
-from webcrawl.jobs.store import JobStore
+from webcrawl.jobs.store import JobStore, add_iteration
 from webcrawl.jobs.tables import iterations
 
 SITE = "127.0.1.1"
+
+
+def overrun(store: JobStore, times: int) -> None:
+    """Skips firings of the job, as a scheduler does while an iteration of it still runs."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    for number in range(1, times + 1):
+        due = now + timedelta(seconds=number)
+        skip = partial(add_iteration, job="news", due=due, now=now, skipped="the one before still runs")
+        store.database.write(skip)
 
 
 def test_a_crawl_with_an_engine_of_its_own_has_its_pages(
@@ -48,7 +58,11 @@ def test_a_crawl_with_an_engine_of_its_own_has_its_pages(
     options: dict[str, Any] = {"CRAWL_ID": one.crawl, "DNS_SERVERS": NO_NAMES}
     crawl = start_crawl("broad", [web.url(SITE)], data_dir=folder, **options)
     until(lambda: len(web.paths(SITE)) > 2, crawl)
-    page = open_page("/jobs", dashboard.url)
+    overrun(store, 3)
+    page = open_page("/", dashboard.url)
+    page.get_by_role("heading", name=one.crawl).wait_for()
+    assert "No crawl yet" not in page.locator("main").inner_text()
+    page.goto(f"{dashboard.url}/jobs")
     page.get_by_role("link", name="its crawl").click()
     page.get_by_role("heading", name=one.crawl).wait_for()
     page.get_by_role("button", name="Pause").click()
@@ -61,6 +75,10 @@ def test_a_crawl_with_an_engine_of_its_own_has_its_pages(
     until(lambda: not answers(socket), dashboard.process)
     page.goto(f"{dashboard.url}/jobs")
     page.get_by_text("its crawl is shown by").wait_for()
+    page.goto(f"{dashboard.url}/")
+    assert "No crawl here" in page.locator("main").inner_text()
+    page.locator("main").get_by_role("link", name="news").click()
+    page.get_by_role("heading", name="news").wait_for()
     page.goto(f"{dashboard.url}/crawls/{one.crawl}")
     assert "there is no crawl" in page.locator("main").inner_text()
     store.close()

@@ -68,11 +68,10 @@ class Command(OpenedCrawlCommand):
 
         engines, crawls = OwnEngines(lambda: running_here(self.settings)), []
         try:
-            for name in await engines.names():
-                if opened := await engines.opened(name):
-                    connection = opened.connection
-                    now = await overview(connection.crawl, connection.frontier)
-                    crawls.append(await _listed(connection.crawl, now))
+            for opened in await engines.all():
+                connection = opened.connection
+                now = await overview(connection.crawl, connection.frontier)
+                crawls.append(await _listed(connection.crawl, now))
         finally:
             await engines.close()
         return crawls

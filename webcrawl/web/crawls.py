@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from scrapy.settings import Settings
 
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError
 from webcrawl.opened import OpenedCrawl
 from webcrawl.web.job_store import running_here
-from webcrawl.web.overview import Overviews
+from webcrawl.web.overview import Overview, Overviews, overview
 from webcrawl.web.own_engines import OwnEngines
 
 
@@ -20,7 +23,7 @@ class Crawls:
         self._settings = settings
         self._opened: dict[str, OpenedCrawl] = {}
         self._own = OwnEngines(lambda: running_here(settings))
-        self.overviews = Overviews(engine.connection)
+        self._overviews = Overviews(engine.connection)
 
     @property
     def server(self) -> str:
@@ -29,7 +32,16 @@ class Crawls:
 
     async def names(self) -> list[str]:
         """Returns the CRAWL_ID of each crawl, including iterations on this machine with their own engines."""
-        return [*await self._engine.connection.crawls(), *await self._own.names()]
+        own = [opened.connection.keys.crawl for opened in await self._own.all()]
+        return [*await self._engine.connection.crawls(), *own]
+
+    async def overviews(self) -> list[Overview]:
+        """Returns the overviews of these crawls: running crawls first, then sorted by name."""
+        known = await self._overviews.all()
+        for opened in await self._own.all():
+            with suppress(*UNAVAILABLE):  # the crawl and its engine have just ended
+                known.append(await overview(opened.connection.crawl, opened.connection.frontier))
+        return sorted(known, key=lambda overview: (not overview.is_alive, overview.crawl))
 
     async def close(self) -> None:
         """Closes the connections to engines of iterations."""

@@ -39,15 +39,25 @@ def with_job(settings: Settings, job: Job, iteration: Iteration) -> Settings:
     return settings
 
 
+def running(settings: Settings) -> list[tuple[Job, Iteration]]:
+    """Returns the running iterations with their jobs, also those on other machines; raises StoreError."""
+    if (uri := metadata_uri(settings)) is None:
+        return []
+    store = job_store(uri)
+    return [
+        (job, iteration)
+        for job in store.jobs()
+        # not among the latest iterations: firings that were skipped meanwhile come after the running one
+        for iteration in store.active(job.name)
+        if iteration.state == IterationState.RUNNING
+    ]
+
+
 def running_here(settings: Settings) -> dict[str, Settings]:
     """Returns the settings by crawl of running iterations with files on this machine; raises StoreError."""
-    if (uri := metadata_uri(settings)) is None:
-        return {}
-    store, machine = job_store(uri), socket.gethostname()
+    machine = socket.gethostname()
     return {
         iteration.crawl: with_job(settings.copy(), job, iteration)
-        for job in store.jobs()
-        # a job has a single running crawl, and perhaps a waiting crawl
-        for iteration in store.iterations(job.name, 2)
-        if iteration.state == IterationState.RUNNING and iteration.data_dir and is_here(iteration, machine)
+        for job, iteration in running(settings)
+        if iteration.data_dir and is_here(iteration, machine)
     }

@@ -68,7 +68,7 @@ class Overviews:
         self._idle: dict[str, tuple[float, Overview]] = {}
 
     async def all(self) -> list[Overview]:
-        """Returns the overviews: running crawls first, then sorted by name."""
+        """Returns the overviews, in no order."""
         engine, keys = self._connection.engine, self._connection.keys
         layouts = await engine.client.hgetall(CRAWLS)
         known = [replace(keys, crawl=name.decode()).with_layout(layout) for name, layout in layouts.items()]
@@ -80,7 +80,7 @@ class Overviews:
             for overview in overviews
             if overview.crawl in self._idle
         }
-        return sorted(overviews, key=lambda overview: (not overview.is_alive, overview.crawl))
+        return overviews
 
     async def _read(self, crawl: Crawl) -> Overview:
         name = crawl.keys.crawl

@@ -27,9 +27,13 @@ class OwnEngines:
         self._opened: dict[str, OpenedCrawl] = {}
         self._opening = asyncio.Lock()
 
-    async def names(self) -> list[str]:
-        """Returns the CRAWL_ID of each reachable crawl."""
-        return [crawl for crawl in await asyncio.to_thread(self._running) if await self.opened(crawl)]
+    async def all(self) -> list[OpenedCrawl]:
+        """Returns each reachable crawl, connected to its engine."""
+        return [
+            opened
+            for crawl in await asyncio.to_thread(self._running)
+            if (opened := await self.opened(crawl)) is not None
+        ]
 
     async def opened(self, crawl: str) -> OpenedCrawl | None:
         """Returns the crawl, connected to its engine; None if it has no such engine, or its engine has ended."""

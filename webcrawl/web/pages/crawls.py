@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
 from starlette.responses import Response
 
+from webcrawl.web.job_store import running
 from webcrawl.web.overview import Overview
 from webcrawl.web.page import DashboardPage, View
 
@@ -18,16 +20,22 @@ _MOST_PLOTTED = 12
 
 @page.get()
 async def show(view: View) -> Response:
-    crawls = await view.crawls.overviews.all()
+    crawls = await view.crawls.overviews()
     plotted, others = _divided(crawls)
+    elsewhere = [] if plotted else await asyncio.to_thread(running, view.settings)
     return view.render(
-        "crawls.html", plotted=plotted, others=others, shown=_shown(plotted), server=view.crawls.server
+        "crawls.html",
+        plotted=plotted,
+        others=others,
+        shown=_shown(plotted),
+        server=view.crawls.server,
+        elsewhere=elsewhere,
     )
 
 
 @page.live("crawls")
 async def parts(view: View) -> Mapping[str, str]:
-    crawls = await view.crawls.overviews.all()
+    crawls = await view.crawls.overviews()
     plotted, others = _divided(crawls)
     fragments = {
         f"crawl-{overview.crawl}": view.fragment("crawl_card.html", overview=overview) for overview in plotted

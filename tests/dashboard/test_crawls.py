@@ -8,7 +8,7 @@ from typing import Any
 from redis import Redis
 
 from tests.crawls import Crawl, until
-from tests.dashboard.site import CrawledSite, Dashboard, narrow
+from tests.dashboard.site import CLOSED, CrawledSite, Dashboard, narrow
 from tests.web import LocalWeb, Reply
 
 OpenPage = Callable[..., Any]
@@ -40,9 +40,10 @@ def test_a_finished_crawl_and_what_it_says(
         "section.card:has(h2:text-is('Documents by type')) tr th[scope=row]"
     ).all_inner_texts()
     assert "text/html" in types
-    settings = page.locator("section.card:has(h2:text-is('Settings of the latest run'))")
+    settings = page.locator("section.card:has(h2:text-is('Seeds and settings of the latest run'))")
     shown = settings.inner_text()
     assert "DOWNLOAD_DELAY" in shown and "password" not in shown
+    assert "3 seeds" in shown and CLOSED in shown and "scope host" in shown
     assert not page.get_by_role("button", name="Pause").is_visible()
     assert (
         "It finished: there is nothing left to crawl." in page.get_by_role("region", name="End").inner_text()
@@ -53,7 +54,7 @@ def test_a_finished_crawl_and_what_it_says(
     check_accessible(page)
     missing = open_page("/crawls/narrow")
     assert "there is no crawl 'narrow'" in missing.locator("main").inner_text()
-    assert missing.get_by_role("link").all_inner_texts()[1:] == ["webcrawl", "Crawls", "Jobs", "All crawls"]
+    assert missing.get_by_role("link").all_inner_texts()[1:] == ["webcrawl", "Crawls", "Jobs", "Start", "All crawls"]
 
 
 def test_pages_fit_a_narrow_screen_and_the_dark(

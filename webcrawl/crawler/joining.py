@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from webcrawl.config import FrontierConfig
-from webcrawl.config.passwords import shown_settings
+from webcrawl.config.passwords import shown_settings, without_passwords
 from webcrawl.config.setting import Settings
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import EngineUnavailable
@@ -15,6 +16,9 @@ from webcrawl.frontier.crawl import CrawlRun, Runs
 from webcrawl.hosts.turns import Turns
 from webcrawl.opened import Connection
 from webcrawl.worker.rule_changes import review_rules
+
+_MOST_SEEDS = 20
+"""The most seeds of a run that the engine keeps, for people who look at the crawl."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,15 @@ async def note_run(connection: Connection, spider: str, settings: Settings) -> N
     with suppress(*UNAVAILABLE):
         run = CrawlRun(spider, time.time(), shown_settings(settings))
         await Runs(connection.engine, connection.keys).begin(run)
+
+
+async def note_seeds(connection: Connection, seeds: Sequence[str], scope: str) -> None:
+    """Adds the seeds and their scope to the run; does nothing while the engine is unavailable."""
+    with suppress(*UNAVAILABLE):
+        runs = Runs(connection.engine, connection.keys)
+        if run := await runs.latest():
+            shown = [without_passwords(seed) for seed in seeds[:_MOST_SEEDS]]
+            await runs.begin(replace(run, seeds=shown, seed_count=len(seeds), scope=scope))
 
 
 async def _join(connection: Connection, config: FrontierConfig, turns: Turns) -> JoinedCrawl:

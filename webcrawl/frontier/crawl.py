@@ -210,11 +210,18 @@ def _check_layout(keys: Keys, crawl: str, begun: Keys) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CrawlRun:
-    """One run of a crawl: its spider, when it began (seconds since 1970), and its settings as text without secrets."""
+    """One run of a crawl: its spider, when it began (seconds since 1970), and its settings as text without secrets.
+
+    `seeds` are the first seeds, without passwords, of `seed_count`; `scope` is their scope. A spider that does not
+    begin with seeds, or did not yet, has none.
+    """
 
     spider: str
     began: float
     settings: dict[str, str]
+    seeds: list[str] = field(default_factory=list)
+    seed_count: int = 0
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +238,10 @@ class Runs:
     async def latest(self) -> CrawlRun | None:
         """Returns the latest run; None if there was none."""
         text = await self.engine.client.get(self.keys.own("run"))
-        return None if text is None else CrawlRun(**json.loads(text))
+        if text is None:
+            return None
+        known = CrawlRun.__dataclass_fields__  # a newer version may have stored more
+        return CrawlRun(**{name: value for name, value in json.loads(text).items() if name in known})
 
 
 async def note_end(crawl: Crawl, reason: str) -> None:

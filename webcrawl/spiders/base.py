@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 
 from webcrawl.config import read
 from webcrawl.crawler.components import Reads
+from webcrawl.crawler.joining import note_seeds
 from webcrawl.crawler.pages.from_response import (
     answer_of,
     document_of,
@@ -108,6 +109,7 @@ class BroadSpider(Spider):
         for url in urls:
             self.scope.add(url)
         await session.scope.set(self.scope)
+        await note_seeds(session.connection, urls, self.scope.kind)
         # all seeds first: pages of the first seeds may link to the hosts of the last seeds
         await session.scope.admit_seeds(urls)
         # Scrapy fetches start URLs outside the allowed domains too

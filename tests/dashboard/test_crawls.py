@@ -54,7 +54,13 @@ def test_a_finished_crawl_and_what_it_says(
     check_accessible(page)
     missing = open_page("/crawls/narrow")
     assert "there is no crawl 'narrow'" in missing.locator("main").inner_text()
-    assert missing.get_by_role("link").all_inner_texts()[1:] == ["webcrawl", "Crawls", "Jobs", "Start", "All crawls"]
+    assert missing.get_by_role("link").all_inner_texts()[1:] == [
+        "webcrawl",
+        "Crawls",
+        "Jobs",
+        "Start",
+        "All crawls",
+    ]
 
 
 def test_pages_fit_a_narrow_screen_and_the_dark(

@@ -45,6 +45,10 @@ class Command(OpenedCrawlCommand):
         option("--key", "its private key (PEM), if not in the same file", metavar="FILE"),
     )
 
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        self._project = self.settings.copy()
+        super().run(args, opts)
+
     def crawl_id(self, args: list[str]) -> str | None:
         if args:
             raise UsageError("the dashboard shows all crawls: it takes no arguments")
@@ -57,6 +61,7 @@ class Command(OpenedCrawlCommand):
         from webcrawl.web.access import Access
         from webcrawl.web.app import create_app
         from webcrawl.web.server import Server, listening
+        from webcrawl.web.starter import CrawlStarter
 
         if opts.key and not opts.certificate:
             raise ConfigurationError("--key needs --certificate")
@@ -64,7 +69,8 @@ class Command(OpenedCrawlCommand):
             opts.bind, opts.tokens, tuple(opts.name), read_only=opts.read_only
         )
         listener = listening(opts.bind, opts.port)
-        server = Server(create_app(opened, self.settings, access), opts.certificate, opts.key)
+        dashboard = create_app(opened, self.settings, access, CrawlStarter(self._project, opts.set))
+        server = Server(dashboard, opts.certificate, opts.key)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, server.stop)

@@ -68,10 +68,11 @@ def shown_settings(settings: Settings) -> dict[str, str]:
         value = settings.get(name, None)
         if declared.default is not IN_PARTS and value not in (None, {}, [], declared.default):
             changed[name] = value
-    return {name: _text(name, changed[name]) for name in sorted(changed)}
+    return {name: shown_value(name, changed[name]) for name in sorted(changed)}
 
 
-def _text(name: str, value: Any) -> str:
+def shown_value(name: str, value: Any) -> str:
+    """Returns the value of a setting as text for people: without passwords, and HIDDEN if its name sounds secret."""
     if _SECRET_SETTING.search(name) and not isinstance(value, int | float):
         return HIDDEN if value else ""
     text = value if isinstance(value, str) else repr(value)

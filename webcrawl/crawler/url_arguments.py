@@ -18,7 +18,7 @@ from webcrawl.urls.seeds import read_seeds, seed_url
 if TYPE_CHECKING:
     from scrapy.settings import Settings
 
-_SPIDER = "broad"
+SPIDER = "broad"
 _PAGES = {"format": "pages", "item_filter": "webcrawl.crawler.feeds.PagesFilter"}
 """The options of feeds that take the place of JSON Lines: pages with their text."""
 _LINES = ("jsonlines", "jsonl", "jl")
@@ -50,8 +50,8 @@ def take_urls(words: list[str], opts: argparse.Namespace, settings: Settings) ->
     """
     has_urls = _are_urls(words) and words[0] not in get_spider_loader(settings).list()
     if has_urls:
-        seeds, crawl = _seeds_of(words)
-        words[:] = [_SPIDER]
+        seeds, crawl = seeds_of(words)
+        words[:] = [SPIDER]
         opts.spargs = [f"seeds={seeds}", *opts.spargs]
         # Scrapy takes no format for granted on standard output
         opts.output = opts.output and ["-:jsonl" if name == "-" else name for name in opts.output]
@@ -80,7 +80,7 @@ def add_texts(opts: argparse.Namespace, settings: Settings) -> None:
             opts.set = [*opts.set, f"{name}={value}"]
 
 
-def _seeds_of(words: Sequence[str]) -> tuple[str, str]:
+def seeds_of(words: Sequence[str]) -> tuple[str, str]:
     """Returns the argument `seeds` for URLs, and the name of their crawl, by default the host of the first URL.
 
     `words`: URLs, or one @file. Raises ConfigurationError for what is no URL to crawl.

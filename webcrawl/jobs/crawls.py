@@ -56,6 +56,10 @@ class JobCrawls:
         """Whether the engine is a server that other machines can reach."""
         self._dead_letters = DeadLetterCopies()
 
+    def spiders(self) -> list[str]:
+        """Returns the names of the project's spiders, sorted."""
+        return sorted(self._loader.list())
+
     def check(self, definition: Definition) -> None:
         """Raises WrongJob, which names the entries, for a job that could not run."""
         with JobProblems() as problems:

@@ -23,6 +23,7 @@ from webcrawl.web.live import Sampler, live_route, reader_of
 from webcrawl.web.login import login_routes
 from webcrawl.web.page import DashboardPage, Site, View
 from webcrawl.web.pages import PAGES
+from webcrawl.web.starter import CrawlStarter
 from webcrawl.web.templates import FOLDER, Templates
 
 _ELSEWHERE = DashboardPage("", "", of_crawl=False)
@@ -43,10 +44,14 @@ class Dashboard(Guard):
 
 
 def create_app(
-    engine: OpenedCrawl, settings: Settings, access: Access, pages: Sequence[DashboardPage] = PAGES
+    engine: OpenedCrawl,
+    settings: Settings,
+    access: Access,
+    starter: CrawlStarter,
+    pages: Sequence[DashboardPage] = PAGES,
 ) -> Dashboard:
     """Makes the dashboard of an engine to which `engine` is connected."""
-    site = Site(Crawls(engine, settings), pages, Templates(), access.is_open)
+    site = Site(Crawls(engine, settings), pages, Templates(), access.is_open, starter)
     live = {name: (page, part) for page in pages for name, part in page.live_parts.items()}
     sampler = Sampler(reader_of(site, live))
 

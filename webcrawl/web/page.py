@@ -21,6 +21,7 @@ from webcrawl.opened import Connection, OpenedCrawl
 from webcrawl.web.access import Visitor
 from webcrawl.web.crawls import Crawls
 from webcrawl.web.notices import from_page, with_notice
+from webcrawl.web.starter import CrawlStarter
 from webcrawl.web.templates import Templates
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class Site:
     templates: Templates
     is_open: bool
     """Whether no login is needed."""
+    starter: CrawlStarter
 
 
 @dataclass

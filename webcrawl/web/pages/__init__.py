@@ -9,12 +9,14 @@ from webcrawl.web.pages import (
     hosts,
     job_records,
     log,
+    start,
     stored,
 )
 
 PAGES = (
     crawls.page,
     job_records.page,
+    start.page,
     crawl.page,
     stored.page,
     hosts.page,

@@ -28,13 +28,13 @@ REASONS = {
 }
 
 _UNREAD = {
-    "images": "images",
-    "heif": "HEIC images",
-    "media": "audio and video",
-    "documents": "older Office documents and RAR archives",
-    "languages": "pages of unknown language",
+    "images": ("image", "images"),
+    "heif": ("HEIC image", "HEIC images"),
+    "media": ("audio or video file", "audio and video files"),
+    "documents": ("older Office document or RAR archive", "older Office documents and RAR archives"),
+    "languages": ("page of unknown language", "pages of unknown language"),
 }
-"""Extra -> what the summary calls the pages that were not read without it."""
+"""Extra -> what the summary calls a document that was not read without it, and several."""
 _REMARKS = {
     "cookies_refused": "redirected with a cookie that was not kept",
     "wants_cookies": "led back to where they came from until they get a cookie: set COOKIES_ENABLED=True",
@@ -146,7 +146,9 @@ def _unread(unread: Mapping[str, int]) -> list[str]:
     """Lines with the pages that were stored unread without a library, and the command that installs it; or none."""
     if not unread:
         return []
-    numbers = ", ".join(f"{number:,} {_UNREAD.get(extra, extra)}" for extra, number in unread.items())
+    numbers = ", ".join(
+        counted(number, *_UNREAD.get(extra, (extra, extra))) for extra, number in unread.items()
+    )
     return [f"  not read    {numbers}; to read them: {install_command(unread)}"]
 
 

@@ -16,7 +16,7 @@ HOSTILE = {
     "all of these": "sniffed(b'<?x?><!----><!DOCTYPE a[ ] ]>' * 50)",
     "a length of an image": "image._LENGTH.match('1' + ' ' * 2_000_000 + 'x')",
     "names of classes": "names._MAIN_NAME.search('_' * 200_000)",
-    "dates in a section": "sections._DATE.search('1' + ' ' * 200_000)",
+    "dates in a notice": "notices._DATE.search('1' + ' ' * 200_000)",
     "wrapping of JSON-LD": "linked_data._WRAPPING.sub('', '-->' + ' ' * 2_000_000 + '// ' * 500_000 + 'x')",
     "dates": "dates.read_date('1' + ' ' * 2_000_000 + 'x')",
     "a refresh": "links.refresh_address('1' * 500_000 + ' ' * 500_000 + ';' + ' ' * 500_000 + 'url' + ' ' * 500_000)",
@@ -41,7 +41,7 @@ from webcrawl.documents.mime import dates
 from webcrawl.documents.mime import image
 from webcrawl.documents.html import linked_data
 from webcrawl.documents.html import names
-from webcrawl.documents.html import sections
+from webcrawl.documents.html import notices
 from webcrawl.documents.mime.sniff import mime_type_of
 def sniffed(start):
     assert mime_type_of("text/html", start + b"text", "http://h/") == "text/html"

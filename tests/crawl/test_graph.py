@@ -86,6 +86,7 @@ def test_the_tutorial_ranks_the_pages_that_were_served(followed: tuple[Path, Loc
     assert "Pages: 6, with 10 edges" in printed and f"Wrote {folder}/graph." in printed
     best = max(found.values(), key=lambda row: row["pagerank"])
     assert f"{round(best['pagerank'], 4)}" in printed
+    assert re.search(rf"most often on these pages, .*\n +{best['pagerank']:.1%}  {best['url']}\n", printed)
     hosts = gzip.decompress((folder / "graph" / "hosts" / "edges.txt.gz").read_bytes())
     assert hosts == b"0\t1\n"
     assert (folder / "graph" / "pages" / "degrees.svg").exists()

@@ -88,7 +88,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_operators_apply_switch_and_look_at_jobs(operations: Operations, folder: Path) -> None:
-    assert operations.jobs("list").stdout.startswith("There are no jobs.")
+    empty = operations.jobs("list")
+    assert (empty.stdout, empty.stderr) == (
+        *("", "0 jobs. Write one into a file, and run: scrapy jobs apply FILE\n"),
+    )
     assert (
         operations.jobs("apply", str(folder), "--dry-run").stdout
         == "news: would be new\nweekly: would be new\n"
@@ -96,10 +99,11 @@ def test_operators_apply_switch_and_look_at_jobs(operations: Operations, folder:
     assert operations.store.jobs() == []
     assert operations.jobs("apply", str(folder)).stdout == "news: new\nweekly: new\n"
     (folder / "news.yaml").write_text(
-        f"name: news\ncron: 0 7 * * *\nspider: broad\nstate: ON\nnotify: [mailto://a:b@c.example]\n{SEEDS}"
+        "name: news\ncron: 0 7 * * *\ntimezone: Asia/Kolkata\nspider: broad\n"
+        f"state: ON\nnotify: [mailto://a:b@c.example]\n{SEEDS}"
     )
     told = operations.jobs("apply", str(folder), "--dry-run").stdout
-    assert told == "news: would change: cron, notify\nweekly: unchanged\n"
+    assert told == "news: would change: cron, timezone, notify\nweekly: unchanged\n"
     operations.jobs("apply", str(folder))
     assert operations.jobs("pause", "weekly").stdout == "weekly is PAUSED. It was ON.\n"
     made = operations.jobs("run", "news").stdout
@@ -108,18 +112,19 @@ def test_operators_apply_switch_and_look_at_jobs(operations: Operations, folder:
     )
     assert operations.jobs("off", "news").stdout == "news is OFF. It was ON.\n"
     assert operations.jobs("resume", "news").stdout == "news is ON. It was OFF.\n"
-    news, weekly = operations.jobs("list").stdout.splitlines()
-    assert re.match(
-        r"news +ON +broad +next 20.* 07:00:00Z; iteration 1 STOPPED \(the job was switched off\)", news
-    )
-    assert re.fullmatch(r"weekly +PAUSED +broad +does not fire", weekly)
+    heading, news, weekly = operations.jobs("list").stdout.splitlines()
+    assert heading.split() == ["job", "state", "spider", "next", "latest", "iteration"]
+    # in the time zones of the jobs
+    assert re.fullmatch(r"news +ON +broad +20.* 07:00:00 IST  1 STOPPED \(the job was switched off\)", news)
+    assert re.fullmatch(r"weekly +PAUSED +broad +does not fire +none yet", weekly)
     as_json = operations.jobs("list", "--json").stdout
     facts = [json.loads(line) for line in as_json.splitlines()]
     assert [one["state"] for one in facts] == ["ON", "PAUSED"]
     assert facts[0]["latest"]["state"] == "STOPPED" and facts[1]["next"] is None
     assert "mailto" not in as_json
-    history = operations.jobs("history", "news").stdout
-    assert re.fullmatch(r" +1  due 20.*Z  STOPPED \(the job was switched off\)\n", history)
+    heading, history = operations.jobs("history", "news").stdout.splitlines()
+    assert heading.split()[:5] == ["iteration", "due", "state", "started", "ended"]
+    assert re.fullmatch(r" +1  20.* IST  STOPPED +20.* IST +the job was switched off", history)
     assert json.loads(operations.jobs("history", "news", "--json").stdout)["number"] == 1
     (folder / "weekly.yaml").unlink()
     told = operations.jobs("apply", str(folder), "--dry-run").stdout

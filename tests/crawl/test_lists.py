@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.crawls import NO_NAMES, crawl_hosts, scrapy
+from tests.crawls import CHECKOUT, NO_NAMES, crawl_hosts, scrapy
 from tests.web import LocalWeb, Reply
 from webcrawl.entry import FORMER
 
@@ -155,6 +158,19 @@ def test_a_url_without_a_scheme_means_https(crawled: Crawled) -> None:
 def test_the_state_of_a_crawl_is_with_its_figures(crawled: Crawled) -> None:
     assert json.loads(crawled.run("status", "--json")[0])["state"] == "finished"
     assert "crawl autumn: finished" in crawled.run("status")[0]
+
+
+def test_a_listener_says_what_it_waits_for(crawled: Crawled) -> None:
+    words = [sys.executable, "-m", "scrapy", "listen", "-d", str(crawled.result.data_dir)]
+    with subprocess.Popen(words, cwd=CHECKOUT, stderr=subprocess.PIPE, text=True) as listener:
+        assert listener.stderr is not None
+        first, second = listener.stderr.readline(), listener.stderr.readline()
+        listener.send_signal(signal.SIGINT)
+        assert listener.wait(60) == 0
+    assert first == "Nothing is published yet: run the crawl with LISTENERS_MAXLEN above 0.\n"
+    assert second == (
+        "Waiting: crawl 'autumn' is finished; --from-start reads the pages that the stream still has.\n"
+    )
 
 
 def test_former_names_work_and_say_the_present_ones(crawled: Crawled, tmp_path: Path) -> None:

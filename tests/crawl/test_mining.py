@@ -48,6 +48,8 @@ def test_the_first_half_has_most_of_the_value(local_web: Callable[..., LocalWeb]
         NAME,
         *TABLES,
     } and f"tables in {mined}: patterns" in told
+    assert "Patterns of URLs by the mean value of their pages (text):\n" in told
+    assert "Pages to visit again, because they lead to new URLs first (hubs):\n" in told
     wrong = HERE.scrapy("mine", "--crawl", "other", *data, code=1)
     assert "crawl 'other' has stored no page and no link" in wrong
     assert (mined / "hubs.parquet").stat().st_size > 1000, "the tables of the run before stay"

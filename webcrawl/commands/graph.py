@@ -6,7 +6,7 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import StoresCommand, flag, option
-from webcrawl.documents.values import counted
+from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
@@ -64,18 +64,21 @@ class Command(StoresCommand):
             print("The latest links are left out: crawls are still writing them.", file=sys.stderr)
 
 
-def _report(name: str, summary: dict[str, Any]) -> None:
+def _report(name: str, summary: dict[str, Any], best: Sequence[tuple[str, float]]) -> None:
     harmonic = summary["harmonic"]
     error = f" with an error of {harmonic['standard_error']:.0%}" if harmonic["registers"] else ""
     print(
         f"{name.capitalize()}: {summary['vertices']:,}, with {counted(summary['edges'], 'edge')}; "
         f"PageRank in {counted(summary['pagerank']['iterations'], 'iteration')}, "
         f"harmonic centrality {harmonic['method']}{error}.",
-        flush=True,
     )
+    print(f"  Who follows links at random is most often on these {name}, with these shares of the time:")
+    for label, rank in best:
+        print(printable(f"  {rank:>7.1%}  {label}"))
+    sys.stdout.flush()
 
 
-def _silent(name: str, summary: dict[str, Any]) -> None:
+def _silent(name: str, summary: dict[str, Any], best: Sequence[tuple[str, float]]) -> None:
     pass
 
 

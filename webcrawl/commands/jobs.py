@@ -7,15 +7,17 @@ import json
 import os
 import socket
 import sys
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 from scrapy.exceptions import UsageError
 
 from webcrawl.config.program import as_typed, program
-from webcrawl.crawler.command import StoresCommand, command_name, flag, option
-from webcrawl.documents.values import counted, printable
+from webcrawl.crawler.command import StoresCommand, command_name, flag, option, table
+from webcrawl.documents.values import counted, shown_time
 from webcrawl.errors import CrawlError, StoreError
 
 if TYPE_CHECKING:
@@ -227,26 +229,40 @@ def _tell_others(store: JobStore, files: list[JobFile], opts: argparse.Namespace
 
 
 def _list(store: JobStore, *, as_json: bool) -> None:
-    jobs = store.jobs()
+    jobs, rows = store.jobs(), []
     for job in jobs:
         # the running iteration comes first; later firings may wait or have been skipped
         begun = [iteration for iteration in store.active(job.name) if iteration.started is not None]
         latest = next(iter([*begun, *store.iterations(job.name, 1)]), None)
-        print(json.dumps(_facts(job, latest), default=str) if as_json else printable(_line(job, latest)))
-    if not jobs and not as_json:
-        print("There are no jobs. Write one into a file, and run: scrapy jobs apply FILE")
+        if as_json:
+            print(json.dumps(_facts(job, latest), default=str))
+        rows.append(_job_cells(job, latest))
+    if not as_json:
+        _print_table(("job", "state", "spider", "next", "latest iteration"), rows)
+    hint = "" if jobs else f" Write one into a file, and run: {program()} jobs apply FILE"
+    print(f"{counted(len(jobs), 'job')}.{hint}", file=sys.stderr)
+
+
+def _print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
+    for line in table(headings, rows, right) if rows else ():
+        print(line)
 
 
 def _history(store: JobStore, name: str, opts: argparse.Namespace) -> None:
+    from webcrawl.jobs.records import IterationCounts
+
     iterations = store.iterations(name, opts.limit)
     if not iterations:
         store.job(name)  # raises StoreError
-    for iteration in iterations:
-        print(
-            json.dumps(_iteration_facts(iteration), default=str)
-            if opts.json
-            else printable(_iteration_line(iteration))
-        )
+    if opts.json:
+        for iteration in iterations:
+            print(json.dumps(_iteration_facts(iteration), default=str))
+    else:
+        zone = next((_zone(job) for job in store.jobs() if job.name == name), UTC)
+        rows = [_iteration_cells(iteration, zone) for iteration in iterations]
+        headings = ("iteration", "due", "state", "started", "ended", *IterationCounts._fields, "reason")
+        _print_table(headings, rows, right=("iteration", *IterationCounts._fields))
+    print(f"{counted(len(iterations), 'iteration')}.", file=sys.stderr)
 
 
 def _change(store: JobStore, what: str, name: str) -> None:
@@ -293,23 +309,29 @@ def _iteration_facts(iteration: Iteration) -> dict[str, Any]:
     return {name: getattr(iteration, name) for name in names} | iteration.counts._asdict()
 
 
-def _line(job: Job, latest: Iteration | None) -> str:
+def _zone(job: Job) -> tzinfo:
+    """Returns the time zone of a job, in which people see its times."""
+    from webcrawl.jobs.definition import Definition
+
+    return ZoneInfo(Definition.of(job.definition).schedule.timezone)
+
+
+def _job_cells(job: Job, latest: Iteration | None) -> list[str]:
     due = _next(job)
-    when = f"next {_time(due)}" if due else "does not fire"
-    last = f"; iteration {latest.number} {_outcome(latest)}" if latest else ""
-    return f"{job.name:<20} {job.state:<7} {job.definition['spider']:<12} {when}{last}"
+    last = f"{latest.number} {_outcome(latest)}" if latest else "none yet"
+    return [job.name, job.state, job.definition["spider"], _time(due, _zone(job)) or "does not fire", last]
 
 
-def _iteration_line(iteration: Iteration) -> str:
-    numbers = ", ".join(f"{number:,} {name}" for name, number in iteration.counts._asdict().items())
-    end = f" to {_time(iteration.ended)}" if iteration.ended and iteration.started else ""
-    begin = f"{_time(iteration.started)}{end}, {numbers}" if iteration.started else ""
-    return f"{iteration.number:>5}  due {_time(iteration.due)}  {_outcome(iteration)}{f'  {begin}' if begin else ''}"
+def _iteration_cells(iteration: Iteration, zone: tzinfo) -> list[str]:
+    times = [_time(moment, zone) for moment in (iteration.started, iteration.ended)]
+    numbers = [f"{number:,}" if iteration.started else "" for number in iteration.counts]
+    due = _time(iteration.due, zone)
+    return [str(iteration.number), due, iteration.state, *times, *numbers, iteration.reason or ""]
 
 
 def _outcome(iteration: Iteration) -> str:
     return f"{iteration.state}{f' ({iteration.reason})' if iteration.reason else ''}"
 
 
-def _time(moment: datetime | None) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%SZ}" if moment else ""
+def _time(moment: datetime | None, zone: tzinfo) -> str:
+    return shown_time(moment, zone) if moment else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import socket
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
+from webcrawl.config.program import as_typed
 from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.documents.values import counted, printable
 
@@ -21,6 +23,18 @@ if TYPE_CHECKING:
     from webcrawl.crawler.pages.stored_texts import TextColumns
     from webcrawl.opened import OpenedCrawl
     from webcrawl.stores.listeners import Listener
+
+
+_QUIET_SECONDS = 5.0
+_WAITS = {
+    "running": "is running, and has finished no further page yet",
+    "holding": "is running, but waits for a store that accepts nothing; `scrapy status` has the reason",
+    "paused": "is paused; `scrapy resume` continues it",
+    "stopped": "has no worker, and URLs are queued; `scrapy crawl` continues it",
+    "finished": "is finished; --from-start reads the pages that the stream still has",
+    "empty": "has fetched nothing yet",
+}
+"""State of a crawl -> what a listener waits for."""
 
 
 class Command(OpenedCrawlCommand):
@@ -61,8 +75,19 @@ class Command(OpenedCrawlCommand):
         )
         if not await opened.connection.engine.client.exists(opened.connection.keys.own("pages")):
             print("Nothing is published yet: run the crawl with LISTENERS_MAXLEN above 0.", file=sys.stderr)
-        texts = _texts(opened, self.settings, opts)
+        texts, heard = _texts(opened, self.settings, opts), asyncio.Event()
+        telling = asyncio.create_task(_tell_waits(opened, heard))
+        try:
+            await self._print(listener, texts, heard, opts)
+        finally:
+            telling.cancel()
+        _tell_missed(listener)
+
+    async def _print(
+        self, listener: Listener, texts: TextColumns | None, heard: asyncio.Event, opts: argparse.Namespace
+    ) -> None:
         async for pages in listener.pages(forever=not opts.once, most=opts.count):
+            heard.set()
             _tell_missed(listener)
             rows = [page.row for page in pages]
             for row in rows if texts is None else await _with_texts(rows, texts):
@@ -70,7 +95,28 @@ class Command(OpenedCrawlCommand):
             # pages are acknowledged only after they have left this process
             sys.stdout.flush()
             await listener.done(pages)
-        _tell_missed(listener)
+
+
+async def _tell_waits(opened: OpenedCrawl, heard: asyncio.Event) -> None:
+    """Says on stderr what no page comes for, after some seconds without one and when that changes."""
+    from webcrawl.engine.client import UNAVAILABLE
+    from webcrawl.web.overview import overview
+
+    connection, told = opened.connection, ""
+    while True:
+        with suppress(TimeoutError, *UNAVAILABLE):
+            heard.clear()
+            async with asyncio.timeout(_QUIET_SECONDS):
+                await heard.wait()
+            told = ""
+            continue
+        with suppress(*UNAVAILABLE):
+            why = _WAITS[(await overview(connection.crawl, connection.frontier)).state]
+            if why != told:
+                print(
+                    f"Waiting: crawl {connection.keys.crawl!r} {as_typed(why)}.", file=sys.stderr, flush=True
+                )
+                told = why
 
 
 def _texts(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import StoresCommand, option
-from webcrawl.documents.values import counted
+from webcrawl.documents.values import counted, printable
 from webcrawl.errors import StoreError
 from webcrawl.policies.mined import Mined
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from webcrawl.policies.learned_value import ValueModel
     from webcrawl.stores.objects.store import ObjectStore
     from webcrawl.stores.weights_file import WeightsFile
+
+_MOST_SHOWN = 10
 
 
 class Command(StoresCommand):
@@ -65,6 +67,7 @@ def _mine(opened: OpenedCrawl, opts: argparse.Namespace) -> None:
         mined = Mined(datetime.now(UTC).isoformat(timespec="seconds"), value)
         if has_links:
             mined = _mined_links(workspace, file.store, mined)
+            _print_best(workspace, target)
     file.write(mined)
     print(f"weights: {file.name}")
 
@@ -119,6 +122,22 @@ def _learned(workspace: Workspace, target: Target, before: WeightsFile | None) -
         f"learned {target.name} from {pages}: explains {max(lesson.explained, 0):.0%} of its variance on others"
     )
     return lesson.value
+
+
+def _print_best(workspace: Workspace, target: Target) -> None:
+    """Prints the best patterns and hubs in words."""
+    from webcrawl.mining.workspace import BEST_HUBS, BEST_PATTERNS
+
+    rows = list(workspace.run(BEST_PATTERNS, [_MOST_SHOWN]).fetchall())
+    if rows:
+        print(f"Patterns of URLs by the mean value of their pages ({target.name}):")
+    for host, pattern, pages, value in rows:
+        print(printable(f"  {value:>11,.0f}  {host}{pattern}  ({counted(pages, 'page')})"))
+    rows = list(workspace.run(BEST_HUBS, [_MOST_SHOWN]).fetchall())
+    if rows:
+        print("Pages to visit again, because they lead to new URLs first (hubs):")
+    for url, new, unique in rows:
+        print(printable(f"  {new:>11,}  {url}  ({unique:,} of them on no other page)"))
 
 
 def _mined_links(workspace: Workspace, store: ObjectStore, mined: Mined) -> Mined:

@@ -13,7 +13,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.config import read
 from webcrawl.crawler.command import StoresCommand, flag, option, table
-from webcrawl.documents.values import counted, plain, printable, shown_time, size
+from webcrawl.documents.values import counted, plain, printable, shown_time, size, without_class
 from webcrawl.opened import host_named
 
 if TYPE_CHECKING:
@@ -133,5 +133,5 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         row["language"] or "",
         "" if length is None else size(length),
         row["url"],
-        " ".join((row["error"] or row["title"] or "").split()),
+        " ".join((without_class(row["error"] or "") or row["title"] or "").split()),
     )

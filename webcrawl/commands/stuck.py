@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import OpenedCrawlCommand, exclusive, flag, option
-from webcrawl.documents.values import counted, printable, shown_time
+from webcrawl.documents.values import counted, printable, shown_time, without_class
 from webcrawl.errors import StoreError
 from webcrawl.opened import host_named
 
@@ -89,7 +89,7 @@ class Command(OpenedCrawlCommand):
             return json.dumps(row)
         where = f"  [{row['warc_file']} at {row['warc_offset']}]" if row.get("warc_file") else ""
         when = shown_time(datetime.fromisoformat(row["updated"]))
-        reason = row["reason"]
+        reason = without_class(row["reason"])
         if row["kind"] == _DEAD and row.get("attempts") is not None:
             reason += f" ({row['attempts']} failed before)" if row["attempts"] else " (the first attempt)"
         return printable(f"{when}  {row['kind']:<11}  {row['url']}  {reason}{where}")

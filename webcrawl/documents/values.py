@@ -14,6 +14,7 @@ DEEPEST = 32
 
 # C0 controls except the tab, DEL, C1 controls, line ends, and marks of text direction.
 _MOVES = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_CLASS = re.compile(r"^[A-Z]\w*: ")
 _LARGE = frozenset({str, dict, list})
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 
@@ -38,6 +39,11 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 def shown_time(moment: datetime, zone: tzinfo | None = None) -> str:
     """Returns a time for people, such as "2026-02-03 12:00:00 CET": in a zone, by default that of this machine."""
     return f"{moment.astimezone(zone):%Y-%m-%d %H:%M:%S %Z}"
+
+
+def without_class(reason: str) -> str:
+    """Returns a reason for people: without the class of an exception before it, such as "TimeoutError: "."""
+    return _CLASS.sub("", reason)
 
 
 def plain(value: Any, depth: int = DEEPEST) -> Any:

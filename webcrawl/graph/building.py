@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from webcrawl.links.sources import LinkFiles
 from webcrawl.urls.canonical import hostname, registered_domain
 
 SUMMARY = "summary.json"
-_TOP = 20
+_TOP, _REPORTED = 20, 10
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,14 @@ class GraphOptions:
     memory: int | None = None
 
 
-def build(
-    files: LinkFiles, output: Path, wanted: GraphOptions, report: Callable[[str, dict[str, Any]], None]
-) -> dict[str, Any]:
+ReportGraph: TypeAlias = Callable[[str, dict[str, Any], list[tuple[str, float]]], None]
+"""Gets the name and summary of a graph, and the first of its vertices by PageRank, with their ranks."""
+
+
+def build(files: LinkFiles, output: Path, wanted: GraphOptions, report: ReportGraph) -> dict[str, Any]:
     """Writes a folder with the graphs of a link store; returns the summary.
 
-    The folder appears when it is complete. `report` is called with the name and summary of each graph. Raises
+    The folder appears when it is complete. `report` is called for each graph. Raises
     StoreError if links cannot be read or the output cannot be written, and LibraryMissing.
     """
     check_libraries()
@@ -83,7 +85,7 @@ def _write_levels(
     database: LinkDatabase,
     wanted: GraphOptions,
     memory: int,
-    report: Callable[[str, dict[str, Any]], None],
+    report: ReportGraph,
 ) -> dict[str, Any]:
     database.add(_rows(files))
     pages, links = database.number()
@@ -96,7 +98,8 @@ def _write_levels(
         measures = measured(level.graph, scratch, memory // 3)
         _write_level(folder / level.name, level, measures, database, plot=wanted.plots)
         summary[level.name] = measures.summary()
-        report(level.name, summary[level.name])
+        best = top(folder / level.name, level.columns[0], database, _REPORTED)
+        report(level.name, summary[level.name], best)
     return summary
 
 

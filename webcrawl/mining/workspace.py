@@ -200,6 +200,13 @@ TABLES = {
 """The queries by name of the table; docs/reference/mining.md explains the columns."""
 
 
+BEST_PATTERNS = """
+SELECT host, pattern, pages, value FROM patterns WHERE pages > 1 AND value IS NOT NULL
+ORDER BY value DESC, pages DESC, pattern LIMIT ?
+"""
+BEST_HUBS = "SELECT url, new, unique_links FROM hubs WHERE new > 0 ORDER BY rank LIMIT ?"
+
+
 def write_tables(workspace: Workspace, store: ObjectStore) -> dict[str, int]:
     """Writes all tables; returns the numbers of rows by name."""
     rows: dict[str, int] = {}

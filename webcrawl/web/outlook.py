@@ -11,7 +11,7 @@ from webcrawl.crawler.report.ending import about
 from webcrawl.crawler.report.summary_text import REASONS
 from webcrawl.crawler.report.waiting import host_line, retry_line
 from webcrawl.frontier import Crawl, Frontier
-from webcrawl.frontier.crawl import last_end
+from webcrawl.frontier.crawl import last_end_and_time
 from webcrawl.frontier.figures import CrawlFigures
 from webcrawl.frontier.gauges import next_waits
 from webcrawl.frontier.history import History
@@ -103,8 +103,11 @@ async def crawl_end(crawl: Crawl, current: Overview) -> CrawlEnd | None:
     """Returns how and when a crawl ended; None for a crawl that has never run."""
     if current.state == "empty":
         return None
-    samples = await History(crawl.engine, crawl.keys).hour()
-    return CrawlEnd(_how(await last_end(crawl), current), samples[-1].time if samples else None)
+    how, ended = await last_end_and_time(crawl)
+    if ended is None:
+        samples = await History(crawl.engine, crawl.keys).hour()
+        ended = samples[-1].time if samples else None
+    return CrawlEnd(_how(how, current), ended)
 
 
 def _how(reason: str | None, current: Overview) -> str:

@@ -11,7 +11,7 @@ from webcrawl.crawler.report.ending import about
 from webcrawl.crawler.report.summary_text import REASONS
 from webcrawl.crawler.report.waiting import host_line, retry_line
 from webcrawl.frontier import Crawl, Frontier
-from webcrawl.frontier.crawl import last_end_and_time
+from webcrawl.frontier.crawl import Runs, last_end_and_time
 from webcrawl.frontier.figures import CrawlFigures
 from webcrawl.frontier.gauges import next_waits
 from webcrawl.frontier.history import History
@@ -49,7 +49,7 @@ class CrawlOutlook:
 
 @dataclass(frozen=True, slots=True)
 class CrawlEnd:
-    """How a crawl without workers ended, and when: seconds since 1970, None if no sample was kept."""
+    """How a crawl without workers ended, and when: seconds since 1970, of a killed run its last sample, if any."""
 
     how: str
     ended: float | None
@@ -103,27 +103,23 @@ async def crawl_end(crawl: Crawl, current: Overview) -> CrawlEnd | None:
     """Returns how and when a crawl ended; None for a crawl that has never run."""
     if current.state == "empty":
         return None
-    how, ended = await last_end_and_time(crawl)
-    if ended is None:
-        samples = await History(crawl.engine, crawl.keys).hour()
-        ended = samples[-1].time if samples else None
-    return CrawlEnd(_how(how, current), ended)
+    samples = await History(crawl.engine, crawl.keys).hour()
+    (reason, ended), run = await last_end_and_time(crawl), await Runs(crawl.engine, crawl.keys).latest()
+    if ended is not None and run is not None and ended < run.began:
+        reason = ended = None  # of the run before
+    left = current.figures.queued + current.figures.leased
+    return CrawlEnd(how_it_ended(reason, left), ended or (samples[-1].time if samples else None))
 
 
-def _how(reason: str | None, current: Overview) -> str:
-    """Returns how a crawl ended, in words."""
-    now = current.figures
+def how_it_ended(reason: str | None, left: int) -> str:
+    """Returns how a crawl ended, in words. `left`: URLs that are still queued or leased."""
     if reason is None:
-        return "Its workers ended without a word: they were killed, or lost their machine."
-    if left := now.queued + now.leased:
-        what = REASONS.get(reason, reason.replace("_", " "))
-        if reason == "finished":
-            what = "ended with URLs that cannot be fetched now"
-        urls = "1 URL is" if left == 1 else f"{left:,} URLs are"
-        return f"It {_past(what)}. {urls} left."
-    return f"It {_past(REASONS.get(reason, reason.replace('_', ' ')))}."
-
-
-def _past(what: str) -> str:
-    """Returns a reason as the end of a sentence that begins with "It"."""
-    return f"was {what}" if what.startswith("stopped") else what
+        how = "Its workers ended without a word: they were killed, or lost their machine."
+    elif reason == "finished" and left:
+        how = "It ended with URLs that cannot be fetched now."
+    else:
+        what = REASONS.get(reason, f"ended: {reason.replace('_', ' ')}")
+        how = f"It {'was ' if what.startswith('stopped') else ''}{what}."
+    if not left:
+        return how
+    return f"{how} {'1 URL is' if left == 1 else f'{left:,} URLs are'} left."

@@ -147,6 +147,16 @@ def test_a_long_list_is_in_order_from_window_to_window(
     assert windows[0].above_the_mean == (order == "importance")
 
 
+def test_the_latest_rows_need_the_index_of_times(metadata: Metadata) -> None:
+    rows = some_rows()
+    metadata.upsert([*rows, row("https://a.test/other", crawl="other", fetched_at=BEGIN + timedelta(days=9))])
+    latest = PageList(metadata, PageFilter(crawl="news")).latest(3)
+    assert [row["url"] for row in latest] == [row["url"] for row in rows[:-4:-1]]
+    assert PageList(metadata, PageFilter()).latest(3) == []
+    drop_indexes(metadata)
+    assert PageList(metadata, PageFilter(crawl="news")).latest(3) == []
+
+
 def test_the_rows_of_all_crawls_are_listed_by_url(metadata: Metadata) -> None:
     metadata.upsert([row("https://b.test/", crawl="b"), row("https://a.test/", crawl="a", status=404)])
     assert [row["url"] for row in PageList(metadata, PageFilter(), "url").rows()] == [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from webcrawl.frontier.workers import WorkerOutlook
-from webcrawl.web.outlook import together
+from webcrawl.web.outlook import how_it_ended, together
 
 
 def test_shares_are_means_of_the_workers_that_know_some() -> None:
@@ -32,3 +34,22 @@ def test_a_crawl_ends_with_its_last_worker() -> None:
     ]
     assert together(ends)[2] == (200.0, "last")
     assert together([])[2] is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "left", "how"),
+    [
+        ("finished", 0, "It finished: there is nothing left to crawl."),
+        ("max_pages", 1, "It was stopped at CRAWL_MAX_PAGES. 1 URL is left."),
+        ("stopped", 1_200, "It was stopped by an operator. 1,200 URLs are left."),
+        ("finished", 3, "It ended with URLs that cannot be fetched now. 3 URLs are left."),
+        ("some_reason", 0, "It ended: some reason."),
+        (
+            None,
+            5,
+            "Its workers ended without a word: they were killed, or lost their machine. 5 URLs are left.",
+        ),
+    ],
+)
+def test_the_end_of_a_crawl_in_words(reason: str | None, left: int, how: str) -> None:
+    assert how_it_ended(reason, left) == how

@@ -40,15 +40,25 @@ async def show(view: View) -> Response:
     values = await _values(view)
     stores = await asyncio.to_thread(stores_of, view.opened.stores)
     run = await Runs(view.connection.engine, view.connection.keys).latest()
-    return view.render("crawl.html", stores=stores, run=run, longest=await _longest_queues(view), **values)
+    return view.render(
+        "crawl.html",
+        stores=stores,
+        run=run,
+        longest=await _longest_queues(view),
+        latest=await latest_pages(view),
+        **values,
+    )
 
 
 @page.live("crawl")
 async def parts(view: View) -> Mapping[str, str]:
     values = await _values(view)
-    names = ("state", "outlook", "figures", "breakdown", "latest", "hosts", "workers")
-    fragments = {name: view.fragment(f"crawl_{name}.html", **values) for name in names}
     current = values["overview"]
+    names = ["state", "outlook", "figures", "breakdown", "hosts", "workers"]
+    if current.is_alive:
+        names.append("latest")
+        values["latest"] = await latest_pages(view)
+    fragments = {name: view.fragment(f"crawl_{name}.html", **values) for name in names}
     return fragments | (
         {"@points": json.dumps({view.crawl: asdict(current.now)})} if current.is_alive else {}
     )
@@ -103,7 +113,6 @@ async def _values(view: View) -> dict[str, Any]:
         "waiting": waiting[:_MOST_HOSTS],
         "outlook": await outlook(crawl, view.connection.frontier, current) if current.is_alive else None,
         "end": None if current.is_alive else await crawl_end(crawl, current),
-        "latest": await latest_pages(view),
     }
 
 

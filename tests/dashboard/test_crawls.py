@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 from redis import Redis
 
 from tests.crawls import Crawl, until
+from tests.dashboard.engine import in_engine
 from tests.dashboard.site import CLOSED, CrawledSite, Dashboard, narrow
 from tests.web import LocalWeb, Reply
+from webcrawl.frontier import Candidate
+from webcrawl.frontier.crawl import CrawlRun, Runs, note_end
+from webcrawl.opened import OpenedCrawl
 
 OpenPage = Callable[..., Any]
 Check = Callable[[Any], None]
@@ -61,6 +66,21 @@ def test_a_finished_crawl_and_what_it_says(
         "Start",
         "All crawls",
     ]
+
+
+def test_a_killed_crawl_does_not_tell_how_its_earlier_run_ended(
+    site: CrawledSite, open_page: OpenPage
+) -> None:
+    async def fill(opened: OpenedCrawl) -> None:
+        crawl = opened.connection.crawl
+        await opened.connection.frontier.add([Candidate("http://killed.test", "/", None)])
+        await note_end(crawl, "stopped")
+        await Runs(crawl.engine, crawl.keys).begin(CrawlRun("broad", time.time() + 1, {}))
+
+    in_engine(site, "killed", fill)
+    end = open_page("/crawls/killed").get_by_role("region", name="End").inner_text()
+    assert "Its workers ended without a word" in end and "1 URL is left." in end
+    assert "The same command continues it." in end
 
 
 def test_pages_fit_a_narrow_screen_and_the_dark(

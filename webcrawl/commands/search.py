@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from scrapy.exceptions import UsageError
 from webcrawl.config.program import program
 from webcrawl.crawler.command import StoresCommand, flag, option
 from webcrawl.documents.values import counted, printable
-from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings
@@ -152,42 +151,10 @@ def _age(folder: Path) -> str:
 
 
 def _filters(opts: argparse.Namespace) -> Filters:
-    from webcrawl.search.query import Filters
-    from webcrawl.search.schema import MEDIA, PAGE
-    from webcrawl.stores.selection import of_type
+    from webcrawl.search.asked import asked_filters
 
-    if opts.type:
-        of_type(opts.type)  # raises ConfigurationError
-
-    return Filters(
-        host=opts.host,
-        languages=_words(opts.language),
-        types=_words(opts.type),
-        since=_time("--since", opts.since),
-        until=_time("--until", opts.until, is_end=True),
-        crawl=opts.crawl,
-        kinds=MEDIA if opts.media else (PAGE,),
-    )
-
-
-def _words(text: str | None) -> list[str]:
-    return [word.strip().lower() for word in (text or "").split(",") if word.strip()]
-
-
-def _time(option: str, text: str | None, *, is_end: bool = False) -> datetime | None:
-    """Reads a date or time, by default in UTC. A date that ends a period includes its day."""
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        is_date = len(text) == len("2026-02-03")
-        if is_end and is_date:
-            moment += timedelta(days=1, microseconds=-1)
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError) as error:
-        raise ConfigurationError(
-            f"{option}: {text!r} is not a time such as 2026-02-03 or 2026-02-03T12:00:00Z"
-        ) from error
+    names = ("host", "language", "type", "since", "until", "crawl", "media")
+    return asked_filters(**{name: getattr(opts, name) for name in names})
 
 
 def _json(hit: Hit) -> str:

@@ -20,6 +20,7 @@ from scrapy.settings import Settings
 
 from webcrawl.config import read
 from webcrawl.config.program import as_typed, program
+from webcrawl.crawler.crawl_options import take_private
 from webcrawl.crawler.crawl_settings import completed
 from webcrawl.crawler.misspelt_settings import misspelt
 from webcrawl.documents.values import printable
@@ -97,6 +98,7 @@ class OpenedCrawlCommand(ScrapyCommand):
     async def _run(self, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.opened import OpenedCrawl
 
+        take_private(self.settings, opts)
         self.settings = completed(self.settings)
         argument = self.crawl_id(args)
         name = getattr(opts, "crawl", None) or argument

@@ -1,4 +1,4 @@
-"""The options with which commands and jobs start `scrapy crawl`, besides those that the user gave.
+"""The options with which commands, jobs and the dashboard start commands, besides those that the user gave.
 
 Some settings and arguments are passwords. Every user of a machine can read the command lines of all processes, but only
 the owner of a process can read its environment, so such options are passed in a variable.
@@ -25,7 +25,7 @@ _NAME = re.compile(r"(.*?)((?:\.[^./]+)?(?::\w+)?)", re.DOTALL)
 
 
 def private_options(settings: Mapping[str, Any], arguments: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment variable that passes settings, with their types, and arguments of the spider."""
+    """Returns the environment variable that passes settings, with their types, and arguments of a spider."""
     return {_VARIABLE: json.dumps({"settings": settings, "arguments": arguments})}
 
 
@@ -34,7 +34,8 @@ def take_private(settings: BaseSettings, opts: argparse.Namespace) -> None:
     if text := os.environ.pop(_VARIABLE, None):
         options = json.loads(text)
         settings.setdict(options["settings"], priority="cmdline")
-        opts.spargs |= options["arguments"]
+        if options["arguments"]:
+            opts.spargs |= options["arguments"]
 
 
 def own_name(name: str, number: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,14 +68,14 @@ class Search:
         self.languages = [language for language, _ in terms]
         """The languages of the pages; "" for pages without a language."""
 
-    def find(self, words: str, filters: Filters = ANYTHING, limit: int = 10) -> Results:
-        """Returns the best pages for a query."""
+    def find(self, words: str, filters: Filters = ANYTHING, limit: int = 10, offset: int = 0) -> Results:
+        """Returns the best pages for a query, without the first `offset` ones."""
         if filters.crawl:
             self._check_crawl(filters.crawl)
         for any_word in (False, True):
             query = query_of(self.index, words, filters, self.languages, any_word=any_word)
             with damages(self.folder), _wrong_values(words):
-                hits, total = self._best(query, limit)
+                hits, total = self._best(query, offset + limit, offset)
             if total:
                 return Results(hits, total, not any_word)
         return Results([], 0)
@@ -87,12 +88,15 @@ class Search:
             others = f"; crawls in it: {', '.join(sorted(crawls)[:_MOST_CRAWLS])}" if crawls else ""
             raise ConfigurationError(f"no page in the index was fetched last by crawl {crawl!r}{others}")
 
-    def _best(self, query: Any, limit: int) -> tuple[list[Hit], int]:
-        """Returns the best pages and the total; reads more results while too few pages are not copies."""
+    def _best(self, query: Any, limit: int, offset: int) -> tuple[list[Hit], int]:
+        """Returns the best pages from `offset` to `limit` and the total.
+
+        Reads more results while too few pages are not copies.
+        """
         chosen: dict[int, list[_Candidate]] = {}
-        total, offset, wanted = 0, 0, limit * 2
+        total, done, wanted = 0, 0, limit * 2
         while True:
-            results = self.searcher.search(query, wanted, offset=offset, weight_by_field="weight")
+            results = self.searcher.search(query, wanted, offset=done, weight_by_field="weight")
             total = total or results.count
             addresses = [address for _, address in results.hits]
             firsts = self.searcher.fast_field_values("first", addresses)
@@ -100,12 +104,14 @@ class Search:
             for (score, address), first, key in zip(results.hits, firsts, keys, strict=True):
                 if first in chosen or len(chosen) < limit:
                     chosen.setdefault(first, []).append(_Candidate(score, address, is_first=key == first))
-            offset += len(addresses)
-            if len(chosen) >= limit or len(addresses) < wanted or offset >= _MOST_READ:
+            done += len(addresses)
+            if len(chosen) >= limit or len(addresses) < wanted or done >= _MOST_READ:
                 break
             wanted *= 2
         snippets = Snippets(self.index, self.searcher, query)
-        return [self._hit(candidates, snippets) for candidates in chosen.values()], total
+        return [
+            self._hit(candidates, snippets) for candidates in islice(chosen.values(), offset, None)
+        ], total
 
     def _hit(self, candidates: Sequence[_Candidate], snippets: Snippets) -> Hit:
         """Returns the original if it is among the results, or else the best copy, with the best score of all."""

@@ -21,6 +21,7 @@ from webcrawl.web.followed import followed_route
 from webcrawl.web.guard import Guard
 from webcrawl.web.live import Sampler, live_route, reader_of
 from webcrawl.web.login import login_routes
+from webcrawl.web.making import Making
 from webcrawl.web.page import DashboardPage, Site, View
 from webcrawl.web.pages import PAGES
 from webcrawl.web.starter import CrawlStarter
@@ -33,14 +34,15 @@ _NOBODY = Visitor(Role.READER, "", "")
 class Dashboard(Guard):
     """The application. `close` ends the streams of open pages, for which the server would wait."""
 
-    def __init__(self, app: ASGIApp, access: Access, sampler: Sampler, crawls: Crawls) -> None:
+    def __init__(self, app: ASGIApp, access: Access, sampler: Sampler, site: Site) -> None:
         super().__init__(app, access)
-        self._crawls = crawls
+        self._site = site
         self._sampler = sampler
 
     async def close(self) -> None:
         await self._sampler.close()
-        await self._crawls.close()
+        await self._site.making.close()
+        await self._site.crawls.close()
 
 
 def create_app(
@@ -51,7 +53,7 @@ def create_app(
     pages: Sequence[DashboardPage] = PAGES,
 ) -> Dashboard:
     """Makes the dashboard of an engine to which `engine` is connected."""
-    site = Site(Crawls(engine, settings), pages, Templates(), access.is_open, starter)
+    site = Site(Crawls(engine, settings), pages, Templates(), access.is_open, starter, Making())
     live = {name: (page, part) for page in pages for name, part in page.live_parts.items()}
     sampler = Sampler(reader_of(site, live))
 
@@ -60,7 +62,7 @@ def create_app(
     routes += [live_route(sampler, live), *login_routes(access, site), followed_route()]
     routes.append(Mount("/static", StaticFiles(directory=FOLDER / "static")))
     app = Starlette(routes=routes, exception_handlers={HTTPException: missing})
-    return Dashboard(app, access, sampler, site.crawls)
+    return Dashboard(app, access, sampler, site)
 
 
 async def _missing(site: Site, request: Request, error: Exception) -> Response:

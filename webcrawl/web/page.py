@@ -20,6 +20,7 @@ from webcrawl.errors import CrawlError, NoSuchPage, StoreError, brief
 from webcrawl.opened import Connection, OpenedCrawl
 from webcrawl.web.access import Visitor
 from webcrawl.web.crawls import Crawls
+from webcrawl.web.making import Making
 from webcrawl.web.notices import from_page, with_notice
 from webcrawl.web.starter import CrawlStarter
 from webcrawl.web.templates import Templates
@@ -50,6 +51,8 @@ class Site:
     is_open: bool
     """Whether no login is needed."""
     starter: CrawlStarter
+    making: Making
+    """The commands of this dashboard."""
 
 
 @dataclass
@@ -72,6 +75,10 @@ class View:
     @property
     def crawls(self) -> Crawls:
         return self.site.crawls
+
+    @property
+    def making(self) -> Making:
+        return self.site.making
 
     @property
     def opened(self) -> OpenedCrawl:

@@ -10,8 +10,9 @@ import pytest
 
 from tests.metadata import NOW
 from tests.unit.search.indexes import page
-from webcrawl.commands.search import _json, _marked, _text, _time
+from webcrawl.commands.search import _json, _marked, _text
 from webcrawl.errors import ConfigurationError
+from webcrawl.search.asked import read_time
 from webcrawl.search.entry import entry_of
 from webcrawl.search.searching import Hit
 
@@ -30,13 +31,13 @@ def hit(snippet: str = "", marks: Any = (), **facts: Any) -> Hit:
     ],
 )
 def test_times_are_utc_and_the_last_day_is_whole(text: str, is_end: bool, expected: datetime) -> None:
-    assert _time("--until", text, is_end=is_end) == expected
+    assert read_time("--until", text, is_end=is_end) == expected
 
 
 @pytest.mark.parametrize("text", ["", "tomorrow", "2026-13-01"])
 def test_wrong_times_are_named(text: str) -> None:
     with pytest.raises(ConfigurationError, match="--until: .* is not a time"):
-        _time("--until", text, is_end=True)
+        read_time("--until", text, is_end=True)
 
 
 def test_marks_stay_where_they_are_when_signs_are_escaped() -> None:

@@ -5,10 +5,12 @@ from webcrawl.web.pages import (
     crawl,
     crawls,
     dead_letters,
+    downloads,
     duplicates,
     hosts,
     job_records,
     log,
+    search,
     start,
     stored,
 )
@@ -19,10 +21,12 @@ PAGES = (
     start.page,
     crawl.page,
     stored.page,
+    search.page,
     hosts.page,
     archived.page,
     dead_letters.page,
     duplicates.page,
     log.page,
+    downloads.page,
 )
 """The pages in the order of the navigation."""

@@ -150,11 +150,13 @@ def test_readers_get_no_files_and_names_lead_nowhere_else(
         with pytest.raises(HTTPError, match="404"):
             urlopen(f"{texts.url}{path}{name}")
     reader = start_dashboard("--read-only", data_dir=texts.data_dir)
-    with pytest.raises(HTTPError, match="400"):
-        urlopen(f"{reader.url}{path}pages.jsonl")
-    page = open_page("/crawls/broad/downloads", reader.url)
-    page.get_by_text("Files are made and downloaded by operators").wait_for()
-    assert page.locator("main form").count() == 0 and page.locator("main a").count() == 0
+    for of_operators in ("/crawls/broad/downloads", f"{path}pages.jsonl"):
+        with pytest.raises(HTTPError, match="403"):
+            urlopen(reader.url + of_operators)
+    page = open_page("/crawls/broad/search?words=stork", reader.url)
+    assert "webcrawl search --update" in page.locator("main").inner_text()
+    assert page.locator("form[method=post]").count() == 0
+    assert page.get_by_role("link", name="Downloads").count() == 0
 
 
 @pytest.mark.parametrize("path", ["search", "search?words=stork", "downloads"])

@@ -20,16 +20,16 @@ def asked_filters(
     crawl: str | None = None,
     media: bool = False,
 ) -> Filters:
-    """Returns the filters; None and "" are no condition. Raises ConfigurationError."""
+    """Returns the filters; None is no condition. Raises ConfigurationError."""
     if type:
         of_type(type)  # raises ConfigurationError
     return Filters(
-        host=host or None,
+        host=host,
         languages=_words(language),
         types=_words(type),
         since=read_time("--since", since),
         until=read_time("--until", until, is_end=True),
-        crawl=crawl or None,
+        crawl=crawl,
         kinds=MEDIA if media else (PAGE,),
     )
 
@@ -39,8 +39,8 @@ def _words(text: str | None) -> list[str]:
 
 
 def read_time(option: str, text: str | None, *, is_end: bool = False) -> datetime | None:
-    """Reads a date or time, by default in UTC. A date that ends a period includes its day."""
-    if not text:
+    """Reads the date or time of an option, by default in UTC. A date that ends a period includes its day."""
+    if text is None:
         return None
     try:
         moment = datetime.fromisoformat(text)

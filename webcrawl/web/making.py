@@ -70,6 +70,8 @@ class Making:
             self._work.cancel()
             with suppress(asyncio.CancelledError):
                 await self._work
+        # a task that was cancelled before it began has not done so
+        self._running = None
 
     async def _run(
         self, task: Task, words: Sequence[str], settings: Settings, finish: Callable[[], None]

@@ -21,10 +21,9 @@ from webcrawl.stores.warc.files import WARC, crawl_of, prefix_of
 from webcrawl.web.making import Task
 from webcrawl.web.page import DashboardPage, View
 
-page = DashboardPage("downloads", "Downloads")
+page = DashboardPage("downloads", "Downloads", for_operators=True)
 
 _UNFINISHED = ".unfinished"
-_REFUSED = "downloads are for operators: a reader sees pages one by one"
 
 
 class Product(NamedTuple):
@@ -63,7 +62,7 @@ PRODUCTS = (
     Product(
         "wacz",
         "The archive as WACZ",
-        "All exchanges with an index, for replayweb.page",
+        "All exchanges, for replayweb.page",
         ["export", "--format", "wacz"],
     ),
 )
@@ -111,8 +110,6 @@ async def parts(view: View) -> Mapping[str, str]:
 @page.get("file")
 async def file(view: View) -> Response:
     """Streams a file; a browser can continue an interrupted download."""
-    if not view.is_operator:
-        raise StoreError(_REFUSED)
     product, name = _product(view.query.get("product", "")), view.query.get("name", "")
     if name not in (await asyncio.to_thread(_made, view, product)).files:
         raise NoSuchPage("there is no such file: it was made again or deleted")

@@ -101,8 +101,9 @@ def _search(folder: Path, words: str, start: int, chosen: Mapping[str, str], *, 
         pages, updated = opened.searcher.num_docs, updated_at(folder)
         if not words:
             return _Outcome(pages, updated)
+        filters = {name: text or None for name, text in chosen.items()}
         try:
-            results = opened.find(words, asked_filters(**chosen, media=media), _ROWS, start)
+            results = opened.find(words, asked_filters(**filters, media=media), _ROWS, start)
         except ConfigurationError as error:
             return _Outcome(pages, updated, problem=str(error).removeprefix("--"))
         hits = [(hit, _marked(hit.snippet, hit.marks)) for hit in results.hits]

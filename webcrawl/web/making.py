@@ -20,7 +20,7 @@ _PATIENCE_SECONDS = 5.0
 _OUTPUT_END = 4_096
 
 
-class Task(NamedTuple):
+class CommandTask(NamedTuple):
     """What a command makes, for a crawl: the names of both, such as ("broad", "index")."""
 
     crawl: str
@@ -34,24 +34,28 @@ class Making:
     """
 
     def __init__(self) -> None:
-        self._running: tuple[Task, float] | None = None
+        self._running: tuple[CommandTask, float] | None = None
         self._work: asyncio.Task[None] | None = None
-        self._problems: dict[Task, str] = {}
+        self._problems: dict[CommandTask, str] = {}
 
-    def since(self, task: Task) -> float | None:
+    def since(self, task: CommandTask) -> float | None:
         """Returns when the command of a task was started, as seconds since the epoch; None if it does not run."""
         return self._running[1] if self._running and self._running[0] == task else None
 
-    def problem(self, task: Task) -> str:
+    def problem(self, task: CommandTask) -> str:
         """Returns why the last command of a task has failed, or ""."""
         return self._problems.get(task, "")
 
-    def state(self, *tasks: Task) -> str:
+    def state(self, *tasks: CommandTask) -> str:
         """Returns a text that changes when a command of these tasks begins or ends."""
         return " ".join(f"{task.name}:{self.since(task) or ''}:{self.problem(task)}" for task in tasks)
 
     def start(
-        self, task: Task, words: Sequence[str], settings: Settings, finish: Callable[[], None] = lambda: None
+        self,
+        task: CommandTask,
+        words: Sequence[str],
+        settings: Settings,
+        finish: Callable[[], None] = lambda: None,
     ) -> None:
         """Starts `scrapy WORDS`; `finish` is called in a thread when it has ended in order.
 
@@ -74,7 +78,7 @@ class Making:
         self._running = None
 
     async def _run(
-        self, task: Task, words: Sequence[str], settings: Settings, finish: Callable[[], None]
+        self, task: CommandTask, words: Sequence[str], settings: Settings, finish: Callable[[], None]
     ) -> None:
         try:
             problem = await self._ended(words, settings)

@@ -9,9 +9,9 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl.errors import StoreError
-from webcrawl.web.making import Making, Task, given
+from webcrawl.web.making import CommandTask, Making, given
 
-FILE, INDEX = Task("birds", "file"), Task("birds", "index")
+FILE, INDEX = CommandTask("birds", "file"), CommandTask("birds", "index")
 
 
 def test_one_command_runs_at_a_time_and_ends_with_the_dashboard() -> None:

@@ -18,7 +18,7 @@ from webcrawl.errors import NoSuchPage, StoreError
 from webcrawl.opened import OpenedCrawl
 from webcrawl.stores.archive import archive_to_read, robotstxt_to_read
 from webcrawl.stores.warc.files import WARC, crawl_of, prefix_of
-from webcrawl.web.making import Task
+from webcrawl.web.making import CommandTask
 from webcrawl.web.page import DashboardPage, View
 
 page = DashboardPage("downloads", "Downloads", for_operators=True)
@@ -151,8 +151,8 @@ def _product(name: str) -> Product:
     return _BY_NAME[name]
 
 
-def _task(view: View, product: Product) -> Task:
-    return Task(view.crawl, product.name)
+def _task(view: View, product: Product) -> CommandTask:
+    return CommandTask(view.crawl, product.name)
 
 
 def _state(view: View) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from webcrawl.errors import ConfigurationError, LibraryMissing, StoreError
-from webcrawl.web.making import Task
+from webcrawl.web.making import CommandTask
 from webcrawl.web.page import DashboardPage, View, whole
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ async def index(view: View) -> Response:
     return view.done("The index is being made. This page shows when it is done.", view.address("search"))
 
 
-def _task(view: View) -> Task:
-    return Task(view.crawl, "the index")
+def _task(view: View) -> CommandTask:
+    return CommandTask(view.crawl, "the index")
 
 
 def _folder(view: View) -> Path:

@@ -53,10 +53,16 @@ def wait_until(condition: Callable[[], object]) -> None:
 class Sender:
     """Sends forms like a browser that has opened the form, also fields that the form does not have."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, path: str = "/start") -> None:
         self.url = url
-        _, headers, html = ask(f"{url}/start")
-        self.cookie, self.token = cookie_of(headers), form_token(html)
+        _, headers, self.html = ask(url + path)
+        self.cookie, self.token = cookie_of(headers), form_token(self.html)
+
+    def value(self, name: str) -> str:
+        """The value of a hidden field."""
+        match = re.search(rf'name="{name}" value="([^"]*)"', self.html)
+        assert match, self.html
+        return match[1]
 
     def send(self, path: str, **fields: str) -> tuple[int, str]:
         status, headers, html = ask(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -69,6 +70,14 @@ def shown_settings(settings: Settings) -> dict[str, str]:
         if declared.default is not IN_PARTS and value not in (None, {}, [], declared.default):
             changed[name] = value
     return {name: shown_value(name, changed[name]) for name in sorted(changed)}
+
+
+def without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings or arguments of spiders for people: those that hold secrets as text without them."""
+    shown = {name: shown_value(name, value) for name, value in values.items()}
+    return {
+        name: value if shown[name] in (value, repr(value)) else shown[name] for name, value in values.items()
+    }
 
 
 def shown_value(name: str, value: Any) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from webcrawl.config import DECLARED
-from webcrawl.config.passwords import HIDDEN, shown_value
+from webcrawl.config.passwords import HIDDEN, without_secrets
 from webcrawl.crawler.url_arguments import SPIDER, seeds_of
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError, InvalidURL, WrongJob
@@ -85,17 +85,15 @@ class CrawlForm:
         values = dict(self.values)
         if "notify" in values:
             values["notify"] = [HIDDEN]
-        if settings := values.get("settings"):
-            values["settings"] = {
-                name: value if name in ALLOWED else shown_value(name, value)
-                for name, value in settings.items()
-            }
-        return yaml_of(values)
+        shown = {name: without_secrets(values[name]) for name in ("arguments", "settings") if name in values}
+        return yaml_of(values | shown)
 
     def check(self, check: Callable[[Definition], None]) -> bool:
         """Finds all problems, and sets what the fields mean if there are none. `check` raises WrongJob."""
         seeds = self._seeds()
         settings = self._settings()
+        if not self.fields["cron"] and any(self.fields[name] for name in ("job", "name", "keep", *_TEXTS)):
+            self.add("cron", "a job needs a schedule; a crawl that starts now has none of the fields here")
         self.crawl = self._crawl_id(seeds)
         self.values = self._values(seeds, settings)
         right = {key: value for key, value in self.values.items() if self._is_right(key, value)}

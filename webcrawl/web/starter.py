@@ -14,7 +14,7 @@ from shlex import quote
 from scrapy.settings import Settings
 
 from webcrawl.config import data_dir
-from webcrawl.config.passwords import shown_value
+from webcrawl.config.passwords import without_secrets
 from webcrawl.config.private_files import given_umask
 from webcrawl.config.program import program
 from webcrawl.crawler.crawl_options import private_options
@@ -53,9 +53,12 @@ class CrawlStarter:
         return Path.cwd()
 
     def spiders(self) -> list[str]:
-        """Returns the names of the project's spiders; loads them, which blocks."""
-        with self._lock:
-            return self._crawls.spiders()
+        """Returns the names of the project's spiders; loads them, which blocks. Raises StoreError if that fails."""
+        try:
+            with self._lock:
+                return self._crawls.spiders()
+        except (ImportError, SyntaxError) as error:
+            raise StoreError(f"the spiders of the project cannot be loaded: {brief(error)}") from error
 
     def check(self, definition: Definition) -> None:
         """Raises WrongJob for a crawl or job that could not run; blocks."""
@@ -63,23 +66,21 @@ class CrawlStarter:
             self._crawls.check(definition)
 
     def command(self, crawl: str, definition: Definition) -> str:
-        """Returns the command line that does the same in a terminal, without the secrets of the dashboard's options."""
-        words = [program(), "crawl"]
-        arguments = dict(definition.arguments)
-        urls = list(definition.seeds.urls) if definition.seeds else []
-        if definition.spider == SPIDER and urls:
-            words += urls
-        else:
-            words.append(definition.spider)
-            arguments |= {"seeds": seeds_of(urls)[0]} if urls else {}
+        """Returns the command line that does the same in a terminal, without secrets."""
+        arguments, seeds = without_secrets(definition.arguments), definition.seeds
+        begin = [definition.spider]
+        if seeds and seeds.urls and definition.spider == SPIDER:
+            begin = list(seeds.urls)
+        elif seeds and not seeds.url:
+            arguments["seeds"] = seeds_of(seeds.urls)[0] if seeds.urls else f"@{seeds.file}"
+        words = [program(), "crawl", *begin]
         if scope := arguments.pop("scope", ""):
             words += ["--scope", scope]
         for name, text in arguments.items():
             words += ["-a", f"{name}={text}"]
         words += ["--crawl", crawl]
-        given = {name: shown_value(name, text) for name, text in self._given.items()}
-        for name, value in {**given, **definition.settings}.items():
-            words += _option(name, as_text(value))
+        for name, value in without_secrets({**self._given, **definition.settings}).items():
+            words += _option(name, as_text(value)) if name != "CRAWL_ID" else []
         return " ".join(map(quote, words))
 
     def output(self, crawl: str) -> Path:

@@ -14,7 +14,7 @@ from shlex import quote
 from scrapy.settings import Settings
 
 from webcrawl.config import data_dir
-from webcrawl.config.passwords import without_secrets
+from webcrawl.config.passwords import without_passwords, without_secrets
 from webcrawl.config.private_files import given_umask
 from webcrawl.config.program import program
 from webcrawl.crawler.crawl_options import private_options
@@ -102,7 +102,8 @@ class CrawlStarter:
             output.seek(0, os.SEEK_END)
             output.seek(max(0, output.tell() - _OUTPUT_END))
             lines = output.read().decode(errors="replace").strip().splitlines()
-        return brief(f"the crawl ended with exit status {code}: {lines[-1] if lines else 'without a word'}")
+        last = without_passwords(lines[-1]) if lines else "it has printed nothing"
+        return brief(f"the crawl ended with exit status {code}: {last}")
 
     def start(self, crawl: str, definition: Definition) -> None:
         """Starts a crawl; raises StoreError if it runs, too many run, or the machine refuses."""

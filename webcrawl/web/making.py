@@ -55,18 +55,19 @@ class Making:
         task: CommandTask,
         words: Sequence[str],
         settings: Settings,
+        prepare: Callable[[], None] = lambda: None,
         finish: Callable[[], None] = lambda: None,
     ) -> None:
-        """Starts `scrapy WORDS`; `finish` is called in a thread when it has ended in order.
+        """Starts `scrapy WORDS`. In a thread, `prepare` is called before, and `finish` when it has ended in order.
 
-        Raises StoreError while another command runs.
+        A StoreError of these is the problem of the task. Raises StoreError while another command runs.
         """
         if self._running is not None:
             crawl, name = self._running[0]
             raise StoreError(f"this dashboard is making {name} of crawl {crawl}: try again when it is done")
         self._running = task, time.time()
         self._problems.pop(task, None)
-        self._work = asyncio.create_task(self._run(task, words, settings, finish))
+        self._work = asyncio.create_task(self._run(task, words, settings, prepare, finish))
 
     async def close(self) -> None:
         """Ends the running command."""
@@ -78,9 +79,15 @@ class Making:
         self._running = None
 
     async def _run(
-        self, task: CommandTask, words: Sequence[str], settings: Settings, finish: Callable[[], None]
+        self,
+        task: CommandTask,
+        words: Sequence[str],
+        settings: Settings,
+        prepare: Callable[[], None],
+        finish: Callable[[], None],
     ) -> None:
         try:
+            await asyncio.to_thread(prepare)
             problem = await self._ended(words, settings)
             if not problem:
                 await asyncio.to_thread(finish)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -80,7 +81,7 @@ class _Made:
 @page.get()
 async def table(view: View) -> Response:
     made, archived = await asyncio.gather(
-        asyncio.to_thread(_all_made, view), asyncio.to_thread(archived_bytes, view.opened)
+        asyncio.to_thread(_all_made, view), asyncio.to_thread(_archived_bytes_if_known, view.opened)
     )
     making = view.making
     return view.render(
@@ -126,12 +127,12 @@ async def make(view: View) -> Response:
     product = _product(view.form["product"])
     folder = _folder(view)
     new = folder / f"{product.name}{_UNFINISHED}"
-    await asyncio.to_thread(_prepare, view.opened, product, new)
     view.making.start(
         _task(view, product),
         product.command(view.crawl, new),
         view.opened.settings,  # type: ignore[arg-type]
-        partial(_replace, new, folder / product.name),
+        prepare=partial(_prepare, view.opened, product, new),
+        finish=partial(_replace, new, folder / product.name),
     )
     return view.done(
         f"{product.title}: being made. This page shows when it is done.", view.address("downloads")
@@ -187,6 +188,13 @@ def archived_bytes(opened: OpenedCrawl) -> int:
         for file in archive.files()
         if file.name.endswith(WARC) and crawl_of(file.name) == wanted
     )
+
+
+def _archived_bytes_if_known(opened: OpenedCrawl) -> int | None:
+    """Returns these bytes; None if the archive does not answer."""
+    with suppress(StoreError):
+        return archived_bytes(opened)
+    return None
 
 
 def _prepare(opened: OpenedCrawl, product: Product, folder: Path) -> None:

@@ -11,11 +11,11 @@ from selectolax.lexbor import LexborNode
 from webcrawl.documents.html.text import tag_ids
 from webcrawl.documents.link_elements import Attributes
 
-(_TABLE,), (_CELL,), (_DIV,) = map(tag_ids, ("table", "td", "div"))
+(_TABLE,), (_ROW,), (_CELL,), (_DIV,) = map(tag_ids, ("table", "tr", "td", "div"))
 TABLE_PARTS = tag_ids("table tbody tfoot thead td")
 # What the cells of data do not have.
-_ARRANGED = "table,form,nav,aside,article,main,h1,h2,h3"
-_HEADED = "th,caption"
+_ARRANGED = tag_ids("table form nav aside article main h1 h2 h3")
+_HEADED = tag_ids("th caption")
 # A table without headings has data if most of its rows, at least three, have the same number of cells, at least two.
 _MIN_ROWS, _MIN_CELLS, _SAME_CELLS = 3, 2, 0.8
 _MOST_ROWS = 50
@@ -71,12 +71,26 @@ def _headed(table: LexborNode) -> bool | None:
     """Returns whether a table of data has headings, or None if it has no data."""
     if table.attributes.get("role") in ("none", "presentation"):
         return None
-    # a node matches its own selector
-    if any(node.mem_id != table.mem_id for node in table.css(_ARRANGED)[:2]):
+    # a walk takes a quarter of the time of a search by names of elements
+    tags = [node.tag_id for node in table.traverse()][1:]  # without the table itself
+    if not _ARRANGED.isdisjoint(tags):
         return None
-    if table.css_first(_HEADED) is not None:
+    if not _HEADED.isdisjoint(tags):
         return True
-    widths = Counter(len(row.css("td")) for row in table.css("tr")[:_MOST_ROWS])
+    widths = Counter(_row_widths(tags))
     width, rows = widths.most_common(1)[0] if widths else (0, 0)
     is_data = width >= _MIN_CELLS and rows >= _MIN_ROWS and rows >= _SAME_CELLS * widths.total()
     return False if is_data else None
+
+
+def _row_widths(tags: list[int]) -> list[int]:
+    """Returns the number of cells in each of the first rows of a table without inner tables."""
+    widths: list[int] = []
+    for tag in tags:
+        if tag == _ROW:
+            if len(widths) == _MOST_ROWS:
+                break
+            widths.append(0)
+        elif tag == _CELL and widths:
+            widths[-1] += 1
+    return widths

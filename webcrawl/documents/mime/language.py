@@ -16,8 +16,8 @@ https://iso639-3.sil.org/code_tables/download_tables
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.documents.mime.facts import language
@@ -63,7 +63,7 @@ _ALIKE = tuple(
 )
 # "Lorem ipsum" stands for a text in any language.
 _PLACEHOLDER = "la"
-_NO_ASCII_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
+_NO_ASCII_LETTERS = bytes(byte for byte in range(256) if byte > 127 or not chr(byte).isalpha())
 # Tags for an unknown language, and for scripts of many languages.
 _NONE = ("un", "xx-")
 # Outdated tags of CLD2.
@@ -132,7 +132,7 @@ def _contradicts(detection: Detection, declared: str, text: str) -> bool:
         and best not in (declared, _PLACEHOLDER)
         and _is_comparable(declared)
         and not any({best, declared} <= alike for alike in _ALIKE)
-        and _letters(_sample(text, _MANY)) >= _LEAST_CONTRADICTION
+        and _has_letters(_sample(text, _MANY), _LEAST_CONTRADICTION)
     )
 
 
@@ -149,7 +149,7 @@ def _detectable() -> frozenset[str | None]:
 
 def _read(text: str, passages: _Passages) -> Detection:
     sample = _sample(text, passages)
-    if _letters(sample) < _LEAST:
+    if not _has_letters(sample, _LEAST):
         return Detection()
     return _by_langid(sample) if pycld2 is None else _by_cld2(sample, passages.sure)
 
@@ -157,28 +157,28 @@ def _read(text: str, passages: _Passages) -> Detection:
 def _sample(text: str, passages: _Passages) -> str:
     """Returns passages of a text without the characters for which CLD2 raises: control signs and lone surrogates."""
     number, length, _ = passages
-    if len(text) <= number * length:
-        sample = " ".join(text.split())
-    else:
+    if len(text) > number * length:
         step = len(text) / number
         starts = [int(step * passage + (step - length) / 2) for passage in range(number)]
-        sample = " ".join([word for start in starts for word in text[start : start + length].split()])
+        text = " ".join([text[start : start + length] for start in starts])
+    sample = " ".join(text.split())
     return sample if sample.isprintable() else "".join(filter(str.isprintable, sample))
 
 
 def _by_cld2(sample: str, sure: int) -> Detection:
     is_reliable, _, parts = pycld2.detect(sample, isPlainText=True)
-    shares: Counter[str] = Counter()
+    shares: dict[str, int] = {}
     for _, tag, percent, _ in parts:
         if not tag.startswith(_NONE) and (name := _subtag(tag)):
-            shares[name] += percent
+            shares[name] = shares.get(name, 0) + percent
     if not shares:
         return Detection()
-    ((best, share), *_) = by_share = shares.most_common()
+    ((best, share), *_) = by_share = sorted(shares.items(), key=itemgetter(1), reverse=True)
     known = tuple(name for name, percent in by_share if percent >= _PART) if is_reliable else ()
     return Detection(best, share / 100, is_reliable and share >= sure, known)
 
 
+@cache
 def _subtag(tag: str) -> str | None:
     return language(_TAGS.get(tag, tag))
 
@@ -202,11 +202,12 @@ def _identifier() -> LanguageIdentifier | None:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
-def _letters(text: str) -> int:
-    """Returns the number of bytes of the letters in UTF-8."""
-    if text.isascii():  # a twentieth of the time
-        return len(text.encode().translate(None, _NO_ASCII_LETTERS))
-    return len("".join(filter(str.isalpha, text)).encode("utf-8", "replace"))
+def _has_letters(text: str, least: int) -> bool:
+    """Returns whether the letters of a text have so many bytes in UTF-8."""
+    # counting letters of ASCII takes a twentieth of the time, and most texts have enough of them
+    if len(text.encode("utf-8", "replace").translate(None, _NO_ASCII_LETTERS)) >= least:
+        return True
+    return not text.isascii() and len("".join(filter(str.isalpha, text)).encode("utf-8", "replace")) >= least
 
 
 _TABLE = """

@@ -108,21 +108,29 @@ def _declared(start: bytes, mime_type: str) -> str | None:
 
 def _labels(text: str, *, xml_first: bool) -> Iterator[str]:
     """Yields the labels in the head of a page in the order in which they count; in HTML that of XML counts last."""
-    last = None
+    last = ""
     for match in _DECLARATION.finditer(text):
         if match["body"]:
             break
         if match["xml"]:
-            attributes = dict(_attributes(match["xml"]))
+            label = _label_of_xml(match["xml"])
             if xml_first:
-                yield attributes.get("encoding", "")
-            last = last or attributes.get("encoding")
+                yield label
+            last = last or label
         elif (meta := match["meta"]) and "charset" in meta.lower():
             yield _label_of_meta(meta)
     if last:
         yield last
 
 
+# sites repeat their declarations on page after page
+@lru_cache(maxsize=256)
+def _label_of_xml(declaration: str) -> str:
+    """Returns the label of an XML declaration; empty without one."""
+    return dict(_attributes(declaration)).get("encoding", "")
+
+
+@lru_cache(maxsize=256)
 def _label_of_meta(meta: str) -> str:
     """Returns the label of a <meta charset>, or of a Content-Type pragma; empty for others."""
     label, is_pragma = "", False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import lru_cache
 
 from selectolax.lexbor import LexborNode
@@ -77,9 +76,12 @@ def _headed(table: LexborNode) -> bool | None:
         return None
     if not _HEADED.isdisjoint(tags):
         return True
-    widths = Counter(_row_widths(tags))
-    width, rows = widths.most_common(1)[0] if widths else (0, 0)
-    is_data = width >= _MIN_CELLS and rows >= _MIN_ROWS and rows >= _SAME_CELLS * widths.total()
+    widths = _row_widths(tags)
+    if len(widths) < _MIN_ROWS:
+        return None
+    width = max(dict.fromkeys(widths), key=widths.count)  # the first of equally common ones
+    rows = widths.count(width)
+    is_data = width >= _MIN_CELLS and rows >= _MIN_ROWS and rows >= _SAME_CELLS * len(widths)
     return False if is_data else None
 
 

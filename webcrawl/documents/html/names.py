@@ -100,12 +100,15 @@ _MAIN_NAME = re.compile(
 
 def kind_of(attributes: Attributes) -> int:
     """Returns the kind of an element by its class, id, role and style."""
+    names = attributes.get("class")
+    if names and len(attributes) == 1:  # as most have
+        return _kind_of_names(names) if len(names) <= _MAX_NAMES else TEXT
     if "hidden" in attributes:
         return INVISIBLE
     style = attributes.get("style")
     if attributes.get("role") in _ROLES or style and "display:none" in style.replace(" ", ""):
         return BESIDE
-    names, identifier = attributes.get("class"), attributes.get("id")
+    identifier = attributes.get("id")
     kind = _kind_of_names(names) if names and len(names) <= _MAX_NAMES else TEXT
     return max(kind, _kind_of_names(identifier)) if identifier and len(identifier) <= _MAX_NAMES else kind
 

@@ -275,7 +275,7 @@ class _Reader:
             else:
                 kind = treatment(tag, _IS_BLOCK)
                 if _IS_BLOCK <= kind < _IS_HIDDEN:
-                    if size != block_size:  # a block of text ends here
+                    if size != block_size:
                         prose += _prose(size - block_size, linked - block_linked)
                         end_block((len(pieces) - 1, first))
                         block_size, block_linked = size, linked
@@ -312,13 +312,13 @@ class _Reader:
             if (what or kind == _IS_FORM) and not self.page.prose_beside(start):
                 self.page.cut(start, start)
             return now
-        page, prose, tag = self.page, now[2] - before[2], node.tag_id
-        if (
-            kind <= _IS_ITEM
-            and not (linked > prose or what or "role" in attributes)
-            and (size > MAX_DATE or tag in _ITEMS)
-        ):
-            return now  # as most paragraphs
+        prose = now[2] - before[2]
+        if kind <= _IS_ITEM and not what and "role" not in attributes:
+            if linked <= prose and (size > MAX_DATE or kind == _IS_ITEM):
+                return now  # as most paragraphs and items
+            if kind == _IS_ITEM and _is_in_list(node):
+                return now  # as the entries of tables of contents
+        page, tag = self.page, node.tag_id
         if what == TEXT and size <= MAX_DATE and tag in _DATED and is_date(page.pieces[start : start + 10]):
             what = NOTE
         elif kind == _IS_FORM or tag == _HEADER and not self._open:  # directly in the body
@@ -390,8 +390,8 @@ class _Reader:
 
     def _is_list_of_links(self, node: LexborNode, what: int, start: int, size: int, linked: int) -> bool:
         """Returns whether an element whose text is mostly links is a list of links, and not data."""
-        tag, around = node.tag_id, node.parent
-        if tag in _ITEMS and around is not None and around.tag_id in _WITH_ITEMS:
+        tag = node.tag_id
+        if tag in _ITEMS and _is_in_list(node):
             return False  # the list as a whole may be a list of links
         if what == TEXT and self._tables.has(node):
             return False
@@ -455,6 +455,12 @@ def _is_in_article(node: LexborNode) -> bool:
             return True
         around = around.parent
     return node.css_first(_ARTICLES) is not None
+
+
+def _is_in_list(item: LexborNode) -> bool:
+    """Returns whether an item is a child of a list or of a table."""
+    around = item.parent
+    return around is not None and around.tag_id in _WITH_ITEMS
 
 
 def _is_listed(node: LexborNode) -> bool:

@@ -11,7 +11,7 @@ from w3lib.encoding import read_bom
 from webcrawl.documents import encodings
 from webcrawl.documents.body import Body
 from webcrawl.documents.encodings import Encode
-from webcrawl.documents.link_elements import Attributes, Element, ManyElements, elements
+from webcrawl.documents.link_elements import Attributes, Element, ManyElements, search
 from webcrawl.documents.markup import expanded, may_have_long_tag, shortened
 from webcrawl.documents.shadow_roots import compose, may_have_shadow_roots
 
@@ -35,6 +35,7 @@ class Document:
     __slots__ = (
         "_body",
         "_elements",
+        "_has_frames",
         "_html",
         "_metas",
         "_simplified",
@@ -58,6 +59,7 @@ class Document:
         self._taken = False
         self._elements: Sequence[Element] | None = None
         self._metas: list[Attributes] | None = None
+        self._has_frames = False
 
     def __len__(self) -> int:
         """The number of bytes."""
@@ -173,15 +175,22 @@ class Document:
     @property
     def elements(self) -> Sequence[Element]:
         """The elements with a link, and <meta content>, in document order; searched once."""
-        if self._elements is None:
-            self._elements = elements(self.html)
-        return self._elements
+        return self._elements if self._elements is not None else self._search()
 
     def search(self) -> list[LexborNode]:
         """Searches for `elements` anew, and returns their nodes in the same order."""
         nodes: list[LexborNode] = []
-        self._elements = elements(self.html, nodes)
+        self._search(nodes)
         return nodes
+
+    def _search(self, nodes: list[LexborNode] | None = None) -> Sequence[Element]:
+        self._elements, self._metas, self._has_frames = search(self.html, nodes)
+        return self._elements
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether there are <frame> elements among `elements`."""
+        return bool(self.elements) and self._has_frames
 
     def take_elements(self) -> Iterator[Element]:
         """Yields the `elements` and frees each of them; keeps `metas`."""
@@ -193,8 +202,8 @@ class Document:
     def metas(self) -> list[Attributes]:
         """The attributes of each <meta content>, in document order, up to `MAX_METAS`."""
         if self._metas is None:
-            self._metas = [attributes for tag, attributes in self.elements if tag == "meta"]
-        return self._metas
+            self._search()
+        return self._metas or []
 
 
 def _bounded(markup: bytes) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias, overload
+from typing import NamedTuple, TypeAlias, overload
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -107,31 +107,46 @@ def _is_html(node: LexborNode) -> bool:
     return False
 
 
-def elements(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> Sequence[Element]:
-    """Returns the elements of `Document.elements`; appends their nodes to `nodes`."""
+class LinkElements(NamedTuple):
+    """The elements of `Document.elements`, the attributes of its <meta content>, and whether it has a <frame>."""
+
+    elements: Sequence[Element]
+    metas: list[Attributes]
+    has_frames: bool
+
+
+def search(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> LinkElements:
+    """Searches a tree for elements with links; appends their nodes to `nodes`."""
     selected = tree.css(_SELECTOR)
     page_elements: list[Element] = []
-    are_many = len(selected) > MANY_ELEMENTS
+    metas: list[Attributes] = []
+    are_many, has_frames = len(selected) > MANY_ELEMENTS, False
     if are_many and nodes is None:
         nodes = []
-    metas = bases = 0
+    bases = 0
     for node in selected:
         known = _LINK_ELEMENTS.get(node.tag_id)
         if known is not None:
             attributes = node.attributes
-            if known[1] == "src" and (address := frame_address(attributes)):
-                attributes["src"] = address
-            if known[1] not in attributes:
+            tag, attribute = known
+            if attribute == "src":
+                has_frames |= tag == "frame"
+                if address := frame_address(attributes):
+                    attributes["src"] = address
+            if attribute not in attributes:
                 # in SVG and MathML, Lexbor selects by this attribute too
-                if known[0] != "a" or _OLD_LINK not in attributes:
+                if tag != "a" or _OLD_LINK not in attributes:
                     continue
-                attributes[known[1]] = attributes[_OLD_LINK]
-            if known[0] == "meta" and (metas := metas + 1) > MAX_METAS:
-                continue
-            if known[0] == "base" and ((bases := bases + 1) > _MAX_BASES or not _is_html(node)):
+                attributes[attribute] = attributes[_OLD_LINK]
+            if tag == "meta":
+                if len(metas) == MAX_METAS:
+                    continue
+                metas.append(attributes)
+            if tag == "base" and ((bases := bases + 1) > _MAX_BASES or not _is_html(node)):
                 continue
             if not are_many:
-                page_elements.append((known[0], attributes))
+                page_elements.append((tag, attributes))
             if nodes is not None:
                 nodes.append(node)
-    return page_elements if nodes is None or not are_many else ManyElements(nodes)
+    all_elements = page_elements if nodes is None or not are_many else ManyElements(nodes)
+    return LinkElements(all_elements, metas, has_frames)

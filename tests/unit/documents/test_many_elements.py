@@ -9,7 +9,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.links import collect
-from webcrawl.documents.link_elements import MANY_ELEMENTS, MAX_METAS, Element, elements
+from webcrawl.documents.link_elements import MANY_ELEMENTS, MAX_METAS, Element, search
 
 URL = "http://h.test/"
 NUMBER = 4 * MANY_ELEMENTS
@@ -36,7 +36,7 @@ def test_many_elements_are_the_same_as_few() -> None:
 
 def test_many_metas_do_not_count() -> None:
     tree = LexborHTMLParser(b"<meta content=b>" * NUMBER + b"<a href=/x>a</a>")
-    assert len(elements(tree)) == MAX_METAS + 1
+    assert len(search(tree).elements) == MAX_METAS + 1
 
 
 def test_the_attributes_of_many_elements_are_not_in_memory() -> None:
@@ -45,7 +45,7 @@ def test_the_attributes_of_many_elements_are_not_in_memory() -> None:
     def size(tree: LexborHTMLParser) -> tuple[Sequence[Element], int]:
         nodes: list[LexborNode] = []
         tracemalloc.start()
-        found = elements(tree, nodes)
+        found = search(tree, nodes).elements
         held = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         return found, held

@@ -90,9 +90,7 @@ def frames_of(response: Response) -> list[str]:
     if outline := outline_of(response):
         return outline.frames
     document = document_of(response)
-    return (
-        frame_links(document.elements, document.url, document.encode) if is_html(document.mime_type) else []
-    )
+    return frame_links(document) if is_html(document.mime_type) else []
 
 
 def metas_of(response: Response) -> list[Attributes]:

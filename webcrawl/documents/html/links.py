@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, NamedTuple, Self, overload
 
+from webcrawl.documents.document import Document
 from webcrawl.documents.encodings import Encode
 from webcrawl.documents.link_elements import Element
 from webcrawl.errors import InvalidURL
@@ -132,22 +133,21 @@ def link_of_fragments(base: str, url: str) -> str | None:
     return base if base != url else None
 
 
-def frame_links(elements: Iterable[Element], url: str, encode: Encode | None = None) -> list[str]:
-    """Returns the first MAX_FRAMES frames of the frameset at `url`, normalised, without fragments, each once.
-
-    `encode`: see `Base`.
-    """
+def frame_links(document: Document) -> list[str]:
+    """Returns the first MAX_FRAMES frames of a frameset, normalised, without fragments, each once."""
+    if not document.has_frames:
+        return []
     href, frames = None, dict[str, None]()
-    for tag, attributes in elements:
+    for tag, attributes in document.elements:
         if tag == "frame" and len(frames) < MAX_FRAMES:
             frames[attributes["src"] or ""] = None
         elif tag == "base" and href is None:
             href = attributes["href"] or ""
-    base, links = _base(href, url, encode) if frames else Base(url), dict[str, None]()
+    base, links = _base(href, document.url, document.encode), dict[str, None]()
     for written in frames:
         if address := _without_fragment(written):
             link = _resolve_or_none(address, base)
-            if link is not None and link != url:
+            if link is not None and link != document.url:
                 links[link] = None
     return list(links)
 

@@ -91,7 +91,7 @@ def make_outline(
     if link_rows:
         links, rows = _links_with_rows(document, texts=texts, text_links=text_links)
         links = replace(links, addresses=(), joined={})
-    metas, frames = document.metas, frame_links(document.elements, document.url, document.encode)
+    metas, frames = document.metas, frame_links(document)
     if links is not None:  # else the elements of a large page were in memory while its text is made
         document.forget(only_elements=True)
     described, whole, number = None, None, None

@@ -117,7 +117,7 @@ def test_texts_frames_facts_and_markdown_have_the_same_queries() -> None:
     script = document("<script>location.href = '/s?q=你#你'</script>")
     assert make_outline(script, facts=False, simhash=False).links.links == [f"{HOST}/s?{ASKED}"]
     frames = document("<frameset><frame src='/f?q=你'></frameset>")
-    assert frame_links(frames.elements, URL, frames.encode) == [f"{HOST}/f?{ASKED}"]
+    assert frame_links(frames) == [f"{HOST}/f?{ASKED}"]
 
 
 LOADED = {

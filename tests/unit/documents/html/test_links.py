@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
+from webcrawl.documents.document import Document
 from webcrawl.documents.html.links import PageLinks, collect, frame_links, refresh_address
-from webcrawl.documents.link_elements import MANY_ELEMENTS, elements
+from webcrawl.documents.link_elements import MANY_ELEMENTS, search
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import resolve
 
@@ -15,7 +16,7 @@ URL = "http://example.org/dir/page.html?x=1"
 
 
 def links_of(html: str, url: str = URL) -> PageLinks:
-    return collect(elements(LexborHTMLParser(html))).joined(url)
+    return collect(search(LexborHTMLParser(html)).elements).joined(url)
 
 
 def test_links_of_every_source_are_in_document_order() -> None:
@@ -82,7 +83,7 @@ def test_frames_are_links() -> None:
 def test_frame_links_are_resolved_and_unique(base: str, links: list[str]) -> None:
     frames = f"<frame src=a><frame src=/b#top><frame src='{URL}'><frame src='#x'><frame src='http://['><frame src=a>"
     markup = f"<head>{base}</head><frameset>{frames}</frameset>"
-    assert frame_links(elements(LexborHTMLParser(markup)), URL) == links
+    assert frame_links(Document(markup.encode(), "text/html", "utf-8", URL)) == links
 
 
 def test_links_are_unique() -> None:
@@ -254,4 +255,4 @@ def test_links_equal_one_by_one_resolution(written: list[str]) -> None:
         before_fragment = href.partition("#")[0].strip("".join(map(chr, range(33))))
         if link is not None and before_fragment:
             expected[link] = None
-    assert collect(elements(tree)).joined(URL).links == list(expected)
+    assert collect(search(tree).elements).joined(URL).links == list(expected)

@@ -64,7 +64,7 @@ def test_outline_equals_local_results_and_survives_packing(
     assert received.metas == local.metas
     links = collect(local.elements).joined(URL)
     assert received.links == replace(links, texts=link_texts(local.html, Base(links.base)) if texts else {})
-    assert received.frames == frame_links(local.elements, URL)
+    assert received.frames == frame_links(local)
     if not facts:
         assert (received.facts, received.text, received.simhash) == (None, None, None)
         return

@@ -7,7 +7,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.documents.html.link_texts import written_links
 from webcrawl.documents.html.links import collect
-from webcrawl.documents.link_elements import elements
+from webcrawl.documents.link_elements import search
 
 URL = "http://site.example/folder/page"
 
@@ -15,7 +15,7 @@ URL = "http://site.example/folder/page"
 def written(markup: str) -> list[str]:
     """The links of a page that are written in its text only."""
     tree = LexborHTMLParser(markup)
-    links = collect(elements(tree)).joined(URL).links
+    links = collect(search(tree).elements).joined(URL).links
     return [link for link in written_links(tree) if link not in links]
 
 

@@ -175,7 +175,7 @@ def test_documents_that_cannot_be_read_are_stuck(local_web: Web, run_crawl: RunC
     web.put(SITE, "/broken.pdf", Reply("%PDF-1.4 broken", headers={"Content-Type": "application/pdf"}))
     web.put(SITE, "/gone", Reply(abort=True))
     result = run_crawl("broad", [web.url(SITE, "/")], FRONTIER_MAX_ATTEMPTS=1)
-    rows = listed("stuck", result.data_dir)
+    rows = sorted(listed("stuck", result.data_dir), key=lambda row: str(row["url"]))
     assert [(row["url"], row["kind"]) for row in rows] == [
         (web.url(SITE, "/broken.pdf"), "DOCUMENT"),
         (web.url(SITE, "/gone"), "DEAD_LETTER"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 import re
 import sys
@@ -14,7 +15,7 @@ DEEPEST = 32
 
 # C0 controls except the tab, DEL, C1 controls, line ends, and marks of text direction.
 _MOVES = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-_CLASS = re.compile(r"^[A-Z]\w*: ")
+_CLASS = re.compile(r"[A-Z]\w*")
 _LARGE = frozenset({str, dict, list})
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 
@@ -42,8 +43,16 @@ def shown_time(moment: datetime, zone: tzinfo | None = None) -> str:
 
 
 def without_class(reason: str) -> str:
-    """Returns a reason for people: without the class of an exception before it, such as "TimeoutError: "."""
-    return _CLASS.sub("", reason)
+    """Returns a reason for people: without the class of an exception before it, such as "TimeoutError: ".
+
+    Classes of errors in programs stay, such as "KeyError: ", because their messages alone say little.
+    """
+    kind, separator, message = reason.partition(": ")
+    if not separator or not _CLASS.fullmatch(kind):
+        return reason
+    built_in = getattr(builtins, kind, None)
+    is_in_program = isinstance(built_in, type) and not issubclass(built_in, OSError)
+    return reason if is_in_program else message
 
 
 def plain(value: Any, depth: int = DEEPEST) -> Any:

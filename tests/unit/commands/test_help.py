@@ -11,7 +11,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.settings import Settings
 
 import webcrawl.commands
-from webcrawl.documents.values import counted
+from webcrawl.documents.values import counted, without_class
 
 NAMES = [module.name for module in pkgutil.iter_modules(webcrawl.commands.__path__)]
 
@@ -43,3 +43,17 @@ def test_no_line_of_help_looks_like_a_heading(name: str) -> None:
 )
 def test_counted_agrees_with_its_number(number: int, noun: tuple[str, ...], text: str) -> None:
     assert counted(number, *noun) == text
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("IgnoreRequest: robots.txt disallows it", "robots.txt disallows it"),
+        ("ConnectionRefusedError: refused", "refused"),
+        ("KeyError: 'price'", "KeyError: 'price'"),
+        ("HTTP status 503", "HTTP status 503"),
+        ("too many redirects: 21", "too many redirects: 21"),
+    ],
+)
+def test_reasons_for_people_have_no_class_but_those_of_programming_errors(reason: str, text: str) -> None:
+    assert without_class(reason) == text

@@ -27,6 +27,7 @@ from webcrawl.crawler.scheduling.start_urls import is_fed
 from webcrawl.crawler.scheduling.unserializable import LOST
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.crawler.start_outcomes import QUEUED
+from webcrawl.documents.values import without_class
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.crawl import note_end
 from webcrawl.frontier.figures import FEED, LOST_REQUESTS, CrawlFigures, figures
@@ -175,7 +176,7 @@ class NoPages:
         if not reasons:
             return ["No page was fetched: the spider made no start request."]
         shown = list(reasons.items())[:_MOST_SHOWN]
-        lines = [f"  {url}: {why}" for url, why in shown]
+        lines = [f"  {url}: {without_class(why)}" for url, why in shown]
         if (more := max(self._session.scope.starts.number, len(reasons)) - len(shown)) > 0:
             lines.append(f"  and {more:,} more")
         return [f"{'This run fetched no page' if now.pages else 'No page was fetched'}:", *lines]

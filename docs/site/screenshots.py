@@ -45,6 +45,7 @@ SHOTS = (
     ("dashboard-pages", "/crawls/broad/pages", "light", 1280),
     ("dashboard-pages-narrow", "/crawls/broad/pages?status=404", "dark", 390),
     ("dashboard-log", "/crawls/broad/log", "light", 1280),
+    ("dashboard-start", "/start", "light", 1280),
     ("dashboard-hosts", "/crawls/broad/hosts", "light", 1280),
     ("dashboard-host", f"/crawls/broad/hosts/host?host={HOST}", "light", 1280),
     ("dashboard-url", f"/crawls/broad/url?url={PAGE}", "light", 1280),

@@ -125,7 +125,7 @@ def test_a_crawl_appears_is_live_and_obeys(
     dashboard = start_dashboard(REDIS_URL=redis_url)
     page = open_page("/", dashboard.url)
     assert "No crawl yet" in page.locator("main").inner_text()
-    assert "scrapy crawl broad" in page.locator("pre").inner_text()
+    assert "scrapy crawl https:" in page.locator("pre").inner_text()
     check_accessible(page)
 
     web = local_web(SLOW)

@@ -12,6 +12,7 @@ from webcrawl.config.passwords import HIDDEN, without_secrets
 from webcrawl.crawler.url_arguments import SPIDER, seeds_of
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError, InvalidURL, WrongJob
+from webcrawl.frontier.crawl import CrawlRun
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.yaml_text import yaml_of
 from webcrawl.urls.seeds import seed_url, seeds_in_lines
@@ -59,6 +60,16 @@ class CrawlForm:
         fields["keep"] = str(keep.get("iterations", ""))
         fields["seeds"] = "\n".join(_urls_of(definition.get("seeds")))
         return cls(fields, definition)
+
+    @classmethod
+    def of_run(cls, crawl: str, run: CrawlRun | None) -> CrawlForm | None:
+        """Returns the form that continues a crawl as its latest run was; None if its seeds are not all known."""
+        if run is None or not run.seeds or run.seed_count > len(run.seeds) or "//...@" in str(run.seeds):
+            return None
+        # settings are text here, and lists are no text of a field
+        settings = {name: text for name, text in run.settings.items() if name in ALLOWED and text[:1] != "["}
+        fields = {"seeds": "\n".join(run.seeds), "spider": run.spider, "scope": run.scope, "crawl": crawl}
+        return cls.of(fields | settings)
 
     @property
     def is_job(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from webcrawl.config.program import program
 from webcrawl.crawler.report.waiting import duration
 from webcrawl.documents.values import counted, size
 from webcrawl.web.notices import notice_of
@@ -42,7 +43,7 @@ class Templates:
             "host_path": host_path,
             "shell": shlex.quote,
         }
-        self._environment.globals |= {"static": static, "notice_of": notice_of}
+        self._environment.globals |= {"static": static, "notice_of": notice_of, "program": program}
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Returns HTML made from a template."""

@@ -23,6 +23,7 @@ from webcrawl.frontier.history import History
 from webcrawl.frontier.host_table import HostRow, HostTable
 from webcrawl.hosts.costs import Cost, Load
 from webcrawl.hosts.pace import Pace
+from webcrawl.web.crawl_form import CrawlForm
 from webcrawl.web.outlook import crawl_end, outlook
 from webcrawl.web.overview import Overview, overview
 from webcrawl.web.paces import paces, reported_paces
@@ -44,6 +45,7 @@ async def show(view: View) -> Response:
         "crawl.html",
         stores=stores,
         run=run,
+        again=CrawlForm.of_run(view.crawl, run),
         longest=await _longest_queues(view),
         latest=await latest_pages(view),
         **values,

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from starlette.responses import Response
 
 from webcrawl.config import StoreConfig
-from webcrawl.config.program import program
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, NoSuchPage, StoreError
 from webcrawl.jobs.definition import Definition
@@ -53,7 +52,6 @@ async def check(view: View) -> Response:
         form=form,
         command=view.site.starter.command(form.crawl, form.definition),
         folder=view.site.starter.folder,
-        program=program(),
         known=None if form.is_job else await _state(view, form.crawl),
         following=following,
     )

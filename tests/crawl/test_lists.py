@@ -160,6 +160,11 @@ def test_the_state_of_a_crawl_is_with_its_figures(crawled: Crawled) -> None:
     assert "crawl autumn: finished" in crawled.run("status")[0]
 
 
+def test_an_empty_list_is_0_of_what_was_asked_for(crawled: Crawled) -> None:
+    assert crawled.run("alarms") == ("", "0 notifications.\n")
+    assert crawled.run("stuck", "--reason", "no such reason") == ("", "0 stuck pages.\n")
+
+
 def test_a_listener_says_what_it_waits_for(crawled: Crawled) -> None:
     words = [sys.executable, "-m", "scrapy", "listen", "-d", str(crawled.result.data_dir)]
     with subprocess.Popen(words, cwd=CHECKOUT, stderr=subprocess.PIPE, text=True) as listener:

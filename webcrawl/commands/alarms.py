@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import signal
+import sys
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
@@ -58,8 +59,10 @@ class Command(OpenedCrawlCommand):
             return
         with Outbox(opened.stores.metadata) as outbox:
             crawl = opts.crawl or (args[0] if args else None)
-            for stored in outbox.notices(max(1, opts.limit), crawl=crawl, unsent=opts.unsent):
-                print(json.dumps(_fields(stored)) if opts.json else _line(stored))
+            notices = list(outbox.notices(max(1, opts.limit), crawl=crawl, unsent=opts.unsent))
+        for stored in notices:
+            print(json.dumps(_fields(stored)) if opts.json else _line(stored))
+        print(f"{counted(len(notices), 'notification')}.", file=sys.stderr)
 
     def _post(self, opened: OpenedCrawl) -> Post:
         """Opens the outbox and the targets; raises ConfigurationError."""

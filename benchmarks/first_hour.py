@@ -65,7 +65,8 @@ def main() -> int:
         outcomes["the demo, and what its summary shows"] = list(reader.look_at_demo())
         for page in pages:
             outcomes[page] = list(reader.follow(page))
-    return report(outcomes)
+        # before the folder is removed, which takes a while
+        return report(outcomes)
 
 
 @contextmanager
@@ -130,6 +131,9 @@ class Reader:
             folder.mkdir()
         (folder / "seeds.txt").write_text(f"{self._urls['https://example.org']}/\n")
         with self._shell(folder, page) as shell:
+            if not re.search(r"\b(crawl|workers)\b", commands):
+                # the page is about a crawl that the reader has
+                yield shell.run(self._local("webcrawl crawl https://example.org/"))
             for block in blocks:
                 yield from self._outcomes(block, shell)
 
@@ -185,7 +189,7 @@ def summary_commands(output: str) -> list[str]:
     words = {"URL": f"http://{home[1]}/" if home else "", "WORDS": "garden", "FOLDER": "rows"}
     options = (re.search(r"each with: (.*)", shown) or ["", "-d data/demo"])[1]
     commands = []
-    for command in re.findall(r"scrapy [a-z]+(?: -o)?(?: [A-Z]+\b)?", shown):
+    for command in re.findall(r"(?:webcrawl|scrapy) [a-z]+(?: -o)?(?: [A-Z]+\b)?", shown):
         for name, value in words.items():
             command = command.replace(name, value)
         commands.append(f"{command} {options}")

@@ -15,7 +15,7 @@ from typing import Self
 
 _BLOCK = re.compile(r"^(?:([^\n]*)\n\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"`([\w/]+\.py)`[^`]*:$")
-_COMMENT = re.compile(r"  +#.*$")
+_COMMENT = re.compile(r" +# .*$")
 _SECONDS = 600.0
 _STOP_SECONDS = 60.0
 

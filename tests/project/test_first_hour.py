@@ -19,7 +19,7 @@ Crawl finished: there is nothing left to crawl.
   look with   scrapy page URL          a page as Markdown
               scrapy export -o FOLDER  all rows as JSON Lines
               each with: -d data/demo
-  more        scrapy search WORDS: /v/bin/python -m pip install tantivy
+  more        webcrawl search WORDS: /v/bin/python -m pip install tantivy
 """
 
 
@@ -52,7 +52,7 @@ def test_the_commands_of_a_summary_get_something_to_look_for() -> None:
     assert summary_commands(SUMMARY) == [
         "scrapy page http://127.0.0.1:1/ -d data/demo",
         "scrapy export -o rows -d data/demo",
-        "scrapy search garden -d data/demo",
+        "webcrawl search garden -d data/demo",
     ]
 
 

@@ -142,7 +142,7 @@ def test_a_crawl_of_the_form_outlives_the_dashboard(
     assert (logs / f"{crawl_id}.out").stat().st_mode & 0o007 == 0
 
 
-def test_a_crawl_of_the_form_is_stopped(
+def test_a_crawl_of_the_form_is_stopped_continued_and_killed(
     local_web: Callable[..., LocalWeb], start_dashboard: Start, open_page: Callable[..., Any], crawl_id: str
 ) -> None:
     web = local_web(SITE)
@@ -161,6 +161,13 @@ def test_a_crawl_of_the_form_is_stopped(
     assert page.get_by_label("Delay", exact=True).input_value() == "60"
     page.get_by_role("button", name="Check").click()
     page.get_by_text(f"There is a crawl {crawl_id} (stopped)").wait_for()
+    page.get_by_role("button", name="Start now").click()
+    page.wait_for_url(f"**/crawls/{crawl_id}**")
+    (pid,) = workers_of(crawl_id)
+    os.kill(pid, signal.SIGKILL)
+    # the dashboard, its parent, has read its exit status
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
+    assert ask(f"{dashboard.url}/crawls/{crawl_id}")[0] == 200
 
 
 def test_the_form_takes_nothing_that_names_code_or_files(
@@ -199,6 +206,7 @@ def test_the_form_takes_nothing_that_names_code_or_files(
         {"crawl": "a/b"},
         {"CRAWL_MAX_PAGES": "9" * 5000},
         {"TEXT": "wet,/etc"},
+        {"ALLOWED_DOMAINS": "[" * 5000},
         {"cron": "* * * * * *"},
         {"cron": "0 6 * * *", "timezone": "/etc/passwd"},
         {"cron": "0 6 * * *", "timezone": "../../../etc/passwd"},
@@ -206,9 +214,10 @@ def test_the_form_takes_nothing_that_names_code_or_files(
         {"cron": "0 6 * * *", "keep": "0"},
         {"seeds": ""},
     ):
-        for path in ("/start/check", "/start/run", "/start/save"):
-            status, html = sender.send(path, **{"seeds": web.url(SITE), "crawl": crawl_id, **wrong})
-            assert status == 422 and 'class="problem"' in html, (wrong, path, status)
+        status, html = sender.send("/start/run", **{"seeds": web.url(SITE), "crawl": crawl_id, **wrong})
+        assert status == 422 and 'class="problem"' in html, (wrong, status)
+    for path in ("/start/check", "/start/save"):
+        assert sender.send(path, seeds=f"@{mark}", cron="0 6 * * *")[0] == 422
     assert not mark.exists() and not workers_of(crawl_id) and not web.paths(SITE)
     assert not (tmp_path / "data" / "metadata.db").exists()
 

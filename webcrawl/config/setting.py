@@ -69,7 +69,7 @@ class Setting:
             return self.kind.parse(value)
         except WrongEntry as error:
             raise ConfigurationError(f"{self.name}, {error}") from None
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError, RecursionError):  # a list in a list in a list ...
             raise ConfigurationError(f"{self.name} must be {self.kind.allowed}, not {value!r}") from None
 
 

@@ -44,12 +44,14 @@ SHOTS = (
     ("dashboard-narrow", "/crawls/broad", "light", 390),
     ("dashboard-pages", "/crawls/broad/pages", "light", 1280),
     ("dashboard-pages-narrow", "/crawls/broad/pages?status=404", "dark", 390),
+    ("dashboard-search", "/crawls/broad/search?words=quiet+garden", "light", 1280),
+    ("dashboard-downloads", "/crawls/broad/downloads", "dark", 390),
     ("dashboard-log", "/crawls/broad/log", "light", 1280),
     ("dashboard-start", "/start", "light", 1280),
     ("dashboard-hosts", "/crawls/broad/hosts", "light", 1280),
     ("dashboard-host", f"/crawls/broad/hosts/host?host={HOST}", "light", 1280),
     ("dashboard-url", f"/crawls/broad/url?url={PAGE}", "light", 1280),
-    ("dashboard-archive", f"/crawls/broad/url/archive?url={PAGE}", "light", 1280),
+    ("dashboard-archive", f"/crawls/broad/url/archive?url={HOST}/", "light", 1280),
     ("dashboard-dead-letters", "/crawls/broad/dead-letters", "light", 1280),
     ("dashboard-duplicates", "/crawls/broad/duplicates", "light", 1280),
 )
@@ -73,6 +75,15 @@ def dashboard(folder: str) -> Iterator[str]:
         scrapy(stack, "jobs", "apply", str(file), *own).wait(SECONDS)
         scrapy(stack, "jobs", "run", *own)
         yield url
+
+
+def make_files(folder: str, url: str, page: Page) -> None:
+    """Makes the index of the search, and a file to download."""
+    words = ["search", "--update", "-s", f"DATA_DIR={folder}"]
+    subprocess.run([sys.executable, "-m", "scrapy", *words], cwd=CHECKOUT, check=True, capture_output=True)
+    page.goto(f"{url}/crawls/broad/downloads")
+    page.get_by_role("region", name="Pages with their texts").get_by_role("button").click()
+    page.get_by_role("region", name="Pages with their texts").get_by_role("link").wait_for(timeout=90_000)
 
 
 def scrapy(stack: ExitStack, *words: str) -> subprocess.Popen[str]:
@@ -107,6 +118,7 @@ if __name__ == "__main__":
         watching = browser.new_page()
         watching.goto(url)
         time.sleep(WATCHED_SECONDS)
+        make_files(folder, url, watching)
         for name, path, colours, width in SHOTS:
             page = browser.new_page(color_scheme=colours)
             draw(page, url, name, path, width)

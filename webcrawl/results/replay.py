@@ -27,6 +27,8 @@ from webcrawl.urls.canonical import Base
 
 MOST_BYTES = 24_000_000
 """The most bytes of what is put into a page, as data: URLs."""
+MOST_READ = 4
+"""How many times these bytes are read for a page: what is read may be longer than what is put into it."""
 MOST_RESOURCES = 1_000
 """The most different resources that are looked up for a page."""
 DEEPEST = 4
@@ -89,7 +91,7 @@ class Replay:
         self.resources: dict[str, ReplayedResource] = {}
         self._find = find
         self._links_at = links_at
-        self._left = most
+        self._left, self._readable = most, MOST_READ * most
         self._parser = BlockingTimedParser()
         self._known: dict[str, str | None] = {}
         """URL -> its data: URL; None for a resource that cannot be shown, or that is being made."""
@@ -159,14 +161,19 @@ class Replay:
             urls |= dict.fromkeys(_of_sets(element, base))
         address = next((data for url in urls if (data := self._data(url, 1))), None)
         if address is None and urls:
-            address = next((text for text in given if text.startswith("data:image/")), _NO_IMAGE)
+            address = next((text for text in given if text.startswith("data:image/")), self._mark())
         for name in ("srcset", "sizes", *LAZY_SOURCES, *LAZY_SOURCE_SETS):
             if name in node.attributes:
                 del node.attrs[name]
         if address is not None:
             node.attrs["src"] = address
-        if address == _NO_IMAGE:
+        if address in (_NO_IMAGE, _NOTHING):
             node.attrs["title"] = f"Not in the archive: {next(iter(urls))}"
+
+    def _mark(self) -> str:
+        """Returns the address of the mark of a missing image, while there is room for it."""
+        self._left -= len(_NO_IMAGE)
+        return _NO_IMAGE if self._left > 0 else _NOTHING
 
     def _disarm(self, node: LexborNode) -> None:
         """Removes what would run, or lead elsewhere."""
@@ -224,8 +231,10 @@ class Replay:
             document = None
         if document is None:
             self.resources[url] = ReplayedResource(url, "missing", file.mime_type)
-        elif len(document) * 4 / 3 > self._left:
-            return None
+        else:
+            self._readable -= len(document)
+            if len(document) * 4 / 3 > self._left or self._readable < 0:
+                return None
         return document
 
     def _sheet(self, document: Document, depth: int) -> bytes:

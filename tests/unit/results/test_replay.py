@@ -137,3 +137,12 @@ def test_a_damaged_file_is_missing() -> None:
     made = Replay(lambda url: ArchivedFile("image/png", 5, broken), "/f?url=")
     made.page(Document(b"<img src=i.png>", "text/html", "utf-8", f"{HOST}/"))
     assert made.resources == {f"{HOST}/i.png": ReplayedResource(f"{HOST}/i.png", "missing", "image/png")}
+
+
+def test_marks_and_what_is_read_are_bounded_too() -> None:
+    text, _ = replay("<img src=gone.png>" * 1_000, most=10_000)
+    assert len(text) < 120_000 and text.count("data:image/svg+xml") < 30
+    frames = {f"/{number}": ("text/html", b"<!--" + bytes(5_000) + b"-->") for number in range(20)}
+    page = "".join(f"<iframe src={number}></iframe>" for number in range(20))
+    _, states = replay(page, most=10_000, files=frames)
+    assert list(states.values()).count("shown") < 10

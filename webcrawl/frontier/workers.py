@@ -270,5 +270,7 @@ def _decoded(packed: bytes) -> Vitals:
     values = {name: value for name, value in msgpack.unpackb(packed).items() if name in _NAMES}
     paces = {host: Pace(*pace) for host, pace in values.pop("paces", {}).items()}
     processing = [(url, fetched) for url, fetched in values.pop("processing", ())]
-    outlook = WorkerOutlook(**values.pop("outlook", {}))
+    look = values.pop("outlook", {})
+    slow = tuple((host, queued, seconds) for host, queued, seconds in look.pop("slow", ()))
+    outlook = WorkerOutlook(**look, slow=slow)
     return Vitals(**values, paces=paces, processing=processing, outlook=outlook)

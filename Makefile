@@ -125,7 +125,7 @@ dashboard: .venv/.dev ## Show the crawls of DATA in a browser; ARGS="--port 8781
 tutorial: .venv/.dev ## Run the commands of docs/tutorial.md, and write what they print into the page
 	@$(BIN)/python -m tests.project.tutorial
 
-screenshots: .venv/.dev ## Take the pictures of the dashboard beside a crawl of the demo; needs Chromium
+screenshots: .venv/.dev ## Take the pictures of the dashboard, and note their layout; needs Chromium
 	@$(BIN)/python docs/site/screenshots.py
 
 uplot: ## Fetch the library that draws the plots of the dashboard; needs npm

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.crawls import Crawl
+from tests.crawls import CHECKOUT, Crawl
 from tests.dashboard.site import CLOSED, HOME, OTHER, CrawledSite, Dashboard, hostile_web
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
@@ -37,6 +38,23 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CrawledSite]:
         stack.callback(crawl.kill)
         crawl.wait()
         yield CrawledSite(web, folder / "data", dashboard)
+
+
+@pytest.fixture(scope="session")
+def screenshots() -> Any:
+    """The script that takes the pictures of the documentation."""
+    spec = spec_from_file_location("screenshots", CHECKOUT / "docs" / "site" / "screenshots.py")
+    assert spec and spec.loader
+    module = sys.modules[spec.name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def scene(screenshots: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A crawl that looks the same each time, as in the documentation, with its dashboard; tests leave it as it was."""
+    with screenshots.scene(tmp_path_factory.mktemp("scene")) as scene:
+        yield scene
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections.abc import Mapping
@@ -19,6 +20,9 @@ from webcrawl.web.notices import notice_of
 
 FOLDER = Path(__file__).parent
 _HOUR, _DAY = 3600, 86_400
+_HEADING = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
+_CELL = re.compile(r"<(tr|th|td)(?=[\s>])")
 
 
 class Templates:
@@ -41,6 +45,7 @@ class Templates:
             "ago": ago,
             "until": until,
             "host_path": host_path,
+            "labelled": labelled,
             "shell": shlex.quote,
         }
         self._environment.globals |= {"static": static, "notice_of": notice_of, "program": program}
@@ -103,6 +108,26 @@ def host_path(url: str) -> Markup:
     return Markup('<span class="url"><span>{}{}</span><b>{}</b><span>{}{}</span></span>').format(
         scheme, mark, host, slash, path
     )
+
+
+def labelled(rows: Markup) -> Markup:
+    """Returns the rows of a table, in which each cell has the name of its column as `data-label`.
+
+    Narrow screens show it, where each row is a card. `rows`: HTML of our templates, with a `thead` of one row.
+    """
+    head, end, body = str(rows).partition("</thead>")
+    names = [_TAG.sub("", name).strip() for name in _HEADING.findall(head)]
+    column = 0
+
+    def label(match: re.Match[str]) -> str:
+        nonlocal column
+        if match[1] == "tr":
+            column = 0
+            return match[0]
+        column += 1
+        return f'{match[0]} data-label="{names[column - 1]}"'
+
+    return Markup(head + end + _CELL.sub(label, body))
 
 
 def _passed(seconds: float) -> str:

@@ -1,0 +1,128 @@
+"""All pages, as the routes of the dashboard name them: for screen readers, on phones, and by keyboard alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from tests.dashboard.site import narrow
+from webcrawl.web.pages import PAGES
+
+OpenPage = Callable[..., Any]
+
+OTHER_ANSWERS = {
+    "/crawls/{crawl}/history",
+    "/crawls/{crawl}/downloads/file",
+    "/crawls/{crawl}/log/file",
+    "/crawls/{crawl}/url/body",
+}
+"""Routes that answer with JSON, a file, or the page of another site."""
+QUERIES = {
+    "/jobs/{job}/records": "?iteration=9",
+    "/jobs/{job}/stuck": "?iteration=5",
+    "/crawls/{crawl}/hosts/host": "?host={host}",
+    "/crawls/{crawl}/url": "?url={page}",
+    "/crawls/{crawl}/url/text": "?url={page}",
+    "/crawls/{crawl}/url/links": "?url={page}",
+    "/crawls/{crawl}/url/archive": "?url={page}",
+    "/crawls/{crawl}/url/resources": "?url={page}",
+}
+"""The queries of routes that show nothing without one."""
+
+
+def addresses() -> list[str]:
+    """An address of each page."""
+    routes = [route for page in PAGES for route in page.routes(cast("Any", None))]
+    shown = {route.path for route in routes if "GET" in (route.methods or ())} - OTHER_ANSWERS
+    return ["/login", *sorted(path + QUERIES.get(path, "") for path in shown)]
+
+
+@pytest.mark.parametrize("path", addresses())
+def test_each_page_is_accessible_and_fits_a_phone(open_page: OpenPage, scene: Any, path: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = open_page("", scene.address(path))
+    why = f"a route without a page needs its query in QUERIES, or belongs to OTHER_ANSWERS: {path}"
+    assert page.locator("h1").count() == 1 and page.locator("h1").inner_text() != "Not found", why
+
+    def check() -> None:
+        violations = Axe().run(page).response["violations"]
+        assert not violations, [
+            (each["id"], each["help"], [node["html"] for node in each["nodes"]][:3]) for each in violations
+        ]
+
+    check()
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    check()
+    narrow(page)
+    check()
+    cells = page.locator(".scroll:not(.log) > .data tbody td:visible")
+    for cell in cells.all()[:20]:
+        assert cell.get_attribute("data-label"), cell.inner_text()
+    assert all(page.locator("table.data").evaluate_all("all => all.map(one => one.scrollWidth <= 360)"))
+
+
+FOCUS = """() => {
+  const focused = document.activeElement;
+  const outlined = (part) => part && getComputedStyle(part).outlineStyle === "solid";
+  const name = focused === document.body ? null : nameOf(focused);
+  return [name, [focused, focused.parentElement].some(outlined)];
+}"""
+NAMES = """() => {
+  window.nameOf = (part) => {
+    const name = part.name || part.getAttribute("href") || part.ariaLabel || part.textContent.trim();
+    return `${part.localName} ${name}`;
+  };
+  const parts = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']";
+  const seen = [...document.querySelectorAll(parts)].filter((part) => part.checkVisibility());
+  return seen.map(nameOf);
+}"""
+
+
+def tabbed(page: Any) -> list[str]:
+    """What the Tab key reaches on a page, once round; fails if it shows no focus, or never comes round."""
+    met: list[str] = []
+    for _ in range(400):
+        page.keyboard.press("Tab")
+        name, outlined = page.evaluate(FOCUS)
+        if name is None or (met and name == met[0]):
+            return met
+        assert outlined, f"{name} does not show that it has the focus"
+        met.append(name)
+    raise AssertionError(f"a trap: {met[-5:]}")
+
+
+def press(page: Any, name: str, key: str) -> None:
+    """Goes to something by Tab and presses a key."""
+    for _ in range(400):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent.trim()") == name:
+            page.keyboard.press(key)
+            return
+    raise AssertionError(f"{name} is not reached")
+
+
+@pytest.mark.parametrize("path", ["/crawls/{crawl}", "/crawls/{crawl}/hosts", "/jobs/{job}"])
+def test_the_keyboard_reaches_everything(open_page: OpenPage, scene: Any, path: str) -> None:
+    page = open_page("", scene.address(path))
+    wanted = page.evaluate(NAMES)
+    met = tabbed(page)
+    assert met[0] == "a #main" and set(wanted) <= set(met), set(wanted) - set(met)
+    page.reload()
+    press(page, "Skip to the page", "Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_actions_obey_the_keyboard(open_page: OpenPage, scene: Any) -> None:
+    page = open_page("", scene.address("/crawls/{crawl}"))
+    press(page, "What the words mean", "Space")
+    page.get_by_text("URLs that workers have now", exact=True).wait_for()
+    press(page, "Pause", "Enter")
+    page.get_by_text("Crawl broad is paused").wait_for()
+    press(page, "Resume", "Space")
+    page.get_by_text("Crawl broad goes on").wait_for()
+    page.goto(scene.address("/crawls/{crawl}/hosts"))
+    press(page, "Host", "Enter")
+    page.locator("thead th[aria-sort=ascending]", has_text="Host").wait_for()

@@ -87,7 +87,7 @@ def test_other_formats_have_the_columns_of_pages(web: LocalWeb, tmp_path: Path) 
     [
         (["file:///etc/hostname"], "'file:///etc/hostname' is not a URL of http, https, ftp"),
         (["https://"], "not a URL: 'https://'"),
-        (["@none.txt"], "seeds='@none.txt': [Errno 2] No such file"),
+        (["@none.txt"], "cannot read the seeds in none.txt: No such file or directory"),
         (["nobody"], "there is no spider 'nobody': `webcrawl list` shows the spiders"),
     ],
 )

@@ -80,7 +80,7 @@ class Command(ScrapyCrawl):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
-            raise UsageError("give one spider, or URLs")
+            raise UsageError("give one spider, or URLs such as https://example.org/")
         try:
             check_packages()
             assert self.crawler_process is not None and self.settings is not None

@@ -23,8 +23,10 @@ def read_seeds(text: str) -> Iterator[str]:
     path = Path(text[1:])
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"seeds={text!r}: {error}") from error
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the seeds in {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"cannot read the seeds in {path}: it is not UTF-8") from error
     yield from seeds_in_lines(lines)
 
 

@@ -165,7 +165,7 @@ def test_urls_that_wait_for_a_retry_or_are_due(number: int, seconds: float, line
             NextHost("http://h", 1, 40),
             "1 queued URL waits until a host may be asked: http://h in 40 s after a failure",
         ),
-        (12, NextHost("http://h", 0, 0.3), "12 queued URLs wait until a host may be asked: http://h now"),
+        (12, NextHost("http://h", 0, 0.3), "12 queued URLs wait for a worker: http://h is due"),
     ],
 )
 def test_urls_that_wait_for_a_host(queued: int, host: NextHost, line: str) -> None:

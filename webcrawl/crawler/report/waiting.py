@@ -156,8 +156,9 @@ def host_line(queued: int, host: NextHost) -> str:
     urls = "1 queued URL waits" if queued == 1 else f"{queued:,} queued URLs wait"
     failures = f" after {host.failures} failures in a row" if host.failures > 1 else ""
     failures = " after a failure" if host.failures == 1 else failures
-    when = f"in {duration(host.seconds)}" if round(host.seconds) > 0 else "now"
-    return f"{urls} until a host may be asked: {host.host} {when}{failures}"
+    if round(host.seconds) <= 0:
+        return f"{urls} for a worker: {host.host} is due{failures}"
+    return f"{urls} until a host may be asked: {host.host} in {duration(host.seconds)}{failures}"
 
 
 def _ordinal(number: int) -> str:

@@ -101,7 +101,10 @@ async def made_index(
     """Makes an index or brings it up to date, and prints the progress and problems to stderr."""
     from webcrawl.crawler.pages.indexing import update_index
     from webcrawl.search.folder import updated_at
+    from webcrawl.search.schema import tantivy
 
+    # raises LibraryMissing before anything is announced
+    tantivy()
     if updated_at(folder) is None:
         print(
             f"Making the index of the stored pages in {folder}, for this search and later ones.",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Command(OpenedCrawlCommand):
     """The pause is stored with the crawl, so workers that start later are paused too."""
 
-    summary = "Pause the workers of a crawl until scrapy resume"
+    summary = "Pause the workers of a crawl until it is resumed"
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         connection = opened.connection

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.config import object_stores, read
+from webcrawl.config.program import program
 from webcrawl.crawler.command import OpenedCrawlCommand, flag
 from webcrawl.errors import ConfigurationError
 
@@ -60,7 +61,11 @@ class Command(OpenedCrawlCommand):
         counts = await connection.frontier.counts()
         keys = connection.keys
         unit = " and POLITENESS_UNIT=origin" if keys.unit == "origin" else ""
-        paused = " It is still paused: scrapy resume continues it." if await connection.crawl.paused() else ""
+        paused = (
+            f" It is still paused: `{program()} resume` continues it."
+            if await connection.crawl.paused()
+            else ""
+        )
         print(
             f"Crawl {keys.crawl!r} is in {connection.server}: {counts.open:,} URLs to crawl, "
             f"{counts.seen:,} seen. Continue it with FRONTIER_SHARDS={keys.shards}{unit}.{paused}"

@@ -44,7 +44,7 @@ DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
-	@echo '  Options of crawl: SEEDS="URL URL..." SCOPE=host|domain|web DATA=folder MAX_PAGES=n WORKERS=n EXTRAS=all ARGS="..."'
+	@echo '  Options of crawl: SEEDS="URL URL..." SCOPE=path|host|domain|web DATA=folder MAX_PAGES=n WORKERS=n EXTRAS=all ARGS="..."'
 
 numbers:
 	@for given in "WORKERS=$$WORKERS" "MAX_PAGES=$$MAX_PAGES"; do case "$${given#*=}" in \

@@ -13,6 +13,7 @@ from __future__ import annotations
 import compileall
 import statistics
 import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -50,6 +51,8 @@ def main() -> None:
             checkout = Path(home) / "before"
             subprocess.run(["git", "clone", "--quiet", ROOT, checkout], check=True)
             subprocess.run(["git", "checkout", "--quiet", options.before], cwd=checkout, check=True)
+            # its entry points, before those that are installed: they name its commands
+            subprocess.run([sys.executable, "setup.py", "--quiet", "egg_info"], cwd=checkout, check=True)
             pair[1] = replace(pair[1], checkout=checkout)
         for contender in pair:
             compileall.compile_dir(contender.checkout / "webcrawl", quiet=1)

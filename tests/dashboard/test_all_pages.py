@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from tests.dashboard.site import narrow
+from tests.dashboard.site import Dashboard, narrow
 from webcrawl.web.pages import PAGES
 
 OpenPage = Callable[..., Any]
@@ -36,16 +37,34 @@ def addresses() -> list[str]:
     """An address of each page."""
     routes = [route for page in PAGES for route in page.routes(cast("Any", None))]
     shown = {route.path for route in routes if "GET" in (route.methods or ())} - OTHER_ANSWERS
-    return ["/login", *sorted(path + QUERIES.get(path, "") for path in shown)]
+    return sorted(path + QUERIES.get(path, "") for path in shown)
 
 
 @pytest.mark.parametrize("path", addresses())
 def test_each_page_is_accessible_and_fits_a_phone(open_page: OpenPage, scene: Any, path: str) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     page = open_page("", scene.address(path))
     why = f"a route without a page needs its query in QUERIES, or belongs to OTHER_ANSWERS: {path}"
     assert page.locator("h1").count() == 1 and page.locator("h1").inner_text() != "Not found", why
+    check_looks(page)
+    for cell in page.locator(".scroll:not(.log) > .data tbody td:visible").all()[:20]:
+        assert cell.get_attribute("data-label"), cell.inner_text()
+    assert page.locator("table.data").evaluate_all("all => all.every((each) => each.scrollWidth <= 360)")
+
+
+def test_the_login_is_accessible_and_fits_a_phone(
+    start_dashboard: Callable[..., Dashboard], open_page: OpenPage, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("operator operator-0123456789\n")
+    tokens.chmod(0o600)
+    page = open_page("/", start_dashboard("--tokens", str(tokens)).url)
+    assert page.locator("h1").inner_text() == "Log in"
+    check_looks(page)
+
+
+def check_looks(page: Any) -> None:
+    """Runs axe-core on a page in light, in the dark, and in the dark on a phone; fails on each finding."""
+    from axe_playwright_python.sync_playwright import Axe
 
     def check() -> None:
         violations = Axe().run(page).response["violations"]
@@ -58,10 +77,6 @@ def test_each_page_is_accessible_and_fits_a_phone(open_page: OpenPage, scene: An
     check()
     narrow(page)
     check()
-    cells = page.locator(".scroll:not(.log) > .data tbody td:visible")
-    for cell in cells.all()[:20]:
-        assert cell.get_attribute("data-label"), cell.inner_text()
-    assert all(page.locator("table.data").evaluate_all("all => all.map(one => one.scrollWidth <= 360)"))
 
 
 FOCUS = """() => {

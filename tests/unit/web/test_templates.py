@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from markupsafe import Markup
 
-from webcrawl.web.templates import ago, number, took, until
+from webcrawl.web.templates import ago, labelled, number, took, until
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,14 @@ def test_a_time_that_has_passed(passed: float, text: str) -> None:
 
 def test_a_number() -> None:
     assert [number(one) for one in (None, 0, 12_345, 0.25, 1234.5)] == ["–", "0", "12,345", "0.2", "1,234"]
+
+
+def test_cells_have_the_names_of_their_columns() -> None:
+    head = '<thead><tr><th scope="col">Host</th><th class="number"><a href="?">Pages &amp; more</a></th></tr></thead>'
+    row = '<tr><th scope="row">a &lt;td&gt;</th><td class="number">1</td></tr>'
+    labels = labelled(Markup(head + row + row))
+    named = (
+        '<tr><th data-label="Host" scope="row">a &lt;td&gt;</th>'
+        '<td data-label="Pages &amp; more" class="number">1</td></tr>'
+    )
+    assert labels == Markup(head + named + named)

@@ -50,13 +50,6 @@ def screenshots() -> Any:
     return module
 
 
-@pytest.fixture(scope="session")
-def scene(screenshots: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A crawl that looks the same each time, as in the documentation, with its dashboard; tests leave it as it was."""
-    with screenshots.scene(tmp_path_factory.mktemp("scene")) as scene:
-        yield scene
-
-
 @pytest.fixture
 def start_dashboard(tmp_path: Path) -> Iterator[Callable[..., Dashboard]]:
     """Starts `scrapy dashboard`: `start_dashboard("--read-only", REDIS_URL=redis_url)`."""
@@ -88,6 +81,13 @@ def chromium() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="package")
+def scene(chromium: Any, screenshots: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A crawl that looks the same each time, as in the documentation, with its dashboard; tests leave it as it was."""
+    with screenshots.scene(tmp_path_factory.mktemp("scene")) as scene:
+        yield scene
 
 
 @pytest.fixture

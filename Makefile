@@ -51,7 +51,7 @@ numbers:
 	*[!0-9]*) printf 'make crawl: %s: a whole number is needed\n' "$$given" >&2 ; exit 2 ;; esac ; done
 
 crawl: numbers .venv/.$(if $(EXTRAS),extras,runtime) ## Crawl SEEDS="https://example.org/", or without SEEDS a demo web on this machine
-	@exec $(BIN)/python $(CRAWL) $(if $(SEEDS),,$(DEMO_OPTIONS)) $(OPTIONS) $(ARGS)
+	@WEBCRAWL_SHOWN_AS=$(BIN)/webcrawl exec $(BIN)/python $(CRAWL) $(if $(SEEDS),,$(DEMO_OPTIONS)) $(OPTIONS) $(ARGS)
 
 # Most tests wait for processes, so several run at a time. The tests of a file stay together; the long ones come first.
 # They start hundreds of processes, which must not compile the code anew, even where a container says so.

@@ -10,6 +10,8 @@ from pathlib import Path
 
 DEFAULT_SETTINGS = "webcrawl.console.default_settings"
 """The settings module of `webcrawl` in a folder without a project; child processes inherit its name."""
+SHOWN = "WEBCRAWL_SHOWN_AS"
+"""The variable by which who starts a crawl for a user, such as make, says what the user has to type for the program."""
 _COMMAND = re.compile(r"\bscrapy (?=[a-z])")
 
 
@@ -22,4 +24,4 @@ def program() -> str:
 
 def as_typed(message: object) -> str:
     """Returns a message with its commands as this user runs them: messages are written for Scrapy's program."""
-    return _COMMAND.sub(f"{program()} ", str(message))
+    return _COMMAND.sub(f"{os.environ.get(SHOWN) or program()} ", str(message))

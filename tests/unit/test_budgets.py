@@ -73,4 +73,4 @@ def test_more_links_never_make_a_budget_smaller(spent: int, domains: int) -> Non
     here, more = Spending(spent, domains), Spending(spent, domains + 1)
     assert more.pages >= here.pages
     assert here.is_over or not more.is_over
-    assert f"{here.pages:,} pages" in str(here)
+    assert f"its budget is {here.pages:,};" in str(here)

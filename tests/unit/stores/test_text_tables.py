@@ -169,7 +169,7 @@ def test_an_unwritable_table_is_an_error_and_loses_nothing(tmp_path: Path) -> No
 
 def test_a_missing_pyarrow_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(LibraryMissing, match=r"TEXT = parquet needs pyarrow: pip install"):
+    with pytest.raises(LibraryMissing, match=r"TEXT = parquet needs pyarrow: \S+ -m pip install"):
         TextTable(tmp_path, "news")
     assert os.listdir(tmp_path) == []
 

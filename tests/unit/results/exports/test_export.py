@@ -216,7 +216,7 @@ def test_memory_is_bounded_for_large_rows(large: Path, tmp_path: Path, form: str
     words = ("export", "-o", str(tmp_path), "--format", form, "-s", f"DATA_DIR={large}")
     code, out, stderr, peak = scrapy_peak(*words)
     assert (code, stderr) == (0, "")
-    assert out.startswith(b"200 pages in 4 files")
+    assert out.startswith(b"200 rows in 4 files")
     assert peak < most
 
 

@@ -330,7 +330,8 @@ def _iteration_cells(iteration: Iteration, zone: tzinfo) -> list[str]:
 
 
 def _outcome(iteration: Iteration) -> str:
-    return f"{iteration.state}{f' ({iteration.reason})' if iteration.reason else ''}"
+    reason = iteration.reason if iteration.reason != str(iteration.state).lower() else None
+    return f"{iteration.state}{f' ({reason})' if reason else ''}"
 
 
 def _time(moment: datetime | None, zone: tzinfo) -> str:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from webcrawl.config.program import program
 from webcrawl.crawler.report.waiting import duration
-from webcrawl.documents.values import counted, size
+from webcrawl.documents.values import counted, size, without_class
 from webcrawl.web.notices import notice_of
 
 FOLDER = Path(__file__).parent
@@ -37,6 +37,7 @@ class Templates:
             lstrip_blocks=True,
         )
         self._environment.filters |= {
+            "without_class": without_class,
             "number": number,
             "bytes": size,
             "counted": counted,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from webcrawl.documents.values import counted
+from webcrawl.documents.values import counted, without_class
 from webcrawl.frontier.records import HostStatus
 from webcrawl.frontier.url_state import URLState
 from webcrawl.stores.locations import Row
@@ -111,7 +111,7 @@ def _fetched(row: Row, refusals: list[str]) -> Conclusion:
             "bad", "It is not fetched", f"{'; '.join(refusals)}. A worker last had it at {moment}."
         )
     if row["error"]:
-        return Conclusion("bad", "The last attempt failed", f"{row['error']}, at {moment}.")
+        return Conclusion("bad", "The last attempt failed", f"{without_class(row['error'])}, at {moment}.")
     kind = "good" if row["status"] is not None and row["status"] < 400 else "bad"
     if row["duplicate_of"]:
         copy = "An exact copy" if row["duplicate_kind"] == "exact" else "A near-duplicate"

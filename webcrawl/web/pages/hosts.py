@@ -11,6 +11,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from webcrawl.documents.values import without_class
 from webcrawl.errors import CrawlError, StoreError
 from webcrawl.frontier.dead_letters import CrawlDeadLetters, Reasons
 from webcrawl.frontier.host_answers import StoredRobots, stored_robots
@@ -196,7 +197,9 @@ def _stored(metadata: Metadata, host: str) -> dict[str, int]:
     """Returns the numbers of a host's first stored pages by the outcome of their latest attempt."""
     rows = islice(metadata.scan(host), _MOST_STORED)
     outcomes = Counter(
-        f"{row['status']}" if row["status"] and not row["error"] else (row["error"] or "no answer")
+        f"{row['status']}"
+        if row["status"] and not row["error"]
+        else without_class(row["error"] or "no answer")
         for row in rows
     )
     return dict(outcomes.most_common())

@@ -127,7 +127,9 @@ def test_a_crawl_of_the_form_outlives_the_dashboard(
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/crawls/{crawl_id}**")
     page.get_by_text(f"Crawl {crawl_id} has started.").wait_for()
-    assert web.url(SITE) in page.get_by_role("region", name="Seeds and settings").inner_text()
+    while web.url(SITE) not in page.get_by_role("region", name="Seeds and settings").inner_text():
+        page.wait_for_timeout(200)  # the worker tells its seeds once it has read them
+        page.reload()
 
     status, html = Sender(dashboard.url).send("/start/run", seeds=web.url(SITE), crawl=crawl_id)
     assert status == 422 and f"crawl '{crawl_id}' is running" in html and len(workers_of(crawl_id)) == 1

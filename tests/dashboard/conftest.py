@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.crawls import CHECKOUT, Crawl
-from tests.dashboard.site import CLOSED, HOME, OTHER, CrawledSite, Dashboard, hostile_web
+from tests.dashboard.site import CLOSED, HOME, OTHER, CrawledSite, Dashboard, axe_findings, hostile_web
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 _SERIOUS = ("serious", "critical")
@@ -132,17 +132,11 @@ def open_page(chromium: Any, request: pytest.FixtureRequest) -> Iterator[Callabl
 @pytest.fixture
 def check_accessible() -> Callable[[Any], None]:
     """Runs axe-core on a page; fails on serious and critical findings."""
-    from axe_playwright_python.sync_playwright import Axe
 
     def check(page: Any) -> None:
         # colours are right once the style sheet is there
         page.wait_for_load_state("load")
-        found = Axe().run(page).response["violations"]
-        serious = [
-            (one["id"], one["help"], [node["html"] for node in one["nodes"]][:3])
-            for one in found
-            if one["impact"] in _SERIOUS
-        ]
+        serious = axe_findings(page, _SERIOUS)
         assert not serious, serious
 
     return check

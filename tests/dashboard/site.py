@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,3 +131,14 @@ class CrawledSite:
             return await work(opened)
         finally:
             await opened.close()
+
+
+def axe_findings(page: Any, impacts: Collection[str] = ()) -> list[tuple[str, str, list[str]]]:
+    """Runs axe-core on a page; returns rule, help and the first nodes of each finding, or of those with an impact."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    return [
+        (each["id"], each["help"], [node["html"] for node in each["nodes"]][:3])
+        for each in Axe().run(page).response["violations"]
+        if not impacts or each["impact"] in impacts
+    ]

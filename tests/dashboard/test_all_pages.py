@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.dashboard.site import Dashboard, narrow
+from tests.dashboard.site import Dashboard, axe_findings, narrow
 from webcrawl.web.pages import PAGES
 
 OpenPage = Callable[..., Any]
@@ -64,13 +64,10 @@ def test_the_login_is_accessible_and_fits_a_phone(
 
 def check_looks(page: Any) -> None:
     """Runs axe-core on a page in light on a wide screen, and in the dark on a phone; fails on each finding."""
-    from axe_playwright_python.sync_playwright import Axe
 
     def check() -> None:
-        violations = Axe().run(page).response["violations"]
-        assert not violations, [
-            (each["id"], each["help"], [node["html"] for node in each["nodes"]][:3]) for each in violations
-        ]
+        findings = axe_findings(page)
+        assert not findings, findings
 
     check()
     page.emulate_media(color_scheme="dark", reduced_motion="reduce")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,6 +34,11 @@ gc.disable()
 hypothesis.settings.register_profile("webcrawl", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("webcrawl")
 
+TIMEOUT = 300.0
+"""The limit of a test in seconds: that of pyproject.toml."""
+END_SECONDS = 120.0
+"""How long the fixtures of a test may take to end after its timeout."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -40,6 +47,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--video-megabytes", type=int, default=128, help="size of the body that must not be in memory"
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Ends the process of a test that its timeout, which is raised once, did not end: a fixture may hang."""
+    timeout = item.get_closest_marker("timeout")
+    seconds = float(timeout.args[0]) if timeout else item.config.getoption("timeout") or TIMEOUT
+    if not seconds:
+        return (yield)
+    limit = threading.Timer(seconds + END_SECONDS, end_process, [item.nodeid])
+    limit.daemon = True
+    limit.start()
+    try:
+        return (yield)
+    finally:
+        limit.cancel()
+
+
+def end_process(test: str) -> None:
+    """Prints what each thread does and ends; pytest-xdist reports the test as failed, and goes on with the others."""
+    print(f"{test} goes on after its timeout", file=sys.__stderr__)
+    faulthandler.dump_traceback(file=sys.__stderr__)
+    os._exit(1)
 
 
 @pytest.fixture(autouse=True)

@@ -137,3 +137,29 @@ def test_actions_obey_the_keyboard(open_page: OpenPage, scene: Any) -> None:
     page.goto(scene.address("/crawls/{crawl}/hosts"))
     press(page, "Host", "Enter")
     page.locator("thead th[aria-sort=ascending]", has_text="Host").wait_for()
+
+
+STREAM = """window.EventSource = class {
+  constructor() { window.stream = this; }
+  static CLOSED = 2;
+  close() {}
+};"""
+NEWS = """(html) => stream.onmessage({ data: JSON.stringify({ latest: html }) })"""
+
+
+def test_a_part_that_somebody_uses_waits_for_news(open_page: OpenPage, scene: Any) -> None:
+    """The stream is the test's, so that news come at the moment that it chooses: between two links of one part."""
+    page = open_page("", scene.address("/crawls/{crawl}"))
+    page.context.add_init_script(STREAM)
+    page.reload()
+    links = "".join(f'<a href="#{name}">{name}</a> ' for name in ("first", "second"))
+    page.evaluate(NEWS, links)
+    part = page.locator("#latest")
+    part.get_by_text("first").focus()
+    page.evaluate(NEWS, "newer")
+    page.keyboard.press("Tab")
+    # with a limit of time, as a script without an end would hold a plain call of the page for ever
+    page.wait_for_function("document.activeElement.textContent === 'second'")
+    assert part.inner_text() == "first second"
+    page.keyboard.press("Tab")
+    part.get_by_text("newer", exact=True).wait_for()

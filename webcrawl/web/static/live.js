@@ -43,7 +43,8 @@
     });
   };
 
-  const replaceWaiting = () => setTimeout(() => waiting.forEach((html, id) => replace(id, html)));
+  // A copy, as a part that still waits is entered anew, and a loop over a map meets such an entry again: for ever.
+  const replaceWaiting = () => setTimeout(() => [...waiting].forEach(([id, html]) => replace(id, html)));
   document.addEventListener("focusout", replaceWaiting);
   addEventListener("resize", () => document.querySelectorAll("[style]").forEach((one) => (one.style.minHeight = "")));
   document.addEventListener("selectionchange", replaceWaiting);

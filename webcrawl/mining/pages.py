@@ -5,9 +5,9 @@ blocks      from_place, block; pages: those with the block; links and distinct t
 content     the distinct links of pages outside of boilerplate: from_place, to_place, from_url, to_url
 page_kinds  url; links: distinct targets outside of boilerplate; area: targets in the block with the most targets;
             link_text: the characters of the link texts; share: link_text / text of the page; kind
-hubs        url; new: URLs to which no page linked before; unique_links: new URLs to which no other page links;
-            better: the mean rank of the values of new URLs, from 0 to 1; sooner: the lead over the next page that
-            links to them, from 0 to 1; score, rank
+hubs        url; new: sound pages to which no page linked before; unique_links: those to which no other page links;
+            readings: how many readings of the hub had a new link; better: the mean rank of the values of new pages,
+            from 0 to 1; sooner: the lead over the next page that links to them, from 0 to 1; score, rank
 anchors     url; anchors: the distinct texts of links to it from other pages, a line each, the most frequent first;
             pages, hosts: the numbers of pages and hosts that link to it
 
@@ -80,7 +80,9 @@ LEAST_SHARE = 0.5
 DAY = 86_400_000_000
 """A day in microseconds. A URL that another page has a day later counts half as much as a URL on no other page."""
 UNKNOWN = 0.5
-"""The rank of a URL that was not fetched, or whose value is not known."""
+"""The rank of a page whose value is not known."""
+LEAST_NEW = 2
+"""A page is no hub before this many new pages: a single one may be chance."""
 
 _KINDS = f"""
 CREATE TABLE page_kinds AS
@@ -102,20 +104,27 @@ SELECT url, coalesce(links, 0) AS links, coalesce(area, 0) AS area, coalesce(lin
             WHEN area >= {LEAST_AREA} AND share >= {LEAST_SHARE} THEN 'index' ELSE 'content' END AS kind
 FROM pages LEFT JOIN texts ON texts.from_url = url LEFT JOIN areas ON areas.from_url = url
 """
+# Links to what was never fetched, out of scope or broken tell nothing. The square root makes a page that has something
+# new at every reading better than one long list, such as a changelog, that was read once.
 _HUBS = f"""
 CREATE TABLE hubs AS
 WITH ranks AS (
     SELECT url, percent_rank() OVER (ORDER BY value) AS rank FROM pages WHERE value IS NOT NULL
 ), yields AS (
-    SELECT from_url, pages, coalesce(ranks.rank, {UNKNOWN}) AS worth,
+    SELECT from_url, time, pages, coalesce(ranks.rank, {UNKNOWN}) AS worth,
            CASE WHEN next_time IS NULL THEN 1 ELSE (next_time - time) / (next_time - time + {DAY}) END AS ahead
-    FROM first_links LEFT JOIN ranks ON url = to_url
+    FROM first_links JOIN pages target ON target.url = to_url AND target.sound
+    JOIN pages hub ON hub.url = from_url AND hub.sound LEFT JOIN ranks ON ranks.url = to_url
+), by_reading AS (
+    SELECT from_url, count(*) AS new, count(*) FILTER (pages = 1) AS unique_links, sum(worth) AS worth,
+           sum(ahead) AS ahead, sqrt(sum(worth * ahead)) AS score
+    FROM yields GROUP BY from_url, time
 ), sums AS (
-    SELECT from_url AS url, count(*) AS new, count(*) FILTER (pages = 1) AS unique_links, avg(worth) AS better,
-           avg(ahead) AS sooner, sum(worth * ahead) AS score
-    FROM yields GROUP BY from_url
+    SELECT from_url AS url, sum(new)::BIGINT AS new, sum(unique_links)::BIGINT AS unique_links, count(*) AS readings,
+           sum(worth) / sum(new) AS better, sum(ahead) / sum(new) AS sooner, sum(score) AS score
+    FROM by_reading GROUP BY from_url
 )
-SELECT *, row_number() OVER (ORDER BY score DESC, url) AS rank FROM sums
+SELECT *, row_number() OVER (ORDER BY score DESC, url) AS rank FROM sums WHERE new >= {LEAST_NEW}
 """
 
 

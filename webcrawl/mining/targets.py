@@ -51,7 +51,7 @@ class Target:
 
     def value(self, row: Mapping[str, Any]) -> float | None:
         """Returns the value of a page, None if it is not known; for links, 1 if the page counts."""
-        if self.judged and not _is_sound(row):
+        if self.judged and not is_sound(row):
             # a missing answer says nothing about the URL
             return None if row["status"] is None else 0.0
         if not self.column:
@@ -68,7 +68,8 @@ def text_length(row: Mapping[str, Any]) -> int | None:
     return length if isinstance(length, int) else None
 
 
-def _is_sound(row: Mapping[str, Any]) -> bool:
+def is_sound(row: Mapping[str, Any]) -> bool:
+    """Returns whether a page has content of its own: it is no error page, no soft 404 and no copy."""
     return (
         row["status"] is not None
         and row["status"] // 100 == 2

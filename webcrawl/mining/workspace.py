@@ -4,8 +4,8 @@ links         the links of each page from its last reading: from_url, to_url, te
               time and read_at in microseconds since 1970
 first_links   for each URL the first link to it from another page: to_url, from_url, text, time; pages: the number
               of pages that link to it; next_time: when the second of these pages was fetched
-pages         a row for each page of table `pages`: url, depth, referrer, text_length, and its value, which is null
-              if it is not known
+pages         a row for each page of table `pages`: url, depth, referrer, text_length, sound (whether it has content
+              of its own: no error page, no soft 404, no copy), and its value, which is null if it is not known
 
 `TABLES` become Parquet files. A new file replaces that of the previous run in one step.
 """
@@ -22,21 +22,21 @@ from webcrawl.config.memory import usual_memory
 from webcrawl.errors import StoreError, brief
 from webcrawl.links.sources import LinkFile
 from webcrawl.mining.libraries import duckdb, pyarrow
-from webcrawl.mining.targets import Target, text_length
+from webcrawl.mining.targets import Target, is_sound, text_length
 from webcrawl.stores.chosen_columns import ChosenColumns
 from webcrawl.stores.file_lock import try_lock
 from webcrawl.stores.objects.store import ObjectStore
 
 _LINK_COLUMNS = ("from_url", "to_url", "text", "element", "block", "place", "time", "read_at")
 _TIMES = ("time", "read_at")
-_PAGE_COLUMNS = ("url", "depth", "referrer", "text_length", "value")
+_PAGE_COLUMNS = ("url", "depth", "referrer", "text_length", "sound", "value")
 _BATCH = 10_000
 _NAME = "mining.tmp"
 _TABLES = """
 CREATE TABLE links(
     from_url TEXT, to_url TEXT, text TEXT, element TEXT, block BIGINT, place INTEGER, time BIGINT, read_at BIGINT
 );
-CREATE TABLE pages(url TEXT, depth INTEGER, referrer TEXT, text_length BIGINT, value DOUBLE);
+CREATE TABLE pages(url TEXT, depth INTEGER, referrer TEXT, text_length BIGINT, sound BOOLEAN, value DOUBLE);
 """
 _FIRST = """
 CREATE OR REPLACE TABLE first_links AS
@@ -141,11 +141,14 @@ class Workspace:
         """Loads the pages with their values: all pages, or only those that `crawl` fetched last."""
         arrow = pyarrow()
         names = list(dict.fromkeys(("depth", "referrer", "details", *target.columns)))
-        kinds = (arrow.string(), arrow.int32(), arrow.string(), arrow.int64(), arrow.float64())
+        kinds = (arrow.string(), arrow.int32(), arrow.string(), arrow.int64(), arrow.bool_(), arrow.float64())
         schema = arrow.schema(list(zip(_PAGE_COLUMNS, kinds, strict=True)))
         for batch in columns.scan(names, crawl):
             dicts = (dict(zip(("url", *names), row, strict=True)) for row in batch)
-            rows = [row | {"text_length": text_length(row), "value": target.value(row)} for row in dicts]
+            rows = [
+                row | {"text_length": text_length(row), "sound": is_sound(row), "value": target.value(row)}
+                for row in dicts
+            ]
             self.add("pages", arrow.Table.from_pylist(rows, schema))
         if not target.column:
             self._count_new_links()
@@ -194,7 +197,7 @@ TABLES = {
     "pages": "SELECT url, host, pattern, kind, links, area, link_text, pages.text_length, share, value, "
     "rank AS hub_rank FROM pages JOIN page_kinds USING (url) JOIN urls USING (url) LEFT JOIN hubs USING (url) "
     "ORDER BY url",
-    "hubs": "SELECT rank, url, new, unique_links, better, sooner, score FROM hubs ORDER BY rank",
+    "hubs": "SELECT rank, url, new, unique_links, readings, better, sooner, score FROM hubs ORDER BY rank",
     "anchors": "FROM anchors ORDER BY url",
 }
 """The queries by name of the table; docs/reference/mining.md explains the columns."""
@@ -204,7 +207,7 @@ BEST_PATTERNS = """
 SELECT host, pattern, pages, value FROM patterns WHERE pages > 1 AND value IS NOT NULL
 ORDER BY value DESC, pages DESC, pattern LIMIT ?
 """
-BEST_HUBS = "SELECT url, new, unique_links FROM hubs WHERE new > 0 ORDER BY rank LIMIT ?"
+BEST_HUBS = "SELECT url, new, unique_links FROM hubs ORDER BY rank LIMIT ?"
 
 
 def write_tables(workspace: Workspace, store: ObjectStore) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,18 +54,29 @@ def stored(folder: Path, site: Site, *, start: int = TIME, read_at: int | None =
 
 @contextmanager
 def workspace_of(
-    folder: Path, site: Site, values: Mapping[str, tuple[int | None, float | None]] | None = None
+    folder: Path,
+    site: Site,
+    values: Mapping[str, tuple[int | None, float | None]] | None = None,
+    unsound: Collection[str] = (),
 ) -> Iterator[Workspace]:
     """A workspace with a site, its URLs and blocks. `values`: the length of the text and the value of each page."""
     stored(folder, site)
     config = StoreConfig("", "", folder, links=(folder / "links").as_uri())
     kinds = [("url", pyarrow.string()), ("depth", pyarrow.int32()), ("referrer", pyarrow.string())]
-    schema = pyarrow.schema([*kinds, ("text_length", pyarrow.int64()), ("value", pyarrow.float64())])
+    kinds += [("text_length", pyarrow.int64()), ("sound", pyarrow.bool_()), ("value", pyarrow.float64())]
+    schema = pyarrow.schema(kinds)
     with Workspace(folder) as workspace:
         workspace.load_links(link_files(config).openers)
         known = values if values is not None else dict.fromkeys(site, (100, 1.0))
         rows = [
-            {"url": url, "depth": 1, "referrer": None, "text_length": length, "value": value}
+            {
+                "url": url,
+                "depth": 1,
+                "referrer": None,
+                "text_length": length,
+                "sound": url not in unsound,
+                "value": value,
+            }
             for url, (length, value) in known.items()
         ]
         workspace.add("pages", pyarrow.Table.from_pylist(rows, schema))

@@ -154,26 +154,48 @@ def test_indexes_are_pages_of_link_texts_outside_of_boilerplate(tmp_path: Path) 
 
 
 def test_hubs_have_what_no_other_page_had_before(tmp_path: Path) -> None:
-    good, late, bad, first = (f"{HOST}/{name}" for name in ("good", "late", "bad", "first"))
+    good, late, bad = (f"{HOST}/{name}" for name in ("good", "late", "bad"))
     a, b, c = (f"{HOST}/hub{name}" for name in "abc")
     site = {
-        a: [Link(good, 1), Link(late, 1)],
+        a: [Link(good, 1), Link(late, 1), Link(f"{HOST}/never-fetched", 1), Link(f"{HOST}/gone", 1)],
         b: [Link(bad, 1), Link(good, 1), Link(b, 1)],
         c: [Link(late, 1)],
     }
-    values = {good: (1, 9.0), late: (1, 5.0), bad: (1, 0.0), first: (1, 1.0), a: (1, None)}
-    with workspace_of(tmp_path, site, values) as workspace:
+    values = {
+        good: (1, 9.0),
+        late: (1, 5.0),
+        bad: (1, 0.0),
+        f"{HOST}/other": (1, 1.0),
+        f"{HOST}/gone": (1, 0.0),
+    }
+    values |= dict.fromkeys((a, b, c), (1, None))
+    with workspace_of(tmp_path, site, values, unsound=[f"{HOST}/gone"]) as workspace:
         judge_pages(workspace)
-        hubs = table(workspace, "FROM hubs ORDER BY rank")
+        (hub,) = table(workspace, "FROM hubs")
     second, third = 1e6 / (1e6 + DAY), 2e6 / (2e6 + DAY)
-    assert [(row["url"], row["new"], row["unique_links"], row["rank"]) for row in hubs] == [
-        (a, 2, 0, 1),
-        (b, 1, 1, 2),
-    ]
-    assert hubs[0]["better"] == pytest.approx((1 + 2 / 3) / 2)
-    assert hubs[0]["sooner"] == pytest.approx((second + third) / 2)
-    assert hubs[0]["score"] == pytest.approx(second + third * 2 / 3)
-    assert (hubs[1]["better"], hubs[1]["sooner"], hubs[1]["score"]) == (0, 1, 0)
+    assert (hub["url"], hub["new"], hub["unique_links"], hub["readings"]) == (a, 2, 0, 1)
+    assert hub["better"] == pytest.approx((1 + 3 / 4) / 2)
+    assert hub["sooner"] == pytest.approx((second + third) / 2)
+    assert hub["score"] == pytest.approx((second + third * 3 / 4) ** 0.5)
+
+
+def test_a_hub_with_news_at_each_reading_comes_before_a_long_list(tmp_path: Path) -> None:
+    news, changelog, broken = (f"{HOST}/{name}" for name in ("news", "changelog", "broken"))
+    articles = [f"{HOST}/article/{number}" for number in range(12)]
+    versions = [f"{HOST}/version/{number}" for number in range(20)]
+    for reading in range(3):
+        links = [Link(url, 1) for url in articles[reading * 4 :][:4]]
+        stored(tmp_path, {news: links}, start=TIME + reading * DAY)
+    site = {
+        changelog: [Link(url, 1) for url in versions],
+        broken: [Link(f"{HOST}/{n}", 1) for n in range(50)],
+    }
+    pages = [news, changelog, broken, *articles, *versions, *(f"{HOST}/{number}" for number in range(50))]
+    values = {url: (100, float(number % 2)) for number, url in enumerate(pages)}
+    with workspace_of(tmp_path, site, values, unsound=[broken]) as workspace:
+        judge_pages(workspace)
+        hubs = table(workspace, "SELECT url, new, readings FROM hubs ORDER BY rank")
+    assert [tuple(row.values()) for row in hubs] == [(news, 12, 3), (changelog, 20, 1)]
 
 
 def test_anchors_are_the_texts_of_most_pages_first(tmp_path: Path) -> None:

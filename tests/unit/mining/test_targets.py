@@ -77,7 +77,7 @@ def loaded(columns: ChosenColumns, name: str, folder: Path, crawl: str | None = 
 
 
 def test_pages_are_loaded_with_their_values(columns: ChosenColumns, tmp_path: Path) -> None:
-    rows = {A: [1, B, 50, 50.0], B: [0, None, None, None], C: [3, None, None, 0.0]}
+    rows = {A: [1, B, 50, True, 50.0], B: [0, None, None, True, None], C: [3, None, None, False, 0.0]}
     assert loaded(columns, "text", tmp_path) == rows
     assert loaded(columns, "text", tmp_path, crawl="two") == {C: rows[C]}
     assert [value for *_, value in loaded(columns, "importance", tmp_path).values()] == [None, 2.5, None]

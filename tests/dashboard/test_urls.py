@@ -5,17 +5,30 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from tests.dashboard.engine import bury, in_engine
-from tests.dashboard.site import ATTACK, ATTACK_PATH, CLOSED, HOME, OTHER, STORY, CrawledSite, narrow
+from tests.dashboard.site import (
+    ATTACK,
+    ATTACK_PATH,
+    CLOSED,
+    HOME,
+    OTHER,
+    STORY,
+    CrawledSite,
+    Dashboard,
+    narrow,
+)
+from tests.metadata import at, row
 from webcrawl.documents.document import Document
 from webcrawl.frontier import Candidate
 from webcrawl.opened import OpenedCrawl
 from webcrawl.results.replay import Replay
+from webcrawl.stores.metadata import Metadata
 from webcrawl.web.archived_response import replayed_response
 
 OpenPage = Callable[..., Any]
@@ -50,6 +63,27 @@ def test_a_url_shows_redirects_fetches_and_hostile_values_as_text(
     page = open_page(f"/crawls/broad/url?url={quote(site.web.url(HOME, ATTACK_PATH))}&text={quote(ATTACK)}")
     assert ATTACK in page.locator("main").inner_text()
     assert page.get_by_label("Text of the link").input_value() == ATTACK
+
+
+def test_a_url_shows_its_visits_as_a_chart(
+    open_page: OpenPage, site: CrawledSite, start_dashboard: Callable[..., Dashboard], tmp_path: Path
+) -> None:
+    url = "http://visited.test/"
+    with Metadata(f"sqlite:///{tmp_path}/pages.sqlite") as metadata:
+        for hour, digest in enumerate(("sha1:A", "sha1:A", "sha1:B")):
+            metadata.upsert([row(url, status=200, digest=digest, fetched_at=at(60 * hour), crawl="broad")])
+    page = open_page(f"/crawls/broad/url?url={quote(url)}", site.url)
+    assert page.locator(".visits").count() == 0, "nothing to draw"
+    dashboard = start_dashboard(data_dir=site.data_dir, METADATA_URI=f"sqlite:///{tmp_path}/pages.sqlite")
+    page = open_page(f"/crawls/broad/url?url={quote(url)}", dashboard.url)
+    chart = page.get_by_role("img", name="3 fetches over time")
+    assert [mark.get_attribute("class") for mark in chart.locator("circle").all()] == [
+        "changed",
+        "same",
+        "same",
+    ]
+    caption = page.locator(".visits figcaption").inner_text()
+    assert "1 changed" in caption and "2 unchanged" in caption
 
 
 def test_a_dead_url_is_queued_again(open_page: OpenPage, site: CrawledSite) -> None:

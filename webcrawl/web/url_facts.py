@@ -1,8 +1,8 @@
-"""Explains why a URL is or is not fetched, from its state, its row and the verdicts of rules."""
+"""Explains why a URL is or is not fetched, from its state, its row and the verdicts of rules; draws its visits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from webcrawl.documents.values import counted, without_class
 from webcrawl.frontier.records import HostStatus
 from webcrawl.frontier.url_state import URLState
 from webcrawl.stores.locations import Row
+from webcrawl.stores.metadata import StoredFetch
 
 _HELD = {
     "blocked": "An operator has blocked its host, so it waits until that is unblocked.",
@@ -117,3 +118,36 @@ def _fetched(row: Row, refusals: list[str]) -> Conclusion:
         copy = "An exact copy" if row["duplicate_kind"] == "exact" else "A near-duplicate"
         return Conclusion("warn", f"{copy} of another page", f"It answered {row['status']} at {moment}.")
     return Conclusion(kind, "It was fetched", f"It answered {row['status']} at {moment}.")
+
+
+MOST_VISITS = 200
+"""The most fetches in a chart: the latest."""
+
+
+class Visit(NamedTuple):
+    """A fetch in a chart. `at`: from 0, the first in the chart, to 100; `kind`: changed, same or failed."""
+
+    at: float
+    kind: str
+    moment: datetime
+
+
+def visits(fetches: Sequence[StoredFetch]) -> list[Visit]:
+    """Returns the latest of these fetches, which have the latest first, for a chart; none if they are fewer than three."""
+    latest = fetches[:MOST_VISITS]
+    if len(latest) < 3:
+        return []
+    end, start = latest[0].fetched_at, latest[-1].fetched_at
+    span = (end - start).total_seconds() or 1.0
+    return [
+        Visit(
+            round(100 * (fetch.fetched_at - start).total_seconds() / span, 2), _kind(fetch), fetch.fetched_at
+        )
+        for fetch in latest
+    ]
+
+
+def _kind(fetch: StoredFetch) -> str:
+    if fetch.error or fetch.status is None or fetch.status >= 400:
+        return "failed"
+    return "changed" if fetch.changed else "same"

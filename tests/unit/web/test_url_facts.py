@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +10,8 @@ import pytest
 from webcrawl.frontier import HostLimits
 from webcrawl.frontier.records import HostStatus
 from webcrawl.frontier.url_state import URLState
-from webcrawl.web.url_facts import conclude, verdicts
+from webcrawl.stores.metadata import StoredFetch
+from webcrawl.web.url_facts import MOST_VISITS, conclude, verdicts, visits
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -88,3 +89,24 @@ def test_verdicts_come_in_the_order_in_which_a_link_meets_them() -> None:
         ("address", "good"),
         ("seen before", ""),
     ]
+
+
+def fetch(
+    hours: float, *, status: int | None = 200, changed: bool = False, error: str | None = None
+) -> StoredFetch:
+    moment = NOW + timedelta(hours=hours)
+    return StoredFetch(moment, status, changed, None, None, None, error, None, None, None)
+
+
+def test_visits_are_drawn_where_they_were_in_time() -> None:
+    fetches = [
+        fetch(40, changed=True),
+        fetch(30, status=404, changed=True),
+        fetch(10, status=None, error="x"),
+        fetch(0),
+    ]
+    drawn = [(visit.at, visit.kind) for visit in visits(fetches)]
+    assert drawn == [(100, "changed"), (75, "failed"), (25, "failed"), (0, "same")]
+    assert visits(fetches[:2]) == []
+    assert {visit.at for visit in visits([fetch(0)] * 3)} == {0}
+    assert len(visits([fetch(-hour) for hour in range(300)])) == MOST_VISITS

@@ -22,7 +22,7 @@ from webcrawl.urls.canonical import resolve_location, split
 from webcrawl.urls.seeds import seed_url
 from webcrawl.web.page import DashboardPage, View
 from webcrawl.web.stored import in_metadata
-from webcrawl.web.url_facts import conclude, verdicts
+from webcrawl.web.url_facts import conclude, verdicts, visits
 
 page = DashboardPage("url", "URL")
 
@@ -67,6 +67,7 @@ async def url_page(view: View) -> Response:
         state=state,
         engine_facts=_engine_facts(state),
         stored=stored,
+        visits=visits(stored.history) if stored else [],
         row=row,
     )
 

@@ -124,7 +124,7 @@ MOST_VISITS = 200
 """The most fetches in a chart: the latest."""
 
 
-class Visit(NamedTuple):
+class VisitMark(NamedTuple):
     """A fetch in a chart. `at`: from 0, the first in the chart, to 100; `kind`: changed, same or failed."""
 
     at: float
@@ -132,7 +132,7 @@ class Visit(NamedTuple):
     moment: datetime
 
 
-def visits(fetches: Sequence[StoredFetch]) -> list[Visit]:
+def visits(fetches: Sequence[StoredFetch]) -> list[VisitMark]:
     """Returns the latest of these fetches, which have the latest first, for a chart; none if they are fewer than three."""
     latest = fetches[:MOST_VISITS]
     if len(latest) < 3:
@@ -140,7 +140,7 @@ def visits(fetches: Sequence[StoredFetch]) -> list[Visit]:
     end, start = latest[0].fetched_at, latest[-1].fetched_at
     span = (end - start).total_seconds() or 1.0
     return [
-        Visit(
+        VisitMark(
             round(100 * (fetch.fetched_at - start).total_seconds() / span, 2), _kind(fetch), fetch.fetched_at
         )
         for fetch in latest

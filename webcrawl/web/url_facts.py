@@ -133,7 +133,7 @@ class VisitMark(NamedTuple):
 
 
 def visits(fetches: Sequence[StoredFetch]) -> list[VisitMark]:
-    """Returns the latest of these fetches, which have the latest first, for a chart; none if they are fewer than three."""
+    """Returns marks of the latest fetches, which come latest first; none of fewer than three, which need no chart."""
     latest = fetches[:MOST_VISITS]
     if len(latest) < 3:
         return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,3 +34,14 @@ def metadata(uri: str) -> Iterator[Metadata]:
 def in_sqlite(path: Path) -> Iterator[Metadata]:
     with Metadata(f"sqlite:///{path}") as it:
         yield it
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], str]]:
+    """Returns the URI of a new empty database."""
+    if request.param == "sqlite":
+        numbers = iter(range(100))
+        yield lambda: f"sqlite:///{tmp_path}/{next(numbers)}.db"
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        yield server.new_database

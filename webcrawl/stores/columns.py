@@ -182,6 +182,12 @@ pages = Table(
     Column("importance", Float),
     Column("soft_404", Boolean),
     Column("queued_at", UtcTime),
+    Column("change_rate", Float),
+    Column("changes", Integer),
+    Column("next_due", UtcTime),
+    Column("fetch_class", Text),
+    Column("change_evidence", Structure),
+    Column("text_digest", Unsigned64),
 )
 """A row for each URL: its latest response, and the outcome of the latest attempt."""
 
@@ -195,12 +201,14 @@ WITH_UNUSUAL_STATUS = or_(pages.c.status.is_(None), pages.c.status != literal_co
 WITH_UNUSUAL_TYPE = pages.c.mime_type != literal_column("'text/html'")
 WITH_DUPLICATE = pages.c.duplicate_of.is_not(None)
 ABOVE_THE_MEAN = pages.c.importance >= literal_column("1")
+WITH_DUE_TIME = pages.c.next_due.is_not(None)
 for _name, _columns, _where in (
     ("pages_by_time", (pages.c.tried_at,), FETCHED),
     ("pages_by_status", (pages.c.status, pages.c.tried_at), WITH_UNUSUAL_STATUS),
     ("pages_by_type", (pages.c.mime_type, pages.c.tried_at), WITH_UNUSUAL_TYPE),
     ("pages_of_duplicates", (pages.c.tried_at,), WITH_DUPLICATE),
     ("pages_by_importance", (pages.c.importance,), ABOVE_THE_MEAN),
+    ("pages_by_due_time", (pages.c.next_due,), WITH_DUE_TIME),
 ):
     Index(_name, pages.c.crawl, *_columns, sqlite_where=_where, postgresql_where=_where)
 

@@ -11,7 +11,7 @@ UNCHANGED = 304
 
 _OF_A_FETCH = tuple(column.name for column in fetches.columns if column.name not in ("url", "changed"))
 
-_KNOWN = ("fetches", "tried_at", "changed_at", "crawl", "queued_at")
+_KNOWN = ("fetches", "tried_at", "changed_at", "changes", "text_digest", "crawl", "queued_at")
 
 PAST_COLUMNS = tuple(pages.c[name] for name in (*_OF_A_FETCH, *_KNOWN))
 """The columns of a stored row that `follow` reads."""
@@ -49,7 +49,7 @@ def follow(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> Next:
     tried_at, status = in_utc(row["fetched_at"]), row.get("status")
     kept = {"tried_at": tried_at, "state": state(status), "queued_at": row.get("queued_at")}
     if before is None:
-        kept |= {"first_fetched_at": tried_at, "changed_at": None, "fetches": 1}
+        kept |= {"first_fetched_at": tried_at, "changed_at": None, "changes": 0, "fetches": 1}
         return Next(kept, None, False)
     if before["crawl"] == row.get("crawl"):
         kept["queued_at"] = before["queued_at"] or kept["queued_at"]
@@ -60,9 +60,18 @@ def follow(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> Next:
     past = None
     if not is_repeated:
         past = {**row, "fetched_at": tried_at, "changed": False} if brought_nothing else described(before)
-    changed = answered and not brought_nothing and before["digest"] != row.get("digest")
+    changed = answered and not brought_nothing and has_changed(before, row)
     kept["changed_at"] = tried_at if changed else before["changed_at"]
+    kept["changes"] = (before["changes"] or 0) + (changed and not is_repeated)
     return Next(kept, past, brought_nothing)
+
+
+def has_changed(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Returns whether two responses differ: in their main texts if both are known, otherwise in their payloads."""
+    earlier, later = before["text_digest"], row.get("text_digest")
+    if earlier is not None and later is not None:
+        return bool(earlier != later)
+    return bool(before["digest"] != row.get("digest"))
 
 
 def described(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from webcrawl.stores.columns import pages
 from webcrawl.stores.history import follow
 from webcrawl.stores.metadata import Metadata
 
+RECRAWL_COLUMNS = {"change_rate", "changes", "next_due", "fetch_class", "change_evidence", "text_digest"}
+
 
 def test_row_is_read_back_unchanged(metadata: Metadata) -> None:
     given_row = row(
@@ -39,7 +41,8 @@ def test_row_is_read_back_unchanged(metadata: Metadata) -> None:
     metadata.upsert([given_row])
     stored = metadata.get("https://example.org/")
     kept = {"fetches": 1, "first_fetched_at": NOW, "tried_at": NOW, "changed_at": None, "state": "fetched"}
-    assert stored == given_row | kept | {"queued_at": None}
+    unknown = dict.fromkeys(("queued_at", *RECRAWL_COLUMNS - {"changes"}))
+    assert stored == given_row | kept | unknown | {"changes": 0}
     assert list(metadata.scan()) == [stored]
     assert metadata.get_many(["https://example.org/", "https://example.org/other"]) == {stored["url"]: stored}
     assert metadata.get("https://example.org/other") is None
@@ -48,7 +51,7 @@ def test_row_is_read_back_unchanged(metadata: Metadata) -> None:
 
 def test_every_page_field_has_a_column() -> None:
     kept = {"fetches", "first_fetched_at", "tried_at", "changed_at", "state", "crawl", "queued_at"}
-    assert set(ROW_FIELDS) | kept == {column.name for column in pages.columns}
+    assert set(ROW_FIELDS) | kept | RECRAWL_COLUMNS == {column.name for column in pages.columns}
 
 
 def test_refetch_overwrites_the_row_and_counts(metadata: Metadata) -> None:
@@ -115,6 +118,25 @@ def test_history_keeps_the_last_fetches_of_a_url(metadata: Metadata) -> None:
     stored = metadata.get(url)
     assert stored is not None
     assert (stored["fetches"], stored["changed_at"], stored["first_fetched_at"]) == (7, at(6), NOW)
+
+
+def test_a_page_has_changed_if_its_main_text_has(metadata: Metadata) -> None:
+    answers: list[tuple[str | None, int | None, int]] = [
+        ("A", 1, 0),
+        ("B", 1, 0),
+        ("C", 2, 1),
+        ("C", None, 1),
+        ("D", 2, 2),
+        ("D", 3, 3),
+    ]
+    for minute, (digest, text_digest, changes) in enumerate(answers):
+        at_once = {"text_digest": text_digest}
+        metadata.upsert([row(status=200, digest=digest, fetched_at=at(minute)) | at_once])
+        metadata.upsert([row(status=304, fetched_at=at(minute + 0.5))])
+        stored = metadata.get("https://example.org/")
+        assert stored is not None
+        assert (stored["changes"], stored["text_digest"]) == (changes, text_digest)
+    assert stored["changed_at"] == at(5)
 
 
 @pytest.mark.parametrize("status", [200, 304, None])

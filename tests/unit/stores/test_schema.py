@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -14,17 +14,6 @@ from tests.postgres import PostgresServer
 from webcrawl.documents.page import Page
 from webcrawl.errors import StoreError
 from webcrawl.stores.metadata import Metadata
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def new_uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], str]]:
-    """Returns the URI of a new empty database."""
-    if request.param == "sqlite":
-        numbers = iter(range(100))
-        yield lambda: f"sqlite:///{tmp_path}/{next(numbers)}.db"
-    else:
-        server: PostgresServer = request.getfixturevalue("postgres")
-        yield server.new_database
 
 
 def _plain(index: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,7 +30,7 @@ def tables_of(uri: str) -> dict[str, Any]:
         table: (
             [(c["name"], repr(c["type"]), c["nullable"], c["default"]) for c in looked.get_columns(table)],
             looked.get_pk_constraint(table)["constrained_columns"],
-            [_plain(index) for index in looked.get_indexes(table)],
+            sorted((_plain(index) for index in looked.get_indexes(table)), key=itemgetter("name")),
             looked.get_table_options(table),
         )
         for table in looked.get_table_names()
@@ -109,7 +98,7 @@ def test_tables_of_an_older_version_are_refused(new_uri: Callable[[], str], read
         connection.execute(text("UPDATE schema_version SET version = 3"))
     engine.dispose()
     before = tables_of(uri)
-    refusal = r"(crawl\d|\.db).* was written by an older webcrawl: its schema is 3, .* supports 7\. Set METADATA_URI"
+    refusal = r"(crawl\d|\.db).* was written by an older webcrawl: its schema is 3, .* supports 8\. Set METADATA_URI"
     with pytest.raises(StoreError, match=refusal):
         Metadata(uri, read_only=read_only and uri.startswith("sqlite"))
     assert tables_of(uri) == before

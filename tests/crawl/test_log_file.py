@@ -10,7 +10,7 @@ import pytest
 
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb
-from webcrawl.crawler.report import log_file
+from webcrawl.crawler.report import logs
 from webcrawl.stores.log_files import log_files
 
 HOST = "127.0.1.1"
@@ -43,8 +43,8 @@ def test_the_next_run_goes_on_in_the_same_file(
 
 
 def test_a_full_file_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_file, "_MOST_BYTES", 1_000)
-    handler = log_file._Handler(tmp_path, "news")
+    monkeypatch.setattr(logs, "_MOST_BYTES", 1_000)
+    handler = logs._Handler(tmp_path, "news")
     for number in range(50):
         handler.handle(logging.LogRecord("a", logging.INFO, "", 0, "line %d \ud800", (number,), None))
     handler.close()
@@ -52,8 +52,8 @@ def test_a_full_file_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert [path.name for path in files] == ["news-0.log", "news-0.log.1"]
     assert all(path.stat().st_size < 1_500 for path in files)
     assert "line 49 \\ud800\n" in files[0].read_text()
-    again = log_file._Handler(tmp_path, "news")
-    other = log_file._Handler(tmp_path, "news")
+    again = logs._Handler(tmp_path, "news")
+    other = logs._Handler(tmp_path, "news")
     again.close()
     other.close()
     assert [path.name for path in log_files(tmp_path, "news")][-1] == "news-1.log"

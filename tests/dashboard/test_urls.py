@@ -29,7 +29,7 @@ from webcrawl.frontier import Candidate
 from webcrawl.opened import OpenedCrawl
 from webcrawl.results.replay import Replay
 from webcrawl.stores.metadata import Metadata
-from webcrawl.web.archived_response import replayed_response
+from webcrawl.web.pages.archived import replayed_response
 
 OpenPage = Callable[..., Any]
 

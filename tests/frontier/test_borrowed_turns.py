@@ -12,8 +12,8 @@ from scrapy import Request
 
 from tests.frontier.pages import all_done, page, past, silence_over
 from tests.pacing import FAST, opened
-from webcrawl.crawler.download import borrowed_turn
-from webcrawl.crawler.download.borrowed_turn import BorrowedTurn
+from webcrawl.crawler.download import further_turns
+from webcrawl.crawler.download.further_turns import BorrowedTurn
 from webcrawl.crawler.errors import RobotsUnreachable
 from webcrawl.errors import LongWait
 from webcrawl.frontier import Frontier
@@ -105,7 +105,7 @@ def gate(frontier: Frontier, turns: Turns, lease_seconds: float = 60.0) -> Borro
 
 
 async def test_the_wait_for_a_turn_is_bounded(frontier: Frontier, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(borrowed_turn, "_LONGEST_WAIT", 0.3)
+    monkeypatch.setattr(further_turns, "_LONGEST_WAIT", 0.3)
     turns, ending = Turns(FAST), asyncio.Event()
     first, second = gate(frontier, turns), gate(frontier, turns)
     await first.enter(ending)

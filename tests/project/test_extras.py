@@ -33,7 +33,7 @@ USES = {
         "opentelemetry.exporter",
         "from webcrawl.metrics.library import opentelemetry; opentelemetry()",
     ),
-    "dashboard": ("starlette", "from webcrawl.web.libraries import check_libraries; check_libraries()"),
+    "dashboard": ("starlette", "from webcrawl.commands.dashboard import check_libraries; check_libraries()"),
     "alarms": ("apprise", "from webcrawl.alarms.targets import Targets; Targets([])"),
     "heif": ("pillow_heif", "from webcrawl.documents.mime.image import _heif; _heif()"),
     "jobs": ("cronsim", "from webcrawl.jobs.schedule import Schedule; Schedule('0 0 * * *')"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.jobs.files import read_jobs
-from webcrawl.jobs.yaml_text import yaml_of
+from webcrawl.web.crawl_form import yaml_of
 
 JOB: dict[str, Any] = {
     "name": "news",

@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from urllib.parse import urlsplit
 from scrapy import Request, Spider, signals
 from scrapy.addons import AddonManager
 from scrapy.commands.crawl import Command as ScrapyCrawl
+from scrapy.crawler import CrawlerProcessBase
 from scrapy.exceptions import UsageError
 from scrapy.utils.conf import closest_scrapy_cfg
 from scrapy.utils.misc import load_object
@@ -29,7 +31,6 @@ from webcrawl.config import data_dir, read
 from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.crawl_options import take_private
 from webcrawl.crawler.crawl_settings import crawl_settings
-from webcrawl.crawler.forced_stop import tell_of_forced_stop
 from webcrawl.crawler.named_components import check_early
 from webcrawl.crawler.url_arguments import add_short_options, add_texts, take_urls
 from webcrawl.errors import ConfigurationError, CrawlError
@@ -40,6 +41,8 @@ _PACKAGES = ("settings", "spiders", "middlewares", "pipelines")
 _FAILURES = ("cannot_start", "no_seeds", "start_error", "frontier_error")
 _DEFAULT_AGENTS = ("set USER_AGENT to your own", "+https://scrapy.org")
 """Parts of the default USER_AGENT of this project and of Scrapy."""
+_PATIENCE = 5.0
+"""Seconds that abandoned tasks have to end."""
 
 
 class Command(ScrapyCrawl):
@@ -191,3 +194,27 @@ def check_packages() -> None:
                 f"the package {name!r} is taken from {spec and spec.origin}, not from {home}: "
                 "uninstall the other package, or use a separate environment"
             )
+
+
+def tell_of_forced_stop(
+    process: CrawlerProcessBase, lease_seconds: float, ended: Callable[[int], None]
+) -> None:
+    """Makes a process log the second SIGINT or SIGTERM; then calls `ended` with the exit status, 128 and its number."""
+
+    def tell(number: int) -> None:
+        logger.warning(
+            "%s again: the crawl stops at once. What is being fetched or stored is given up, and nothing is lost: "
+            "other workers or the next run take these URLs when their leases expire, after %g s at most.",
+            signal.Signals(number).name,
+            lease_seconds,
+        )
+        # Scrapy abandons tasks, and asyncio would print a line for each task
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+        ended(128 + number)
+        # a task may refuse to end, and asyncio waits for all tasks
+        last = threading.Timer(_PATIENCE, os._exit, (128 + number,))
+        last.daemon = True
+        last.start()
+
+    # the one step of Scrapy's forced stop that runs in the event loop
+    setattr(process, "_log_kill", tell)  # noqa: B010

@@ -62,9 +62,9 @@ class Command(OpenedCrawlCommand):
 
     async def _of_jobs(self) -> list[ListedCrawl]:
         """Returns the running iterations on this machine that have engines of their own."""
+        from webcrawl.web.crawls import OwnEngines
         from webcrawl.web.job_store import running_here
         from webcrawl.web.overview import overview
-        from webcrawl.web.own_engines import OwnEngines
 
         engines, crawls = OwnEngines(lambda: running_here(self.settings)), []
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
+from webcrawl.config.libraries import optional
 from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.errors import ConfigurationError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from webcrawl.web.access import Access
 
 _PORT = 8780
+_EXTRA = "dashboard"
 
 
 class Command(OpenedCrawlCommand):
@@ -55,8 +57,6 @@ class Command(OpenedCrawlCommand):
         return None
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.web.libraries import check_libraries
-
         check_libraries()
         from webcrawl.web.access import Access
         from webcrawl.web.app import create_app
@@ -76,3 +76,10 @@ class Command(OpenedCrawlCommand):
             loop.add_signal_handler(number, server.stop)
         print(f"Dashboard: {server.url(listener)} (Ctrl-C stops it)", flush=True)
         await server.run(listener)
+
+
+def check_libraries() -> None:
+    """Imports the libraries of the dashboard; raises LibraryMissing."""
+    optional(_EXTRA, "starlette", _EXTRA, "starlette.applications")
+    optional(_EXTRA, "jinja2", _EXTRA, "jinja2")
+    optional(_EXTRA, "uvicorn", _EXTRA, "uvicorn")

@@ -154,7 +154,7 @@ def _age(folder: Path) -> str:
 
 
 def _filters(opts: argparse.Namespace) -> Filters:
-    from webcrawl.search.asked import asked_filters
+    from webcrawl.search.query import asked_filters
 
     names = ("host", "language", "type", "since", "until", "crawl", "media")
     return asked_filters(**{name: getattr(opts, name) for name in names})

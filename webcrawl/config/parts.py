@@ -65,7 +65,7 @@ ITEM_PIPELINES = {
 EXTENSIONS = {
     "webcrawl.crawler.report.worker_metrics.MetricsPort": 0,
     "webcrawl.crawler.report.trace_export.TraceExport": 0,
-    "webcrawl.crawler.report.log_file.LogFile": 0,
+    "webcrawl.crawler.report.logs.LogFile": 0,
     "webcrawl.crawler.report.progress.Progress": 0,
     "webcrawl.crawler.report.summary.Summary": 0,
     "webcrawl.crawler.report.alarms.Alarms": 0,

@@ -16,12 +16,14 @@ Other components call `session.components.get(Pacer)` to get the component with 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Flag
+from functools import wraps
 from typing import Any, TypeVar
 
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.utils.deprecate import argument_is_required
 from scrapy.utils.misc import load_object
 
 from webcrawl.documents.exchange import Exchange
@@ -149,3 +151,15 @@ def declared_reads(component: Any, default: Reads) -> Reads:
             f"{name}.reads is {reads!r}: use a value of webcrawl.crawler.components.Reads"
         )
     return reads
+
+
+def fill_spider(method: Callable[..., Any], crawler: Crawler) -> Callable[..., Any]:
+    """Returns the method, or a function that passes the spider to a method that requires it, as before Scrapy 2.14."""
+    if not argument_is_required(method, "spider"):
+        return method
+
+    @wraps(method)
+    def with_spider(*arguments: Any, **named: Any) -> Any:
+        return method(*arguments, **named, spider=crawler.spider)
+
+    return with_spider

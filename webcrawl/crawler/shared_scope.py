@@ -19,8 +19,7 @@ from webcrawl.policies.mined_terms import MinedTerm
 from webcrawl.policies.priorities import Prioritizer, Term
 from webcrawl.urls.canonical import hostname, is_address, normalize, port
 from webcrawl.urls.filters import FilterChain, ScopeFilter, URLFilter
-from webcrawl.urls.link_rules import LinkRules
-from webcrawl.urls.scope import Scope
+from webcrawl.urls.scope import LinkRules, Scope
 
 T = TypeVar("T")
 

@@ -1,6 +1,7 @@
 """Merges small files of a link store. Short crawls and many workers leave many files, and a query opens all of them.
 
-The merged file is stored, and then the small files are deleted. `webcrawl.links.merge_notes` handles killed processes.
+The merged file is stored, and then the small files are deleted. A note about both (`webcrawl.links.sources`) prevents
+that killing the process duplicates rows.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from webcrawl.config import StoreConfig
 from webcrawl.documents.disk import failure
 from webcrawl.errors import StoreError
 from webcrawl.links.arrow import GROUP_ROWS, footer_of, pyarrow, schema, writer
-from webcrawl.links.merge_notes import finish_merges, note_about, note_of
-from webcrawl.links.sources import LinkFile
+from webcrawl.links.sources import LinkFile, finish_merges, note_about, note_of
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.file_lock import try_lock
 from webcrawl.stores.objects.registry import open_store

@@ -15,8 +15,7 @@ from scrapy.http import Response
 
 from webcrawl.crawler.access import host_of, is_question, is_robots, tasks_of
 from webcrawl.crawler.components import Pacer
-from webcrawl.crawler.download.borrowed_turn import BorrowedTurn
-from webcrawl.crawler.download.further_turns import SLOT, AddressGate, DownloadSlots
+from webcrawl.crawler.download.further_turns import SLOT, AddressGate, BorrowedTurn, DownloadSlots
 from webcrawl.crawler.download.proxies import is_proxied
 from webcrawl.crawler.errors import (
     KeptConnectionClosed,

@@ -25,12 +25,11 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
-from webcrawl.search.anchors import LinkTexts, stored_anchors
 from webcrawl.search.entry import IndexedPage, document, entry_from, entry_of, text_key
 from webcrawl.search.folder import damages, note_update
 from webcrawl.search.schema import PAGE, schema, tantivy
 from webcrawl.search.state import KnownPages
-from webcrawl.search.texts import TextFiles
+from webcrawl.search.texts import LinkTexts, TextFiles, stored_anchors
 from webcrawl.stores.columns import pages
 from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Metadata

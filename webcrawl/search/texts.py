@@ -1,20 +1,23 @@
-"""Reads the stored texts of a crawl in the order of its files (docs/guide/texts.md)."""
+"""Reads the stored texts of a crawl in the order of their files (docs/guide/texts.md), and the texts of links."""
 
 from __future__ import annotations
 
 import tempfile
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, brief
+from webcrawl.links.arrow import pyarrow
+from webcrawl.links.sources import LinkFile, link_files
 from webcrawl.search.entry import text_key
+from webcrawl.stores.archive import spool_of
 from webcrawl.stores.folder_archive import TEXT
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.tables.journal import SUFFIX
-from webcrawl.stores.tables.texts import pyarrow
 from webcrawl.stores.warc.files import WET
 from webcrawl.stores.warc.reading import inflated, members, parse
 
@@ -22,6 +25,9 @@ Wanted = Callable[[Sequence[int]], Collection[int]]
 """Returns the keys (`text_key`) of the wanted texts."""
 Texts = Iterator[tuple[int, str]]
 """The key of each text, and the text."""
+MOST = 20
+"""The number of link texts of a page that are indexed: the most frequent texts."""
+_COLUMNS = ["from_url", "to_url", "text"]
 
 
 class TextFiles:
@@ -87,3 +93,52 @@ def _records(path: Path, wanted: Wanted) -> Texts:
             if wanted([key]):
                 contents.seek(offset)
                 yield key, parse(inflated(contents.read(length))).payload.decode("utf-8", "replace")
+
+
+class LinkTexts:
+    """Finds the texts of links to pages; finds no texts if the crawl has no link store."""
+
+    def __init__(self, openers: Sequence[Callable[[], LinkFile]]) -> None:
+        self._files = [opener() for opener in openers]
+
+    def to(self, urls: Sequence[str]) -> dict[str, list[str]]:
+        """Returns by URL the texts of links on other pages, the most frequent first; `urls` must be sorted."""
+        if not self._files or not urls:
+            return {}
+        arrow = pyarrow()
+        wanted = arrow.array(urls, arrow.string())
+        counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for file in self._files:
+            for group in file.groups:
+                if not file.may_overlap(group, "to_url", urls[0], urls[-1]):
+                    continue
+                rows = file.rows(group, "to_url", wanted)
+                if not arrow.compute.any(rows).as_py():
+                    continue
+                table = file.read(group, _COLUMNS).filter(rows)
+                field = arrow.compute.field
+                table = table.cast(arrow.schema([(name, arrow.string()) for name in _COLUMNS]))
+                table = table.filter(field("text").is_valid() & (field("from_url") != field("to_url")))
+                pages_by_text = table.group_by(["to_url", "text"]).aggregate([("from_url", "count_distinct")])
+                for to_url, text, pages in zip(
+                    *(pages_by_text[name].to_pylist() for name in _ORDER), strict=True
+                ):
+                    texts = counts[to_url]
+                    texts[text] = texts.get(text, 0) + pages
+        return {
+            url: sorted(texts, key=lambda text, texts=texts: (-texts[text], text))[:MOST]  # type: ignore[misc]
+            for url, texts in counts.items()
+        }
+
+
+_ORDER = ("to_url", "text", "from_url_count_distinct")
+
+
+def stored_anchors(config: StoreConfig) -> LinkTexts:
+    """Returns the texts of a crawl's links; raises StoreError for a damaged file, LibraryMissing without pyarrow."""
+    store = open_store(config.links, "STORE_URI", config.object_stores, check=False)
+    folder = store.folder or spool_of(config, config.links)
+    has_links = folder.is_dir() and any(folder.iterdir())
+    if not has_links and (store.folder is not None or next(iter(store.objects()), None) is None):
+        return LinkTexts([])
+    return LinkTexts(link_files(config).openers)

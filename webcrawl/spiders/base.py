@@ -27,8 +27,7 @@ from webcrawl.crawler.pages.from_response import (
     failed_request,
     page_of,
 )
-from webcrawl.crawler.pages.opt_outs import opts_out
-from webcrawl.crawler.pages.response_links import followed_links, link_rows_of, page_directives
+from webcrawl.crawler.pages.response_links import followed_links, link_rows_of, opts_out, page_directives
 from webcrawl.crawler.scheduling.requests import RESOURCE
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.facts import is_html

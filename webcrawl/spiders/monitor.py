@@ -103,8 +103,7 @@ class Monitor(BroadSpider):
 
     def _report(self, lost: list[str] | None, cut: bool) -> None:
         # slow to import, and every command imports the spiders
-        from webcrawl.results.monitor import ChangeReport, MonitorRun, changes, doubt_of, write
-        from webcrawl.results.unlinked import unlinked
+        from webcrawl.results.monitor import ChangeReport, MonitorRun, changes, doubt_of, unlinked, write
         from webcrawl.results.versions import Versions
 
         session, past = Session.of(self.crawler), self._past()

@@ -1,18 +1,23 @@
-"""The scope of a crawl: the seeds' folders, their hosts, their registered domains, or the whole web."""
+"""The scope of a crawl: the seeds' folders, hosts or registered domains, or the whole web; and LINK_RULES within it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, Self, get_args
 
+from webcrawl.config import read
+from webcrawl.config.kinds import expression
+from webcrawl.config.rules import LinkRule
 from webcrawl.errors import ConfigurationError
 from webcrawl.urls.canonical import authority, is_address, normalize, registered_domain
+from webcrawl.urls.patterns import Patterns
 
 ScopeKind = Literal["path", "host", "domain", "web"]
 
 _MOST_FOLDERS = 32
 """The most folders of a URL that are compared with seeds. A hostile path may have thousands."""
+_CACHED = 1 << 10
 
 
 @lru_cache(maxsize=1 << 14)
@@ -110,3 +115,36 @@ def _folders(url: str, most: int) -> list[str]:
     ):
         folders.append(url[start:after_slash])
     return folders
+
+
+class LinkRules:
+    """Pairs of expressions: on a page whose URL matches the first, only links that match the second are followed.
+
+    If several rules match a page, a link must match the second expression of one rule. On other pages, all links are
+    followed.
+    """
+
+    def __init__(self, rules: Sequence[LinkRule]) -> None:
+        self._rules = tuple(rules)
+        self._pages = Patterns(expression(rule.page) for rule in self._rules)
+        self._links = lru_cache(maxsize=_CACHED)(self._links_of)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> Self:
+        """Reads LINK_RULES."""
+        return cls(read(config, "LINK_RULES"))
+
+    def on(self, page: str) -> Patterns | None:
+        """Returns the expressions for links on a page; a link must match one. None if all links are followed."""
+        if not self._rules:
+            return None
+        indices = self._pages.matching(page)
+        return self._links(tuple(indices)) if indices else None
+
+    def matching(self, page: str) -> list[LinkRule]:
+        """Returns the rules that match a page."""
+        return [self._rules[index] for index in self._pages.matching(page)]
+
+    def _links_of(self, indices: tuple[int, ...]) -> Patterns:
+        texts = (self._rules[index].links for index in indices)
+        return Patterns(expression(text) for text in texts if text is not None)

@@ -17,13 +17,13 @@ from starlette.types import ASGIApp
 from webcrawl.opened import OpenedCrawl
 from webcrawl.web.access import Access, Role, Visitor
 from webcrawl.web.crawls import Crawls
-from webcrawl.web.followed import followed_route
 from webcrawl.web.guard import Guard
 from webcrawl.web.live import Sampler, live_route, reader_of
 from webcrawl.web.login import login_routes
 from webcrawl.web.making import Making
 from webcrawl.web.page import DashboardPage, Site, View
 from webcrawl.web.pages import PAGES
+from webcrawl.web.pages.archived import followed_route
 from webcrawl.web.starter import CrawlStarter
 from webcrawl.web.templates import FOLDER, Templates
 

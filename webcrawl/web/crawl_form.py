@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,6 @@ from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError, InvalidURL, WrongJob
 from webcrawl.frontier.crawl import CrawlRun
 from webcrawl.jobs.definition import Definition
-from webcrawl.jobs.yaml_text import yaml_of
 from webcrawl.urls.seeds import seed_url, seeds_in_lines
 from webcrawl.web.crawl_settings import ALLOWED, as_field
 
@@ -26,6 +26,8 @@ _RIGHT = {"name": "job", "cron": _DAILY, "spider": SPIDER}
 """Entries with which each other entry can be read alone."""
 _MOST_SEEDS = 1000
 _LONGEST_NAME = 40
+_PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./?&=%+~-]|:(?=[A-Za-z0-9/]))*")
+_RESERVED = ("null", "true", "false")
 
 
 @dataclass
@@ -210,3 +212,38 @@ def _urls_of(seeds: Any) -> list[str]:
     """Returns the URLs in the seeds of a definition; an empty list if they are in a file or at an address."""
     urls = seeds.get("urls") if isinstance(seeds, Mapping) else seeds
     return list(map(str, urls or ()))
+
+
+def yaml_of(values: Mapping[str, Any]) -> str:
+    """Returns the text of a file that `webcrawl.jobs.files` reads, for text, numbers, flags, lists and dicts.
+
+    The library that reads YAML is not needed.
+    """
+    return "".join(f"{line}\n" for line in _yaml_lines(values))
+
+
+def _yaml_lines(values: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield f"{_scalar(key)}:"
+            yield from (f"  {line}" for line in _yaml_lines(value))
+        elif isinstance(value, list | tuple) and value:
+            yield f"{_scalar(key)}:"
+            yield from (f"  - {_scalar(entry)}" for entry in value)
+        else:
+            yield f"{_scalar(key)}: {_scalar(value)}"
+
+
+def _scalar(value: Any) -> str:
+    """Returns a value on one line. What is neither plain text nor a number has the form that JSON and YAML share."""
+    if not isinstance(value, str):
+        return json.dumps(value)
+    if _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
+        return value
+    return f'"{"".join(map(_escaped, value))}"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    return character if character.isprintable() else f"\\U{ord(character):08x}"

@@ -12,8 +12,8 @@ from tests.metadata import NOW
 from tests.unit.search.indexes import page
 from webcrawl.commands.search import _json, _marked, _text
 from webcrawl.errors import ConfigurationError
-from webcrawl.search.asked import read_time
 from webcrawl.search.entry import entry_of
+from webcrawl.search.query import read_time
 from webcrawl.search.searching import Hit
 
 

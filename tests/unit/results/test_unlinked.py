@@ -16,8 +16,7 @@ from tests.unit.links.test_questions import config
 from webcrawl.links.questions import Opener
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
-from webcrawl.results.monitor import MonitorRun
-from webcrawl.results.unlinked import unlinked
+from webcrawl.results.monitor import MonitorRun, unlinked
 from webcrawl.stores.metadata import StoredFetch
 
 BEFORE, NOW = datetime(2026, 2, 3, tzinfo=UTC), datetime(2026, 2, 4, tzinfo=UTC)

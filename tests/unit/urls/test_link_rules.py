@@ -7,7 +7,7 @@ import re
 from hypothesis import given, strategies as st
 
 from webcrawl.config.rules import LinkRule
-from webcrawl.urls.link_rules import LinkRules
+from webcrawl.urls.scope import LinkRules
 
 NEWS = "http://news.example"
 CHANNELS = (f"{NEWS}/[a-z]*/", f"{NEWS}/[0-9]*/[0-9]*/[0-9]*/.*.html")

@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from webcrawl.web.archived_response import MOST_BYTES, archived_response
+from webcrawl.web.pages.archived import MOST_BYTES, archived_response
 
 
 @pytest.mark.parametrize(

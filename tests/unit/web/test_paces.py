@@ -10,8 +10,8 @@ from webcrawl.frontier.host_table import HostRow
 from webcrawl.frontier.workers import Vitals
 from webcrawl.hosts.costs import Cost, Load
 from webcrawl.hosts.pace import Pace
-from webcrawl.web.paces import kept, paces, reported_paces
 from webcrawl.web.pages.crawl import busiest
+from webcrawl.web.pages.hosts import kept, paces, reported_paces
 
 ROW = HostRow("http://a.test", 1, False, None, 0, 0, 0.0, 0, None, 2.0, False, Cost())
 

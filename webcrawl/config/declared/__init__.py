@@ -13,7 +13,6 @@ from webcrawl.config.declared import (
     project,
     results,
     scope,
-    terminal,
     workers,
 )
 from webcrawl.config.setting import IN_PARTS, Setting, SettingGroup
@@ -29,8 +28,8 @@ GROUPS: tuple[SettingGroup, ...] = (
     documents.DUPLICATES,
     results.GROUP,
     workers.GROUP,
-    terminal.GROUP,
-    project.GROUP,
+    project.TERMINAL,
+    project.PROJECT,
 )
 DECLARED: Mapping[str, Setting] = {setting.name: setting for group in GROUPS for setting in group.settings}
 DEFAULTS: Mapping[str, Any] = {

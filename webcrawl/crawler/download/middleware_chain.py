@@ -13,8 +13,8 @@ from scrapy.exceptions import CannotResolveHostError
 from scrapy.http import Response
 from scrapy.utils.defer import ensure_awaitable
 
+from webcrawl.crawler.components import fill_spider
 from webcrawl.crawler.signals import in_downloader
-from webcrawl.crawler.spider_argument import fill_spider
 
 Judge = Callable[[Request, Exception], Request | None]
 """Handles an exception that a middleware raised for a response; returns a request to schedule, or None."""

@@ -11,10 +11,10 @@ from scrapy.settings import Settings
 
 from webcrawl.crawler.pages.stored_texts import StoredTexts, TextColumns
 from webcrawl.opened import OpenedCrawl
-from webcrawl.search.anchors import stored_anchors
 from webcrawl.search.folder import open_to_write
 from webcrawl.search.indexer import Indexer, IndexFigures
 from webcrawl.search.media import MediaTexts
+from webcrawl.search.texts import stored_anchors
 from webcrawl.stores.archive import archive_to_read
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.locations import Row

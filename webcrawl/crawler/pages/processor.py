@@ -15,8 +15,8 @@ from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.python import global_object_name
 
 from webcrawl.crawler.access import tasks_of
+from webcrawl.crawler.components import fill_spider
 from webcrawl.crawler.session import Session
-from webcrawl.crawler.spider_argument import fill_spider
 from webcrawl.documents.page import Page
 from webcrawl.errors import ConfigurationError
 

@@ -1,4 +1,4 @@
-"""The links, frames and robots directives of a Scrapy response."""
+"""The links, frames and robots directives of a Scrapy response, and whether it opts out of training."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from webcrawl.documents.html.outline import link_rows_of as rows_of, links_of
 from webcrawl.documents.link_elements import Attributes
 from webcrawl.errors import InvalidURL
 from webcrawl.hosts.robots_directives import Directives, directives
+from webcrawl.hosts.usage_preferences import refuses
 from webcrawl.urls.canonical import resolve, resolve_location, without_fragment
 
 NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _IN_DOCUMENT_ONLY = replace(NO_LINKS, with_document_links=True)
+_RESERVATION = "tdm-reservation"
 
 
 def page_directives(response: Response, user_agent: str) -> Directives:
@@ -118,3 +120,28 @@ def _with_headers(links: PageLinks, response: Response, url: str) -> PageLinks:
                 if link.canonical:
                     canonical = canonical or target
     return replace(links, links=list(targets), canonical=canonical)
+
+
+def opts_out(response: Response, user_agent: str) -> bool:
+    """Whether a response says `noai`, `tdm-reservation: 1` or `Content-Usage: train-ai=n`.
+
+    Of an image, `noimageai` is enough.
+    """
+    directives = page_directives(response, user_agent)
+    if directives.noai or (directives.noimageai and _is_image(response)):
+        return True
+    usage = ",".join(value.decode("latin-1") for value in header_values(response.headers, b"Content-Usage"))
+    return refuses(usage) is True or _reserves(response)
+
+
+def _is_image(response: Response) -> bool:
+    return (document_of(response).mime_type or "").startswith("image/")
+
+
+def _reserves(response: Response) -> bool:
+    """Whether the TDM Reservation Protocol reserves the rights; what HTML says takes precedence over a header."""
+    for attributes in metas_of(response):
+        if (attributes.get("name") or "").strip().lower() == _RESERVATION:
+            return (attributes.get("content") or "").strip() == "1"
+    value = header(response.headers, b"Tdm-Reservation")
+    return value is not None and value.strip() == b"1"

@@ -1,24 +1,32 @@
-"""The archived response of a URL: headers, the page with its resources in a frame, and a list of these."""
+"""The archived response of a URL: headers, the page with its resources in a frame, and a list of these.
+
+A body is shown inert: without scripts, forms and external resources.
+
+The page in the frame has an origin of its own, so the browser sends no cookie when one of its links is followed, and
+the frame may not lead the page around it anywhere. The link leads to a page without contents that needs no token. The
+page around the frame sees that (static/replay.js), and opens the archived page of the URL.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from starlette.responses import PlainTextResponse, Response
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
-from webcrawl.crawler.pages.archived_files import ArchivedFiles
-from webcrawl.crawler.pages.archived_page import ArchivedPage
+from webcrawl.crawler.pages.archived_page import ArchivedFiles, ArchivedPage
 from webcrawl.documents.document import Document
+from webcrawl.documents.encodings import label_of
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.values import printable
 from webcrawl.errors import StoreError
 from webcrawl.results.replay import Replay
 from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Metadata
-from webcrawl.web.archived_response import archived_response, first_bytes, replayed_response
-from webcrawl.web.followed import LINKS_AT
 from webcrawl.web.page import View
 from webcrawl.web.pages.url import asked_url, known_row, page as page
 
@@ -26,6 +34,25 @@ T = TypeVar("T")
 Read = Callable[[ArchivedPage, Metadata], T]
 
 _ORDER = ("missing", "left out", "shown")
+MOST_BYTES = 4_000_000
+"""The most bytes of a body that are shown; a longer body is truncated."""
+_POLICY = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline' data:; img-src data:; font-src data:; media-src data:; "
+    "frame-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Frame-Options": "SAMEORIGIN",
+    "X-DNS-Prefetch-Control": "off",
+}
+_INERT = "default-src 'none'; frame-ancestors 'self'"
+_PICTURES = frozenset(
+    {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp", "image/svg+xml"}
+)
+_CHARSET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,39}")
+_FOLLOWED = "/followed"
+LINKS_AT = f"{_FOLLOWED}?url="
+"""The beginning of the address for a link, before the escaped URL."""
 
 
 @page.get("archive")
@@ -59,8 +86,7 @@ async def body(view: View) -> Response:
     try:
         return (await _in_archive(view, shown))[1]
     except StoreError as error:
-        headers = {"X-Frame-Options": "SAMEORIGIN"}
-        headers["Content-Security-Policy"] = "sandbox; default-src 'none'; frame-ancestors 'self'"
+        headers = {"Content-Security-Policy": f"sandbox; {_INERT}", "X-Frame-Options": "SAMEORIGIN"}
         return PlainTextResponse(str(error), 404, headers)
 
 
@@ -102,3 +128,46 @@ async def _in_archive(view: View, read: Read[T]) -> tuple[Row, T]:
             return row, read(ArchivedPage(view.opened, metadata, row), metadata)
 
     return await asyncio.to_thread(work)
+
+
+def first_bytes(chunks: Iterable[bytes], most: float) -> bytes:
+    """Returns the first `most` bytes of the chunks, at most MOST_BYTES."""
+    limit, body = int(min(most, MOST_BYTES)), b""
+    for chunk in chunks:
+        body += chunk
+        if len(body) >= limit:
+            break
+    return body[:limit]
+
+
+def replayed_response(body: bytes) -> Response:
+    """Returns an HTML page of `webcrawl.results.replay`, which has in itself what it shows."""
+    return Response(body, headers={**_HEADERS, "Content-Type": "text/html; charset=utf-8"})
+
+
+def archived_response(chunks: Iterable[bytes], most: float, mime_type: str, charset: str | None) -> Response:
+    """Returns a body that is no HTML in the form for its type, or as a download if a browser cannot show it inert.
+
+    Reads at most MOST_BYTES of the chunks.
+    """
+    headers = dict(_HEADERS)
+    if mime_type in _PICTURES:
+        shown = mime_type
+    elif mime_type.startswith("text/") or mime_type in ("application/json", "application/xml"):
+        known = label_of(charset) if charset and _CHARSET.fullmatch(charset) else "utf-8"
+        shown = f"text/plain; charset={known}"
+    else:
+        shown, headers["Content-Disposition"] = "application/octet-stream", 'attachment; filename="body"'
+    return Response(first_bytes(chunks, most), headers={**headers, "Content-Type": shown})
+
+
+def followed_route() -> Route:
+    """Returns the route of the page to which links in an archived page lead."""
+    return Route(_FOLLOWED, _followed)
+
+
+async def _followed(request: Request) -> Response:
+    headers = {"Content-Security-Policy": _INERT, "X-Frame-Options": "SAMEORIGIN"}
+    return HTMLResponse(
+        '<!doctype html><html lang="en"><title>A link</title><p>A link of an archived page.', headers=headers
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,16 @@ from webcrawl.config.stores import StoreConfig
 from webcrawl.frontier import Crawl
 from webcrawl.frontier.crawl import Runs
 from webcrawl.frontier.gauges import ready_hosts
-from webcrawl.frontier.history import History
+from webcrawl.frontier.history import FigureSample, History
 from webcrawl.frontier.host_table import HostRow, HostTable
 from webcrawl.hosts.costs import Cost, Load
 from webcrawl.hosts.pace import Pace
 from webcrawl.web.crawl_form import CrawlForm
 from webcrawl.web.outlook import crawl_end, outlook
 from webcrawl.web.overview import Overview, overview
-from webcrawl.web.paces import paces, reported_paces
 from webcrawl.web.page import DashboardPage, View
+from webcrawl.web.pages.hosts import paces, reported_paces
 from webcrawl.web.pages.stored import latest_pages
-from webcrawl.web.plots import columns
 
 page = DashboardPage("", "Overview")
 _MOST_HOSTS = 10
@@ -71,7 +70,7 @@ async def history(view: View) -> Response:
     """Returns the samples of the last hour, or of the whole crawl."""
     kept = History(view.connection.engine, view.connection.keys)
     samples = await (kept.whole() if view.query.get("span") == "whole" else kept.hour())
-    return Response(columns(samples), media_type="application/json")
+    return Response(_columns(samples), media_type="application/json")
 
 
 @page.post("pause")
@@ -179,3 +178,10 @@ def _sizes(folder: Path) -> Iterator[int]:
         with suppress(OSError):  # uploaded and deleted meanwhile
             if path.is_file():
                 yield path.stat().st_size
+
+
+def _columns(samples: Sequence[FigureSample]) -> str:
+    """Returns samples as JSON: a list for each figure, by name."""
+    return json.dumps(
+        {field.name: [getattr(sample, field.name) for sample in samples] for field in fields(FigureSample)}
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -17,11 +17,11 @@ from webcrawl.frontier.dead_letters import CrawlDeadLetters, Reasons
 from webcrawl.frontier.host_answers import StoredRobots, stored_robots
 from webcrawl.frontier.host_report import host_report, switch_rules
 from webcrawl.frontier.host_table import LISTS, HostRow, HostTable
-from webcrawl.frontier.workers import AllVitals
+from webcrawl.frontier.workers import AllVitals, Vitals
+from webcrawl.hosts.pace import Pace
 from webcrawl.opened import host_named
 from webcrawl.stores.metadata import Metadata
 from webcrawl.urls.canonical import hostname
-from webcrawl.web.paces import paces, reported_paces
 from webcrawl.web.page import DashboardPage, View, whole
 from webcrawl.web.stored import in_metadata
 
@@ -227,3 +227,21 @@ def _seconds(text: str) -> float:
             f"{text!r} must be a number of seconds from 0 to {_MOST_DELAY:,}; leave it empty to remove it"
         )
     return seconds
+
+
+def reported_paces(vitals: Iterable[Vitals | None]) -> dict[str, Pace]:
+    """Returns the paces by host that workers have reported with their last heartbeats, for some leased hosts."""
+    return {host: pace for worker in vitals if worker for host, pace in worker.paces.items()}
+
+
+def paces(rows: Sequence[HostRow], known: Mapping[str, Pace]) -> dict[str, Pace]:
+    """Returns the pace of each row by host. `known`: the paces that workers report."""
+    return {row.host: known[row.host] if row.leased and row.host in known else kept(row) for row in rows}
+
+
+def kept(row: HostRow) -> Pace:
+    """Returns the pace of a host as the engine stores it, without its last worker's reasons for the gap."""
+    by_operator = row.delay is not None and row.delay >= row.gap
+    waits = "Retry-After" if row.asked else "back-off" if row.failures else "gap"
+    gap, gap_by = (row.delay or 0.0, "operator") if by_operator else (row.gap, "")
+    return Pace(gap, gap_by, row.waits, waits if row.waits else "", row.failures)

@@ -91,8 +91,8 @@ def _search(folder: Path, words: str, start: int, chosen: Mapping[str, str], *, 
     """Searches in the index of a folder; reads at most the first 1,000 results."""
     try:
         # imported late: tantivy may not be installed
-        from webcrawl.search.asked import asked_filters
         from webcrawl.search.folder import updated_at
+        from webcrawl.search.query import asked_filters
         from webcrawl.search.searching import Search
 
         if not (folder / "index.json").exists():

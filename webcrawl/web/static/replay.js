@@ -1,4 +1,4 @@
-// Opens the archived page of a URL whose link was followed in the frame; see webcrawl/web/followed.py.
+// Opens the archived page of a URL whose link was followed in the frame; see webcrawl/web/pages/archived.py.
 "use strict";
 {
   const frame = document.querySelector("iframe.archived");

@@ -1,58 +1,65 @@
 """The threshold of crawl values: the price of a fetch, which follows the capacity that there is.
 
-Nothing is solved centrally. Pages are due when their value reaches the threshold. If more are due than can be fetched,
-they are fetched late, at higher values; if fewer are due, pages are fetched early, at lower values. The threshold
-follows these values, as the price in Busa-Fekete and others (WWW 2025). It moves smoothly, so the plan has no spikes.
+Nothing is solved centrally. A page is due when its value reaches the threshold (webcrawl.policies.crawl_value). If more
+pages become due than can be fetched, the threshold rises; if fewer do, it falls (dual ascent, as for the price in
+Busa-Fekete and others, WWW 2025). It moves by a factor over a day, so the plan has no spikes.
 
-A host that bears few fetches has a threshold of its own, which follows the values of its own fetches and counts if it
-is higher than that of the crawl: so the host gets its best pages.
+    threshold = Threshold.for_capacity(sample, pages=10_000_000, fetches_a_day=500_000)      # once
+    threshold = threshold.followed(days=1 / 1440, room=347, due=352, late=5)                 # each minute
+
+A host that bears few fetches has a threshold of its own, with its own room, due and late pages. The higher of the two
+counts for its pages, so the host gets its best; they count for the crawl when they are due by the higher one.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from webcrawl.policies.change_rates import LEAST_DAYS
+from webcrawl.policies.crawl_value import RecrawlCandidate
+
 SMOOTHING_DAYS = 1.0
-"""The threshold is a mean over about so many days."""
+"""If twice as many pages become due as can be fetched, the threshold grows by a factor of e in so many days."""
+
+_STEEPEST = 3.0
+"""The greatest excess that counts: the threshold grows at most so much faster."""
+_LOWEST, _HIGHEST = 1e-9, 1e9
+_HALVINGS = 30
 
 
 class Threshold(NamedTuple):
-    """A threshold: two numbers, which can be stored.
-
-    `value`: in weighted days of freshness. `days`: for how long it has been observed, at most SMOOTHING_DAYS; 0 for a
-    guess, which the first observation replaces.
-    """
+    """A threshold of crawl values, in weighted days of freshness."""
 
     value: float
-    days: float = 0.0
 
-    def followed(self, values: FetchValues, days: float) -> Threshold:
-        """Returns the threshold after some days with fetches of these values."""
-        if not values.fetches or days <= 0:
+    @classmethod
+    def for_capacity(
+        cls, sample: Sequence[RecrawlCandidate], pages: float, fetches_a_day: float
+    ) -> Threshold:
+        """Returns the threshold at which so many pages, of which a sample is given, need so many fetches a day.
+
+        This is a start; a few hundred pages are enough. With an error of a factor of 10, `followed` takes days.
+        """
+        low, high = _LOWEST, _HIGHEST
+        for _ in range(_HALVINGS):
+            middle = math.sqrt(low * high)
+            fetches = sum(1 / max(LEAST_DAYS, page.ripe_days(middle)) for page in sample)
+            if fetches * pages > fetches_a_day * len(sample):
+                low = middle
+            else:
+                high = middle
+        return cls(high)
+
+    def followed(self, days: float, room: float, due: float, late: float) -> Threshold:
+        """Returns the threshold after some days, usually minutes, since it was last told.
+
+        `room`: how many pages could have been fetched in this time. `due`: how many became due. `late`: how many are
+        due now and wait. Pages that are fetched before they are due, because there is room, count in none of these.
+        """
+        if room <= 0:
             return self
-        known = min(SMOOTHING_DAYS, self.days + days)
-        part = min(1.0, days / known)
-        logarithm = (1 - part) * math.log(self.value) + part * values.logarithms / values.fetches
-        return Threshold(math.exp(logarithm), known)
-
-
-class FetchValues(NamedTuple):
-    """The values of pages when they were fetched: a sum, which can be added to others.
-
-    Only pages count that had ripened: not those that a signal announced, that had waited for the shortest time between
-    two visits, or had reached the longest, that are dead, or whose host was asked as often as it bears.
-    """
-
-    fetches: int = 0
-    logarithms: float = 0.0
-
-    def merged(self, other: FetchValues) -> FetchValues:
-        """Returns the sum of two."""
-        return FetchValues(self.fetches + other.fetches, self.logarithms + other.logarithms)
-
-    def with_fetch(self, value: float) -> FetchValues:
-        """Returns the values with that of a further fetch; values of 0 tell nothing."""
-        if value <= 0:
-            return self
-        return FetchValues(self.fetches + 1, self.logarithms + math.log(value))
+        excess = (due - room) / room + late * days / (room * SMOOTHING_DAYS)
+        steps = days / SMOOTHING_DAYS * max(-1.0, min(_STEEPEST, excess))
+        return Threshold(min(_HIGHEST, max(_LOWEST, self.value * math.exp(steps))))

@@ -1,14 +1,14 @@
 """Decides what a fetch of a known page is worth now, and when it will be worth a threshold.
 
-The value of a fetch is what freshness, weighted by importance, gains by it: of a page with weight w whose text is
-still current after t days with probability F(t), w times the integral of F from 0 to t, minus w t F(t). To fetch each
-page when its value reaches the same threshold for all is the optimum of Cho and Garcia-Molina, "Effective Page Refresh
-Policies for Web Crawlers" (TODS 2003), as Azar, Horvitz, Lubetzky, Peres and Shahaf, "Tractable near-optimal policies
-for crawling" (PNAS 2018) show, and needs no solver: the threshold is the price of a fetch (webcrawl.policies.
-crawl_threshold). A page that changes too often for its weight never reaches it, which is right: a fetch would be stale
-at once.
+The value of a fetch is the freshness, weighted by importance, that is gained by it. If w is the weight of a page, and F(t)
+the probability that its text is still current after t days, the value is w times the integral of F from 0 to t, minus
+w t F(t). In the optimum of Cho and Garcia-Molina, "Effective Page Refresh Policies for Web Crawlers" (TODS 2003), each
+page is fetched when its value reaches a threshold that is the same for all: it is the price of a fetch in the
+Lagrangian of the problem. So no solver is needed, as in Azar, Horvitz, Lubetzky, Peres and Shahaf, "Tractable
+near-optimal policies for crawling" (PNAS 2018); webcrawl.policies.crawl_threshold finds the threshold. A page that
+changes too often for its weight never reaches it, which is right: its copy would be stale at once.
 
-The rate of change is uncertain, and F is its mean. So a page of which little is known keeps a chance.
+The rate of change is uncertain, so F is a mean. Therefore a page about which little is known keeps a chance.
 """
 
 from __future__ import annotations
@@ -25,11 +25,24 @@ LONGEST_DAYS = 10_000.0
 GONE_DAYS, GONE_FACTOR = 1.0, 3.0
 """A dead page is asked again after GONE_DAYS at the earliest, and after GONE_FACTOR times as long each further time."""
 
+EARLY = 1.25
+"""A page may be fetched before it is due: after so many days, if it is due after EARLY times as many."""
+
+LEAST_IMPORTANCE = 0.05
+"""The importance of pages to which nobody links, such as seeds."""
+
 _DAY = 86_400.0
+_MOST_WAITS = 7
 _ROUNDS = 24
 _CLOSE = 0.005
-_LIMIT = 700.0
-_FARTHEST = 5.0
+_MOST_AGED = 50.0
+_NOTHING = 1e-300
+_FARTHEST = 3.0
+
+
+def page_weight(importance: float | None, factor: float = 1.0) -> float:
+    """Returns the weight of a page by its importance, a multiple of the mean or None if unknown, times a factor."""
+    return factor * max(LEAST_IMPORTANCE, 1.0 if importance is None else importance)
 
 
 class RecrawlCandidate(NamedTuple):
@@ -55,13 +68,15 @@ class RecrawlCandidate(NamedTuple):
         rate, evidence = self.rate, self.evidence
         if evidence.announcements == 0:
             return self.weight * (rate.fresh_days(days) - days * rate.fresh(days))
-        wear = evidence.wear - math.log(rate.fresh(evidence.unannounced * days))
-        days = min(
-            LONGEST_DAYS, rate.days * math.expm1(min(_LIMIT, wear / rate.shape)) / evidence.unannounced
-        )
-        needed = max(1.0, wear / evidence.step) if evidence.step else math.inf
-        ending = evidence.announcements / needed
-        mistaken = max(0.0, evidence.announcements - 1 + evidence.unannounced) / needed
+        aged = math.log1p(evidence.unannounced * days / rate.days)
+        wear = rate.shape * aged + evidence.wear
+        if evidence.wear:
+            aged = min(_MOST_AGED, wear / rate.shape)
+            days = rate.days * math.expm1(aged) / evidence.unannounced
+        ending = evidence.announcements
+        mistaken = max(0.0, ending - 1 + evidence.unannounced)
+        if wear > evidence.step:
+            ending, mistaken = ending * evidence.step / wear, mistaken * evidence.step / wear
         fresh = _integral(rate, days, 1 + mistaken)
         return self.weight * max(0.0, fresh - math.exp(-wear) * _integral(rate, days, ending))
 
@@ -98,11 +113,24 @@ class Bounds(NamedTuple):
 def next_visit_days(
     page: RecrawlCandidate, history: ChangeHistory, threshold: float, bounds: Bounds
 ) -> float:
-    """Returns how many days after its last visit a page is due."""
+    """Returns how many days after its last visit a page is due.
+
+    To be computed at each visit, and again when a signal announces a change of the page. The longest time does not hold
+    for dead pages.
+    """
     if history.gone:
-        wait = GONE_DAYS * GONE_FACTOR ** min(history.gone - 1, 8)
+        wait = GONE_DAYS * GONE_FACTOR ** min(history.gone - 1, _MOST_WAITS)
         return max(bounds.shortest, wait)
     return max(bounds.shortest, min(bounds.longest, page.ripe_days(threshold)))
+
+
+def is_due(next_days: float, days: float) -> bool:
+    """Whether a page whose turn has come after so many days is to be fetched.
+
+    `next_days`: from `next_visit_days`, with the present threshold. If the page is not to be fetched, this is its new
+    date: the threshold has risen since the date was computed, or pages take their turn early because there is room.
+    """
+    return next_days <= EARLY * days
 
 
 class ExpectedFreshness(NamedTuple):
@@ -132,16 +160,31 @@ def _integral(rate: ChangeRate, days: float, times: float) -> float:
 
 
 def _crossing(page: RecrawlCandidate, threshold: float) -> float:
-    """Returns where the value crosses the threshold, by halving in logarithms."""
-    low, high = LEAST_DAYS, LONGEST_DAYS
-    if page.value(low) >= threshold:
+    """Returns where the value crosses the threshold: by regula falsi in logarithms (the Illinois variant).
+
+    Signals make a fetch worth less, so the crossing is hardly below that of a page without, if it changes slowly.
+    """
+    aim, furthest = math.log(threshold), math.log(LONGEST_DAYS)
+
+    def gap(logarithm: float) -> float:
+        return math.log(max(page.value(math.exp(logarithm)), _NOTHING)) - aim
+
+    low = math.log(LEAST_DAYS)
+    below = gap(low)
+    if below >= 0:
         return 0.0
-    if page.value(high) < threshold:
-        return high
-    while high > low * (1 + 4 * _CLOSE):
-        middle = math.sqrt(low * high)
-        if page.value(middle) < threshold:
-            low = middle
+    high = min(furthest, max(low, 0.5 * math.log(2 * threshold / (page.weight * page.rate.mean))) + 0.5)
+    while (above := gap(high)) < 0:
+        if high >= furthest:
+            return LONGEST_DAYS
+        low, below, high = high, above, min(furthest, 2 * high - low if high - low < _FARTHEST else high + 1)
+    for _ in range(_ROUNDS):
+        middle = (low * above - high * below) / (above - below)
+        now = gap(middle)
+        if abs(now) < 2 * _CLOSE:
+            return math.exp(middle)
+        if now > 0:
+            high, above, below = middle, now, below / 2
         else:
-            high = middle
-    return high
+            low, below, above = middle, now, above / 2
+    return math.exp(high)

@@ -186,10 +186,25 @@ def scrapy(
 
     After `timeout` seconds it is killed, and subprocess.TimeoutExpired raised.
     """
+    env = {**inherited(), **TRUSTED, **(env or {})}
+    return run_python("scrapy", words, cwd, env, typed=typed, timeout=timeout, status=status)
+
+
+def run_python(
+    module: str,
+    words: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    *,
+    typed: str = "",
+    timeout: float = 180.0,
+    status: int | None = 0,
+) -> subprocess.CompletedProcess[str]:
+    """Run `python -m MODULE WORDS` to its end, as `scrapy` does."""
     with TemporaryFile() as stdin, TemporaryFile() as out, TemporaryFile() as err:
         stdin.write(typed.encode())
         stdin.seek(0)
-        process = start_scrapy(words, cwd, {**inherited(), **TRUSTED, **(env or {})}, [stdin, out, err])
+        process = start_python(module, words, cwd, env, [stdin, out, err])
         try:
             code = process.wait(timeout)
         finally:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -86,28 +86,38 @@ class Scene:
 
 @contextmanager
 def scene(folder: Path) -> Iterator[Scene]:
-    """Crawls the demo into a folder beside a dashboard, and adds what is always the same."""
-    own = ["-s", f"DATA_DIR={folder}", "-s", "PROGRESS=off"]
+    """Fills a folder beside a dashboard of it."""
     with ExitStack() as stack:
-        shown = start("dashboard", "--port", "0", *own)
+        shown = start("dashboard", "--port", "0", "-s", f"DATA_DIR={folder}")
         stack.callback(shown.wait, SECONDS)
         stack.callback(shown.terminate)
         assert shown.stdout is not None
         url = shown.stdout.readline().split()[1].rstrip("/")
-        with demo_web() as seeds:
-            settings = {**demo_settings(), "DOWNLOAD_DELAY": "0.01", "CONCURRENT_REQUESTS": "1"}
-            words = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
-            scope = ["-a", f"seeds={','.join(seeds)}", "-a", "scope=host"]
-            crawl = start("crawl", "broad", *scope, *own, *words)
-            assert crawl.wait(SECONDS) == 0
-        texts = ["--partition", "none", "--text", "-o", f"{folder}/downloads/broad/text"]
-        for command in (["search", "--update"], ["export", "--format", "jsonl", *texts]):
-            assert start(*command, *own).wait(SECONDS) == 0
-        add_job(folder, seeds)
-        # playwright has a loop in this thread, if it is in use already
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(asyncio.run, add_work(folder, seeds)).result(SECONDS)
-        yield Scene(url, seeds)
+        yield Scene(url, fill(folder, run))
+
+
+def fill(folder: Path, run: Callable[..., object]) -> Sequence[str]:
+    """Crawls the demo into a folder, adds what is always the same, and returns the seeds.
+
+    `run("search", "--update", ...)` runs a command of webcrawl to its end.
+    """
+    own = ["-s", f"DATA_DIR={folder}", "-s", "PROGRESS=off"]
+    with demo_web() as seeds:
+        settings = {**demo_settings(), "DOWNLOAD_DELAY": "0.01", "CONCURRENT_REQUESTS": "1"}
+        words = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+        run("crawl", "broad", "-a", f"seeds={','.join(seeds)}", "-a", "scope=host", *own, *words)
+    run("search", "--update", *own)
+    texts = ["--partition", "none", "--text", "-o", f"{folder}/downloads/broad/text"]
+    run("export", "--format", "jsonl", *texts, *own)
+    add_job(folder, seeds)
+    # playwright has a loop in this thread, if it is in use already
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, add_work(folder, seeds)).result(SECONDS)
+    return seeds
+
+
+def run(*words: str) -> None:
+    assert start(*words).wait(SECONDS) == 0
 
 
 def start(*words: str) -> subprocess.Popen[str]:

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.crawls import CHECKOUT, Crawl
+from tests.crawls import CHECKOUT, TRUSTED, Crawl, inherited, run_python
 from tests.dashboard.site import CLOSED, HOME, OTHER, CrawledSite, Dashboard, axe_findings, hostile_web
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+PROGRAM = "webcrawl.console"
 _SERIOUS = ("serious", "critical")
 
 
@@ -86,8 +87,15 @@ def chromium() -> Iterator[Any]:
 @pytest.fixture(scope="package")
 def scene(chromium: Any, screenshots: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A crawl that looks the same each time, as in the documentation, with its dashboard; tests leave it as it was."""
-    with screenshots.scene(tmp_path_factory.mktemp("scene")) as scene:
-        yield scene
+    folder = tmp_path_factory.mktemp("scene")
+
+    def run(*words: str) -> None:
+        run_python(PROGRAM, words, CHECKOUT, {**inherited(), **TRUSTED})
+
+    with ExitStack() as stack:
+        dashboard = Dashboard.start(folder=folder, settings={"DATA_DIR": folder}, program=PROGRAM)
+        stack.callback(dashboard.process.kill)
+        yield screenshots.Scene(dashboard.url, screenshots.fill(folder, run))
 
 
 @pytest.fixture

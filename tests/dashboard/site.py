@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 from scrapy.settings import Settings
 from scrapy.utils.project import get_project_settings
 
-from tests.crawls import CHECKOUT, NO_NAMES, Crawl, inherited, start_scrapy
+from tests.crawls import CHECKOUT, NO_NAMES, Crawl, inherited, start_python
 from tests.web import LocalWeb, Reply
 from webcrawl.crawler.crawl_settings import completed
 from webcrawl.opened import OpenedCrawl
@@ -73,8 +73,10 @@ class Dashboard:
     process: Crawl
 
     @classmethod
-    def start(cls, *options: str, folder: Path, settings: Mapping[str, object]) -> Self:
-        """Starts it at a free port and waits until it answers."""
+    def start(
+        cls, *options: str, folder: Path, settings: Mapping[str, object], program: str = "scrapy"
+    ) -> Self:
+        """Starts it at a free port and waits until it answers. `program`: the module of `python -m`."""
         words = ["dashboard", "--port", "0", *options, "-s", f"DNS_SERVERS={NO_NAMES}"]
         words += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
         output = folder / "dashboard"
@@ -83,8 +85,8 @@ class Dashboard:
             output.with_suffix(".out").open("wb") as out,
             output.with_suffix(".err").open("wb") as err,
         ):
-            environment = inherited()
-            process = Crawl(start_scrapy(words, CHECKOUT, environment, [null, out, err]), output, folder)
+            started = start_python(program, words, CHECKOUT, inherited(), [null, out, err])
+            process = Crawl(started, output, folder)
         until = time.monotonic() + START_SECONDS
         while "Dashboard: " not in (text := output.with_suffix(".out").read_text()):
             assert process.process.poll() is None and time.monotonic() < until, process.stderr

@@ -218,15 +218,17 @@ def run_python(
         return subprocess.CompletedProcess(words, code, *texts)
 
 
-def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 180.0) -> None:
-    """Wait for a condition while the crawl runs."""
+def until(
+    condition: Callable[[], bool], crawl: Crawl, seconds: float = 180.0, *, look_every: float = 0.005
+) -> None:
+    """Wait for a condition while the crawl runs, and look at it after each `look_every` seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert crawl.process.poll() is None, f"the crawl ended early:\n{crawl.stderr[-3000:]}"
         assert time.monotonic() < deadline, (
             f"the condition did not hold within {seconds} s:\n{crawl.stderr[-3000:]}"
         )
-        time.sleep(0.005)
+        time.sleep(look_every)
 
 
 def crawl_hosts(

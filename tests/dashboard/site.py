@@ -14,12 +14,14 @@ from typing import Any, Self, TypeVar
 from scrapy.settings import Settings
 from scrapy.utils.project import get_project_settings
 
-from tests.crawls import CHECKOUT, NO_NAMES, Crawl, inherited, start_python
+from tests.crawls import CHECKOUT, NO_NAMES, Crawl, inherited, start_python, until
 from tests.web import LocalWeb, Reply
 from webcrawl.crawler.crawl_settings import completed
 from webcrawl.opened import OpenedCrawl
 
 T = TypeVar("T")
+OF_LOOKS = ("color-contrast", "link-in-text-block", "scrollable-region-focusable")
+"""The rules of axe-core that depend on colours and on the width of the page."""
 
 HOME, OTHER = "127.0.1.1", "127.0.1.2"
 CLOSED = "http://127.0.1.9:9/never"
@@ -40,6 +42,11 @@ def narrow(page: Any) -> None:
     while (wide := page.evaluate("document.documentElement.scrollWidth")) > 360:
         assert time.monotonic() < deadline, f"{page.url} is {wide} pixels wide"
         time.sleep(0.02)
+
+
+def until_shown(condition: Callable[[], bool], process: Crawl) -> None:
+    """Waits for what a page shows while a process runs; seldom, as each look is a question to the browser."""
+    until(condition, process, look_every=0.1)
 
 
 def hostile_web() -> LocalWeb:
@@ -135,12 +142,22 @@ class CrawledSite:
             await opened.close()
 
 
-def axe_findings(page: Any, impacts: Collection[str] = ()) -> list[tuple[str, str, list[str]]]:
-    """Runs axe-core on a page; returns rule, help and the first nodes of each finding, or of those with an impact."""
+def axe_findings(
+    page: Any, impacts: Collection[str] = (), rules: Collection[str] = ()
+) -> list[tuple[str, str, list[str]]]:
+    """Runs axe-core on a page; returns rule, help and the first nodes of each finding, or of those with an impact.
+
+    `rules`: runs only these, and not all.
+    """
     from axe_playwright_python.sync_playwright import Axe
 
+    options = {"resultTypes": ["violations"]} | ({"runOnly": [*rules]} if rules else {})
+    # to read axe-core takes longer than to run it; most pages are checked twice
+    if not page.evaluate("Boolean(window.axe)"):
+        page.evaluate(Axe().axe_script)
+    found = page.evaluate("(options) => axe.run(options).then((results) => results.violations)", options)
     return [
         (each["id"], each["help"], [node["html"] for node in each["nodes"]][:3])
-        for each in Axe().run(page).response["violations"]
+        for each in found
         if not impacts or each["impact"] in impacts
     ]

@@ -8,9 +8,9 @@ from typing import Any
 
 from redis import Redis
 
-from tests.crawls import Crawl, until
+from tests.crawls import Crawl
 from tests.dashboard.engine import in_engine
-from tests.dashboard.site import CLOSED, CrawledSite, Dashboard, narrow
+from tests.dashboard.site import CLOSED, CrawledSite, Dashboard, narrow, until_shown
 from tests.web import LocalWeb, Reply
 from webcrawl.frontier import Candidate
 from webcrawl.frontier.crawl import CrawlRun, Runs, note_end
@@ -133,27 +133,27 @@ def test_a_crawl_appears_is_live_and_obeys(
     web.put(SLOW, "*", Reply(f"<title>slow</title>{links}", delay=0.05))
     options = {"CRAWL_ID": "slow", "REDIS_URL": redis_url, "DOWNLOAD_DELAY": 0.2}
     crawl = start_crawl("broad", [web.url(SLOW)], **options)
-    until(lambda: page.locator("article h2").count() == 1, crawl)
+    until_shown(lambda: page.locator("article h2").count() == 1, crawl)
     page.get_by_role("link", name="slow", exact=True).click()
     page.wait_for_url("**/crawls/slow")
     state = page.locator("#state .badge")
-    until(lambda: state.inner_text() == "running", crawl)
+    until_shown(lambda: state.inner_text() == "running", crawl)
     before = figure(page, "pages")
-    until(lambda: figure(page, "pages") != before, crawl)
-    until(lambda: page.locator("#workers td").count() > 1, crawl)
-    until(lambda: float(page.locator("#workers td").first.inner_text()) > 0, crawl)
+    until_shown(lambda: figure(page, "pages") != before, crawl)
+    until_shown(lambda: page.locator("#workers td").count() > 1, crawl)
+    until_shown(lambda: float(page.locator("#workers td").first.inner_text()) > 0, crawl)
     outlook = page.get_by_role("region", name="Outlook")
-    until(lambda: "politeness" in outlook.inner_text(), crawl)
+    until_shown(lambda: "politeness" in outlook.inner_text(), crawl)
     assert "Ends" in outlook.inner_text()
-    until(lambda: page.locator("#latest tbody tr").count() > 1, crawl)
+    until_shown(lambda: page.locator("#latest tbody tr").count() > 1, crawl)
     check_accessible(page)
 
     page.get_by_role("button", name="Pause").click()
     assert "is paused" in page.locator("p.notice:visible").inner_text()
     assert valkey.hexists("wc:{c:slow}:info", "paused")
-    until(lambda: state.inner_text() == "paused", crawl)
+    until_shown(lambda: state.inner_text() == "paused", crawl)
     page.get_by_role("button", name="Resume").click()
-    until(lambda: state.inner_text() == "running", crawl)
+    until_shown(lambda: state.inner_text() == "running", crawl)
     assert not valkey.hexists("wc:{c:slow}:info", "paused")
     page.on("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Stop").click()

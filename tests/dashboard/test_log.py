@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.crawls import until
-from tests.dashboard.site import ATTACK, CrawledSite, Dashboard, narrow
+from tests.dashboard.site import ATTACK, CrawledSite, Dashboard, narrow, until_shown
 from tests.dashboard.test_access import ask
 
 OpenPage = Callable[..., Any]
@@ -42,7 +41,7 @@ def test_the_log_of_a_worker_is_shown_by_level_and_text(
     with log.open("a") as file:
         file.write("2026-02-03 12:00:02 [webcrawl.test] INFO: calm\n")
         file.write("2026-02-03 12:00:03 [webcrawl.test] ERROR: it is live\n")
-    until(lambda: "it is live" in lines.inner_text(), site.dashboard.process)
+    until_shown(lambda: "it is live" in lines.inner_text(), site.dashboard.process)
     assert "calm" not in lines.inner_text(), "live lines are of the chosen level too"
     page.get_by_label("Contains").fill("REFUSED")
     with page.expect_navigation():

@@ -16,7 +16,7 @@ from xxhash import xxh3_64_intdigest
 from benchmarks.generated_web import mixed
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-ARTICLES, PRODUCTS, NEW_NAMES, RANDOM_LINKS = 30, 200, 10, 20
+ARTICLES, PRODUCTS, NEW_NAMES, NEW_ADDRESSES, RANDOM_LINKS = 30, 200, 10, 12, 20
 FACETS = {"color": 8, "size": 6, "brand": 12, "price": 5, "material": 6}
 
 
@@ -139,6 +139,24 @@ def subdomains(asked: Asked) -> str:
     return html(asked.host, text, [f"http://{name}:{asked.port}/" for name in names])
 
 
+def farm(asked: Asked) -> str:
+    """Pages of random words that link to twelve new addresses each, none of them in the network of another."""
+    bits = (mixed(asked.bits, index) for index in range(NEW_ADDRESSES))
+    addresses = (f"127.{64 + (n >> 16) % 128}.{(n >> 8) % 256}.{n % 256}" for n in bits)
+    text = " ".join(prose().words(120, asked.bits))
+    return html(asked.host, text, [f"http://{address}:{asked.port}/" for address in addresses])
+
+
+def forum(threads: int, asked: Asked) -> str | None:
+    """An honest site: lists of fifty threads each, and so many threads, which link to the first page."""
+    lists = [f"/list/{first}" for first in range(0, threads, 50)]
+    listed = [f"/thread/{n}" for n in range(asked.number, min(asked.number + 50, threads))]
+    links = {"/": lists, **dict.fromkeys(lists, listed)}
+    if asked.path not in links and not (asked.path.startswith("/thread/") and asked.number < threads):
+        return None
+    return html(asked.path, prose().phrases(20, asked.bits), ["/", *links.get(asked.path, ())])
+
+
 def random(asked: Asked) -> str:
     """Pages of random words that link only to further ones."""
     links = ("/" + "-".join(prose().words(4, asked.bits, index)) for index in range(RANDOM_LINKS))
@@ -161,6 +179,7 @@ TRAPS = {
     "facets": Trap("A shop of 200 products with filters in any order", facets),
     "repeat": Trap("Relative links that repeat the path", repeat),
     "subdomains": Trap("Links to new names, all at one address", subdomains),
+    "farm": Trap("Links to new addresses, each a host of its own", farm),
     "random": Trap("Random words that link only to themselves", random),
 }
 """The traps by name."""

@@ -1,8 +1,8 @@
 """The web of the benchmark of traps: honest sites and the endless ones.
 
 The honest sites are host0.example0.test, host1.example1.test and so on; the last ten share one address. The others are
-www.calendar.test, www.session.test and so on, and any name under subdomains.test. Each is a registered domain of
-its own.
+www.calendar.test, www.session.test and so on, any name under subdomains.test, and the addresses of the farm. Each name
+is a registered domain of its own. All honest sites link to an honest forum, www.forum.test, if it has threads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.generated_web import mixed, share
 from benchmarks.servers import HTML, Names, RequestLog, answer, serve_web
-from benchmarks.trap_sites import TRAPS, Asked, html, prose
+from benchmarks.trap_sites import TRAPS, Asked, forum, html, prose
 
 RULES = b"User-agent: *\nDisallow: /never\n"
 
@@ -40,9 +40,11 @@ class TrapWeb:
         hosts: int = HOSTS,
         traps: Sequence[str] = tuple(TRAPS),
         outward: float = OUTWARD,
+        threads: int = 0,
     ) -> None:
         self.port = port
         self.pages = pages
+        self.threads = threads
         self.hosts = hosts
         self.traps = traps
         self.outward = outward
@@ -72,6 +74,8 @@ class TrapWeb:
             return bytes([127, 30, number >> 8, number & 255])
         sites = list(TRAPS)
         site = name.removesuffix(".test").rpartition(".")[2]
+        if site == "forum" and self.threads:
+            return bytes([127, 31, 1, 0])
         if name != f"www.{site}.test" and site != "subdomains" or site not in sites:
             return None
         return bytes([127, 31, 0, sites.index(site)])
@@ -81,8 +85,10 @@ class TrapWeb:
         asked = Asked(host, self.port, path)
         if host.startswith("host"):
             return self._honest(int(host[4 : host.index(".")]), asked)
+        if not host.endswith(".test"):
+            return TRAPS["farm"].page(asked)
         site = host.removesuffix(".test").rpartition(".")[2]
-        return TRAPS[site].page(asked)
+        return forum(self.threads, asked) if site == "forum" else TRAPS[site].page(asked)
 
     def _honest(self, host: int, asked: Asked) -> str | None:
         page, size = asked.number, self.sizes[host]
@@ -98,6 +104,8 @@ class TrapWeb:
             links.append(self.start(other) + self._path(other, target)[1:])
         if spam := self._spam.get((host, page)):
             links.append(spam)
+        if self.threads and not page:
+            links.append(self.start("forum"))
         title = " ".join(prose().words(4, bits, 9))
         return html(title, f"Site {host}. {prose().phrases(20, bits)}", links)
 

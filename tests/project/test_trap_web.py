@@ -59,7 +59,7 @@ def test_all_pages_of_honest_sites_are_linked_and_two_of_them_link_to_each_trap(
         assert len(found) == size
         outside += others
     assert web.honest_pages > 3_000
-    assert [outside.count(web.start(name)) for name in TRAPS] == [2] * 6
+    assert [outside.count(web.start(name)) for name in TRAPS] == [2] * 7
     alone, kept = TrapWeb(PORT, 2_000, outward=0.0), set[str]()
     for host in range(alone.hosts):
         kept |= walk(alone, host)[1]
@@ -69,7 +69,7 @@ def test_all_pages_of_honest_sites_are_linked_and_two_of_them_link_to_each_trap(
 def test_names_have_addresses_of_which_some_are_shared() -> None:
     web = TrapWeb(PORT)
     assert len({web.address(f"host{n}.example{n}.test") for n in range(50)}) == 41
-    assert len({web.address(f"www.{name}.test") for name in TRAPS}) == 6
+    assert len({web.address(f"www.{name}.test") for name in TRAPS}) == 7
     assert web.address("n1.subdomains.test") == web.address("www.subdomains.test") == bytes([127, 31, 0, 4])
     others = ("host1.example2.test", "n1.random.test", "www.else.test", "subdomains.example.org")
     assert {web.address(name) for name in others} == {None}
@@ -79,6 +79,25 @@ def test_a_trap_is_missed_from_a_hundredth_of_the_fetches_on() -> None:
     honest, trap = SiteRequests("honest hosts", 990, 980, 50), SiteRequests("calendar", 10, 10, 1)
     assert traps.missed([honest, trap]) == ["calendar"]
     assert traps.missed([replace(honest, pages=991), trap]) == []
+
+
+def test_all_honest_sites_link_to_a_forum_whose_threads_are_all_linked() -> None:
+    web = TrapWeb(PORT, 2_000, threads=120)
+    assert all(web.start("forum") in links(web, web.start(host)) for host in range(web.hosts))
+    found, others = walk(web, "forum")
+    assert len([url for url in found if "/thread/" in url]) == 120 and not others
+    assert TrapWeb(PORT).address("www.forum.test") is None
+
+
+def test_honest_pages_come_first_beside_a_forum() -> None:
+    web = TrapWeb(PORT, 60, hosts=2, traps=(), threads=9)
+    honest = [f"host0.example0.test:80 /{n} 200" for n in range(web.honest_pages)]
+    honest += [f"www.forum.test:80 /thread/{n} 200" for n in range(9)]
+    farm, robots = ["127.99.1.2:80 / 200"] * len(honest), ["127.99.1.2:80 /robots.txt 404"] * 99
+    assert traps.missed_beside_forum([*robots, *honest, *farm], web) == []
+    first, *rest = traps.missed_beside_forum([*farm, *honest], web)
+    assert first == f"traps {len(honest)} of the first {len(honest)}"
+    assert [text.partition(" ")[0] for text in rest] == ["honest", "forum"]
 
 
 def test_requests_are_counted_by_site() -> None:

@@ -1,8 +1,9 @@
-"""A spider's requests to a host are sent by their priorities, as in Scrapy."""
+"""A spider's requests to a host are sent by their priorities, as in Scrapy; of links, low levels have a share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb, Reply
@@ -58,3 +59,16 @@ def test_requests_to_a_host_are_sent_by_priority(local_web: StartWeb, run_spider
     expected = sorted([*PRIORITIES, MOVED, AFTER_REDIRECT, AFTER_RETRY], reverse=True)
     assert order == [f"/{priority}" for priority in expected]
     assert order.index("/7") < late <= order.index("/7") + 3, "it waits for requests that started before"
+
+
+def test_links_of_a_low_level_have_a_share_of_their_host(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    low, high = [f"/low/{number}" for number in range(40)], [f"/high/{number}" for number in range(600)]
+    web.put(SITE, "/", "".join(f"<a href={path}>x</a>" for path in (*low, *high)))
+    for path in (*low, *high):
+        web.put(SITE, path, f"the text of {path}")
+    crawl([web.url(SITE)], URL_LEVELS='[["/low/", 7]]', CRAWL_MAX_PAGES=300, DOWNLOAD_DELAY=0.01)
+    order = web.paths(SITE)[2:]
+    positions = [number for number, path in enumerate(order) if path in low]
+    assert 20 <= len(positions) <= 35, positions
+    assert max(after - before for before, after in pairwise([0, *positions])) <= 30, positions

@@ -76,7 +76,7 @@ class WorkerMachine(Machine):
             self.adds += 1
             path = f"/{number}" if tested else f"/{number}?again={self.adds % 50}"
             fingerprint = hash_of(host + path) if tested else None
-            candidates.append(Candidate(host, path, fingerprint, level, depth))
+            candidates.append(Candidate(host, path, fingerprint, level, depth, is_fixed=self.low_share > 0))
             expected.append((host, Entry(path, level, depth), fingerprint))
         for _ in range(sent):
             assert self.run(self.frontier(crawl).add(candidates)) == self.models[crawl].add(expected)

@@ -1,13 +1,15 @@
-"""The best URL of a host is always leased first; lower levels get a share of the leased hosts."""
+"""Lower levels get a share of the leased hosts, and of the URLs of a host; a priority of its own is strict."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 from redis import Redis
 
 from tests.frontier.contents import Contents
@@ -112,7 +114,8 @@ PRIORITIES = [0, 7, 5, -100, 1000, 0, 3, 4, -4, -5, 7, 2**40, -(2**40), 10**30, 
 
 
 def prioritised(number: int, priority: int, **more: object) -> Candidate:
-    return page(f"{HOST}/{number}", level=level_of_priority(priority), **more)
+    """A request with a priority of its own."""
+    return page(f"{HOST}/{number}", level=level_of_priority(priority), is_fixed=True, **more)
 
 
 def in_order(priorities: Sequence[int], *, newest_first: bool = False) -> list[str]:
@@ -127,6 +130,71 @@ async def test_a_host_is_fetched_strictly_by_priority(frontier_of: Frontiers, ur
     await frontier.add([prioritised(n, priority) for n, priority in enumerate(PRIORITIES)])
     order = await fetch(frontier, -(-len(PRIORITIES) // urls), urls)
     assert [url.path for url in order] == in_order(PRIORITIES)
+
+
+async def test_the_lower_levels_of_a_host_share_its_turns(frontier_of: Frontiers) -> None:
+    frontier = frontier_of(low_share=0.1)
+    levels = {2: 300, 4: 20, 7: 200}
+    urls = [(level, n) for level, most in levels.items() for n in range(most)]
+    await frontier.add([page(f"{HOST}/{level}/{n}", level=level) for level, n in urls])
+    order = [url.level for url in await fetch(frontier, 20, 10)]
+    assert Counter(order) == {2: 180, 4: 10, 7: 10}
+    gaps = [after - before for before, after in pairwise(n for n, level in enumerate(order) if level == 7)]
+    assert max(gaps) <= 30
+
+
+async def test_a_worker_knows_which_urls_come_early(frontier_of: Frontiers) -> None:
+    frontier = frontier_of(low_share=0.5)
+    await frontier.add([page(f"{HOST}/{n}", level=3 + 4 * (n > 9)) for n in range(20)])
+    (lease,) = await frontier.lease(1, 6)
+    assert sorted(url.level for url in lease.urls) == [3, 3, 3, 7, 7, 7]
+    assert {url.rank for url in lease.urls} == {3}
+    assert await frontier.acknowledge(lease, more=4, better_than=3) == []
+    more = await frontier.acknowledge(lease, more=1)
+    assert more is not None and [url.level for url in more] == [3], "a single URL is one of the best"
+
+
+async def compare_order(
+    frontier: Frontier, sizes: dict[int, int], fixed: set[int], leases: list[tuple[int, int]]
+) -> None:
+    """Leases and settles so many URLs of a host with this number of URLs of each level, and then the rest."""
+    await frontier.clear()
+    urls = [(level, n) for level, most in sizes.items() for n in range(most)]
+    await frontier.add(
+        [page(f"{HOST}/{level}/{n}", level=level, is_fixed=level in fixed) for level, n in urls]
+    )
+    left, seen = Counter(sizes), {level: list[int]() for level in sizes}
+    for most, settled in [*leases, *[(1000, 1000)] * 9]:
+        for lease in await frontier.lease(1, most):
+            assert len(lease.urls) == min(most, left.total())
+            assert lease.urls[-1].level == lease.urls[-1].rank
+            best = min(level for level in sizes if left[level])
+            assert best not in fixed or lease.urls[0].level == best
+            assert not any(url.lift for url in lease.urls if url.level in fixed), "a priority of its own"
+            for url in lease.urls[:settled]:
+                level, number = map(int, url.path[1:].split("/"))
+                seen[level].append(number)
+                left[level] -= 1
+            await frontier.release(lease, [Settlement(url.index) for url in lease.urls[:settled]])
+    assert seen == {level: list(range(most)) for level, most in sizes.items()}
+
+
+@given(
+    st.dictionaries(st.integers(0, 7), st.integers(1, 40), min_size=1),
+    st.sets(st.integers(0, 7)),
+    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 30)), max_size=15),
+    st.sampled_from([0.0, 0.1, 0.35, 1.0]),
+)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_sharing_keeps_the_order_of_each_level_and_loses_nothing(
+    frontier_of: Frontiers,
+    runner: asyncio.Runner,
+    sizes: dict[int, int],
+    fixed: set[int],
+    leases: list[tuple[int, int]],
+    share: float,
+) -> None:
+    runner.run(compare_order(frontier_of(low_share=share), sizes, fixed, leases))
 
 
 async def test_a_new_url_of_a_higher_priority_is_next(frontier: Frontier) -> None:

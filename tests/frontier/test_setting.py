@@ -302,8 +302,8 @@ async def test_levels_decide_the_order_also_of_urls_in_the_store(
     assert order[4:] == left
 
 
-async def test_long_lists_are_searched_in_pieces(frontier: Frontier, valkey: Redis) -> None:
-    urls = numbered(4_500)
+async def test_long_lists_are_searched_in_pieces(frontier_of: Frontiers, valkey: Redis) -> None:
+    frontier, urls = frontier_of(low_share=0), numbered(4_500)
     await frontier.add([page(url, level=number % 2) for number, url in enumerate(urls)])
     changes = [change(url, drop=True) for url in urls[::3]]
     assert (await set_urls(frontier, changes))["changed"] == len(urls[::3])

@@ -27,6 +27,7 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
                                          (Lambda's at first; none if IMPORTANCE is off)
       queued                       HASH  name -> record of a host with URLs, see below
       turn                         STR   thousandths of a lease due to lower levels, and the last leased lower level
+      turns                        HASH  host with several levels -> the same for its URLs; not part of a checkpoint
       levels:<host>                ZSET  its levels below 0 and above 7, by level
       q:<host> <level>             LIST  the hot list: entries, the next one first
       out:<host> <level>           LIST  outbox: entries to be spilled

@@ -55,11 +55,11 @@ _COMMON = (
     "units",
     "sunk",
     "ready",
+    "turns",
     "queues",
     "hosts",
     "seen_set",
     "leases",
-    "turns",
     "changes",
 )
 """The files of `lua/common`; each uses only functions of the files before it."""

@@ -9,7 +9,7 @@ array because Lua scripts change them:
 - blames: returns during which the URL may have been in flight
 
 A referrer on the same host is stored as a path. `extra` has all other data of a request; null means that an operator
-has set the level. The array has a level only if it is not from 0 to 7.
+has set the level, or that a request has a priority of its own. The array has a level only if it is not from 0 to 7.
 
 An entry may have the time at which its URL was first queued: six bytes after the array, a MessagePack string of five
 bytes with hundredths of seconds since 1970, plus 2**39 if the wait of the URL is not observed. In the crawl of a job's
@@ -20,9 +20,9 @@ its fingerprint or path, until the URL is queued again as a dead letter. The ent
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
@@ -40,6 +40,9 @@ _TIME_MARK = b"\xa5"
 """The first byte of the time at which a URL was queued, a MessagePack string of five bytes."""
 _TIME_BYTES = 6
 _UNOBSERVED = 1 << 39
+
+_FIXED_FIELDS = ("path", "depth", "referrer", "extra")
+"""The fields of an entry whose level was chosen; an explicit null as `extra` says so."""
 
 MOST_LEVEL = 2**53
 """Levels are limited to plus or minus this, because Lua's numbers are doubles."""
@@ -62,6 +65,8 @@ class Candidate:
     anyway: bool = False
     rise: int | None = None
     """The levels by which importance has changed `level`; None if the URL may not be queued again at a better level."""
+    is_fixed: bool = False
+    """Nothing changes `level`, and no URL of a lower level comes before the URL; for a request without `extra`."""
 
     def entry(self, queued_at: float | None = None, *, timed: bool = False) -> bytes:
         """Returns the bytes that the engine stores.
@@ -76,7 +81,7 @@ class Candidate:
         if not 0 <= level < LEVELS:
             fields.append(min(max(level, -MOST_LEVEL), MOST_LEVEL))
             level = LEVELS
-        while fields[-1] is None:
+        while fields[-1] is None and not (self.is_fixed and len(fields) == len(_FIXED_FIELDS)):
             fields.pop()
         head = bytes((level, 0, 0, 0))
         # the server's Lua does not know MessagePack's bin type
@@ -114,10 +119,17 @@ class LeasedURL:
     """Unix time at which the URL was first queued; None if unknown."""
     is_observed: bool = False
     """Its wait is observed: the URL is in the sample, and no worker can have begun to fetch it since `queued_at`."""
+    lift: int = 0
+    """The levels by which it is fetched earlier than its level says, because a lower level of its host has its turn."""
 
     @property
     def url(self) -> str:
         return self.host + self.path
+
+    @property
+    def rank(self) -> int:
+        """The level by which a worker orders the URL."""
+        return self.level - self.lift
 
     @classmethod
     def decode(cls, index: int, host: str, entry: bytes, worth: int | None = None) -> LeasedURL:
@@ -174,10 +186,20 @@ def without_time(entry: bytes) -> bytes:
 def decode_urls(host: str, flat: Sequence[Any], worths: Sequence[int] = ()) -> list[LeasedURL]:
     """Decodes the URLs of a script's reply: index, entry, index, entry...; with their worths, if known."""
     known = worths or itertools.repeat(None)
-    return [
+    return ranked(
         LeasedURL.decode(*row)
         for row in zip(flat[::2], itertools.repeat(host), flat[1::2], known, strict=False)
-    ]
+    )
+
+
+def ranked(urls: Iterable[LeasedURL]) -> list[LeasedURL]:
+    """Returns URLs in the order in which the engine gave them; each comes no later than the next."""
+    kept: list[LeasedURL] = []
+    for url in reversed(list(urls)):
+        if kept and url.level > (rank := kept[-1].rank):
+            url = replace(url, lift=url.level - rank)
+        kept.append(url)
+    return kept[::-1]
 
 
 def level_of_priority(priority: int) -> int:

@@ -266,6 +266,7 @@ class Frontier(Operations):
             patterns=_changed(report.patterns),
             dust=_changed(report.dust),
             over=_changed(report.over),
+            share=self._low_thousandths(),
             asked=int(report.asked),
             url={
                 "index": [url.index for url in settled],

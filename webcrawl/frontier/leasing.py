@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call, script_call
+from webcrawl.frontier.entry import ranked
 from webcrawl.frontier.records import Lease
 
 
@@ -112,7 +113,7 @@ class Leasing:
         by_shard, failure = await self._run(calls)
         leases = [lease for group in by_shard.values() for lease in group]
         for lease in leases:
-            lease.urls.sort(key=lambda url: (url.level, url.index))
+            lease.urls[:] = ranked(sorted(lease.urls, key=lambda url: url.index))
         return leases, failure
 
     async def _run(self, calls: Mapping[int, Call]) -> tuple[dict[int, list[Lease]], Exception | None]:

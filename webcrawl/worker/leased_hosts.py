@@ -84,7 +84,7 @@ class LeasedHost:
     turn: HostTurn
     concurrency: int
     urls: deque[LeasedURL] = field(default_factory=deque)
-    """The best level first, then in the order of their leases."""
+    """The best rank first, then in the order of their leases."""
     in_flight: int = 0
     unsettled: int = 0
     """Number of URLs not settled yet, including `urls`."""
@@ -240,17 +240,17 @@ class LeasedHosts:
             self.delay_changed(lease.host)
 
     def add_urls(self, host: LeasedHost, urls: Sequence[LeasedURL]) -> None:
-        """Adds URLs, sorted by level, behind the URLs of the same level.
+        """Adds URLs, sorted by rank, behind the URLs of the same rank.
 
         URLs whose pattern has sunk, and URLs that simpler URLs replace, are settled.
         """
         urls = host.admit(urls, self._intake)
-        overtaken = bool(urls and host.urls and urls[0].level < host.urls[-1].level)
+        overtaken = bool(urls and host.urls and urls[0].rank < host.urls[-1].rank)
         host.urls.extend(urls)
         if host.arrivals is not None:
             host.arrivals.add(urls)
         if overtaken:
-            host.urls = deque(sorted(host.urls, key=lambda url: url.level))
+            host.urls = deque(sorted(host.urls, key=lambda url: url.rank))
         host.unsettled += len(urls)
         self._schedule(host)
 

@@ -165,7 +165,7 @@ class Reporter:
         if complete and host.unsettled == 0 and not more:
             return self._release(host, report)
         if not more and (better := self._wanted_better(host)):
-            return replace(report, more=better, better_than=host.urls[-1].level)
+            return replace(report, more=better, better_than=host.urls[-1].rank)
         return replace(report, more=more)
 
     def _release(self, host: LeasedHost, report: LeaseReport) -> LeaseReport:

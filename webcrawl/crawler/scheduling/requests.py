@@ -66,6 +66,7 @@ def to_candidate(
         _referrer(request),
         extra,
         anyway=request.dont_filter,
+        is_fixed=extra is None and bool(request.priority),
     )
 
 

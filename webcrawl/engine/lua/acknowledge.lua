@@ -19,6 +19,7 @@
 --   patterns       records of its URL patterns; "" = unchanged, "-" = none
 --   dust           evidence for its DUST rules; "" = unchanged, "-" = none
 --   over           owner whose budget is spent, and the penalty; "" = unchanged, "-" = nobody
+--   #share         of lower levels of the host, in thousandths
 --   asked          "1" if a Retry-After asked for the pause
 -- each url
 --   index
@@ -132,7 +133,7 @@ end
 if more > 0 and not (blocked or wanted or none_is_better() or is_parked(P, host) or must_wait()) then
   local out = redis.call('HLEN', key) - LEASE_FIELDS
   local entries
-  entries, worths = pop(P, host, allowance(P, host, more, out, limits), better_than)
+  entries, worths = pop(P, host, allowance(P, host, more, out, limits), better_than, share)
   local first = redis.call('HINCRBY', key, 'next', #entries) - #entries
   for i, entry in ipairs(entries) do
     redis.call('HSET', key, first + i - 1, entry)

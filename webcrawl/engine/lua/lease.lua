@@ -69,7 +69,7 @@ local function lease(record, level)
   if level == LOWEST and not has_turn(P, H, record, now) then return end
   -- a sunk host gets one URL for each turn
   local slow = level == LOWEST and slow_gap(P, H, record) > 0
-  local entries, worths = pop(P, host, slow and 1 or allowed)
+  local entries, worths = pop(P, host, slow and 1 or allowed, nil, share)
   if #entries == 0 then return end
   if shares then take_share(P, H, host, shares, #entries / weight, now) end
   local token = next_token(H)
@@ -103,27 +103,28 @@ local function lease_at(list, level, n)
   return #leases >= enough
 end
 
-local turn = share > 0 and turn_of(P, share)
+local turn = share > 0 and rota.read(redis.call('GET', P .. 'turn'), share)
 
 local function lease_from(list, wanted)
   local enough, levels = #leases + wanted, 2 ^ LEVELS - 1
   -- the levels with due hosts matter only if a lower level may have its turn
-  if turn and turn_comes(turn, wanted) then
+  if turn and rota.turns(turn, wanted) > 0 then
     for level = 0, LEVELS - 1 do
       if not any_due(P, H, list, level, now) then levels = bit.bxor(levels, bit.lshift(1, level)) end
     end
   end
   while levels ~= 0 and #leases < enough do
     local best, had, level, most = lowest_of(levels), #leases, nil, enough - #leases
-    if turn then level, most = next_turn(turn, levels, most) else level = best end
+    if turn then level, most = rota.next(turn, levels, most) else level = best end
     if not lease_at(list, level, most) then levels = bit.bxor(levels, bit.lshift(1, level)) end
-    if turn then took(turn, #leases - had, level, level > best) end
+    if turn then rota.took(turn, #leases - had, level, level > best) end
   end
 end
 
 lease_from(DUE, hosts)
 lease_from(NEW, new < 0 and hosts - #leases or new)
-if turn and #leases > 0 then save_turn(P, turn) end
+local text = turn and #leases > 0 and rota.changed(turn)
+if text then redis.call('SET', P .. 'turn', text) end
 save_ledger(P)
 if #leases > 0 then remember_given(P, caller, number, given, lease_ms) end
 return leases

@@ -262,7 +262,7 @@ def test_only_a_timeout_other_than_the_default_is_stored() -> None:
     [
         # 4 bytes of state, and 1 each for the array, the depth and the length of the path
         (Request("https://example.org/" + 20 * "a"), 21 + 7),
-        (Request("https://example.org/" + 20 * "a", priority=3, meta={"depth": 9}), 21 + 7),
+        (Request("https://example.org/" + 20 * "a", priority=3, meta={"depth": 9}), 21 + 9),
         (Request(URL, meta={"referrer": "https://example.org/from/here"}), 14 + 7 + 12),
         (Request(URL, callback=spider.parse_item), 14 + 7 + 26),
         (Request(URL, meta={"item": 1}), 14 + 7 + 18),

@@ -128,20 +128,51 @@ local function take(P, host, key, n, entries)
   end
 end
 
+-- Takes up to n entries of a level from the lists of a host; returns false if the next entries of the level are in the store.
+local function take_level(P, record, level, n, entries)
+  local key, had = P .. 'q:' .. queue_of(record.host, level), #entries
+  take(P, record.host, key, n, entries)
+  count_entries(P, record, level, had - #entries)
+  if is_closed(P, record, level) then feed(P, record, level) end
+  if redis.call('EXISTS', key) == 1 then return true end
+  if is_closed(P, record, level) then return false end
+  drop_level(P, record, level)
+  return true
+end
+
 -- Takes up to n entries from the lists of a host. Stops at level `below`, and at a level whose next entries are in the store.
 local function take_from_lists(P, record, n, below, entries)
   while #entries < n do
-    local level, had = best_level(P, record), #entries
+    local level = best_level(P, record)
     if not level or below and level >= below then return end
-    local key = P .. 'q:' .. queue_of(record.host, level)
-    take(P, record.host, key, n - had, entries)
-    count_entries(P, record, level, had - #entries)
-    if is_closed(P, record, level) then feed(P, record, level) end
-    if redis.call('EXISTS', key) == 0 then
-      if is_closed(P, record, level) then return end
-      drop_level(P, record, level)
-    end
+    if not take_level(P, record, level, n - #entries, entries) then return end
   end
+end
+
+-- Takes up to n entries like take_from_lists, and lets lower levels of the host have their share (in thousandths). An entry of
+-- a lower level comes before one of the best, by which a worker knows it. Requests with a priority of their own, and those
+-- with more than a URL, keep their order.
+local function take_shared(P, record, n, share, entries)
+  local turn, lower = rota.read(redis.call('HGET', P .. 'turns', record.host), share), {}
+  local turns, last = math.max(0, math.min(rota.turns(turn, n), n - 1)), nil
+  local function is_link(entry) return string.byte(entry, 5) <= 147 and string.byte(entry, 1) < LEVELS end
+  take_from_lists(P, record, n - turns, nil, entries)
+  last = entries[#entries]
+  local level = last and is_link(last) and level_of(last)
+  for _ = 1, level and turns or 0 do
+    local lower_level = rota.lower(turn, record.mask, level)
+    local head = lower_level and redis.call('LINDEX', P .. 'q:' .. queue_of(record.host, lower_level), 0)
+    turn.last = lower_level or turn.last
+    if head and is_link(head) then take_level(P, record, lower_level, 1, lower) end
+  end
+  take_from_lists(P, record, n - #lower, nil, entries)
+  local best = #entries
+  for i, entry in ipairs(lower) do
+    table.insert(entries, math.min(i - 1 + math.ceil(i * best / (#lower + 1)), #entries), entry)
+  end
+  turn.due = turn.due + #entries * share - 1000 * #lower
+  local text = rota.changed(turn)
+  if text then redis.call('HSET', P .. 'turns', record.host, text) end
 end
 
 -- Appends the `taken` entries that may be handed out to `entries`, and their worths to `worths`. The other entries no longer
@@ -159,17 +190,22 @@ local function drop_overtaken(P, record, taken, entries, worths)
 end
 
 -- Takes up to n entries of a host, best level first. Returns fewer if the rest of the best level is in the store, because
--- lower levels do not overtake it. With `below`, takes only entries of levels better than `below`. With importance, also
--- returns the worth of each entry, and drops entries that were queued again at a better level.
-local function pop(P, host, n, below)
+-- lower levels do not overtake it. With `below`, takes only entries of levels better than `below`; with `share`, lower levels
+-- have their share. With importance, also returns the worth of each entry, and drops entries that were queued again at a
+-- better level.
+local function pop(P, host, n, below, share)
   local record, entries, worths, taken = record_of(P, host), {}, {}, nil
+  local function has_several() return not record.few and bit.band(record.mask % 256, record.mask % 256 - 1) ~= 0 end
+  local shared = share and share > 0 and not below and has_several()
   repeat
     taken = {}
-    if not record.few then take_from_lists(P, record, n - #entries, below, taken)
+    if shared and n - #entries > 1 then take_shared(P, record, n - #entries, share, taken)
+    elseif not record.few then take_from_lists(P, record, n - #entries, below, taken)
     elseif not below or lowest_of(record.mask) < below then take_few(P, record, n - #entries, taken) end
     moved(P, host, taken)
     if not conf_of(P).credit then entries, taken = taken, {} else drop_overtaken(P, record, taken, entries, worths) end
   until #taken == 0 or #entries >= n
+  if shared and not has_several() then redis.call('HDEL', P .. 'turns', host) end
   save_record(P, record)
   return entries, worths
 end

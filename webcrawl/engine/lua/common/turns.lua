@@ -1,33 +1,35 @@
--- A share (in thousandths) of the leased hosts comes from the levels below the best, in turn, so that no level starves. Each
--- leased host adds the share to `due`. At a thousand, the next host comes from the lower level that follows `last`.
-local function turn_of(P, share)
-  local raw = redis.call('GET', P .. 'turn')
+-- A share (in thousandths) of the leased hosts, and of the URLs of a host, comes from the levels below the best, in turn, so
+-- that no level starves. Each leased host or URL adds the share to `due`. At a thousand, the next one comes from the lower
+-- level that follows `last`. A table, because a script may have 200 local names.
+local rota = {}
+function rota.read(raw, share)
   local due, last = string.match(raw or '0 0', '^(%S+) (%S+)$')
   return {raw = raw, due = tonumber(due), last = tonumber(last), share = share}
 end
-
--- Whether a lower level has its turn among the next n hosts.
-local function turn_comes(turn, n) return turn.due + n * turn.share >= 1000 end
-
--- Returns the next level of a mask, and how many of n hosts to lease from it before another level may be next.
-local function next_turn(turn, mask, n)
-  local best = lowest_of(mask)
-  if not turn_comes(turn, 1) then return best, math.min(n, math.ceil((1000 - turn.due) / turn.share) - 1) end
+-- Returns the state to store, or nil if it has not changed. At most one turn is due, however long the lower levels were empty.
+function rota.changed(turn)
+  local text = string.format('%d %d', math.max(-1000, math.min(turn.due, 1000)), turn.last)
+  return text ~= turn.raw and text or nil
+end
+-- Returns how many turns lower levels have among the next n.
+function rota.turns(turn, n) return math.floor((turn.due + n * turn.share) / 1000) end
+-- Returns the level of a mask, below `best`, that has the next turn of lower levels; nil without such a level.
+function rota.lower(turn, mask, best)
   for i = 1, LEVELS do
     local level = (turn.last + i) % LEVELS
-    if level > best and bit.band(mask, bit.lshift(1, level)) ~= 0 then return level, 1 end
+    if level > best and bit.band(mask, bit.lshift(1, level)) ~= 0 then return level end
   end
+end
+-- Returns the next level of a mask, and how many of n hosts to lease from it before another level may be next.
+function rota.next(turn, mask, n)
+  local best = lowest_of(mask)
+  if rota.turns(turn, 1) < 1 then return best, math.min(n, math.ceil((1000 - turn.due) / turn.share) - 1) end
+  local level = rota.lower(turn, mask, best)
+  if level then return level, 1 end
   return best, n
 end
-
--- Records that n hosts were leased from a level; `lower`: it is not the best level.
-local function took(turn, n, level, lower)
+-- Records that n came from a level; `lower`: it is not the best level.
+function rota.took(turn, n, level, lower)
   turn.due = turn.due + n * turn.share
   if lower and n > 0 then turn.due, turn.last = turn.due - n * 1000, level end
-end
-
-local function save_turn(P, turn)
-  -- at most one turn is due, however long the lower levels were empty
-  local text = string.format('%d %d', math.max(-1000, math.min(turn.due, 1000)), turn.last)
-  if text ~= turn.raw then redis.call('SET', P .. 'turn', text) end
 end

@@ -87,6 +87,7 @@ class Command(StoresCommand):
         from webcrawl.errors import StoreError
         from webcrawl.opened import DEFAULT_CRAWL
         from webcrawl.results.exports import wacz
+        from webcrawl.results.exports.referred import ReferredRecords
         from webcrawl.stores.archive import archive_to_read, robotstxt_to_read
         from webcrawl.stores.bodies import Bodies
         from webcrawl.stores.objects.registry import object_location, open_store
@@ -108,8 +109,10 @@ class Command(StoresCommand):
         with metadata or nullcontext():
             named = opts.crawl or read(self.settings, "CRAWL_ID")
             crawl, warcs = wacz.of_crawl((archive, robotstxt), named, DEFAULT_CRAWL, str(stores.pages))
-            titles = wacz.PageTitles(Bodies(archive, opened.fetch), metadata, opts.text)
-            packed = wacz.pack(store, name, warcs, titles, opts.title or f"Crawl {crawl}")
+            bodies = Bodies(archive, opened.fetch)
+            titles = wacz.PageTitles(bodies, metadata, opts.text)
+            referred = None if metadata is None else ReferredRecords(archive, bodies, metadata)
+            packed = wacz.pack(store, name, warcs, titles, opts.title or f"Crawl {crawl}", referred)
         _report(packed, store, name)
 
     def _export(
@@ -164,8 +167,8 @@ def _report(packed: Contents, store: ObjectStore, name: str) -> None:
     )
     if packed.without_body:
         print(
-            f"Left out of the list: {counted(packed.without_body, 'page')} that answered 304 (unchanged). This crawl "
-            "did not archive the body, so this file alone cannot replay them.",
+            f"Left out of the list: {counted(packed.without_body, 'page')} that answered 304 (unchanged). The body "
+            "is in no record of this crawl, or of another that the metadata database names.",
             file=sys.stderr,
         )
 

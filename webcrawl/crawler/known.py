@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
-from webcrawl.stores.locations import Row, location_of, own_location
+from webcrawl.stores.locations import Row, location_of_payload, own_location, payload_of
 from webcrawl.stores.warc.files import WarcLocation
 
 # Documents of these types contain no links.
@@ -47,19 +47,19 @@ class Known:
         cut_elsewhere = row["truncated"] and (row["truncated"] != "length" or (row["length"] or 0) < limit)
         if row["status"] != 200 or cut_elsewhere or not (row["etag"] or row["last_modified"]):
             return None
-        body_location, head = location_of(row, get), own_location(row)
-        is_copy = row["duplicate_kind"] == "exact"
-        # a copy whose original has changed since: whether its own record has the body is not known
-        first = get(row["duplicate_of"]) if is_copy and body_location != head else row
-        assert first is not None
+        payload, head = payload_of(row, get), own_location(row)
+        body_location = payload and location_of_payload(payload)
+        if row["duplicate_kind"] == "exact" and body_location == head:
+            # the original has changed since: whether the copy's own record has the body is not known
+            body_location = None
         return cls(
             row["digest"],
             row["etag"],
             row["last_modified"],
             row["mime_type"] or "",
-            None if is_copy and body_location == head else body_location,
+            body_location,
             head,
-            (first["url"], first["fetched_at"]),
+            (payload.url, payload.fetched_at) if payload else (row["url"], row["fetched_at"]),
         )
 
     @property

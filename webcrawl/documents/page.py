@@ -13,6 +13,7 @@ from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.html.outline import Outline
 from webcrawl.documents.html.text import lines_of
 from webcrawl.documents.mime.facts import Link
+from webcrawl.documents.payload import PAYLOAD, StoredPayload
 from webcrawl.documents.values import plain
 
 # How feed exports of Scrapy write a field: times in ISO 8601, structures as JSON.
@@ -49,7 +50,8 @@ class ArchivedResponse:
     """What the archive keeps of a page, and what it already has.
 
     exchange              the request and response, for the archive
-    record_id             the WARC-Record-ID of the archived response; None for a revisit
+    record_id             the WARC-Record-ID of the archived response; None for a 304 or a copy of another page
+    payload               where an earlier fetch archived the same payload; None to archive it now
     noarchive             keep the page out of the archive: a directive says so, or it is a near-duplicate to drop
     is_first              the page represents its exact copies once it is stored
     duplicate_fetched_at  when `duplicate_of` was fetched, for a revisit record; None until that page is stored
@@ -63,6 +65,7 @@ class ArchivedResponse:
         "exchange",
         "is_first",
         "noarchive",
+        "payload",
         "read_at",
         "record_id",
         "remarks",
@@ -72,6 +75,7 @@ class ArchivedResponse:
     def __init__(self) -> None:
         self.exchange: Exchange | None = None
         self.record_id: str | None = None
+        self.payload: StoredPayload | None = None
         self.noarchive = False
         self.is_first = False
         self.duplicate_fetched_at: datetime | None = None
@@ -335,6 +339,8 @@ class Page(_UnstoredFields):
         row = dict(zip(ROW_FIELDS, _row_values(self), strict=True))
         if self.archived.remarks:
             row["details"] = {**(self.details or {}), "remarks": list(self.archived.remarks)}
+        if self.archived.payload is not None:
+            row["details"] = {**(row["details"] or {}), PAYLOAD: self.archived.payload.facts()}
         return row
 
 

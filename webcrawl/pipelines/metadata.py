@@ -61,10 +61,13 @@ class MetadataPipeline(SessionComponent):
     async def _tell(self, page: Page) -> None:
         """Makes the page known as stored, so that copies can refer to it."""
         assert page.digest is not None
-        digest, index = digest_bytes(page.digest), self._session.duplicates
+        digest, index, payload = digest_bytes(page.digest), self._session.duplicates, page.archived.payload
+        if payload is not None and payload.url != page.url:
+            return  # its record cannot represent copies, because another page has the payload
+        archived_at = page.fetched_at if payload is None else payload.fetched_at
         with suppress(EngineUnavailable):  # without this record, copies are read and archived in full
             await self._session.connection.retry_until_available(
-                lambda: index.kept(digest, page.url, page.fetched_at, page.read_as)
+                lambda: index.kept(digest, page.url, archived_at, page.read_as)
             )
 
     async def _update_importance(self, reason: str) -> None:

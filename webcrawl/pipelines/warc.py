@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from operator import call
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.crawler import Crawler
 
@@ -23,9 +22,21 @@ from webcrawl.stores.archive import open_archive, open_robotstxt
 from webcrawl.stores.group_commit import PAUSE, Batches, write_alone
 from webcrawl.stores.warc.files import WarcLocation
 
+if TYPE_CHECKING:
+    from webcrawl.stores.earlier_payloads import Across, EarlierPayloads
+
+
+class _Write(NamedTuple):
+    """A call that appends records to an archive, and the page whose records they are; None for robots.txt."""
+
+    append: Callable[[], WarcLocation]
+    page: Page | None = None
+
 
 class WarcPipeline(SessionComponent, RobotsArchiver):
-    """Writes response and request records, or a revisit record for a copy; skips pages with noarchive or noindex.
+    """Writes response and request records, or a revisit record for a payload that is archived already.
+
+    Skips pages with noarchive or noindex.
 
     A page leaves this pipeline when its records are written. While the disk is full, pages wait and the worker pauses.
     """
@@ -44,8 +55,10 @@ class WarcPipeline(SessionComponent, RobotsArchiver):
         self._archive = open_archive(session.stores, **about)
         keeps_robotstxt = obeys and session.stores.keeps_robotstxt
         self._robotstxt = open_robotstxt(session.stores, **about) if keeps_robotstxt else None
+        self._across: Across = read(crawler.settings, "DEDUP_ACROSS")
+        self._earlier: EarlierPayloads | None = None
         self._archives = [archive for archive in (self._archive, self._robotstxt) if archive is not None]
-        self._batches: Batches[Callable[[], WarcLocation], WarcLocation] = Batches(self._write, pause=PAUSE)
+        self._batches: Batches[_Write, WarcLocation] = Batches(self._write, pause=PAUSE)
         self._tending: asyncio.Task[None] | None = None
 
     async def open_spider(self) -> None:
@@ -57,14 +70,14 @@ class WarcPipeline(SessionComponent, RobotsArchiver):
         if item.document is not None:
             item.document.forget()  # frees memory, because the page waits for the writer from here on
         if item.archived.exchange is not None and not (item.archived.noarchive or item.reading.noindex):
-            location = await self._stored(item.url, partial(self._archive.write, item))
-            item.warc_file, item.warc_offset, item.warc_length = location
+            write = _Write(partial(self._archive.write, item), item)
+            item.warc_file, item.warc_offset, item.warc_length = await self._stored(item.url, write)
             tasks_of(self._crawler).count("archived")
         return item
 
     async def archive_robotstxt(self, exchange: Exchange, facts: Mapping[str, str]) -> None:
         if self._robotstxt is not None:
-            await self._stored(exchange.url, partial(self._robotstxt.write_exchange, exchange, facts))
+            await self._stored(exchange.url, _Write(partial(self._robotstxt.write_exchange, exchange, facts)))
 
     async def close_spider(self) -> None:
         if self._tending is not None:
@@ -72,7 +85,7 @@ class WarcPipeline(SessionComponent, RobotsArchiver):
             await asyncio.wait([self._tending])
         await self._batches.close(self._close)
 
-    async def _stored(self, url: str, write: Callable[[], WarcLocation]) -> WarcLocation:
+    async def _stored(self, url: str, write: _Write) -> WarcLocation:
         return await self._session.stored("archive", url, lambda: self._batches.put(write))
 
     async def _tend(self) -> None:
@@ -88,11 +101,25 @@ class WarcPipeline(SessionComponent, RobotsArchiver):
     def _hold(self, shortage: str) -> None:
         self._session.backpressure.shortage = shortage
 
-    @staticmethod
-    def _write(writes: list[Callable[[], WarcLocation]]) -> list[WarcLocation | Exception]:
-        return write_alone(writes, call)
+    def _write(self, writes: list[_Write]) -> list[WarcLocation | Exception]:
+        pages = [write.page for write in writes if write.page is not None]
+        if pages:
+            earlier = self._earlier_payloads().find(pages)
+            for page in pages:
+                page.archived.payload = earlier.get(page.url)
+        return write_alone(writes, lambda write: write.append())
+
+    def _earlier_payloads(self) -> EarlierPayloads:
+        if self._earlier is None:
+            from webcrawl.stores.earlier_payloads import EarlierPayloads  # SQLAlchemy is slow to import
+
+            uri, crawl = self._session.stores.metadata, self._session.connection.keys.crawl
+            self._earlier = EarlierPayloads(uri, crawl, self._across, self._archive.has_payload)
+        return self._earlier
 
     def _close(self) -> None:
         with ExitStack() as closing:  # closes all, also after the first error
+            if self._earlier is not None:
+                closing.callback(self._earlier.close)
             for archive in self._archives:
                 closing.callback(archive.close)

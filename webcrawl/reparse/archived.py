@@ -13,7 +13,7 @@ from webcrawl.documents.body import Body, BodyWriter
 from webcrawl.documents.exchange import Exchange, status_in
 from webcrawl.errors import StoreError
 from webcrawl.stores.archive import archive_to_read
-from webcrawl.stores.locations import Row, location_with_body, own_location
+from webcrawl.stores.locations import Row, location_of_payload, location_with_body, own_location, payload_of
 from webcrawl.stores.metadata import Metadata, StoredFetch
 from webcrawl.stores.read_ahead import ReadAhead
 from webcrawl.stores.warc.files import WarcLocation
@@ -88,7 +88,8 @@ class ArchivedPages:
         if not has_body(record):
             original, payload = self._first(row, location, get)
             url = original.headers.get("WARC-Target-URI", "")
-            record_id = None
+            if row["duplicate_kind"] == "exact":
+                record_id = None
             first = First(url, _fields(original, url, get(url)))
             if not record.http_head:
                 record = replace(record, headers=original.headers | record.headers)
@@ -101,14 +102,15 @@ class ArchivedPages:
     def _first(
         self, row: Row, location: WarcLocation, get: Callable[[str], Row | None]
     ) -> tuple[StoredRecord, Iterator[bytes]]:
-        """Returns the record with the payload of a copy, and the payload."""
-        body_location = None
-        first = get(row["duplicate_of"]) if row["duplicate_of"] else None
-        if first is not None and first["digest"] == row["digest"] and first["duplicate_kind"] != "exact":
-            body_location = own_location(first)
-        body_location = body_location or location_with_body(location, self._head, self._history)
+        """Returns the record with the payload of a revisit, and the payload."""
+        payload = payload_of(row, get)
+        body_location = payload and location_of_payload(payload)
+        if body_location in (None, location):
+            body_location = location_with_body(location, self._head, self._history)
         if body_location is None:
-            raise StoreError(f"its body is not in the archive: it is a copy of {row['duplicate_of']}")
+            raise StoreError(
+                f"its body is not in the archive: it is a copy of {row['duplicate_of'] or row['url']}"
+            )
         return begun(self._records.chunks(body_location))
 
     def _head(self, location: WarcLocation) -> StoredRecord:

@@ -7,10 +7,11 @@ from datetime import datetime
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.sniff import sniff
+from webcrawl.documents.payload import StoredPayload
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.bodies import about
 from webcrawl.stores.history import UNCHANGED, state
-from webcrawl.stores.locations import Row, own_location
+from webcrawl.stores.locations import Row, location_of_payload, own_location
 from webcrawl.stores.metadata import StoredFetch
 from webcrawl.stores.stored_pages import StoredPages
 from webcrawl.stores.warc.files import WarcLocation
@@ -48,7 +49,8 @@ class Versions(StoredPages):
 
         `fetch`: a row, or a StoredFetch as a mapping with `url`. The document is `refused` if parsing takes too long.
         """
-        location = own_location(fetch)
+        earlier = StoredPayload.of_details(fetch.get("details"))
+        location = own_location(fetch) if earlier is None else location_of_payload(earlier)
         try:
             return None if location is None else self._document_at(location, fetch["url"])
         except StoreUnavailable:

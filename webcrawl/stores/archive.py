@@ -21,10 +21,12 @@ from webcrawl.stores.warc.reading import StoredRecord
 class Records(Protocol):
     """Stored exchanges. `files` lists the finished WARC files and their indexes.
 
-    `read` reads a record into memory, `chunks` the gzip member of a record in chunks.
+    `has_payload` returns whether there is a record with a payload, and may ask the object store. `read` reads a record
+    into memory, `chunks` the gzip member of a record in chunks.
     """
 
     def files(self) -> Iterator[StoredFile]: ...
+    def has_payload(self, location: WarcLocation) -> bool: ...
     def read(self, location: WarcLocation) -> StoredRecord: ...
     def chunks(self, location: WarcLocation) -> Iterator[bytes]: ...
 

@@ -99,7 +99,11 @@ class Database:
             raise self._failure(error) from error
 
     def first(self, statement: str, parameters: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        """Returns the first row of a query, or None. The driver runs the query on a connection that stays open.
+        """Returns the first row of a query, or None; see `rows`."""
+        return next(iter(self.rows(statement, parameters)), None)
+
+    def rows(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """Returns the rows of a small query. The driver runs the query on a connection that stays open.
 
         SQLAlchemy would take five times as long for a row.
         """
@@ -128,15 +132,14 @@ class Database:
             return answering.at_leisure(connection.connection.dbapi_connection)
         return nullcontext()
 
-    def _fetch(self, statement: str, parameters: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    def _fetch(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         if self._reader is None:
             self._reader = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             # reused, because making a cursor takes as long as the query
             self._cursor = self._reader.connection.cursor()
         self._cursor.execute(statement, parameters)
         # all rows, because an unfinished statement pins SQLite to its snapshot
-        rows = self._cursor.fetchall()
-        return tuple(rows[0]) if rows else None
+        return [tuple(row) for row in self._cursor.fetchall()]
 
     def _as_sqlalchemys(self, statement: str, error: Exception) -> SQLAlchemyError:
         """Returns an exception of the driver as an exception of SQLAlchemy."""

@@ -10,7 +10,7 @@ from webcrawl.documents.disk import prepare, shortage
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.mime.language import iso_639_3
 from webcrawl.documents.page import Page
-from webcrawl.errors import StoreUnavailable
+from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.warc.files import (
     WARC,
     StoredFile,
@@ -19,7 +19,7 @@ from webcrawl.stores.warc.files import (
     read_record,
     stored_files,
 )
-from webcrawl.stores.warc.reading import StoredRecord
+from webcrawl.stores.warc.reading import StoredRecord, begun, has_body
 from webcrawl.stores.warc.records import record_id
 from webcrawl.stores.warc.repair import repair
 from webcrawl.stores.warc.writer import WarcWriter
@@ -43,6 +43,13 @@ class FolderReader:
     def chunks(self, location: WarcLocation) -> Iterator[bytes]:
         """Yields the gzip member of a record in chunks; raises StoreError when it is missing."""
         return read_member(self.folder / location.file, location.offset, location.length)
+
+    def has_payload(self, location: WarcLocation) -> bool:
+        """Returns whether there is a record with a payload; reads its header."""
+        try:
+            return has_body(begun(self.chunks(location))[0])
+        except StoreError:
+            return False
 
     def files(self) -> Iterator[StoredFile]:
         """Yields the finished WARC files and their indexes."""
@@ -135,7 +142,10 @@ class FolderArchive(FolderReader):
 
 
 def _append_exchange(writer: WarcWriter, page: Page) -> WarcLocation:
-    """Appends the exchange of a page, or a revisit record for a copy. Sets `record_id` if the record has the body."""
+    """Appends the exchange of a page, or a revisit record if its payload is archived.
+
+    Sets `record_id`, unless the page is a 304 or a copy of another page, which have no text of their own.
+    """
     exchange, facts = page.archived.exchange, _facts(page)
     assert exchange is not None
     if fetched_at := page.archived.duplicate_fetched_at:
@@ -145,6 +155,9 @@ def _append_exchange(writer: WarcWriter, page: Page) -> WarcLocation:
         if page.duplicate_kind == "exact" and page.duplicate_of:
             return writer.write_revisit(exchange, page.duplicate_of, fetched_at, facts)
     page.archived.record_id = record_id()
+    if earlier := page.archived.payload:
+        refers_to = earlier.url, earlier.fetched_at
+        return writer.write_revisit(exchange, *refers_to, facts, page.archived.record_id)
     return writer.write(exchange, facts, page.archived.record_id)
 
 

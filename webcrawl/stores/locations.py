@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from webcrawl.documents.payload import StoredPayload
 from webcrawl.stores.warc.files import WarcLocation
 from webcrawl.stores.warc.reading import StoredRecord, has_body
 from webcrawl.stores.warc.records import warc_date
@@ -18,17 +19,31 @@ Row: TypeAlias = Mapping[str, Any]
 _MOST_REFERENCES = 3
 
 
-def location_of(row: Row, get: Callable[[str], Row | None]) -> WarcLocation | None:
-    """Returns the location of the body of a page in the archive; for a copy, the location of the first page's body.
+def payload_of(row: Row, get: Callable[[str], Row | None]) -> StoredPayload | None:
+    """Returns the fetch that archived the body of a page; for a copy, that of the first page; None if no fetch did.
 
-    `get` returns the row of a URL. If the first page has changed its body, returns the copy's own record, which
-    usually has no body: see `location_with_body`.
+    `get` returns the row of a URL. If the first page of a copy has changed its body, returns the copy's own fetch,
+    whose record usually has no body: see `location_with_body`.
     """
+    if earlier := StoredPayload.of_details(row.get("details")):
+        return earlier
     if row["duplicate_kind"] == "exact" and row["duplicate_of"] not in (None, row["url"]):
         first = get(row["duplicate_of"])
         if first is not None and first["digest"] == row["digest"] and first["duplicate_kind"] != "exact":
-            row = first
-    return own_location(row)
+            return payload_of(first, get)
+    location = own_location(row)
+    return None if location is None else StoredPayload(row["url"], row["fetched_at"], *location)
+
+
+def location_of_payload(payload: StoredPayload) -> WarcLocation:
+    """Returns the location of the record with a payload."""
+    return WarcLocation(payload.warc_file, payload.warc_offset, payload.warc_length)
+
+
+def location_of(row: Row, get: Callable[[str], Row | None]) -> WarcLocation | None:
+    """Returns the location of the body of a page in the archive; see `payload_of`."""
+    payload = payload_of(row, get)
+    return None if payload is None else location_of_payload(payload)
 
 
 def own_location(row: Row) -> WarcLocation | None:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, func, or_, select
 from sqlalchemy.sql import bindparam
 
 from webcrawl.documents.values import clean, memory_bytes
 from webcrawl.stores.columns import fetches, pages
-from webcrawl.stores.database import is_read_only
+from webcrawl.stores.database import Database, is_read_only
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow
 from webcrawl.stores.page_statements import WriteStatement, page_statements
 from webcrawl.stores.schema import PAGES, SchemaTables
@@ -93,6 +93,12 @@ class Metadata(SchemaTables):
             parameters = _url_parameters(connection, urls)
             rows = map(visits.row, connection.exec_driver_sql(visits.text, parameters))
             return {row["url"]: row["tried_at"] or row["fetched_at"] for row in rows}
+
+    def payload_rows(self, urls: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Returns `PAYLOAD_COLUMNS` by URL, for at most some thousand URLs; URLs without a row are left out."""
+        payloads = self._statements.payloads
+        rows = self.database.rows(payloads.text, _url_parameters(self.database, urls))
+        return {row["url"]: row for row in map(payloads.row, rows)}
 
     def update(
         self, url: str, change: Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -207,7 +213,7 @@ class Metadata(SchemaTables):
         return {row["url"]: row for row in map(look.row, rows)}
 
     def _forget(self, connection: Connection, urls: Sequence[str]) -> None:
-        """Deletes the oldest fetches of these URLs."""
+        """Deletes the oldest fetches of these URLs, except those that archived the payload of a later fetch."""
         earlier = fetches.alias()
         oldest_kept = (
             select(earlier.c.fetched_at)
@@ -218,11 +224,21 @@ class Metadata(SchemaTables):
             .scalar_subquery()
         )
         statement = delete(fetches).where(
-            fetches.c.url == bindparam("key"), fetches.c.fetched_at < oldest_kept
+            fetches.c.url == bindparam("key"), fetches.c.fetched_at < oldest_kept, ~_has_payload(oldest_kept)
         )
         connection.execute(statement, [{"key": url} for url in urls])
 
 
-def _url_parameters(connection: Connection, urls: Sequence[str]) -> dict[str, Any]:
+def _has_payload(oldest_kept: Any) -> ColumnElement[bool]:
+    """Returns the condition for the first fetches of payloads that the row of the URL or kept fetches still have."""
+    others, row = fetches.alias(), pages.c
+    of_url = others.c.url == fetches.c.url
+    same = select(others.c.digest).where(of_url, others.c.digest == fetches.c.digest)
+    current = select(row.url).where(row.url == fetches.c.url, row.digest == fetches.c.digest)
+    is_first = ~exists(same.where(others.c.fetched_at < fetches.c.fetched_at))
+    return and_(is_first, or_(exists(same.where(others.c.fetched_at >= oldest_kept)), exists(current)))
+
+
+def _url_parameters(connection: Connection | Database, urls: Sequence[str]) -> dict[str, Any]:
     """Returns the parameters of a statement on `urls`: an array in PostgreSQL, a JSON list in SQLite."""
     return {"urls": json.dumps(urls) if connection.dialect.name == "sqlite" else urls}

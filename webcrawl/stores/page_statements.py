@@ -42,6 +42,11 @@ _OF_THE_ANSWER = tuple(
     for column in pages.columns
     if column.name not in {*_KEPT - {"changed_at"}, *_OF_THE_TRY, "url"}
 )
+PAYLOAD_COLUMNS = (
+    *("url", "fetched_at", "digest", "duplicate_of", "duplicate_kind"),
+    *("warc_file", "warc_offset", "warc_length", "details"),
+)
+"""The columns that say where the payload of a page is archived."""
 _shared: dict[type[Dialect], PageStatements] = {}
 
 Process: TypeAlias = Callable[[Any], Any]
@@ -96,6 +101,12 @@ class PageStatements:
     def visits(self) -> ReadStatement:
         """When `urls` were tried last."""
         columns = (pages.c.url, pages.c.tried_at, pages.c.fetched_at)
+        return ReadStatement(select(*columns).where(_is_wanted(self._dialect)), columns, self._dialect)
+
+    @cached_property
+    def payloads(self) -> ReadStatement:
+        """Where the payloads of `urls` are archived."""
+        columns = tuple(pages.c[name] for name in PAYLOAD_COLUMNS)
         return ReadStatement(select(*columns).where(_is_wanted(self._dialect)), columns, self._dialect)
 
     @cached_property

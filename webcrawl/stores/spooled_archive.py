@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -30,6 +31,7 @@ CLOSE_SECONDS = 60.0
 """The most seconds that `SpooledArchive.close` uploads. The next run uploads the rest."""
 
 _CHUNK = 8 * 1024 * 1024
+_ASKED_SECONDS = 60.0
 
 
 class SpooledReader:
@@ -39,6 +41,8 @@ class SpooledReader:
         self._store = store
         self.folder = spool
         self._spooled = FolderReader(spool)
+        self._sizes: dict[str, tuple[int, float]] = {}
+        """The sizes of objects, and when the store was asked."""
 
     def read(self, location: WarcLocation) -> StoredRecord:
         """Returns a record from the spool or the store; StoreError when neither has it, or when it is damaged."""
@@ -67,6 +71,24 @@ class SpooledReader:
             yield self._read_object(
                 location.file, location.offset + start, min(_CHUNK, location.length - start)
             )
+
+    def has_payload(self, location: WarcLocation) -> bool:
+        """Returns whether there is a record with a payload: in the spool, or by the size of the object.
+
+        The record of an object is not read, because pages would wait for the store: objects were verified when they
+        were uploaded. The store is asked for each object once a minute.
+        """
+        if self._is_spooled(location.file):
+            return self._spooled.has_payload(location)
+        now = time.monotonic()
+        size, asked_at = self._sizes.get(location.file, (0, -_ASKED_SECONDS))
+        if now - asked_at >= _ASKED_SECONDS:
+            try:
+                size = self._store.size(location.file) or 0
+            except StoreError:
+                size = 0
+            self._sizes[location.file] = size, now
+        return location.offset + location.length <= size
 
     def files(self) -> Iterator[StoredFile]:
         """Yields the finished WARC files and their indexes, in the store or still in the spool of this machine."""

@@ -77,5 +77,15 @@ DUPLICATES = SettingGroup(
         "or `www.`, and leaves them out of its new URLs. `scrapy host` shows these rules and switches them off. "
         "See [Different URLs with similar text](../guide/duplicates.md#different-urls-with-similar-text).",
     ),
+    Setting(
+        "DEDUP_ACROSS",
+        "database",
+        "How far back the archive refers to the same payload of the same URL, instead of storing it again: to "
+        'all crawls of one `METADATA_URI` and one archive (`"database"`), or only to earlier fetches of the '
+        'same crawl (`"crawl"`), so that the WARC files of a crawl are complete without others. See '
+        "[the archive](../guide/archive.md#unchanged-pages).",
+        values=Choice(("database", "crawl")),
+        example="crawl",
+    ),
     intro="See [Duplicates](../guide/duplicates.md).",
 )

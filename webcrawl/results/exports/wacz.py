@@ -13,12 +13,21 @@ from webcrawl.documents.html.timed_parse import BlockingTimedParser
 from webcrawl.errors import StoreError
 from webcrawl.stores.archive import Records
 from webcrawl.stores.bodies import Bodies
+from webcrawl.stores.locations import location_of_body
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.objects.store import ObjectStore
 from webcrawl.stores.warc.cdxj import REVISIT
-from webcrawl.stores.warc.files import ROBOTSTXT, WARC, StoredFile, crawl_of, index_name, prefix_of
-from webcrawl.stores.warc.wacz import Capture, Contents, Describe, write
+from webcrawl.stores.warc.files import (
+    ROBOTSTXT,
+    WARC,
+    StoredFile,
+    WarcLocation,
+    crawl_of,
+    index_name,
+    prefix_of,
+)
+from webcrawl.stores.warc.wacz import REFERRED, Capture, Contents, Describe, Referred, write
 
 
 def check_archive(stores: StoreConfig) -> None:
@@ -34,10 +43,15 @@ def pack(
     warcs: Sequence[tuple[StoredFile, StoredFile]],
     describe: Describe,
     title: str,
+    referred: Referred | None = None,
 ) -> Contents:
-    """Writes the file `name` into a store: the WARC files with their indexes, and a list of pages."""
+    """Writes the file `name` into a store: the WARC files with their indexes, and a list of pages.
+
+    With `referred`, it also has the records of other crawls to which the revisits of this crawl refer.
+    """
     with store.workspace() as folder:
-        packed = write(folder / name, warcs, describe, title=title, software=f"webcrawl/{VERSION}")
+        software = f"webcrawl/{VERSION}"
+        packed = write(folder / name, warcs, describe, title=title, software=software, referred=referred)
         store.move_file(name, folder / name)
     return packed
 
@@ -90,12 +104,20 @@ class PageTitles:
                 yield None
                 continue
             facts = {"title": row["title"]} if row.get("title") else {}
-            if self._text and capture.mime_type != REVISIT:
-                facts["text"] = self._text_of(capture, row)
+            if self._text and (location := self._location(capture, row)) is not None:
+                facts["text"] = self._text_of(capture, location, row)
             yield facts
 
-    def _text_of(self, capture: Capture, row: dict[str, Any]) -> str:
-        _, body = self._bodies.read(capture.location)
+    def _location(self, capture: Capture, row: dict[str, Any]) -> WarcLocation | None:
+        """Returns the location of the body in the archive; None if it is not known."""
+        if capture.mime_type != REVISIT and capture.location.file != REFERRED:
+            return capture.location
+        if self._metadata is None or row.get("digest") != capture.digest:
+            return None
+        return location_of_body(row, self._metadata, self._bodies)
+
+    def _text_of(self, capture: Capture, location: WarcLocation, row: dict[str, Any]) -> str:
+        _, body = self._bodies.read(location)
         document = Document(body, "text/html", row.get("charset"), capture.url)
         self._parser.parse(document)
         facts = describe(document)

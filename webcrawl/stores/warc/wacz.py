@@ -16,7 +16,7 @@ import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,10 +24,14 @@ from typing import Any, NamedTuple
 import xxhash
 
 from webcrawl.errors import StoreError
+from webcrawl.stores.warc import cdxj
 from webcrawl.stores.warc.cdxj import REVISIT
-from webcrawl.stores.warc.files import StoredFile, WarcLocation
+from webcrawl.stores.warc.files import WARC, StoredFile, WarcLocation
+from webcrawl.stores.warc.reading import StoredRecord
 
 VERSION = "1.1.1"
+REFERRED = f"other-crawls{WARC}"
+"""The name of the WARC file with records of other crawls."""
 _CHUNK = 4 * 1024 * 1024
 _INDEX_CHUNK = 128 * 1024
 _LINES = 300
@@ -36,12 +40,22 @@ _PAGES_HEADER = {"format": "json-pages-1.0", "id": "pages", "title": "All Pages"
 
 
 class Capture(NamedTuple):
-    """A response with status 200, from the index."""
+    """A line of the index. `digest` is that of the payload, `mime_type` of a revisit is REVISIT."""
 
     url: str
     timestamp: str
     mime_type: str
     location: WarcLocation
+    digest: str = ""
+    status: str = "200"
+
+
+class ReferredRecord(NamedTuple):
+    """A record in another crawl with the payload of a revisit: its header, its gzip member, the revisit's status."""
+
+    record: StoredRecord
+    member: Iterable[bytes]
+    revisit_status: str
 
 
 class Contents(NamedTuple):
@@ -54,6 +68,8 @@ class Contents(NamedTuple):
     """The number of 304 responses whose body is not in the file, for example because another crawl archived it."""
 
 
+Referred = Callable[[Iterable[Capture], frozenset[str]], Iterable[ReferredRecord]]
+"""Returns the records with the payloads of revisits that are in none of the named files."""
 Describe = Callable[[Sequence[Capture]], Iterable[dict[str, Any] | None]]
 """Returns the facts of a capture for the list of pages, such as {"title": ...}; None if it is not a page."""
 
@@ -63,24 +79,66 @@ def write(
     warcs: Sequence[tuple[StoredFile, StoredFile]],
     describe: Describe,
     *,
+    referred: Referred | None = None,
     title: str,
     software: str,
 ) -> Contents:
-    """Packs WARC files with their indexes into the new file `output`. Raises StoreError or OSError."""
+    """Packs WARC files with their indexes into the new file `output`. Raises StoreError or OSError.
+
+    With `referred`, a further WARC file has the records of other crawls to which revisits refer. Such a record of a 304
+    is in the list of pages, because the 304 is not.
+    """
     with zipfile.ZipFile(output, "w") as file, tempfile.TemporaryFile(dir=output.parent) as pages:
         package = _Package(file)
         for warc, _ in warcs:
             package.add(f"archive/{warc.name}", warc.chunks(_CHUNK), warc.size)
-        listed = _Pages(describe)
+        others = _OtherCrawls()
+        if referred is not None:
+            revisits = (capture for capture in map(_capture, _merged(warcs)) if capture.mime_type == REVISIT)
+            others.add(package, referred(revisits, frozenset(warc.name for warc, _ in warcs)), output.parent)
+        listed = _Pages(describe, others.unlisted)
         index = _Index()
-        unmodified = _Unmodified()
-        lines = unmodified.counted(heapq.merge(*(_lines(cdxj) for _, cdxj in warcs)))
+        unmodified = _Unmodified(others.digests)
+        lines = unmodified.counted(heapq.merge(_merged(warcs), sorted(others.lines)))
         package.add("indexes/index.cdx.gz", index.compressed(listed.taken(lines, pages.write)))
         package.add("indexes/index.idx", index.blocks)
         pages.seek(0)
         package.add("pages/pages.jsonl", iter(lambda: pages.read(_CHUNK), b""), deflate=True)
         package.finish(title, software)
     return Contents(len(warcs), index.records, listed.count, unmodified.without_body)
+
+
+class _OtherCrawls:
+    """A WARC file with the records of other crawls to which revisits refer.
+
+    lines     the lines of its index
+    unlisted  the lines that are not in the list of pages, because their revisits are
+    digests   the digests of the payloads
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.unlisted: set[bytes] = set()
+        self.digests: set[str] = set()
+
+    def add(self, package: _Package, records: Iterable[ReferredRecord], folder: Path) -> None:
+        """Copies records into the package, by way of a temporary file in `folder`."""
+        size = 0
+        with tempfile.TemporaryFile(dir=folder) as file:
+            for referred in records:
+                offset = size
+                for chunk in referred.member:
+                    file.write(chunk)
+                    size += len(chunk)
+                line = cdxj.line(referred.record, REFERRED, offset, size - offset)
+                if line is not None:
+                    self.lines.append(line)
+                    self.digests.add(referred.record.headers.get("WARC-Payload-Digest", ""))
+                    if referred.revisit_status != "304":
+                        self.unlisted.add(line)
+            if size:
+                file.seek(0)
+                package.add(f"archive/{REFERRED}", iter(lambda: file.read(_CHUNK), b""), size)
 
 
 class _Package:
@@ -162,15 +220,17 @@ class _Index:
 class _Pages:
     """Writes the list of pages while the index lines pass through."""
 
-    def __init__(self, describe: Describe) -> None:
+    def __init__(self, describe: Describe, unlisted: Set[bytes]) -> None:
         self.count = 0
         self._describe = describe
+        self._unlisted = unlisted
 
     def taken(self, lines: Iterable[bytes], write: Callable[[bytes], object]) -> Iterator[bytes]:
         """Yields the same lines; writes the lines that are pages."""
         write(json.dumps(_PAGES_HEADER).encode() + b"\n")
         for batch in _batched(lines, _PAGES):
-            captures = [capture for line in batch if (capture := _capture(line))]
+            listed = [_capture(line) for line in batch if line not in self._unlisted]
+            captures = [capture for capture in listed if capture.status == "200"]
             for capture, facts in zip(captures, self._describe(captures), strict=True):
                 if facts is not None:
                     moment = datetime.strptime(capture.timestamp, "%Y%m%d%H%M%S")
@@ -183,10 +243,14 @@ class _Pages:
 
 
 class _Unmodified:
-    """Counts 304 responses whose body is in no earlier record of the URL, while the index lines pass through."""
+    """Counts 304 responses whose body is in no earlier record of the URL, while the index lines pass through.
 
-    def __init__(self) -> None:
+    `digests` are those of further records.
+    """
+
+    def __init__(self, digests: Set[str]) -> None:
         self.without_body = 0
+        self._digests = digests
 
     def counted(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         """Yields the same lines, which are sorted by URL and time."""
@@ -196,18 +260,22 @@ class _Unmodified:
                 facts = json.loads(line.split(b" ", 2)[2])
                 if facts["mime"] != REVISIT:
                     digests.add(facts["digest"])
-                elif facts["status"] == "304" and facts["digest"] not in digests:
-                    self.without_body += 1
+                elif facts["status"] == "304":
+                    has_body = facts["digest"] in digests or facts["digest"] in self._digests
+                    self.without_body += not has_body
                 yield line
 
 
-def _capture(line: bytes) -> Capture | None:
+def _capture(line: bytes) -> Capture:
     _, timestamp, facts = line.split(b" ", 2)
     index_facts = json.loads(facts)
-    if index_facts["status"] != "200":
-        return None
+    url, mime_type, digest, status = (index_facts[name] for name in ("url", "mime", "digest", "status"))
     location = WarcLocation(index_facts["filename"], int(index_facts["offset"]), int(index_facts["length"]))
-    return Capture(index_facts["url"], timestamp.decode(), index_facts["mime"], location)
+    return Capture(url, timestamp.decode(), mime_type, location, digest, status)
+
+
+def _merged(warcs: Iterable[tuple[StoredFile, StoredFile]]) -> Iterator[bytes]:
+    return heapq.merge(*(_lines(index) for _, index in warcs))
 
 
 def _lines(index: StoredFile) -> Iterator[bytes]:

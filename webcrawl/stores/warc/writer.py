@@ -114,10 +114,16 @@ class WarcWriter:
         refers_to_url: str,
         refers_to_date: datetime,
         facts: Mapping[str, str] | None = None,
+        identity: str | None = None,
     ) -> WarcLocation:
-        """Appends a response without its payload, which was archived for `refers_to_url` at `refers_to_date`."""
+        """Appends a response without its payload, which was archived for `refers_to_url` at `refers_to_date`.
+
+        `identity` is the ID of its record, by default a new ID.
+        """
         self._ensure_open()
         record = revisit_record(exchange, self._warcinfo_id, refers_to_url, refers_to_date)
+        if identity is not None:
+            record.fields["WARC-Record-ID"] = identity
         return self._write_group(exchange, record, facts)
 
     def write_unmodified(

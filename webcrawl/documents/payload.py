@@ -1,0 +1,41 @@
+"""Where a payload was archived: for a page that came back with the payload of an earlier fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple, Self
+
+from webcrawl.documents.values import plain
+
+PAYLOAD = "payload"
+"""The name of the payload's facts in `Page.details`."""
+
+
+class StoredPayload(NamedTuple):
+    """The fetch that archived a payload, and the gzip member of its record: file, offset and length in bytes."""
+
+    url: str
+    fetched_at: datetime
+    warc_file: str
+    warc_offset: int
+    warc_length: int
+
+    @classmethod
+    def of_details(cls, details: object) -> Self | None:
+        """Returns the payload that the details of a page name; None for a page with a payload of its own."""
+        facts = details.get(PAYLOAD) if isinstance(details, Mapping) else None
+        if not isinstance(facts, Mapping):
+            return None
+        try:
+            fetched_at = datetime.fromisoformat(facts["fetched_at"])
+            return cls(fetched_at=fetched_at, **{name: facts[name] for name in _OTHERS})
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the fields as values of JSON."""
+        return {name: plain(value) for name, value in self._asdict().items()}
+
+
+_OTHERS = tuple(name for name in StoredPayload._fields if name != "fetched_at")

@@ -25,7 +25,7 @@ from tests.downloads import Client
 
 Say: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Identity], Awaitable[None]]
 Run: TypeAlias = Callable[[Coroutine[Any, Any, None]], None]
-TRUSTING = {"DOWNLOAD_VERIFY_CERTIFICATES": False, "DOWNLOAD_TIMEOUT": 5}
+TRUSTING = {"DOWNLOAD_VERIFY_CERTIFICATES": False, "DOWNLOAD_TIMEOUT": 60}
 loops = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 
 

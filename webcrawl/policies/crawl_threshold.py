@@ -7,6 +7,10 @@ Busa-Fekete and others, WWW 2025). It moves by a factor over a day, so the plan 
     threshold = Threshold.for_capacity(sample, pages=10_000_000, fetches_a_day=500_000)      # once
     threshold = threshold.followed(days=1 / 1440, room=347, due=352, late=5)                 # each minute
 
+The date of a page is computed once, at its visit, and the threshold moves on. So when its turn comes, it is asked again
+whether the page is due (webcrawl.policies.crawl_value.is_due). While there is room, the next few pages have their turns
+before their dates: otherwise, dates of a threshold that was too high would stay for months.
+
 A host that bears few fetches has a threshold of its own, with its own room, due and late pages. The higher of the two
 counts for its pages, so the host gets its best; they count for the crawl when they are due by the higher one.
 """

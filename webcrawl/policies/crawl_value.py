@@ -1,10 +1,10 @@
 """Decides what a fetch of a known page is worth now, and when it will be worth a threshold.
 
-The value of a fetch is the freshness, weighted by importance, that is gained by it. If w is the weight of a page, and F(t)
-the probability that its text is still current after t days, the value is w times the integral of F from 0 to t, minus
-w t F(t). In the optimum of Cho and Garcia-Molina, "Effective Page Refresh Policies for Web Crawlers" (TODS 2003), each
-page is fetched when its value reaches a threshold that is the same for all: it is the price of a fetch in the
-Lagrangian of the problem. So no solver is needed, as in Azar, Horvitz, Lubetzky, Peres and Shahaf, "Tractable
+The value of a fetch is the freshness, weighted by importance, that is gained by it. If w is the weight of a page, and
+F(t) the probability that its text is still current after t days, the value is w times the integral of F from 0 to t,
+minus w t F(t). In the optimum of Cho and Garcia-Molina, "Effective Page Refresh Policies for Web Crawlers" (TODS 2003),
+each page is fetched when its value reaches a threshold that is the same for all: the price of a fetch in the Lagrangian
+of the problem. So no solver is needed, as in Azar, Horvitz, Lubetzky, Peres and Shahaf, "Tractable
 near-optimal policies for crawling" (PNAS 2018); webcrawl.policies.crawl_threshold finds the threshold. A page that
 changes too often for its weight never reaches it, which is right: its copy would be stale at once.
 
@@ -27,6 +27,9 @@ GONE_DAYS, GONE_FACTOR = 1.0, 3.0
 
 EARLY = 1.25
 """A page may be fetched before it is due: after so many days, if it is due after EARLY times as many."""
+
+REVIEW_DAYS = 30.0
+"""After so many days, it is asked again whether a page is due."""
 
 LEAST_IMPORTANCE = 0.05
 """The importance of pages to which nobody links, such as seeds."""
@@ -99,7 +102,8 @@ class RecrawlCandidate(NamedTuple):
             if value >= aim * (1 - _CLOSE):
                 break
             slope = days * days * rate.shape / (rate.days + days) * fresh / value
-            days *= math.exp(min(_FARTHEST, math.log(aim / value) / slope))
+            gap = math.log(aim / value)
+            days *= math.exp(gap / slope if slope * _FARTHEST > gap else _FARTHEST)
         return days
 
 
@@ -125,12 +129,20 @@ def next_visit_days(
 
 
 def is_due(next_days: float, days: float) -> bool:
-    """Whether a page whose turn has come after so many days is to be fetched.
+    """Whether a page whose turn has come so many days after its last visit is to be fetched.
 
-    `next_days`: from `next_visit_days`, with the present threshold. If the page is not to be fetched, this is its new
-    date: the threshold has risen since the date was computed, or pages take their turn early because there is room.
+    `next_days`: from `next_visit_days`, with the present threshold. If the page is not to be fetched, it gets another
+    turn: the threshold has risen since its date was computed, or pages have their turns early because there is room.
     """
     return next_days <= EARLY * days
+
+
+def turn_days(next_days: float, days: float = 0.0) -> float:
+    """Returns how many days after its last visit, so many days ago, a page has its next turn.
+
+    It comes after REVIEW_DAYS at the latest, because the threshold may have fallen when a page is not due for years.
+    """
+    return min(next_days, days + REVIEW_DAYS)
 
 
 class ExpectedFreshness(NamedTuple):

@@ -1,0 +1,297 @@
+"""How fresh known pages are by several policies of fetching them again: simulated, with the product's own code.
+
+    make bench-recrawl [ARGS="--cycle 30 --zipf 0 --json FILE"]
+
+All pages have been fetched once, in random order. Then each policy has as many fetches as a uniform one that fetches
+each page once a cycle. Prints the freshness by weight in some cycles, the share of the optimum after ten, and the least
+share of that of the uniform policy on a day. The exit status is 1 if this project misses a bar. Optimum, Azar and
+proportional know the rates of change; the others begin without any knowledge.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.changing_web import ChangingWeb, Integers, Reals, changing_web
+from benchmarks.command import add_json, command_line, table, write_figures
+from webcrawl.policies.change_rates import FIRST_GUESS, ChangeHistory, PageVisit, RatePool, pooled_prior
+from webcrawl.policies.change_signals import NO_SIGNALS, SignalCounts, evidence_of
+from webcrawl.policies.crawl_threshold import Threshold
+from webcrawl.policies.crawl_value import Bounds, RecrawlCandidate, is_due, next_visit_days, turn_days
+
+LEAST_OF_OPTIMUM, LEAST_OF_UNIFORM = 0.95, 0.98
+CYCLES = 14
+STEP = 1 / 24
+"""Days between two plans."""
+SAMPLE = 500
+EARLY_TURNS = 2
+"""Pages that are looked at early in a step, for each page that could be fetched."""
+Schedule = tuple[Integers, Reals]
+"""Pages, and the days of their visits, in no order."""
+
+
+class Adaptive:
+    """Nutch's AdaptiveFetchSchedule with its defaults, which begins with the interval of a uniform policy."""
+
+    def start(self, visits: Reals, fetches: float) -> list[float]:
+        """Returns when each page is due, which was visited at this time; there are so many fetches a day."""
+        self.changes, self.intervals = visits.tolist(), [len(visits) / fetches] * len(visits)
+        return [visit + self.intervals[0] for visit in self.changes]
+
+    def announced(self, page: int, time: float) -> float | None:
+        """Returns when a page is due of which a change is announced; None if this changes nothing."""
+        return None
+
+    def waits(self, page: int, time: float) -> float | None:
+        """Returns the new date of a page whose turn has come, or None if it is to be fetched."""
+        return None
+
+    def visited(self, page: int, time: float, *, changed: bool) -> float:
+        """Returns when a page is due that was visited."""
+        interval = self.intervals[page] * (0.8 if changed else 1.4)
+        if changed:
+            self.changes[page] = time
+        unchanged = time - self.changes[page]
+        interval = self.intervals[page] = min(365.0, max(60 / 86_400, interval, unchanged))
+        return float(time - 0.3 * unchanged + interval)
+
+    def planned(self, days: float, room: float, due: int, late: int) -> bool:
+        """Hears of each plan; returns whether pages may be fetched early."""
+        return False
+
+
+class Ours(Adaptive):
+    """The policy of this project: what a page's row and the pools keep is in lists and dictionaries."""
+
+    def __init__(self, web: ChangingWeb, *, signals: bool) -> None:
+        self.weights, self.hosts, self.patterns = (column.tolist() for column in web[:1] + web[2:4])
+        self.announces = web.announces.tolist() if signals else [False] * len(self.weights)
+        self.histories = [ChangeHistory()] * len(self.weights)
+        self.rates = [FIRST_GUESS] * len(self.weights)
+        self.announcements: list[list[float]] = [[] for _ in self.weights]
+        self.pools: defaultdict[str, RatePool] = defaultdict(RatePool)
+        self.signals: defaultdict[int, SignalCounts] = defaultdict(SignalCounts)
+
+    def start(self, visits: Reals, fetches: float) -> list[float]:
+        self.visits = visits.tolist()
+        sample = [self._candidate(page) for page in range(0, len(visits), max(1, len(visits) // SAMPLE))]
+        self.threshold = Threshold.for_capacity(sample, len(visits), fetches)
+        return [visit + turn_days(self._next_days(page)) for page, visit in enumerate(self.visits)]
+
+    def announced(self, page: int, time: float) -> float | None:
+        if not self.announces[page]:
+            return None
+        self.announcements[page].append(time - self.visits[page])
+        return float(self.visits[page] + turn_days(self._next_days(page), time - self.visits[page]))
+
+    def waits(self, page: int, time: float) -> float | None:
+        days, age = self._next_days(page), time - self.visits[page]
+        return None if is_due(days, age) else self.visits[page] + turn_days(days, age)
+
+    def visited(self, page: int, time: float, *, changed: bool) -> float:
+        host, announcements = self.hosts[page], self.announcements[page]
+        dated = announcements[0] if changed and self._candidate(page).evidence.wear > 1 else None
+        visit = PageVisit(time - self.visits[page], changed, dated=dated)
+        if self.announces[page]:
+            learned = self.signals[host].learned(visit, len(announcements), self.rates[page])
+            self.signals[host] = self.signals[host].merged(learned)
+        pools = "crawl", f"host {host}", f"pattern {self.patterns[page]}"
+        history = self.histories[page].after(visit)
+        rate = history.rate(pooled_prior(*(self.pools[name] for name in pools)))
+        self.histories[page], delta = history.pooled(rate)
+        for name in pools:
+            self.pools[name] = self.pools[name].merged(delta)
+        self.rates[page], self.visits[page], self.announcements[page] = rate, time, []
+        return time + turn_days(self._next_days(page))
+
+    def planned(self, days: float, room: float, due: int, late: int) -> bool:
+        self.threshold = self.threshold.followed(days, room, due, late)
+        return True
+
+    def _candidate(self, page: int) -> RecrawlCandidate:
+        rate, evidence = self.rates[page], NO_SIGNALS
+        if self.announces[page]:
+            signal = self.signals[self.hosts[page]], len(self.announcements[page])
+            evidence = evidence_of([signal], rate)
+        return RecrawlCandidate(self.weights[page], rate, evidence)
+
+    def _next_days(self, page: int) -> float:
+        return next_visit_days(self._candidate(page), self.histories[page], self.threshold.value, Bounds())
+
+
+class Plan:
+    """The plan of a crawl: pages by the time when they are due, from which each step takes what can be fetched."""
+
+    def __init__(self, web: ChangingWeb, policy: Adaptive, visits: Reals, fetches: float) -> None:
+        self.web, self.policy, self.visits = web, policy, visits.copy()
+        self.due = np.array(policy.start(visits, fetches))
+        self.queue = [(time, page) for page, time in enumerate(self.due.tolist())]
+        heapq.heapify(self.queue)
+        self.room, self.left = fetches * STEP, 0.0
+        self.log: list[tuple[int, float]] = []
+        events = ((time, page) for page, times in enumerate(web.announcements) for time in times.tolist())
+        self.events = sorted(event for event in events if event[0] > 0)[::-1]
+        self.may_be_early = False
+
+    def run(self, days: float) -> Schedule:
+        """Simulates so many days; returns the visits."""
+        late = int((self.due < 0).sum())
+        for step in range(round(days / STEP)):
+            now = step * STEP
+            self._announce(now)
+            self.left = min(self.left, self.room) + self.room
+            due = -late + self._step(now)
+            late = int((self.due <= now).sum())
+            self.may_be_early = self.policy.planned(STEP, self.room, due + late, late)
+        return np.array([page for page, _ in self.log]), np.array([time for _, time in self.log])
+
+    def _announce(self, now: float) -> None:
+        while self.events and self.events[-1][0] <= now:
+            time, page = self.events.pop()
+            if time > self.visits[page] and (due := self.policy.announced(page, time)) is not None:
+                self._put(page, due)
+
+    def _step(self, now: float) -> int:
+        """Fetches what is due, and others early if there is room; returns the number of those that were due."""
+        fetches, on_time = int(self.left), 0
+        turns = EARLY_TURNS * fetches if self.may_be_early else 0
+        time, gap = now, STEP / max(1, fetches)
+        while fetches and (turns or self.queue[0][0] <= now):
+            due, page = heapq.heappop(self.queue)
+            if due != self.due[page]:
+                continue
+            turns -= due > now and turns > 0
+            if (later := self.policy.waits(page, time)) is not None:
+                self._put(page, later)
+                continue
+            self._put(page, self._visit(page, time))
+            fetches, time, on_time = fetches - 1, time + gap, on_time + (due <= now)
+            self.left -= 1
+        return on_time
+
+    def _visit(self, page: int, time: float) -> float:
+        changes = self.web.changes[page]
+        between = np.searchsorted(changes, (self.visits[page], time), side="right")
+        self.visits[page] = time
+        self.log.append((page, time))
+        return self.policy.visited(page, time, changed=bool(between[1] > between[0]))
+
+    def _put(self, page: int, due: float) -> None:
+        self.due[page] = due
+        heapq.heappush(self.queue, (due, page))
+
+
+def steady(random: np.random.Generator, rates: Reals, days: float) -> Schedule:
+    """Visits at regular times, so many a day of each page."""
+    times = [
+        np.arange(random.uniform(0, 1 / rate), days, 1 / rate) if rate else np.empty(0) for rate in rates
+    ]
+    return np.repeat(np.arange(len(rates)), [len(of_page) for of_page in times]), np.concatenate(times)
+
+
+def at_random(random: np.random.Generator, rates: Reals, days: float) -> Schedule:
+    """Visits at random times, on average so many a day of each page."""
+    pages = np.repeat(np.arange(len(rates)), random.poisson(rates * days))
+    return pages, random.uniform(0, days, len(pages))
+
+
+def priced(visits: Callable[[float], Reals], fetches: float) -> Reals:
+    """Returns the visits a day of each page at the price of a visit at which there are so many in all."""
+    low, high = 1e-9, 1e9
+    for _ in range(80):
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if visits(middle).sum() > fetches else (low, middle)
+    return visits(high)
+
+
+def optimum(web: ChangingWeb, price: float) -> Reals:
+    """Cho and Garcia-Molina, 2003: a page is visited when the weighted freshness that is gained has the price."""
+    aim = price * web.rates / web.weights
+    low, high = np.full(len(aim), 1e-9), np.full(len(aim), 100.0)
+    for _ in range(60):
+        changes = np.sqrt(low * high)
+        enough = 1 - (1 + changes) * np.exp(-changes) > aim
+        low, high = np.where(enough, low, changes), np.where(enough, changes, high)
+    return np.where(aim < 1, web.rates / high, 0)
+
+
+def azar(web: ChangingWeb, price: float) -> Reals:
+    """Azar and others, 2018: the best visits a day at random times."""
+    return np.maximum(0, np.sqrt(web.weights * web.rates / price) - web.rates)
+
+
+def schedules(
+    web: ChangingWeb, visits: Reals, cycle: float, days: float
+) -> dict[str, Callable[[], Schedule]]:
+    """Returns name of a policy -> function that returns its visits after the first of each page."""
+    fetches, random = len(visits) / cycle, np.random.default_rng(0)
+
+    def uniform() -> Schedule:
+        times = visits + cycle * np.arange(1, round(days / cycle) + 1)[:, None]
+        return np.tile(np.arange(len(visits)), len(times)), times.ravel()
+
+    def planned(policy: Adaptive) -> Callable[[], Schedule]:
+        return lambda: Plan(web, policy, visits, fetches).run(days)
+
+    best = priced(lambda price: optimum(web, price), fetches)
+    by_azar = priced(lambda price: azar(web, price), fetches)
+    return {
+        "uniform": uniform,
+        "proportional to changes": lambda: steady(random, web.rates * fetches / web.rates.sum(), days),
+        "Nutch, AdaptiveFetchSchedule": planned(Adaptive()),
+        "Azar 2018, at random times": lambda: at_random(random, by_azar, days),
+        "Azar 2018, at regular times": lambda: steady(random, by_azar, days),
+        "optimum": lambda: steady(random, best, days),
+        "webcrawl": planned(Ours(web, signals=False)),
+        "webcrawl, with announcements": planned(Ours(web, signals=True)),
+    }
+
+
+def main() -> int:
+    parser = command_line(__doc__)
+    add_json(parser)
+    parser.add_argument("--pages", type=int, default=20_000)
+    parser.add_argument(
+        "--cycle", type=float, default=7, help="days in which a uniform policy fetches all pages"
+    )
+    parser.add_argument("--zipf", type=float, default=1, help="exponent of the weights; 0: all are the same")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    pages, cycle, days = options.pages, options.cycle, options.cycle * CYCLES
+    web = changing_web(pages, -cycle, days, options.zipf, options.seed)
+    first = np.random.default_rng(options.seed).permutation(pages) / pages * cycle - cycle
+    edges, curves = np.arange(0, days + 0.5), {}
+    for name, schedule in schedules(web, first, cycle, days).items():
+        fetched, times = schedule()
+        curves[name] = web.freshness(np.append(np.arange(pages), fetched), np.append(first, times), edges)
+        print(f"  {name}: {len(fetched) / pages / CYCLES:.3f} fetches of a page in a cycle", file=sys.stderr)
+    in_cycle = {name: curve.reshape(CYCLES, -1).mean(1) for name, curve in curves.items()}
+    ends = {name: means[10:].mean() for name, means in in_cycle.items()}
+    share = {name: end / ends["optimum"] for name, end in ends.items()}
+    least = {name: (curve / curves["uniform"]).min() for name, curve in curves.items()}
+    rows = [
+        [
+            name,
+            *(f"{number:.3f}" for number in (*in_cycle[name][[0, 4]], ends[name], share[name], least[name])),
+        ]
+        for name in curves
+    ]
+    print(
+        table(
+            "policy | first cycle: | fifth: | after ten: | of the optimum: | least of uniform, a day:", rows
+        )
+    )
+    figures = {name: curve.round(4).tolist() for name, curve in curves.items()}
+    write_figures(options.json, pages=pages, cycle=cycle, zipf=options.zipf, freshness=figures)
+    ours = [name for name in curves if name.startswith("webcrawl")]
+    reached = all(share[name] >= LEAST_OF_OPTIMUM and least[name] >= LEAST_OF_UNIFORM for name in ours)
+    return 0 if reached else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import brotli  # type: ignore[import-untyped]
+from xxhash import xxh64
 from zlib_ng import zlib_ng
 
 from webcrawl.documents.body import CHUNK
@@ -39,15 +40,16 @@ def codings(content_encoding: str | None) -> list[str]:
 _GZIP = b"\x1f\x8b"
 _SHORT_HEADER = b"\x1f\x8b\x08\0"
 """The start of a gzip header without optional fields, which servers send; it has ten bytes."""
-_ZSTD = (b"\xb5\x2f\xfd", b"\x2a\x4d\x18")
+_ZSTD_FRAME, _ZSTD_SKIPPABLE = b"\xb5\x2f\xfd", b"\x2a\x4d\x18"
 """The bytes after the first byte of a frame, and of a skippable frame."""
+_ZSTD_HEAD_BYTES, _ZSTD_CHECKSUM = 5, 4
+"""The signature of a frame and its descriptor, whose flag says that a checksum follows (RFC 8878, section 3.1.1)."""
 _SIGNATURE_BYTES = 4
 _LONGEST_GZIP_HEADER = 256 * 1024
 _HEADER_CRC, _EXTRA, _NAME, _COMMENT, _RESERVED = 2, 4, 8, 16, 0xE0
 """Flags in the header of a gzip member (RFC 1952, section 2.3.1)."""
 _DICTIONARY = 32
 """Flag in the header of zlib (RFC 1950, section 2.2)."""
-_ZSTD_CHECKSUM_BYTES = 4
 _MOST_BROTLI_AGAIN = 1024 * 1024
 """The longest Brotli, with the data after it, that is read again to find its end."""
 
@@ -277,38 +279,33 @@ def _without_start(pieces: Pieces, size: int) -> Pieces:
 
 
 def _zstd(payload: Pieces, note: Note) -> Pieces:
-    payload = _with_end_apart(payload)
-    head = next(payload, b"")
+    """Decodes all frames; ignores data after the last frame.
+
+    The checksum is computed here, because the decoder does not pass on the end of content whose checksum is wrong.
+    """
+    head = _at_least(_ZSTD_HEAD_BYTES, b"", payload)
     while head:
-        stream = zstd.ZstdDecompressor()
+        is_frame = len(head) >= _ZSTD_HEAD_BYTES and head[1:_SIGNATURE_BYTES] == _ZSTD_FRAME
+        is_checked = is_frame and head[4] & _ZSTD_CHECKSUM != 0
+        if is_checked:
+            head = head[:4] + bytes((head[4] ^ _ZSTD_CHECKSUM,)) + head[5:]
+        stream, checksum = zstd.ZstdDecompressor(), xxh64()
         for chunk in chain((head,), payload):
-            try:
-                yield from _decompressed(stream, chunk)
-            except zstd.ZstdError as error:
-                is_end = len(chunk) <= _ZSTD_CHECKSUM_BYTES and not next(payload, b"")
-                if not is_end or "checksum" not in str(error):
-                    raise
-                note("bad_checksum")
-                return
+            for piece in _decompressed(stream, chunk):
+                if is_checked:
+                    checksum.update(piece)
+                yield piece
             if stream.eof:
                 break
         if not stream.eof:
             raise TruncatedCoding
-        head = _at_least(_SIGNATURE_BYTES, stream.unused_data, payload)
-        if head[1:_SIGNATURE_BYTES] not in _ZSTD:
+        head = stream.unused_data
+        if is_checked:
+            trailer = (checksum.intdigest() & 0xFFFFFFFF).to_bytes(4, "little")
+            head = _after_trailer(trailer, head, payload, note)
+        head = _at_least(_ZSTD_HEAD_BYTES, head, payload)
+        if head[1:_SIGNATURE_BYTES] not in (_ZSTD_FRAME, _ZSTD_SKIPPABLE):
             return
-
-
-def _with_end_apart(payload: Pieces) -> Pieces:
-    """Yields a payload with its last bytes apart: the decoder does not pass on content with a wrong checksum."""
-    end = b""
-    for chunk in payload:
-        chunk = end + chunk
-        if content := chunk[:-_ZSTD_CHECKSUM_BYTES]:
-            yield content
-        end = chunk[-_ZSTD_CHECKSUM_BYTES:]
-    if end:
-        yield end
 
 
 def _decompressed(stream: Any, chunk: bytes) -> Pieces:

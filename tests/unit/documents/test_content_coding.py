@@ -99,7 +99,11 @@ def with_name(data: bytes, flags: int = 0) -> bytes:
 
 GZIP, ZLIB, RAW = gzip.compress(PAGE, mtime=0), zlib.compress(PAGE), zlib.compress(PAGE, wbits=-15)
 FIRST, SECOND = gzip.compress(PAGE[:5000], mtime=0), gzip.compress(PAGE[5000:], mtime=0)
-CHECKED = zstd.compress(PAGE, options={zstd.CompressionParameter.checksum_flag: 1})
+CHECKED, FIRST_FRAME, SECOND_FRAME = (
+    zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1})
+    for data in (PAGE, PAGE[:5000], PAGE[5000:])
+)
+SKIPPABLE_FRAME = b"\x50\x2a\x4d\x18\3\0\0\0abc"
 WHOLE: list[str] = []
 LIES = ["bad_checksum"]
 CUT = ["unfinished"]
@@ -127,6 +131,12 @@ LYING = {
     "no wrapper, then other data": ("deflate", RAW + b"more", WHOLE),
     "checksum of zstd": ("zstd", changed(CHECKED, -1), LIES),
     "no checksum of zstd": ("zstd", CHECKED[:-4], CUT),
+    "checksum of zstd, then other data": ("zstd", changed(CHECKED, -1) + b"\r\nmore", LIES),
+    "checksum of zstd, then more than itself": ("zstd", changed(CHECKED, -4) + PAGE, LIES),
+    "checksum of the first frame": ("zstd", changed(FIRST_FRAME, -1) + SECOND_FRAME, LIES),
+    "checksum of the second frame": ("zstd", FIRST_FRAME + SKIPPABLE_FRAME + changed(SECOND_FRAME, -2), LIES),
+    "a wrong part of a checksum": ("zstd", changed(CHECKED, -4)[:-1], CUT),
+    "frames of zstd": ("zstd", SKIPPABLE_FRAME + FIRST_FRAME + SECOND_FRAME + zstd.compress(b""), WHOLE),
     "zstd, then other data": ("zstd", CHECKED + b"\r\nmore", WHOLE),
     "Brotli": ("br", brotli.compress(PAGE), WHOLE),
     "Brotli, then other data": ("br", brotli.compress(PAGE) + b"\r\nmore", WHOLE),

@@ -83,9 +83,9 @@ def main_part(tree: LexborHTMLParser) -> MainPart | None:
     page = read_sections(body)
     whole = page.sections[-1]
     root = _marked_part(page, whole) or whole
+    text = PartText(page, root)  # may add text to the root
     if root is not whole and _is_list_of_links(page, root):
         return MainPart(clean("".join(walk(root.node, ASIDE))), root.node, articles=[root.node])
-    text = PartText(page, root)
     product = _product(page, root, text.sections())
     section = product or _main_section(root, text.sections())
     if product is not None:

@@ -29,8 +29,8 @@ _BESIDE_WORDS = """
     subscribe toolbar verwandt verwandte werbung widgetarea"""
 # or begins or ends with one of these; between other words they may name a part of the text.
 _BESIDE_ENDS = """
-    ad ads adbox adsense banner banners captcha consent cookie cookies crosssell gdpr lightbox like likes login
-    masthead menu modal mostread nav navbar navi navigation noprint outbrain overlay pager pagination paging
+    ad ads adbox adsense banner banners captcha consent cookie cookies crosssell galleries gallery gdpr lightbox like
+    likes login masthead menu modal mostread nav navbar navi navigation noprint outbrain overlay pager pagination paging
     popular popup popups promo promos  share sharebar sharedaddy shares signin signup skip social
     socials suggestion suggestions taboola teasers trending upsell"""
 _GATED_WORDS = "gated metered paywall paywalled subscription subscriptions toc"
@@ -40,10 +40,10 @@ _COMMENTS_WORDS = """
 # A widget has this word first; builders of pages end the names of all parts with it.
 _BESIDE_FIRST_WORDS = "widget widgets"
 _AUTHOR_WORDS = """
-    about author authorbox authors auteur auteurs autor autore autoren bio memberinfo postauthor postprofile profile
-    userdetails userinfo userprofile userstats vcard"""
+    about author authorbox authors auteur auteurs autor autore autoren bio byline bylines memberinfo postauthor
+    postprofile profile userdetails userinfo userprofile userstats vcard"""
 _NOTE_WORDS = """
-    action actions button buttons byline cat categories category cats contact copy copyright credit credits date
+    action actions button buttons cat categories category cats contact copy copyright credit credits date
     dateline dates datetime editsection facebook feedback follow hide keywords label labels legal license link linkedin
     linklist links meta metabar metadata more next pinterest postmeta prev previous print printer published rating
     ratings readmore reply search source sources tag tagcloud taglist tags timestamp tools topics whatsapp"""
@@ -105,12 +105,17 @@ def kind_of(attributes: Attributes) -> int:
         return _kind_of_names(names) if len(names) <= _MAX_NAMES else TEXT
     if "hidden" in attributes:
         return INVISIBLE
-    style = attributes.get("style")
-    if attributes.get("role") in _ROLES or style and "display:none" in style.replace(" ", ""):
+    if attributes.get("role") in _ROLES or "style" in attributes and is_not_displayed(attributes):
         return BESIDE
     identifier = attributes.get("id")
     kind = _kind_of_names(names) if names and len(names) <= _MAX_NAMES else TEXT
     return max(kind, _kind_of_names(identifier)) if identifier and len(identifier) <= _MAX_NAMES else kind
+
+
+def is_not_displayed(attributes: Attributes) -> bool:
+    """Returns whether the style of an element hides it, at least until a script shows it."""
+    style = attributes.get("style")
+    return style is not None and "display:none" in style.replace(" ", "")
 
 
 def is_article_body(attributes: Attributes) -> bool:

@@ -9,9 +9,9 @@ from operator import attrgetter, itemgetter
 
 from selectolax.lexbor import LexborNode
 
-from webcrawl.documents.html.names import COMMENTS
+from webcrawl.documents.html.names import COMMENTS, is_not_displayed
 from webcrawl.documents.html.sections import PageText, Section
-from webcrawl.documents.html.teasers import teasers
+from webcrawl.documents.html.teasers import kind_of_node, teasers
 from webcrawl.documents.html.text import BLOCK, tag_ids
 
 # A part beside the text is text after all if it has so many times the prose and the text of the rest,
@@ -52,20 +52,25 @@ class PartText:
                 self._cuts.append(section)
         self._cut_starts = [section.start for section in self._cuts]
 
-    def _wrongly_named(self, beside: list[Section]) -> list[Section]:
-        wrong: list[Section] = []
-        for section in nlargest(_MOST_WRONG_NAMES, beside, key=attrgetter("inner", "length")):
+    def _wrongly_named(self, beside: list[Section]) -> set[Section]:
+        """Returns the parts whose names are wrong, and adds their text to the sections around them.
+
+        Parts of the same kind in the same element count together.
+        """
+        wrong = set[Section]()
+        for parts in nlargest(_MOST_WRONG_NAMES, _groups(beside), key=_amount):
             rest = max(_MORE_PROSE * self._root.prose, _MORE_TEXT * (self._root.size - self._root.linked))
-            if section.inner < max(rest, _MUCH_PROSE):
+            if _amount(parts)[0] < max(rest, _MUCH_PROSE):
                 break
-            if section.kind == COMMENTS and self._root.prose >= _MUCH_PROSE:
+            if self._root.prose >= _MUCH_PROSE and _is_never_text(parts[0]):
                 continue
-            wrong.append(section)
+            wrong.update(parts)
+            size, linked, prose = (sum(map(attrgetter(name), parts)) for name in ("size", "linked", "prose"))
             for outer in self._page.sections:
-                if outer.contains(section) and outer is not section:
-                    outer.size += section.size
-                    outer.linked += section.linked
-                    outer.prose += section.prose
+                if outer.contains(parts[0]) and outer.contains(parts[-1]) and outer not in parts:
+                    outer.size += size
+                    outer.linked += linked
+                    outer.prose += prose
         return wrong
 
     def _leave_out(self, parts: list[Section]) -> None:
@@ -175,6 +180,23 @@ class PartText:
     def _is_cut(self, start: int) -> bool:
         number = bisect_right(self._cut_starts, start)
         return number > 0 and start < self._cuts[number - 1].end
+
+
+def _groups(beside: list[Section]) -> list[list[Section]]:
+    """Returns parts beside the text in groups of the same parent, element and first class."""
+    groups: dict[tuple[int, int, str], list[Section]] = {}
+    for part in beside:
+        groups.setdefault(kind_of_node(part.node), []).append(part)
+    return list(groups.values())
+
+
+def _is_never_text(part: Section) -> bool:
+    """Returns whether a part does not belong to a text beside it, however long it is."""
+    return part.kind == COMMENTS or is_not_displayed(part.attributes)
+
+
+def _amount(parts: list[Section]) -> tuple[int, int]:
+    return sum([part.inner for part in parts]), sum([part.length for part in parts])
 
 
 def _last_block(text: str) -> str:

@@ -93,7 +93,7 @@ _WITH_ITEMS = tag_ids("dl menu ol table tbody tfoot thead ul")
 # A block of so many characters that are not links is prose.
 _PROSE = 40
 # Longer captions may belong to the text. Longer headings are paragraphs.
-_MAX_CAPTION, _MAX_HEADING = 200, 80
+_MAX_CAPTION, _MAX_HEADING = 250, 80
 _DATED = tag_ids("p div")
 # Links in code count as text: they are names of what the page explains, and no menu is code. Less than any nesting.
 _LINKS_IN_CODE = -1_000_000
@@ -420,9 +420,9 @@ class _Reader:
         """
         page, lead = self.page, start
         if kind in (_IS_ITEM, _IS_SECTION):
-            if self._heading[2] == before[0]:
+            if self._is_right_before(self._heading, before):
                 lead, before, _ = self._heading
-            if links is not None and self._label[2] == before[0] and self._has_label(lead):
+            if links is not None and self._is_right_before(self._label, before) and self._has_label(lead):
                 lead, before, _ = self._label
         if lead <= self._main:
             self._main = -1
@@ -439,6 +439,10 @@ class _Reader:
         if lead <= self._label[0]:
             self._label = _NO_LEAD
         return before
+
+    def _is_right_before(self, lead: Lead, before: Counts) -> bool:
+        """Returns whether no text follows a heading or label, nor a part beside the text, which has no size."""
+        return lead[2] == before[0] and not self.page.prose_beside(lead[0])
 
     def _has_label(self, end: int) -> bool:
         """Returns whether the last short block, which ends at a piece, is a label, and no sentence."""

@@ -48,7 +48,7 @@ def teasers(page: PageText, root: Section) -> list[Section]:
         if _are_teasers(section.node):
             groups.append(section)
         elif section.size <= _MAX_TEASER and _is_teaser(section.node):
-            alone.append((_kind(section.node), section))
+            alone.append((kind_of_node(section.node), section))
     kinds = Counter(kind for kind, _ in alone)
     groups += [section for kind, section in alone if kinds[kind] > 1]
     rest = root.prose - sum(section.prose for section in groups)
@@ -78,7 +78,8 @@ def _between(starts: list[int], sizes: list[int], section: Section) -> int:
     return sizes[bisect_left(starts, section.end)] - sizes[bisect_left(starts, section.start)]
 
 
-def _kind(node: LexborNode) -> tuple[int, int, str]:
+def kind_of_node(node: LexborNode) -> tuple[int, int, str]:
+    """Returns what siblings of the same kind share: parent, element and first class."""
     parent = node.parent
     names = (node.attributes.get("class") or "").split()
     return parent.mem_id if parent is not None else 0, node.tag_id, names[0] if names else ""

@@ -46,6 +46,9 @@ def words(markup: str) -> str:
         "<div style='display: none'>" + PROSE + "</div>",
         "<form>Your name <p>" + PROSE + "</p></form>",
         "<figure><img src=x.png><figcaption>The pier at noon</figcaption></figure>",
+        "<figure><figcaption>" + PROSE * 2 + PROSE[:40] + "</figcaption></figure>",
+        "<div class=photo-gallery><h4>The harbour in pictures</h4><p>" + PROSE * 4 + "</p></div>",
+        "<p class=byline>By Ada Quill. " + PROSE * 2 + "</p>",
         "<aside>" + PROSE + "</aside>",
         "<p><a href=/next>Read the next part of this long story about ferries and harbours</a></p>",
         "<h3>More about ferries</h3><ul>{links}</ul>",
@@ -92,6 +95,29 @@ def test_part_with_the_text_is_kept_whatever_its_name(name: str) -> None:
 
 def test_comments_longer_than_the_text_are_left_out() -> None:
     page = f"<div>{STORY}</div><div class=comments>{f'<p>{PROSE}</p>' * 50}</div>"
+    assert found(page) == words(STORY)
+
+
+def test_text_that_is_not_displayed_is_left_out_however_long_it_is() -> None:
+    page = f"<div>{STORY}</div><div style='display:none'>{f'<p>{PROSE}</p>' * 50}</div>"
+    assert found(page) == words(STORY)
+    assert found(f"<p>Harbour news</p><div style='display:none'>{STORY}</div>") == words(STORY)
+
+
+def test_wrongly_named_parts_of_the_same_kind_count_together() -> None:
+    parts = f"<section class='part-ads'>{STORY}</section>" * 3
+    assert found(f"<div>{parts}</div>") == words(STORY * 3)
+
+
+def test_links_after_a_wrongly_named_part_do_not_take_its_heading_and_the_part_away() -> None:
+    for heading in ("<h2>Ferries</h2>", "<div>Ferries</div>"):
+        page = f"<main>{heading}<div class=promoted>{STORY}</div><ul>{MENU}</ul></main>"
+        assert words(STORY) in found(page)
+
+
+def test_main_part_of_links_and_a_wrongly_named_text_has_the_text() -> None:
+    links = f"<p>Harbour news</p><p><a href=/x>{PROSE}</a></p>"
+    page = f"<main><div>{links}</div><div class=lightbox><div>{STORY}</div></div></main>"
     assert found(page) == words(STORY)
 
 

@@ -1,7 +1,6 @@
 """Crawls a local web while workers and the engine are killed and suspended, and judges by the log of that web.
 
-    python -m benchmarks.chaos [--seconds 120] [--seed 1] [--workers 3] [--hosts 200]
-                               [--engine server|everysec|embedded]
+    python -m benchmarks.chaos [--seconds 120] [--seed 1] [--engine server|everysec|embedded]
 
 Workers are killed (kill -9) and restarted, or suspended (SIGSTOP) for longer than a lease. Valkey is killed and
 restarted on its append-only file: a server at REDIS_URL that syncs before it answers (`appendfsync always`), one that
@@ -287,25 +286,16 @@ def main() -> int:
     parser = command_line(__doc__)
     parser.add_argument("--seconds", type=float, default=120.0, help="duration of the disturbance")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--hosts", type=int, default=200)
     parser.add_argument("--engine", choices=ENGINES, default="server")
-    parser.add_argument("--keep", type=Path, help="folder for data and logs, which is kept")
     options = parser.parse_args()
-    folder = options.keep or Path(tempfile.mkdtemp(prefix="chaos-"))
-    folder.mkdir(parents=True, exist_ok=True)
-    verdict = run(
-        folder,
-        seconds=options.seconds,
-        seed=options.seed,
-        workers=options.workers,
-        hosts=options.hosts,
-        engine=options.engine,
-    )
+    folder = Path(tempfile.mkdtemp(prefix="chaos-"))
+    verdict = run(folder, seconds=options.seconds, seed=options.seed, engine=options.engine)
     print(verdict.table())
-    if not options.keep:
-        shutil.rmtree(folder)
-    return 1 if verdict.faults() else 0
+    if verdict.faults():
+        print(f"Data, logs and what was done when (story.txt): {folder}")
+        return 1
+    shutil.rmtree(folder)
+    return 0
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,22 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def command_line(description: str | None) -> argparse.ArgumentParser:
-    """Returns a parser that prints the docstring of a benchmark as it is."""
-    return argparse.ArgumentParser(
+def command_line(
+    description: str | None, only: Collection[str] = (), *, json: bool = False
+) -> argparse.ArgumentParser:
+    """Returns a parser that prints the docstring of a benchmark as it is.
+
+    `only`: what `--only` selects from, by default all. `json`: it has `--json`, for `write_figures`.
+    """
+    parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Adds `--json`, for `write_figures`."""
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures into this file")
+    if only:
+        names = ", ".join(only)
+        parser.add_argument("--only", type=names_of(only), default=list(only), metavar="NAME,...", help=names)
+    if json:
+        parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures into this file")
+    return parser
 
 
 def names_of(known: Collection[str]) -> Callable[[str], list[str]]:
@@ -103,6 +109,8 @@ def records_table(records: Sequence[Any]) -> str:
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     if isinstance(value, list):
@@ -126,8 +134,12 @@ def machine() -> dict[str, str | int]:
     }
 
 
+def _as_dict(record: Any) -> dict[str, Any]:
+    return asdict(record)
+
+
 def write_figures(file: Path | None, **figures: object) -> None:
-    """Writes figures as JSON, with the day and the machine; does nothing without a file."""
+    """Writes figures and dataclasses as JSON, with the day and the machine; does nothing without a file."""
     if file:
         about = {"date": date.today().isoformat(), "machine": machine()}
-        file.write_text(json.dumps({**about, **figures}, indent=1) + "\n")
+        file.write_text(json.dumps({**about, **figures}, indent=1, default=_as_dict) + "\n")

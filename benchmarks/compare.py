@@ -21,11 +21,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import ROOT, add_json, command_line, names_of, records_table, write_figures
+from benchmarks.command import ROOT, command_line, names_of, records_table, write_figures
 from benchmarks.contender import CONTENDERS, Contender, Task
 from benchmarks.report import Result, Run, bars, result
 from benchmarks.served import WEBS, Web
@@ -48,14 +47,7 @@ def crawl(contender: Contender, web: Web, seeds: list[str], pages: int) -> Run:
     """Runs one crawl, and counts what the web was asked for; prints the end of its output if it fails."""
     web.forget()
     cost = spent(contender, web, seeds, pages)
-    return Run(
-        web.got(),
-        cost["exit_code"],
-        cost["crawler_cpu"],
-        cost["engine_cpu"],
-        cost["crawler_peak_kib"] / 1024,
-        cost["engine_peak_kib"] / 1024,
-    )
+    return Run(web.got(), **cost)
 
 
 def spent(contender: Contender, web: Web, seeds: list[str], pages: int) -> dict[str, Any]:
@@ -130,16 +122,6 @@ def measure(
     return results
 
 
-def arguments() -> argparse.Namespace:
-    parser = command_line(__doc__)
-    parser.add_argument("--only", type=names_of(CONTENDERS), help="contenders: " + ",".join(CONTENDERS))
-    parser.add_argument("--webs", type=names_of(WEBS), default=list(WEBS), help="webs: " + ",".join(WEBS))
-    parser.add_argument("--repeat", type=int, default=3, help="turns, in each of which all run")
-    parser.add_argument("--pages", type=int, default=0, help="end each crawl after about so many (0: all)")
-    add_json(parser)
-    return parser.parse_args()
-
-
 def allow_open_files() -> None:
     """Raises the limit of open files, which all processes inherit; raises SystemExit if this account may not."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -153,7 +135,12 @@ def allow_open_files() -> None:
 
 
 def main() -> int:
-    options = arguments()
+    parser = command_line(__doc__, json=True)
+    parser.add_argument("--only", type=names_of(CONTENDERS), help="contenders: " + ",".join(CONTENDERS))
+    parser.add_argument("--webs", type=names_of(WEBS), default=list(WEBS), help="webs: " + ",".join(WEBS))
+    parser.add_argument("--repeat", type=int, default=3, help="turns, in each of which all run")
+    parser.add_argument("--pages", type=int, default=0, help="end each crawl after about so many (0: all)")
+    options = parser.parse_args()
     if {"polite", "small"} & set(options.webs):
         allow_open_files()
     # as an installation does; with PYTHONDONTWRITEBYTECODE each crawl would compile all modules again
@@ -163,8 +150,7 @@ def main() -> int:
     for name in dict.fromkeys(contender.name for web in chosen.values() for contender in web):
         CONTENDERS[name].prepare()
     webs = {web: measure(web, sites, chosen[web], options) for web in options.webs}
-    figures = {web: list(map(asdict, results)) for web, results in webs.items()}
-    write_figures(options.json, webs=figures)
+    write_figures(options.json, webs=webs)
     return max(run.exit_code for results in webs.values() for result in results for run in result.runs)
 
 

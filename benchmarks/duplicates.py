@@ -15,13 +15,13 @@ import os
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import uvloop
 
-from benchmarks.command import add_json, command_line, records_table, write_figures
+from benchmarks.command import command_line, records_table, write_figures
 from benchmarks.frontier_bench import cpu_seconds, fresh_bench
 from benchmarks.main_parts import report_main_parts, report_reference
 from webcrawl.engine.client import Engine
@@ -134,16 +134,14 @@ def report_index(count: int, file: Path | None = None) -> None:
     each, figures = uvloop.run(measure(count))
     print(f"\n{count:,} texts in one engine, {each:.0f} bytes each with URLs of 80 characters\n")
     print(records_table(figures), flush=True)
-    lookups = list(map(asdict, figures))
-    write_figures(file, load_before=load, texts=count, bytes_each=each, lookups=lookups)
+    write_figures(file, load_before=load, texts=count, bytes_each=each, lookups=figures)
 
 
 def main() -> None:
-    parser = command_line(__doc__)
+    parser = command_line(__doc__, json=True)
     parser.add_argument("--texts", type=float, default=1e6, help="how many the index holds")
     parser.add_argument("--annotated", type=Path, metavar="FILE", help="an archive of annotated pages")
     parser.add_argument("--reference", action="store_true", help="measure installed reference documentation")
-    add_json(parser)
     options = parser.parse_args()
     if options.reference:
         report_reference()

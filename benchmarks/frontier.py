@@ -16,13 +16,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import uvloop
 
-from benchmarks.command import add_json, command_line, write_figures
+from benchmarks.command import command_line, records_table, write_figures
 from benchmarks.frontier_bench import (
     BATCH,
     SHARDS,
@@ -221,21 +221,13 @@ async def measure(names: Sequence[str], scale: float, **options: Any) -> list[Fi
         async with fresh_bench(scale, **options) as bench:
             for figure in await MEASURES[name](bench):
                 figures.append(figure)
-                print(row(figure), flush=True)
+                print(f"{figure.name}: {figure.value:,.0f} {figure.unit}", flush=True)
     return figures
 
 
-def row(figure: Figure) -> str:
-    """A line of the printed table."""
-    value = f"{figure.value:,.0f}" if figure.value >= 1000 else f"{figure.value:.2f}"
-    bar = figure.bar if figure.good else f"{figure.bar}: MISSED"
-    return f"| {figure.name:<42} | {value:>8} {figure.unit:<6} | {bar:<24} | {figure.note:<68} |"
-
-
 def main() -> int:
-    parser = command_line(__doc__)
+    parser = command_line(__doc__, MEASURES, json=True)
     parser.add_argument("--scale", type=float, default=1.0, help="of all counts; 0.01 takes some seconds")
-    parser.add_argument("--only", choices=MEASURES, action="append", help="may be given several times")
     parser.add_argument("--importance", action="store_true", help="URLs have credit, as in a crawl")
     parser.add_argument(
         "--unit",
@@ -243,11 +235,11 @@ def main() -> int:
         default="name",
         help="POLITENESS_UNIT, for add, lease and queued",
     )
-    add_json(parser)
     options = parser.parse_args()
     crawl = {"aof": True, "importance": options.importance, "unit": options.unit}
-    figures = uvloop.run(measure(options.only or list(MEASURES), options.scale, **crawl))
-    write_figures(options.json, scale=options.scale, figures=list(map(asdict, figures)))
+    figures = uvloop.run(measure(options.only, options.scale, **crawl))
+    print(records_table(figures))
+    write_figures(options.json, scale=options.scale, figures=figures)
     return 1 if options.scale >= 1 and not all(figure.good for figure in figures) else 0
 
 

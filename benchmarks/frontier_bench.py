@@ -11,9 +11,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.servers import wait_until
 from webcrawl.config import DEFAULTS
 from webcrawl.engine.client import Engine
 from webcrawl.engine.embedded import answers, server_binary
@@ -137,9 +139,7 @@ async def fresh_bench(
         server = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         engine = Engine(f"unix://{socket_path(folder)}")
         try:
-            while not answers(socket_path(folder)):
-                assert server.poll() is None, (folder / "valkey.log").read_text()
-                await asyncio.sleep(0.01)
+            wait_until(partial(answers, socket_path(folder)), server, folder / "valkey.log")
             keys = Keys("bench", SHARDS, unit)
             crawl = Crawl(engine, keys, "bench")
             hot, order = DEFAULTS["FRONTIER_HOT_URLS"], DEFAULTS["FRONTIER_ORDER"]

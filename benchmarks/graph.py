@@ -5,16 +5,13 @@ make bench-graph ARGS="--edges 1e6,1e7 --memory 8"
 
 from __future__ import annotations
 
-import argparse
 import functools
-import json
 import re
-import subprocess
-import sys
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +22,7 @@ from webcrawl.graph import building, measures
 from webcrawl.graph.database import LinkDatabase
 from webcrawl.links.sources import link_files
 
+Pool = get_context("spawn").Pool
 STEPS = {
     "read links": (LinkDatabase, "add"),
     "number pages": (LinkDatabase, "number"),
@@ -72,12 +70,9 @@ def peak() -> int:
 
 def measure(edges: int, memory: int) -> dict[str, Any]:
     """Runs generator and build in processes of their own."""
-    with tempfile.TemporaryDirectory(prefix="graph-") as folder:
-        for step in ("generate", "build"):
-            words = [sys.executable, "-m", "benchmarks.graph", "--step", step, "--folder", folder]
-            words += ["--edges", str(edges), "--memory", str(memory / 1e9)]
-            done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
-        return dict(json.loads(done.stdout))
+    with tempfile.TemporaryDirectory(prefix="graph-") as folder, Pool(1, maxtasksperchild=1) as processes:
+        processes.apply(generate, (Path(folder) / "links", edges))
+        return processes.apply(build, (Path(folder), memory))
 
 
 def report(results: list[dict[str, Any]]) -> None:
@@ -95,16 +90,9 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--edges", default="1e6,3e6,1e7", help="sizes, by default 1e6,3e6,1e7")
     parser.add_argument("--memory", type=float, default=8.0, help="GB, by default 8")
-    parser.add_argument("--step", choices=("generate", "build"), help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    sizes, memory = [int(float(size)) for size in options.edges.split(",")], int(options.memory * 1e9)
-    if options.step == "generate":
-        generate(options.folder / "links", sizes[0])
-    elif options.step == "build":
-        print(json.dumps(build(options.folder, memory)))
-    else:
-        report([measure(size, memory) for size in sizes])
+    sizes = [int(float(size)) for size in options.edges.split(",")]
+    report([measure(size, int(options.memory * 1e9)) for size in sizes])
 
 
 if __name__ == "__main__":

@@ -8,16 +8,15 @@ logs. The exit status is 1 if an attack makes the honest hosts wait longer, or t
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.command import ROOT, add_json, command_line, names_of, records_table, web_crawl, write_figures
+from benchmarks.command import ROOT, command_line, records_table, web_crawl, write_figures
 from benchmarks.hostile_servers import ATTACKS, HOSTS, PAGES, serve
 from benchmarks.measured import Use, use_of
 from benchmarks.servers import free_dns_port, free_port, requests, serving
@@ -127,25 +126,17 @@ def watch(process: subprocess.Popen[bytes], log: Path, wanted: int, begun: float
     return Use(worker, engine, 0.0)
 
 
-def arguments() -> argparse.Namespace:
-    parser = command_line(__doc__)
-    parser.add_argument(
-        "--only", type=names_of(ATTACKS), default=list(ATTACKS), metavar="NAME,...", help=", ".join(ATTACKS)
-    )
-    parser.add_argument("--seconds", type=float, default=60.0, help="the most that an attack takes")
-    add_json(parser)
-    return parser.parse_args()
-
-
 def main() -> int:
-    options = arguments()
+    parser = command_line(__doc__, ATTACKS, json=True)
+    parser.add_argument("--seconds", type=float, default=60.0, help="the most that an attack takes")
+    options = parser.parse_args()
     outcomes = []
     for name in options.only:
         outcomes.append(measure(name, options.seconds))
         missed = outcomes[-1].missed() or ["none"]
         print(f"{name}: {ATTACKS[name].sentence}. Missed bars: {', '.join(missed)}", flush=True)
     print(records_table(outcomes))
-    write_figures(options.json, attacks=list(map(asdict, outcomes)))
+    write_figures(options.json, attacks=outcomes)
     return any(outcome.missed() for outcome in outcomes)
 
 

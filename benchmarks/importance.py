@@ -22,10 +22,9 @@ import numpy.typing as npt
 import pyarrow.dataset
 from scipy.stats import spearmanr
 
-from benchmarks.command import add_json, command_line, table, write_figures
-from benchmarks.served import Web
-from benchmarks.sites import SITES, available
-from tests.crawls import crawl_hosts
+from benchmarks.command import command_line, table, write_figures
+from benchmarks.served import crawl_documentation
+from benchmarks.sites import SITES
 
 SHARES = (0.05, 0.1, 0.2, 0.4)
 LEAST_CORRELATION = 0.9
@@ -35,7 +34,6 @@ LARGE_SITE = 500
 """Pages of a site whose figures are printed."""
 DELAY = 0.02
 """DOWNLOAD_DELAY: so the order of a host's queue counts, and not how fast the worker is."""
-CRAWL_SECONDS = 240.0
 Reals = npt.NDArray[np.float64]
 
 
@@ -56,11 +54,7 @@ class RankedPages(NamedTuple):
 def crawl(importance: str) -> dict[str, RankedPages]:
     """Crawls the documentation with a value of IMPORTANCE; returns the pages of large sites, and of all."""
     with tempfile.TemporaryDirectory(prefix="bench-importance-") as folder:
-        home = Path(folder)
-        web = Web("http", available(), home)
-        options = {"DOWNLOAD_DELAY": DELAY, "ALLOWED_NETWORKS": "127.0.0.0/8", "LINKS": True}
-        with web.served():
-            result = crawl_hosts(web.seeds, home, timeout=CRAWL_SECONDS, IMPORTANCE=importance, **options)
+        result = crawl_documentation(Path(folder), DOWNLOAD_DELAY=DELAY, LINKS=True, IMPORTANCE=importance)
         links = pyarrow.dataset.dataset(result.data_dir / "links").to_table().to_pylist()
         rows = sorted(result.rows(), key=lambda row: row["fetched_at"])
     pages = [row for row in rows if row["status"] == 200 and row["mime_type"] == "text/html"]
@@ -94,9 +88,7 @@ def curves(ours: RankedPages, others: RankedPages) -> dict[str, list[float]]:
 
 
 def main() -> int:
-    parser = command_line(__doc__)
-    add_json(parser)
-    options = parser.parse_args()
+    options = command_line(__doc__, json=True).parse_args()
     ours, others = crawl("aopic"), crawl("off")
     orders = {name: curves(ours[name], others[name]) for name in ours}
     rows = [

@@ -183,11 +183,10 @@ def report(name: str, value: float) -> None:
 def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--edges", type=float, default=1e7)
-    parser.add_argument("--pages", type=int, default=PAGES, help="pages of documentation, about")
     parser.add_argument("--compare", type=int, default=100, help="random pages to compare with BeautifulSoup")
     parser.add_argument("--seed", type=int, default=1, help="of the random pages")
     options = parser.parse_args()
-    if pages := documents(options.pages):
+    if pages := documents(PAGES):
         compared(pages, options.compare, options.seed)
         cost(pages)
         gc.enable()

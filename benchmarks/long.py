@@ -1,6 +1,6 @@
 """A long crawl of a generated web of very many hosts: do memory and pace stay the same?
 
-    make bench-long [ARGS="--pages 100000 --hosts 300000 --every 5000 --json FILE"]
+    make bench-long [ARGS="--pages 100000 --json FILE"]
 
 One worker with its embedded engine, all pipelines and the default delay of a second. On this web, a crawler is fast
 only if it fetches from very many hosts at once. The exit status is 1 if, after the warm-up, the worker's
@@ -9,7 +9,6 @@ memory grew by more than a fifth or the pace fell by more than a quarter.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -17,15 +16,17 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.command import ROOT, add_json, command_line, records_table, scrapy, web_crawl, write_figures
+from benchmarks.command import ROOT, command_line, records_table, scrapy, web_crawl, write_figures
 from benchmarks.generated_web import ZONE, serve
 from benchmarks.measured import use_of
 from benchmarks.servers import free_dns_port, free_port, serving
 
-SEEDS = 300
+SEEDS, HOSTS = 300, 300_000
+EVERY, POINTS = 5_000, 20
+"""The most pages between two points, and the least number of points."""
 WARM_UP = 0.4
 """Share of the pages after which everything that is bounded should be full."""
 MOST_GROWTH, LEAST_PACE = 1.2, 0.75
@@ -108,25 +109,18 @@ def mean_pace(points: Sequence[Point]) -> float:
     return sum(point.pages_per_second for point in points) / len(points)
 
 
-def arguments() -> argparse.Namespace:
-    parser = command_line(__doc__)
-    parser.add_argument("--pages", type=int, default=100_000)
-    parser.add_argument("--hosts", type=int, default=300_000)
-    parser.add_argument("--every", type=int, default=5_000, help="pages between two points")
-    add_json(parser)
-    return parser.parse_args()
-
-
 def main() -> int:
-    options = arguments()
+    parser = command_line(__doc__, json=True)
+    parser.add_argument("--pages", type=int, default=100_000)
+    options = parser.parse_args()
     port, names, points = free_port("0.0.0.0"), free_dns_port(), []
     with (
         tempfile.TemporaryDirectory(prefix="bench-long-") as home,
-        serving(serve, options.hosts, port, names),
+        serving(serve, HOSTS, port, names),
     ):
         process = crawl(Path(home), port, names, options.pages)
         try:
-            for point in watch(process, port, options.every):
+            for point in watch(process, port, min(EVERY, options.pages // POINTS)):
                 print(point, flush=True)
                 points.append(point)
             if (ended := process.poll()) is None:
@@ -143,7 +137,7 @@ def main() -> int:
             f"no page was asked for in {SILENCE_SECONDS:.0f} s" if ended is None else f"it ended with {ended}"
         )
     print("\n".join(faults) or "memory flat, pace steady")
-    write_figures(options.json, points=list(map(asdict, points)), faults=faults)
+    write_figures(options.json, points=points, faults=faults)
     return bool(faults)
 
 

@@ -25,24 +25,19 @@ ENGINES = ("valkey-server", "redis-server")
 
 
 class Memory(threading.Thread):
-    """Samples the resident memory of this process's descendants and keeps the highest sums, in KiB.
+    """Samples the resident memory of this process's descendants and keeps the highest sums, in MB.
 
     The memory that wait4() reports is of no use: a forked process inherits its parent's peak.
     """
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.crawler = self.engine = 0
+        self.crawler = self.engine = 0.0
 
     def run(self) -> None:
         while True:
-            crawler = engine = 0
-            for pid, process in tree(os.getpid()).items():
-                if process.name in ENGINES:
-                    engine += process.kib
-                elif pid != os.getpid():
-                    crawler += process.kib
-            self.crawler, self.engine = max(self.crawler, crawler), max(self.engine, engine)
+            use = use_of(os.getpid(), own=False)
+            self.crawler, self.engine = max(self.crawler, use.worker), max(self.engine, use.engine)
             time.sleep(SAMPLE_SECONDS)
 
 
@@ -85,9 +80,9 @@ class Use(NamedTuple):
     cpu: float
 
 
-def use_of(pid: int) -> Use:
-    """What a process and all its descendants use."""
-    processes = tree(pid).values()
+def use_of(pid: int, *, own: bool = True) -> Use:
+    """What all descendants of a process use, and its `own` use."""
+    processes = [process for number, process in tree(pid).items() if own or number != pid]
     engine = sum(process.kib for process in processes if process.name in ENGINES)
     worker = sum(process.kib for process in processes) - engine
     return Use(worker / 1024, engine / 1024, sum(process.cpu for process in processes))
@@ -105,11 +100,10 @@ def start_server(command: list[str], socket: Path) -> subprocess.Popen[bytes]:
 
 def measured(command: list[str], server: subprocess.Popen[bytes] | None) -> dict[str, float]:
     """CPU: `crawler` is the command with the children that it waited for, `engine` all other processes."""
-    started = time.monotonic()
     crawler = subprocess.Popen(command, stdout=sys.stderr)
     memory = Memory()
     memory.start()
-    crawler_cpu = engine_cpu = seconds = 0.0
+    crawler_cpu = engine_cpu = 0.0
     code = 0
     while True:
         try:
@@ -119,18 +113,17 @@ def measured(command: list[str], server: subprocess.Popen[bytes] | None) -> dict
         cpu = usage.ru_utime + usage.ru_stime
         if pid == crawler.pid:
             crawler_cpu = cpu
-            code, seconds = os.waitstatus_to_exitcode(status), time.monotonic() - started
+            code = os.waitstatus_to_exitcode(status)
             if server is not None:
                 server.terminate()
         else:
             engine_cpu += cpu
     return {
         "exit_code": code,
-        "seconds": seconds,
         "crawler_cpu": crawler_cpu,
-        "crawler_peak_kib": memory.crawler,
+        "crawler_peak": memory.crawler,
         "engine_cpu": engine_cpu,
-        "engine_peak_kib": memory.engine,
+        "engine_peak": memory.engine,
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -22,7 +21,8 @@ from benchmarks.servers import free_port
 from benchmarks.sites import SITES, available
 from tests.collector import Collector
 from tests.postgres import PostgresServer, postgres_folder
-from tests.s3server import S3Server, client_arguments, weed_binary
+from tests.s3server import S3Server, weed_binary
+from tests.stores.buckets import environment
 
 PREVIOUS_SECONDS = 300
 # a thousand pages tell options apart, and there are many options
@@ -152,12 +152,4 @@ class Servers:
         folder = self._home / "s3"
         folder.mkdir()
         server = self._stack.enter_context(S3Server(folder))
-        said = client_arguments(server.port)
-        return [
-            f"AWS_ENDPOINT_URL={said['endpoint_url']}",
-            f"AWS_ACCESS_KEY_ID={said['aws_access_key_id']}",
-            f"AWS_SECRET_ACCESS_KEY={said['aws_secret_access_key']}",
-            f"AWS_DEFAULT_REGION={said['region_name']}",
-            *(f"{name}={os.devnull}" for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")),
-            "AWS_EC2_METADATA_DISABLED=true",
-        ]
+        return [f"{name}={value}" for name, value in environment(server).items()]

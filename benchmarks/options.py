@@ -10,17 +10,16 @@ page loads.
 
 from __future__ import annotations
 
-import argparse
 import compileall
 import statistics
 import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.command import ROOT, add_json, command_line, records_table, write_figures
+from benchmarks.command import ROOT, command_line, records_table, write_figures
 from benchmarks.compare import crawl
 from benchmarks.contender import Contender
 from benchmarks.option_table import OPTIONS, Option
@@ -134,18 +133,13 @@ def chosen(parts: list[str] | None) -> list[Option]:
     return options
 
 
-def arguments() -> argparse.Namespace:
-    parser = command_line(__doc__)
+def main() -> int:
+    parser = command_line(__doc__, json=True)
     parser.add_argument(
         "--only", action="append", metavar="NAME", help="options whose names contain this; may be repeated"
     )
     parser.add_argument("--rounds", type=int, default=3, help="rounds, in each of which all options run")
-    add_json(parser)
-    return parser.parse_args()
-
-
-def main() -> int:
-    said = arguments()
+    said = parser.parse_args()
     compileall.compile_dir(ROOT / "webcrawl", quiet=1)
     with tempfile.TemporaryDirectory(prefix="bench-options-") as home, ExitStack() as stack:
         servers = Servers(Path(home), stack)
@@ -160,7 +154,7 @@ def main() -> int:
     measured = [summed_up(option, starts[option.name], pairs[option.name]) for option in options]
     slow = [option.name for option in measured if option.speed_ratio < BAR]
     print(records_table(measured), f"Slower than {BAR}: {', '.join(slow) or 'none'}", sep="\n")
-    write_figures(said.json, options=list(map(asdict, measured)))
+    write_figures(said.json, options=measured)
     return 1 if turns.failures else 0
 
 

@@ -9,22 +9,21 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from benchmarks.command import ROOT, scrapy
 from benchmarks.contender import VENVS, Contender
-from benchmarks.servers import free_port
+from benchmarks.servers import accepts, free_port, wait_until
 from tests.crawls import crawl_hosts
 from tests.web import LocalWeb, Reply, generated_web
 
 SITES = ("127.0.1.1", "127.0.1.2")
 TOOLS = VENVS / "replay" / "bin"
-START_SECONDS = 60.0
 
 
 def main() -> int:
@@ -104,25 +103,16 @@ def wayback(folder: Path) -> Iterator[Callable[[str], bytes]]:
     words = [TOOLS / "wayback", "-p", str(port), "-b", "127.0.0.1"]
     with (folder / "wayback.log").open("wb") as log:
         server = subprocess.Popen(words, cwd=folder, stdout=log, stderr=log)
-    home = f"http://127.0.0.1:{port}/"
 
     def fetch(url: str) -> bytes:
         try:
-            with urlopen(f"{home}crawl/2026id_/{url}", timeout=20) as answer:
+            with urlopen(f"http://127.0.0.1:{port}/crawl/2026id_/{url}", timeout=20) as answer:
                 return bytes(answer.read())
         except HTTPError as error:
             return error.read()
 
     try:
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                urlopen(home, timeout=5).close()
-                break
-            except OSError:
-                if server.poll() is not None or time.monotonic() > deadline:
-                    raise SystemExit((folder / "wayback.log").read_text()) from None
-                time.sleep(0.2)
+        wait_until(partial(accepts, "127.0.0.1", port), server, folder / "wayback.log")
         yield fetch
     finally:
         server.kill()

@@ -22,16 +22,16 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow
 import pyarrow.parquet
 
 from benchmarks.command import ROOT, command_line, print_figure, scrapy, seconds_of
-from benchmarks.sites import available
-from tests.crawls import crawl_hosts
-from tests.web import LocalWeb
-from webcrawl.documents.page import Page
+from benchmarks.served import crawl_documentation
+from benchmarks.sites import SITES
+from tests.metadata import row as metadata_row
 from webcrawl.search.copies import copies_of
 from webcrawl.search.query import Filters
 from webcrawl.search.searching import Search
@@ -100,16 +100,16 @@ def store(folder: Path, pages: int, words: list[str]) -> int:
 
 
 def row(number: int, text: str) -> dict[str, object]:
-    host = f"https://www.site-{number % 500}.example.org"
-    page = Page(url=f"{host}/{number}", host=host, fetched_at=START + timedelta(seconds=number))
     facts = {
+        "fetched_at": START + timedelta(seconds=number),
         "status": 200,
         "mime_type": "text/html",
         "language": LANGUAGES[number % len(LANGUAGES)],
         "title": " ".join(text.split()[:5]),
+        "importance": (number % 97) / 48,
     }
     location = {"warc_file": "generated.warc.gz", "warc_offset": number, "warc_length": 1}
-    return page.row() | facts | location | {"importance": (number % 97) / 48}
+    return metadata_row(f"https://www.site-{number % 500}.example.org/{number}") | facts | location
 
 
 def generated(folder: Path, pages: int) -> None:
@@ -176,13 +176,8 @@ def copies(folder: Path) -> None:
 
 def documentation(folder: Path) -> None:
     """Crawls the documentation, and prints the first five results of ten searches."""
-    sites = {site.address: site for site in available()}
-    with LocalWeb(*sites) as web:
-        for address, site in sites.items():
-            publish(web, address, site.folder)
-        seeds = [f"{web.host(address)}/index.html" for address in sites]
-        result = crawl_hosts(seeds, folder, timeout=800, TEXT="parquet", LINKS=True)
-        names = {web.host(address): site.name for address, site in sites.items()}
+    result = crawl_documentation(folder, TEXT="parquet", LINKS=True)
+    names = {site.address: site.name for site in SITES}
     report("seconds to index the documentation", seconds_of(lambda: index(result.data_dir)))
     shutil.rmtree(result.data_dir / "texts")
     report("seconds from the archive", seconds_of(lambda: index(result.data_dir, "--again")))
@@ -190,16 +185,8 @@ def documentation(folder: Path) -> None:
     for question in QUESTIONS:
         print(f"\n{question}")
         for hit in search.find(question, limit=5).hits:
-            host = "/".join(hit.entry.url.split("/")[:3])
-            print(f"  {names[host]}: {hit.entry.title}  {hit.entry.url.removeprefix(host)}  {hit.score:.1f}")
-
-
-def publish(web: LocalWeb, site: str, folder: Path) -> None:
-    """Publishes the pages of a folder, and a list of them. Each page names its site, so that no two are equal."""
-    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.html"))
-    for name in names:
-        web.put(site, f"/{name}", (folder / name).read_bytes() + f"\n<!-- {site} -->\n".encode())
-    web.put(site, "/", "".join(f"<a href='/{name}'>{name}</a>" for name in names))
+            url = urlsplit(hit.entry.url)
+            print(f"  {names[str(url.hostname)]}: {hit.entry.title}  {url.path}  {hit.score:.1f}")
 
 
 def report(name: str, value: float) -> None:
@@ -207,14 +194,13 @@ def report(name: str, value: float) -> None:
 
 
 def main() -> None:
-    parser = command_line(__doc__)
+    parser = command_line(__doc__, ("generated", "documentation"))
     parser.add_argument("--pages", type=float, default=1e5)
-    parser.add_argument("--only", choices=("generated", "documentation"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        if options.only != "documentation":
+        if "generated" in options.only:
             generated(Path(folder) / "generated", int(options.pages))
-        if options.only != "generated":
+        if "documentation" in options.only:
             documentation(Path(folder))
 
 

@@ -6,12 +6,11 @@ import datetime
 import functools
 import ipaddress
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -22,15 +21,15 @@ from cryptography.x509.oid import NameOID
 from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks import shards
-from benchmarks.servers import free_port
-from benchmarks.sites import MANY, THOUSANDS, Site
+from benchmarks.servers import accepts, free_port, wait_until
+from benchmarks.sites import MANY, THOUSANDS, Site, available
+from tests.crawls import CrawlResult, crawl_hosts
 
 START_ADDRESS = "127.0.2.11"
 """A site of one page without links; crawling it costs as much as starting and ending all processes."""
 _START_WORDS = 6_000
 """As long as other pages, so that processes start that are only started for large pages."""
-START_SECONDS = 10.0
-_CERTIFICATE_DAYS = 7
+_DAY = datetime.timedelta(days=1)
 PROXY_ADDRESS = "127.0.2.12"
 WEBS = {
     "http": "HTTP, a host for each site",
@@ -116,7 +115,7 @@ class Web:
         (self._home / "nginx.conf").write_text(self._configuration())
         server = subprocess.Popen(["nginx", "-c", str(self._home / "nginx.conf")])
         try:
-            self._wait_for(server)
+            wait_until(partial(accepts, START_ADDRESS, self._port), server, self._home / "error.log")
             yield
         finally:
             server.terminate()
@@ -154,19 +153,6 @@ class Web:
             round(links / pages, 1),
             len(connections),
         )
-
-    def _wait_for(self, server: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                socket.create_connection((START_ADDRESS, self._port), 1).close()
-                if server.poll() is None:
-                    return
-            except OSError:
-                pass
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit(f"nginx does not start: {(self._home / 'error.log').read_text()}")
-            time.sleep(0.1)
 
     def _configuration(self) -> str:
         servers = self._one_server() if self.delay else self._servers()
@@ -206,6 +192,13 @@ class Web:
         return f" ssl http2; ssl_certificate {self._home}/{address}.pem; ssl_certificate_key {self._home}/key.pem;"
 
 
+def crawl_documentation(home: Path, **settings: object) -> CrawlResult:
+    """Crawls all sites from nginx, with the data in a folder."""
+    web = Web("http", available(), home)
+    with web.served():
+        return crawl_hosts(web.seeds, home, timeout=800, ALLOWED_NETWORKS="127.0.0.0/8", **settings)
+
+
 @functools.lru_cache(maxsize=10_000)
 def _links(page: Path) -> int:
     return len(LexborHTMLParser(page.read_bytes()).css("a[href]"))
@@ -214,37 +207,21 @@ def _links(page: Path) -> int:
 def issue_certificates(folder: Path, addresses: Iterable[str]) -> None:
     """Writes ca.pem, key.pem and an ADDRESS.pem for each address. Keys are ECDSA, like most on the web."""
     authority, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    issuer = _common_name("webcrawl benchmark CA")
-    builder = _certificate(issuer, issuer, authority.public_key(), is_authority=True)
-    _write_certificate(folder / "ca.pem", builder.sign(authority, hashes.SHA256()))
+    issuer, now = "webcrawl benchmark CA", datetime.datetime.now(datetime.UTC)
+
+    def write(file: str, subject: str, of: ec.EllipticCurvePrivateKey, *more: x509.ExtensionType) -> None:
+        names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in (subject, issuer)]
+        made = x509.CertificateBuilder(names[1], names[0], of.public_key(), x509.random_serial_number())
+        made = made.not_valid_before(now - _DAY).not_valid_after(now + 7 * _DAY)
+        constraints = x509.BasicConstraints(ca=of is authority, path_length=None)
+        for extension in (constraints, *more):
+            made = made.add_extension(extension, critical=extension is constraints)
+        pem = made.sign(authority, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        (folder / file).write_bytes(pem)
+
+    write("ca.pem", issuer, authority)
     for address in addresses:
         names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
-        builder = _certificate(_common_name(address), issuer, key.public_key(), is_authority=False)
-        builder = builder.add_extension(names, critical=False)
-        _write_certificate(folder / f"{address}.pem", builder.sign(authority, hashes.SHA256()))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-
-
-def _certificate(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, is_authority: bool
-) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
-    return (
-        x509.CertificateBuilder(subject_name=subject, issuer_name=issuer, public_key=key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=_CERTIFICATE_DAYS))
-        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-    )
-
-
-def _common_name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-
-
-def _write_certificate(path: Path, certificate: x509.Certificate) -> None:
-    path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        write(f"{address}.pem", address, key, names)
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (folder / "key.pem").write_bytes(key.private_bytes(*form))

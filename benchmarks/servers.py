@@ -7,6 +7,8 @@ import multiprocessing
 import re
 import socket
 import struct
+import subprocess
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -58,6 +60,21 @@ def free_port(address: str, kind: socket.SocketKind = socket.SOCK_STREAM) -> int
 def free_dns_port() -> int:
     """A free port of 127.0.0.1 for a nameserver."""
     return free_port("127.0.0.1", socket.SOCK_DGRAM)
+
+
+def accepts(address: str, port: int) -> bool:
+    """Whether a server accepts connections."""
+    with socket.socket() as connection:
+        return connection.connect_ex((address, port)) == 0
+
+
+def wait_until(is_ready: Callable[[], bool], server: subprocess.Popen[bytes], log: Path) -> None:
+    """Waits for a server that was started; prints its log if it ends or is not ready in time."""
+    deadline = time.monotonic() + START_SECONDS
+    while not is_ready():
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit(f"{server.args} does not start: {log.read_text()}")
+        time.sleep(0.05)
 
 
 def listening(port: int) -> socket.socket:

@@ -11,24 +11,16 @@ might have been fetched, or if some honest pages are missing when nine tenths of
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.command import (
-    ROOT,
-    add_json,
-    command_line,
-    names_of,
-    records_table,
-    web_crawl,
-    write_figures,
-)
+from benchmarks.command import ROOT, command_line, records_table, web_crawl, write_figures
 from benchmarks.servers import free_dns_port, free_port, requests, serving
 from benchmarks.trap_sites import TRAPS
 from benchmarks.trap_web import TrapWeb, serve
@@ -100,7 +92,7 @@ def missed_beside_forum(asked: Sequence[str], web: TrapWeb) -> list[str]:
     return wrong
 
 
-def measure(options: argparse.Namespace) -> tuple[list[SiteRequests], list[str]]:
+def measure(options: Namespace) -> tuple[list[SiteRequests], list[str]]:
     """Crawls pages of the honest hosts and the traps that they link to; returns the requests, and what is wrong."""
     size, names = round(options.honest / OF_ALL) if options.honest else options.pages, free_dns_port()
     web = TrapWeb(free_port("0.0.0.0"), size, traps=options.only, threads=options.forum)
@@ -116,11 +108,8 @@ def measure(options: argparse.Namespace) -> tuple[list[SiteRequests], list[str]]
     return sites, missed_beside_forum(asked, web) if options.forum else missed(sites)
 
 
-def arguments() -> argparse.Namespace:
-    parser, names = command_line(__doc__), list(TRAPS)
-    parser.add_argument(
-        "--only", type=names_of(names), default=names, metavar="NAME,...", help=", ".join(names)
-    )
+def main() -> int:
+    parser = command_line(__doc__, TRAPS, json=True)
     parser.add_argument(
         "--pages", type=int, default=20_000, help="of the crawl; sizes of sites follow from it"
     )
@@ -128,15 +117,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--honest", type=int, default=0, help="pages of the honest hosts together")
     parser.add_argument("--delay", type=float, default=DELAY, help="DOWNLOAD_DELAY")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="further settings")
-    add_json(parser)
-    return parser.parse_args()
-
-
-def main() -> int:
-    options = arguments()
+    options = parser.parse_args()
     sites, wrong = measure(options)
     print(records_table(sites), f"Wrong: {', '.join(wrong) or 'nothing'}", sep="\n")
-    write_figures(options.json, sites=list(map(asdict, sites)))
+    write_figures(options.json, sites=sites)
     return bool(wrong)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from warcio.archiveiterator import ArchiveIterator
 
-from tests.s3server import ACCESS_KEY, SECRET_KEY, Line
+from tests.s3server import ACCESS_KEY, SECRET_KEY, Line, S3Server
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.page import Page
@@ -24,9 +24,10 @@ from webcrawl.stores.spooled_archive import SpooledArchive
 NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 
 
-def environment(line: Line) -> dict[str, str]:
+def environment(server: Line | S3Server) -> dict[str, str]:
+    """Returns the variables by which a crawl uses a server, or the server behind a line."""
     return {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{line.port}",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.port}",
         "AWS_ACCESS_KEY_ID": ACCESS_KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
         "AWS_DEFAULT_REGION": "us-east-1",

@@ -25,6 +25,7 @@ HASHES = (
     b"limits",
     b"spent",
     b"errors",
+    b"overtaken",
     b"patterns",
     b"dust",
     b"dust_off",

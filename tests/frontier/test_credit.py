@@ -192,6 +192,7 @@ class CreditMachine(RuleBasedStateMachine):
         assert self.fetched == dict.fromkeys(self.added, 1)
         counts = self.run(worker.frontier.counts())
         assert (counts.queued, counts.overtaken, counts.leased) == (0, 0, 0)
+        assert not self.valkey.keys("*:overtaken")
         assert Credits.read(self.valkey, KEYS).waiting == 0
 
 
@@ -290,6 +291,7 @@ async def test_a_url_that_is_queued_again_keeps_its_depth(frontier_of: Callable[
     assert await queue_again(frontier.engine, frontier.keys, again) == 0
     counts = await frontier.counts()
     assert (counts.queued, counts.overtaken) == (2 * len(urls), len(urls))
+    assert (await frontier.host("http://a.test")).queued == len(urls)
     [lease] = await frontier.lease(1, 20)
     assert {url.url: (url.level, url.depth, url.referrer) for url in lease.urls} == {
         url: (1, depth, "http://b.test/") for url, depth in urls.items()

@@ -70,6 +70,7 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       spent                        HASH  host -> "pages bytes" received from it
       errors                       HASH  host -> answers with a status from 400 on, and attempts without an answer; not
                                          part of a checkpoint
+      overtaken                    HASH  host -> entries of its queue whose URLs were queued again at a better level
       patterns                     HASH  host -> the records of its URL patterns, as MessagePack, if some have sunk
       dust                         HASH  host -> evidence for its DUST rules, as MessagePack
       dust_off                     HASH  host -> the DUST rules that an operator has switched off, as MessagePack

@@ -98,6 +98,7 @@ class Operations:
             waits=max(0, int(record.get("until", 0)) - now) / 1000,
             failures=int(record.get(failures_field(self.keys, host), 0)),
             asked="asked" in record,
+            gap=int(record.get("gap", 0)) / 1000,
         )
 
     async def queue_lengths(self, hosts: Iterable[str]) -> dict[str, int]:

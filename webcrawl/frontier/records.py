@@ -176,6 +176,8 @@ class HostStatus:
     """Its answer to a path that cannot exist; None if it was not asked."""
     asked: bool = False
     """Whether the host itself asked for `waits`, by Retry-After."""
+    gap: float = 0.0
+    """Time between two requests, as the last worker kept it; 0 if no worker asked the host lately."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ for i = 1, n_url do
       fields[2] = page.depth
       page.level, queued = level, queued + 1
       enqueue(P, H, host, {string.sub(entry, 1, 4) .. cmsgpack.pack(fields) .. (page.time or now_queued)}, false, now)
+      redis.call('HINCRBY', P .. 'overtaken', host, 1)
     end
     save_page(P, page)
   end

@@ -186,6 +186,9 @@ local function drop_overtaken(P, record, taken, entries, worths)
   if dropped == 0 then return end
   redis.call('HINCRBY', P .. 'n', 'queued', -dropped)
   redis.call('HINCRBY', P .. 'n', 'overtaken', -dropped)
+  if redis.call('HINCRBY', P .. 'overtaken', record.host, -dropped) <= 0 then
+    redis.call('HDEL', P .. 'overtaken', record.host)
+  end
   if is_parked(P, record.host) then redis.call('HINCRBY', P .. 'n', 'parked', -dropped) end
 end
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from tests.crawls import Crawl, CrawlResult, scrapy, until
 from tests.mailserver import MailServer
 from tests.web import LocalWeb, Reply
+from webcrawl.documents.values import shown_time
 
 Web = Callable[..., LocalWeb]
 RunCrawl = Callable[..., CrawlResult]
@@ -66,6 +68,8 @@ def test_what_the_server_did_not_take_is_sent_once_it_is_back(
     (waiting,) = listed("alarms", result.data_dir, "--unsent")
     assert waiting["attempts"] >= 1 and waiting["sent"] is None and "mailto://127.0.0.1: " in waiting["error"]
     options = ("-s", f"DATA_DIR={result.data_dir}", "-s", f"NOTIFY={mail.url}")
+    created = shown_time(datetime.fromisoformat(waiting["created"]))
+    assert scrapy("alarms", *options).stdout.startswith(f"{created}  FINISHED")
     failed = scrapy("alarms", "--test", *options, status=1)
     assert failed.returncode == 1 and ": failed: mailto://127.0.0.1: " in failed.stdout
 

@@ -65,6 +65,9 @@ def test_frontier_shows_counts_and_busiest_hosts(stopped: Stopped) -> None:
     text = stopped.scrapy("status")
     assert stopped.web.host(SITE) in text
     assert "30" in text
+    assert "links looked up" in text
+    assert "dead letters" not in text and "paused" not in text
+    assert "dead letters" in stopped.scrapy("status", "--all")
 
 
 def test_host_shows_a_table_or_json(stopped: Stopped) -> None:
@@ -73,7 +76,21 @@ def test_host_shows_a_table_or_json(stopped: Stopped) -> None:
     assert (state["queued"], state["limits"]["pages"], state["parked"]) == (30, 40, None)
     table = stopped.scrapy("host", host, "--max-pages", "-1")
     assert host in table and "{" not in table
-    assert [line.split() for line in table.splitlines() if "queued" in line][0][3] == "30"
+    cells = {
+        line.split("│")[1].strip(): line.split("│")[2].strip() for line in table.splitlines() if "│" in line
+    }
+    assert cells["queued"] == "30"
+    # no worker is alive any more that could name the cause: robots.txt says 0.05, the tests' DOWNLOAD_DELAY less
+    assert cells["delay"] == "0.05 s"
+
+
+def test_a_host_without_scheme_is_the_one_that_the_crawl_knows(stopped: Stopped) -> None:
+    host = stopped.web.host(SITE)
+    assert host.startswith("http://")
+    state = json.loads(stopped.scrapy("host", host.removeprefix("http://"), "--json"))
+    assert (state["host"], state["queued"]) == (host, 30)
+    other = f"https://{host.removeprefix('http://')}"
+    assert f"has never had a URL of {other}, but it knows {host}" in stopped.scrapy("host", other, code=1)
 
 
 def test_a_resumed_crawl_keeps_the_items_of_earlier_runs(

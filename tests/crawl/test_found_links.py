@@ -85,4 +85,4 @@ def test_the_summary_tells_how_many_found_urls_were_in_the_cache(
         assert result.summary["looked_up"] == 10 * 11 + 1
         # the seed and 9 pages were new; the first link with a campaign parameter has the fingerprint of another
         assert result.summary["cache_hit_ratio"] == round((10 * 11 + 1 - 10) / (10 * 11 + 1), 4)
-        assert "lookups     111, 91.0% in the cache" in result.stderr
+        assert "lookups     111 links, 91.0% known to a worker" in result.stderr

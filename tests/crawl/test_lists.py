@@ -143,9 +143,9 @@ def test_an_unknown_host_is_said_to_be_unknown(crawled: Crawled) -> None:
     assert (out, err) == (
         *("", "scrapy host: crawl 'autumn' has never had a URL of https://nowhere.example\n"),
     )
-    # a URL without a scheme means https
-    err = crawled.run("host", host.removeprefix("http://"), status=1)[1]
-    assert err.endswith(f"a URL of https://{host.removeprefix('http://')}, but it knows {host}\n")
+    secure = f"https://{host.removeprefix('http://')}"
+    err = crawled.run("host", secure, status=1)[1]
+    assert err.endswith(f"a URL of {secure}, but it knows {host}\n")
     assert json.loads(crawled.run("host", host, "--json")[0])["known"] is True
     assert json.loads(crawled.run("host", "nowhere.example", "--json", status=1)[0])["known"] is False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
@@ -61,6 +62,7 @@ def test_a_mirror_can_be_browsed_without_the_site(
         ALLOWED_NETWORKS="127.0.0.0/8",
     )
     assert result.stdout.endswith(f"Wrote 11 files to {folder}.\n")
+    assert re.search(rf"^  results in  .*metadata\.db; {folder}$", result.stderr, re.MULTILINE)
     here, there = (folder / urlsplit(web.url(site)).netloc.replace(":", "_") for site in (SITE, OTHER))
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     mine = {"index.html", "docs/index.html", "docs.html", "list@page=2.html", "résumé/a_b.html"}

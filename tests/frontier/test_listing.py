@@ -96,7 +96,7 @@ async def test_each_state_is_told(frontier_of: Frontiers, tmp_path: Path) -> Non
     [lease] = await frontier.lease(1, 5)
     verdicts = [("done", 0.0), ("retry", 60.0), ("again", 3600.0), ("dead", 0.0)]
     settled = [
-        Settlement(url.index, verdict, delay, "no answer")  # type: ignore[arg-type]
+        Settlement(url.index, verdict, delay, "DownloadFailedError: no answer")  # type: ignore[arg-type]
         for url, (verdict, delay) in zip(lease.urls, verdicts, strict=False)
     ]
     await frontier.acknowledge(lease, settled)

@@ -23,7 +23,7 @@ INSTALLATION = ("make wheel", "python3 -m venv", ". venv", "pip install")
 _REST = "...\n"
 # a line of the progress in a log; a terminal has a panel instead
 _PROGRESS = re.compile(r"^\d+ pages? \([^\n]*\n", re.MULTILINE)
-_CHANGING = re.compile(r"\d+\.\d s \(\d+\.\d/s\)|\d+, \d+\.\d% in the cache")
+_CHANGING = re.compile(r"\d+\.\d s \(\d+\.\d/s\)|\d+ links, \d+\.\d% known to a worker")
 
 
 def rewritten(page: str, shell: Shell, port: int = PORT, typed: Callable[[str], str] = str) -> str:

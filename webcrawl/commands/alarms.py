@@ -13,7 +13,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.config import read
 from webcrawl.crawler.command import OpenedCrawlCommand, exclusive, flag, option
-from webcrawl.documents.values import counted, printable
+from webcrawl.documents.values import counted, printable, shown_time
 from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -140,4 +140,4 @@ def _line(stored: Stored) -> str:
         state = f"not sent after {counted(stored.attempts, 'attempt')}: {stored.error}"
     else:
         state = "not sent yet"
-    return printable(f"{notice.created:%Y-%m-%dT%H:%M:%SZ}  {notice.kind:<8}  {notice.title} ({state})")
+    return printable(f"{shown_time(notice.created)}  {notice.kind:<8}  {notice.title} ({state})")

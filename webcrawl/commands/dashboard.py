@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from webcrawl.web.access import Access
 
 _PORT = 8780
-_EXTRA = "dashboard"
 
 
 class Command(OpenedCrawlCommand):
@@ -80,6 +79,6 @@ class Command(OpenedCrawlCommand):
 
 def check_libraries() -> None:
     """Imports the libraries of the dashboard; raises LibraryMissing."""
-    optional(_EXTRA, "starlette", _EXTRA, "starlette.applications")
-    optional(_EXTRA, "jinja2", _EXTRA, "jinja2")
-    optional(_EXTRA, "uvicorn", _EXTRA, "uvicorn")
+    optional("a web server", "starlette", "dashboard", "starlette.applications")
+    optional("a web server", "jinja2", "dashboard", "jinja2")
+    optional("a web server", "uvicorn", "dashboard", "uvicorn")

@@ -7,7 +7,6 @@ import dataclasses
 import json
 import math
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
@@ -20,7 +19,7 @@ from webcrawl.policies.budgets import OVER
 from webcrawl.urls.canonical import hostname
 
 if TYPE_CHECKING:
-    from webcrawl.frontier.host_report import HostReport, Share
+    from webcrawl.frontier.host_report import HostReport
     from webcrawl.frontier.records import HostStatus
     from webcrawl.opened import OpenedCrawl
 
@@ -79,8 +78,8 @@ class Command(OpenedCrawlCommand):
         # imported late: the engine's client is slow to import
         from webcrawl.frontier.host_report import host_report, switch_rules
 
-        host = host_named(args[0])
         await opened.check_exists()
+        host = await _known_host(opened, args[0])
         frontier = opened.connection.frontier
         if opts.block:
             await frontier.block(host)
@@ -99,25 +98,56 @@ class Command(OpenedCrawlCommand):
         if opts.json:
             print(json.dumps({**report.as_dict(), "rule": rule}, indent=2))
         elif report.is_known:
-            _print(report.state, rule, report.shares)
+            _print(report, rule, await _delay(opened, report.state))
             _print_budgets(report.budgets)
             _print_patterns(report)
             _print_dust(report)
 
 
-async def _tell_unknown(opened: OpenedCrawl, host: str) -> None:
-    """Says that the crawl has no URL of the host, and whether it knows the host with the other scheme."""
+async def _known_host(opened: OpenedCrawl, text: str) -> str:
+    """Returns the host that a text names. A bare name is that of https, unless the crawl only knows that of http."""
+    host = host_named(text)
+    if "://" in text or await _is_known(opened, host):
+        return host
+    other = _other_scheme(host)
+    return other if await _is_known(opened, other) else host
+
+
+async def _is_known(opened: OpenedCrawl, host: str) -> bool:
     from webcrawl.frontier.host_report import host_report
 
-    connection = opened.connection
+    return (await host_report(opened.connection.frontier, opened.connection.crawl, host)).is_known
+
+
+def _other_scheme(host: str) -> str:
     scheme, _, name = host.partition("://")
-    other = f"{'http' if scheme == 'https' else 'https'}://{name}"
-    report = await host_report(connection.frontier, connection.crawl, other)
-    hint = f", but it knows {other}" if report.is_known else ""
+    return f"{'http' if scheme == 'https' else 'https'}://{name}"
+
+
+async def _tell_unknown(opened: OpenedCrawl, host: str) -> None:
+    """Says that the crawl has no URL of the host, and whether it knows the host with the other scheme."""
+    other = _other_scheme(host)
+    hint = f", but it knows {other}" if await _is_known(opened, other) else ""
     print(
-        f"{program()} host: crawl {connection.keys.crawl!r} has never had a URL of {host}{hint}",
+        f"{program()} host: crawl {opened.connection.keys.crawl!r} has never had a URL of {host}{hint}",
         file=sys.stderr,
     )
+
+
+async def _delay(opened: OpenedCrawl, state: HostStatus) -> str:
+    """Returns the delay that is in force, and its cause if a worker reports it."""
+    from webcrawl.frontier.workers import AllVitals
+
+    crawl = opened.connection.crawl
+    vitals = await AllVitals(crawl.engine, crawl.keys).of(await crawl.workers.alive())
+    for worker in vitals.values():
+        if pace := worker.paces.get(state.host):
+            return f"{pace.gap:g} s, by {pace.gap_by}"
+    if state.delay is not None and state.delay >= state.gap:
+        return f"{state.delay:g} s, by operator"
+    if state.gap:
+        return f"{state.gap:g} s"
+    return f"{opened.politeness.delay:g} s, by DOWNLOAD_DELAY"
 
 
 def _rule(opened: OpenedCrawl, host: str) -> str | None:
@@ -126,12 +156,12 @@ def _rule(opened: OpenedCrawl, host: str) -> str | None:
     return str(rule) if rules and (rule := rules.of(hostname(host))).match else None
 
 
-def _print(state: HostStatus, rule: str | None, shares: Mapping[str, Share]) -> None:
+def _print(report: HostReport, rule: str | None, delay: str) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    limits = state.limits
+    state, shares, limits = report.state, report.shares, report.state.limits
     table = Table(title=escape(state.host), show_header=False)
     for name, value in (
         ("queued", f"{state.queued:,}"),
@@ -140,7 +170,7 @@ def _print(state: HostStatus, rule: str | None, shares: Mapping[str, Share]) -> 
         ("pages", _of(state.pages, limits.ruled if limits.pages is None else limits.pages)),
         ("bytes", _of(state.bytes, limits.bytes)),
         ("depth limit", "DEPTH_LIMIT" if limits.depth is None else f"{limits.depth:,}"),
-        ("delay", "DOWNLOAD_DELAY" if state.delay is None else f"{state.delay:g} s"),
+        ("delay", delay),
         ("rule", escape(rule or "none in POLITENESS_RULES")),
         ("next request", f"in {state.waits:,.1f} s" if state.waits else "at any time"),
         ("failures in a row", f"{state.failures:,}"),

@@ -196,7 +196,7 @@ class Command(StoresCommand):
                 print(f"{'Would delete' if dry_run else 'Deleted'} {what}")
             rows += number
         if not due and not rows:
-            print("There is nothing to delete.")
+            print("There is nothing to delete: each job keeps what its iterations have stored.")
 
 
 def _apply(store: JobStore, files: list[JobFile], *, dry_run: bool) -> None:

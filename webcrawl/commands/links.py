@@ -45,7 +45,10 @@ class Command(StoresCommand):
                 raise UsageError("--merge takes no URL")
             link_files(opened.stores)  # raises StoreError if there are none
             merged = merge_files(opened.stores)
-            print(f"Merged {counted(merged.before, 'file')} into {merged.after:,}.", file=sys.stderr)
+            done = f"Merged {counted(merged.before, 'file')} into {merged.after:,}."
+            print(
+                done if merged.before else "Nothing to merge: there are no two small files.", file=sys.stderr
+            )
             return
         if len(args) != 1 or opts.limit < 0:
             raise UsageError("give one URL, and a limit of 0 or more")

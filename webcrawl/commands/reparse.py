@@ -199,7 +199,7 @@ async def _show(plan: Plan, settings: BaseSettings) -> None:
         with suppress(StoreError):  # the processes report this error
             done = plan.counts().get("done", 0)
             print(
-                f"{done:,} of {pages:,} pages ({(done - before) / interval:.1f}/s)",
+                f"{done:,} of {pages:,} responses ({(done - before) / interval:.1f}/s)",
                 file=sys.stderr,
                 flush=True,
             )
@@ -236,7 +236,7 @@ def _conclude(plan: Plan, settings: BaseSettings, opts: argparse.Namespace) -> N
 
 def _choice(chosen: Mapping[str, int]) -> str:
     return (
-        f"{counted(chosen['pages'], 'page')} to read again; left out: {chosen['not_archived']:,} not archived, "
+        f"{counted(chosen['pages'], 'response')} to read again; left out: {chosen['not_archived']:,} not archived, "
         f"{chosen['no_response']:,} without a response of their own"
     )
 
@@ -253,10 +253,10 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
         f"{number:,} {name.partition('.')[2]}" for name, number in counts.items() if name.startswith("items.")
     ]
     if facts["failed"]:
-        lines.append(f"{counted(facts['failed'], 'page')} could not be read:")
+        lines.append(f"{counted(facts['failed'], 'response')} could not be read:")
         lines += [f"  {url}: {reason}" for url, reason in list(facts["failures"].items())[:_SHOWN]]
     if facts["finished_at"]:
         lines.append(f"Finished at {facts['finished_at']}; --again begins anew.")
     else:
-        lines.append(f"{counted(facts['left'], 'page')} left: the same command goes on.")
+        lines.append(f"{counted(facts['left'], 'response')} left: the same command goes on.")
     return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
@@ -25,8 +26,13 @@ _LABELS = {
     "ai_denied": "denied by rules for AI",
     "retried": "retries",
     "seen_urls": "seen URLs",
+    "looked_up": "links looked up",
+    "cache_hit_ratio": "of them known to a worker",
 }
 """Name of a figure in JSON -> its word in the glossary, if it has another."""
+
+_ALWAYS = ("pages", "queued")
+"""Counts that are printed also when they are zero."""
 
 
 class Command(OpenedCrawlCommand):
@@ -38,6 +44,7 @@ class Command(OpenedCrawlCommand):
     )
     options = (
         flag("--json", "print JSON"),
+        flag("--all", "also print the counts that are zero"),
         option("--hosts", "number of hosts and patterns, 10 by default", type=int, default=10, metavar="N"),
     )
 
@@ -61,23 +68,18 @@ class Command(OpenedCrawlCommand):
         if opts.json:
             print(json.dumps(report, indent=2))
         else:
-            _print(report)
+            _print(report, with_zeros=opts.all)
 
 
-def _print(report: dict[str, Any]) -> None:
+def _print(report: dict[str, Any], *, with_zeros: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
     counts = Table(title=f"crawl {report['crawl']}: {report['state']}", show_header=False)
-    for name, value in report.items():
-        if isinstance(value, bool):
-            counts.add_row(name, "yes" if value else "no")
-        elif isinstance(value, int | float):
-            counts.add_row(_LABELS.get(name, name.replace("_", " ")), f"{value:,}")
-        elif name == "responses":
-            counts.add_row(name, f"{sum(value.values()):,}")
-            counts.add_row("HTTP errors", f"{sum(n for status, n in value.items() if status >= '400'):,}")
+    for name, value in _counts(report):
+        if value or with_zeros or name in _ALWAYS:
+            counts.add_row(name, value if isinstance(value, str) else f"{value:,}")
     console.print(counts)
     if report["busiest_hosts"]:
         _print_busiest(console, report["busiest_hosts"])
@@ -85,6 +87,21 @@ def _print(report: dict[str, Any]) -> None:
         _print_sunk(report["sunk_patterns"])
     if report["over_budget"]["owners"]:
         _print_over(report["over_budget"])
+
+
+def _counts(report: dict[str, Any]) -> Iterator[tuple[str, float | str]]:
+    """Yields the rows of the first table: a word of the glossary, and a number or a text."""
+    for name, value in report.items():
+        label = _LABELS.get(name, name.replace("_", " "))
+        if isinstance(value, bool):
+            yield label, "yes" if value else 0
+        elif name == "cache_hit_ratio":
+            yield label, f"{value:.1%}" if value else 0
+        elif isinstance(value, int | float):
+            yield label, value
+        elif name == "responses":
+            yield name, sum(value.values())
+            yield "HTTP errors", sum(number for status, number in value.items() if status >= "400")
 
 
 def _print_busiest(console: Console, rows: list[dict[str, Any]]) -> None:

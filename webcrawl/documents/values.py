@@ -43,7 +43,7 @@ def shown_time(moment: datetime, zone: tzinfo | None = None) -> str:
 
 
 def without_class(reason: str) -> str:
-    """Returns a reason for people: without the class of an exception before it, such as "TimeoutError: ".
+    """Returns a reason for people: without the classes of exceptions before it, such as "TimeoutError: ".
 
     Classes of errors in programs stay, such as "KeyError: ", because their messages alone say little.
     """
@@ -52,7 +52,7 @@ def without_class(reason: str) -> str:
         return reason
     built_in = getattr(builtins, kind, None)
     is_in_program = isinstance(built_in, type) and not issubclass(built_in, OSError)
-    return reason if is_in_program else message
+    return reason if is_in_program else without_class(message)
 
 
 def plain(value: Any, depth: int = DEEPEST) -> Any:

@@ -9,7 +9,7 @@ from webcrawl.config.libraries import optional
 
 def prometheus_client() -> ModuleType:
     """Returns prometheus_client; raises LibraryMissing."""
-    return optional("metrics", "prometheus-client", "metrics", "prometheus_client")
+    return optional("the format of Prometheus", "prometheus-client", "metrics", "prometheus_client")
 
 
 def opentelemetry() -> ModuleType:

@@ -58,4 +58,4 @@ def storable(moment: datetime) -> datetime:
 
 def tantivy() -> ModuleType:
     """Returns tantivy; raises LibraryMissing."""
-    return optional("search", "tantivy", "search", "tantivy")
+    return optional("the index", "tantivy", "search", "tantivy")

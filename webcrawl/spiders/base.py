@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider
@@ -145,6 +146,11 @@ class BroadSpider(Spider):
         else:
             yield self.page(response)
             yield self.resources(response)
+
+    @property
+    def own_results(self) -> Path | None:
+        """A folder of results that this spider writes when the crawl ends; the summary names it."""
+        return None
 
     @contextmanager
     def making(self, what: str) -> Iterator[None]:

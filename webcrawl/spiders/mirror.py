@@ -54,6 +54,10 @@ class Mirror(BroadSpider):
         meta, arguments = {"referrer": response.url}, {"hops": hops + 1}
         return Request(url, self.parse, errback=self.errback, meta=meta, cb_kwargs=arguments)
 
+    @property
+    def own_results(self) -> Path:
+        return Path(self.to or Session.of(self.crawler).stores.data_dir / "mirror")
+
     async def closed(self, reason: str) -> None:
         if reason not in ("cannot_start", "no_seeds"):
             with self.making("mirror"):
@@ -66,7 +70,7 @@ class Mirror(BroadSpider):
         from webcrawl.stores.stored_pages import StoredPages
 
         session = Session.of(self.crawler)
-        folder = Path(self.to or session.stores.data_dir / "mirror")
+        folder = self.own_results
         with (
             StoredPages(session.stores, session.fetch) as stored,
             readable_outside(session.stores.data_dir, folder),

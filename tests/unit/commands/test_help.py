@@ -50,6 +50,7 @@ def test_counted_agrees_with_its_number(number: int, noun: tuple[str, ...], text
     [
         ("IgnoreRequest: robots.txt disallows it", "robots.txt disallows it"),
         ("ConnectionRefusedError: refused", "refused"),
+        ("KeptConnectionClosed: ServerDisconnectedError: Server disconnected", "Server disconnected"),
         ("KeyError: 'price'", "KeyError: 'price'"),
         ("HTTP status 503", "HTTP status 503"),
         ("too many redirects: 21", "too many redirects: 21"),

@@ -82,7 +82,9 @@ class Summary(SessionComponent):
     def _locations(self, now: CrawlFigures) -> str:
         """Returns where the results are, and in a project the commands for them."""
         stores, settings = self._session.stores, self._crawler.settings
-        lines = [result_locations(stores, now), *feed_lines(now.feeds, self._feeds.failed)]
+        own = getattr(self._crawler.spider, "own_results", None)
+        where = result_locations(stores, now) + (f"; {own}" if own else "")
+        lines = [where, *feed_lines(now.feeds, self._feeds.failed)]
         return "\n".join([*lines, *(result_commands(stores, now, settings) if inside_project() else ())])
 
     async def _explain(self, now: CrawlFigures, reason: str) -> list[str]:

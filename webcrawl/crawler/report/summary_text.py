@@ -101,7 +101,7 @@ def summary_text(
         f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {counted(now.dead_letters, 'dead letter')}{dropped}",
         *([f"  rewritten   {counted(now.rewritten, 'URL')} by DUST rules"] if now.rewritten else []),
         *(
-            [f"  lookups     {now.looked_up:,}, {now.cache_hit_ratio:.1%} in the cache"]
+            [f"  lookups     {counted(now.looked_up, 'link')}, {now.cache_hit_ratio:.1%} known to a worker"]
             if now.looked_up
             else []
         ),

@@ -16,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from webcrawl.documents.values import without_class
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier.credit import worths
 from webcrawl.frontier.listing.engine_urls import EngineURL, EngineURLs, digest_of
@@ -104,6 +105,7 @@ class URLListing:
         for url in urls:
             row = dict.fromkeys(FIELDS, None) | url._asdict()
             row["date"], row["time"] = _moment(row.pop("due")), _moment(url.time)
+            row["reason"] = _reason(url.reason)
             if (amount := worth.get(url.url)) is not None:
                 row["importance"] = importance(amount)
             rows.append(row)
@@ -152,7 +154,15 @@ class Met:
 
 def _of_page(page: Mapping[str, Any]) -> Row:
     row = dict.fromkeys(FIELDS, None) | {name: page[name] for name in FIELDS.keys() & page.keys()}
-    return row | {"state": "done", "time": page["tried_at"] or page["fetched_at"], "reason": page["error"]}
+    return row | {
+        "state": "done",
+        "time": page["tried_at"] or page["fetched_at"],
+        "reason": _reason(page["error"]),
+    }
+
+
+def _reason(stored: str | None) -> str | None:
+    return None if stored is None else without_class(stored)
 
 
 def _moment(ms: int | None) -> datetime | None:

@@ -80,7 +80,7 @@ def test_a_missing_extra_is_one_sentence(extra: str, run: Callable[[str], str]) 
     library = EXTRAS[extra][0].name
     requirements = sorted(str(requirement) for requirement in EXTRAS[extra])
     command = shlex.join([sys.executable, "-m", "pip", "install", *requirements])
-    assert re.fullmatch(rf"[\w-]+ needs {library}: {re.escape(command)}\n", printed), printed
+    assert re.fullmatch(rf"[\w -]+ needs {library}: {re.escape(command)}\n", printed), printed
 
 
 def test_all_brings_every_extra_of_users() -> None:

@@ -175,7 +175,7 @@ def _rows(data_dir: Path) -> list[dict[str, Any]]:
 
 
 def _records(folder: Path) -> tuple[dict[tuple[str, int], str], list[str]]:
-    """Reads every record and checks digests: (file, offset) -> URL of the responses, and broken records."""
+    """Reads every record and checks digests: (file, offset) -> URL of the exchanges, and broken records."""
     urls: dict[tuple[str, int], str] = {}
     faults = []
     for path in sorted(folder.rglob("*.warc.gz*")):
@@ -185,7 +185,8 @@ def _records(folder: Path) -> tuple[dict[tuple[str, int], str], list[str]]:
                 for record in archive:
                     location = str(path.relative_to(folder)), archive.get_record_offset()
                     record.content_stream().read()
-                    if record.rec_type == "response":
+                    # a page that is fetched twice refers to its first record
+                    if record.rec_type in ("response", "revisit"):
                         urls[location] = record.rec_headers["WARC-Target-URI"]
             except Exception as error:  # any error in the file is reported
                 faults.append(f"{path.name}: {type(error).__name__}: {error}")

@@ -6,6 +6,7 @@ import ctypes
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -67,7 +68,8 @@ def test_frontier_shows_counts_and_busiest_hosts(stopped: Stopped) -> None:
     assert "30" in text
     assert "links looked up" in text
     assert "dead letters" not in text and "paused" not in text
-    assert "dead letters" in stopped.scrapy("status", "--all")
+    everything = stopped.scrapy("status", "--all")
+    assert "dead letters" in everything and re.search(r"paused +│ no ", everything)
 
 
 def test_host_shows_a_table_or_json(stopped: Stopped) -> None:

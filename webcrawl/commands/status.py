@@ -79,7 +79,7 @@ def _print(report: dict[str, Any], *, with_zeros: bool) -> None:
     counts = Table(title=f"crawl {report['crawl']}: {report['state']}", show_header=False)
     for name, value in _counts(report):
         if value or with_zeros or name in _ALWAYS:
-            counts.add_row(name, value if isinstance(value, str) else f"{value:,}")
+            counts.add_row(_LABELS.get(name, name.replace("_", " ")), _text(name, value))
     console.print(counts)
     if report["busiest_hosts"]:
         _print_busiest(console, report["busiest_hosts"])
@@ -89,19 +89,20 @@ def _print(report: dict[str, Any], *, with_zeros: bool) -> None:
         _print_over(report["over_budget"])
 
 
-def _counts(report: dict[str, Any]) -> Iterator[tuple[str, float | str]]:
-    """Yields the rows of the first table: a word of the glossary, and a number or a text."""
+def _counts(report: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yields the rows of the first table."""
     for name, value in report.items():
-        label = _LABELS.get(name, name.replace("_", " "))
-        if isinstance(value, bool):
-            yield label, "yes" if value else 0
-        elif name == "cache_hit_ratio":
-            yield label, f"{value:.1%}" if value else 0
-        elif isinstance(value, int | float):
-            yield label, value
+        if isinstance(value, int | float):
+            yield name, value
         elif name == "responses":
             yield name, sum(value.values())
             yield "HTTP errors", sum(number for status, number in value.items() if status >= "400")
+
+
+def _text(name: str, value: float) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.1%}" if name == "cache_hit_ratio" else f"{value:,}"
 
 
 def _print_busiest(console: Console, rows: list[dict[str, Any]]) -> None:

@@ -27,6 +27,7 @@ from functools import cache
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 PACKAGES = ("scrapy.commands", "webcrawl.commands", "webcrawl.spiders")
@@ -57,6 +58,8 @@ MOST_BYTES = 200_000
 STARTING_WORKERS = ("workers", "reparse")
 OWN_WORKERS = {"OWN_WORKERS": "1"}
 """The environment of a command whose workers are no forks."""
+KEEPERS = "keepers"
+"""The word that makes a process that forks one for keepers of engines alone."""
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -181,19 +184,34 @@ def fork_workers() -> None:
     vars(asyncio)["create_subprocess_exec"] = start
 
 
+def fork_keepers(home: str) -> None:
+    """Make the keepers of embedded engines forks of a small process, as imports are most of their work."""
+    from webcrawl.engine import embedded
+
+    server, _ = _start_server(home, KEEPERS)
+
+    def start(
+        words: Sequence[str],
+        *,
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        env: Mapping[str, str],
+        pass_fds: Sequence[int],
+        **_: Any,
+    ) -> Process:
+        os.umask(umask := os.umask(0o077))
+        asked = {"module": words[2], "words": list(words[3:]), "cwd": os.getcwd(), "env": dict(env)}
+        with open(os.devnull, "rb") as null:
+            streams = [null.fileno(), stdout.fileno(), stderr.fileno(), *pass_fds]
+            return _ask(server, {**asked, "umask": umask}, streams)
+
+    vars(embedded)["subprocess"] = SimpleNamespace(Popen=start, DEVNULL=subprocess.DEVNULL)
+
+
 @cache
 def _server(home: Path) -> socket.socket:
     """A connection to the process that forks and has imported the webcrawl of a folder, until these tests end."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        server = subprocess.Popen(
-            [sys.executable, __file__, str(home)],
-            cwd=home,
-            stdin=theirs,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
+    ours, server = _start_server(str(home))
 
     def end() -> None:
         ours.close()
@@ -201,6 +219,21 @@ def _server(home: Path) -> socket.socket:
 
     atexit.register(end)
     return ours
+
+
+def _start_server(home: str, *words: str) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """A connection to a process that forks, and that process."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        server = subprocess.Popen(
+            [sys.executable, __file__, home, *words],
+            cwd=home,
+            stdin=theirs,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
+    return ours, server
 
 
 # --- the process that forks ---
@@ -222,7 +255,7 @@ def serve() -> dict[str, Any] | None:
             _tell_of_ends(running)
         if requests not in ready:
             continue
-        asked, fds, _, _ = socket.recv_fds(requests, MOST_BYTES, 4)
+        asked, fds, _, _ = socket.recv_fds(requests, MOST_BYTES, 5)
         if not asked:
             return None
         connection, *streams = fds
@@ -350,6 +383,10 @@ def _paths(value: Any) -> Iterator[str]:
 
 if __name__ == "__main__":
     sys.path[0] = sys.argv[1]
-    preload()
+    if sys.argv[2:] == [KEEPERS]:
+        importlib.import_module("webcrawl.engine.keeper")
+    else:
+        preload()
+        fork_keepers(sys.argv[1])
     if (one := serve()) is not None:
         run(one)

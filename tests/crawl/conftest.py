@@ -64,8 +64,12 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """Copies the project's own folders and scrapy.cfg to a temporary folder; its webcrawl is the installed one."""
-    folder = tmp_path / "project"
+    """A copy in the test's folder."""
+    return copied_project(tmp_path / "project")
+
+
+def copied_project(folder: Path) -> Project:
+    """Copies the project's own folders and scrapy.cfg to a new folder; its webcrawl is the installed one."""
     folder.mkdir()
     shutil.copy(CHECKOUT / "scrapy.cfg", folder)
     for name in ("spiders", "middlewares", "pipelines", "settings"):

@@ -9,21 +9,19 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.crawl.conftest import Project
+from tests.crawl.conftest import Project, copied_project
 from tests.crawl.reparsing import differences, forget_reading, reparse, rows, summary
-from tests.crawls import CrawlResult, items_of, scrapy
+from tests.crawls import Crawl, items_of, scrapy
 from tests.web import LocalWeb
 
 SITE = "127.0.1.1"
-StartWeb = Callable[..., LocalWeb]
-RunCrawl = Callable[..., CrawlResult]
 SPIDER = """
 from webcrawl.spiders.base import BroadSpider
 from scrapy import Request
@@ -44,19 +42,27 @@ class ShopSpider(BroadSpider):
 """
 
 
-@pytest.fixture
-def shop(
-    local_web: StartWeb, project: Project, run_crawl: RunCrawl, tmp_path: Path
-) -> tuple[LocalWeb, Project, Path]:
-    """A web of 300 pages and its crawl by the spider `shop`."""
-    web = local_web(SITE)
-    for number in range(300):
-        web.put(SITE, f"/{number}", f"<title>{number}</title><p>offer {number}<a href=/{number + 1}>next</a>")
-    web.put(SITE, "/", "".join(f"<a href=/{number}>{number}</a>" for number in range(300)))
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalWeb, Project, Path]]:
+    """A web of 300 pages and its crawl by the spider `shop`; tests leave its rows as they were."""
+    folder = tmp_path_factory.mktemp("shop")
+    project = copied_project(folder / "project")
     project.add_spider("shop", SPIDER)
-    options = {"arguments": {"seen": tmp_path / "crawled"}}
-    result = run_crawl("shop", [web.url(SITE)], project=project.folder, CRAWL_MAX_PAGES=301, **options)
-    return web, project, result.data_dir
+    with LocalWeb(SITE) as web:
+        for number in range(300):
+            text = f"<title>{number}</title><p>offer {number}<a href=/{number + 1}>next</a>"
+            web.put(SITE, f"/{number}", text)
+        web.put(SITE, "/", "".join(f"<a href=/{number}>{number}</a>" for number in range(300)))
+        crawl = Crawl.start(
+            "shop",
+            [web.url(SITE)],
+            folder=folder,
+            data_dir=folder / "data",
+            project=project.folder,
+            arguments={"seen": folder / "crawled"},
+            CRAWL_MAX_PAGES=301,
+        )
+        yield web, project, crawl.wait().data_dir
 
 
 def test_a_killed_reparse_goes_on_and_reads_no_finished_page_again(

@@ -3,8 +3,9 @@
     make bench-duplicates [ARGS="--texts 1e7 --json FILE"]
     make bench-duplicates ARGS="--annotated FILE"
     make bench-duplicates ARGS="--reference"
+    make bench-duplicates ARGS="--news FOLDER"
 
-With `--annotated` or `--reference`, the main part of pages is measured instead: see main_parts.py.
+With the last three, the main part of pages is measured instead: see main_parts.py and news_texts.py.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import uvloop
 from benchmarks.command import command_line, records_table, write_figures
 from benchmarks.frontier_bench import cpu_seconds, fresh_bench
 from benchmarks.main_parts import report_main_parts, report_reference
+from benchmarks.news_texts import report_news_texts
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.stores.duplicate_index import DuplicateIndex
@@ -142,8 +144,11 @@ def main() -> None:
     parser.add_argument("--texts", type=float, default=1e6, help="how many the index holds")
     parser.add_argument("--annotated", type=Path, metavar="FILE", help="an archive of annotated pages")
     parser.add_argument("--reference", action="store_true", help="measure installed reference documentation")
+    parser.add_argument("--news", type=Path, metavar="FOLDER", help="packages with news pages and texts")
     options = parser.parse_args()
-    if options.reference:
+    if options.news:
+        report_news_texts(options.news)
+    elif options.reference:
         report_reference()
     elif options.annotated:
         report_main_parts(options.annotated)

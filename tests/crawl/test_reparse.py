@@ -254,7 +254,7 @@ def test_a_damaged_record_is_told_and_does_not_stop_the_rest(local_web: StartWeb
     assert f"the record is that of {web.url(SITE, '/c')}" in told["failures"][misplaced["url"]]
     assert {name for _, name, *_ in differences(before, rows(result.data_dir))} == {"warc_offset"}
     shown = reparse(result.data_dir).stdout
-    assert "2 pages could not be read:" in shown
+    assert "2 responses could not be read:" in shown
 
 
 def test_wrong_options_are_refused_with_one_line(

@@ -37,7 +37,7 @@ class Command(StoresCommand):
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.links.hosts import plain_host, reversed_host
         from webcrawl.links.merging import merge_files
-        from webcrawl.links.questions import linked_hosts, links_from, links_to
+        from webcrawl.links.questions import current, linked_hosts, links_from, links_to
         from webcrawl.links.sources import link_files
 
         if opts.merge:
@@ -64,6 +64,10 @@ class Command(StoresCommand):
         else:
             spellings = sorted({url, opened.canonicalizer.canonical(url)})
             links = (links_to if opts.inbound else links_from)(files.openers, spellings, opts.crawl)
+            metadata = None if opts.crawl else opened.metadata_if_any()
+            if metadata is not None:
+                with metadata:
+                    links = current(links, metadata.get_many)
             total, noun = len(links), "link"
             lines = links.slice(0, opts.limit or total).to_pylist()
         for line in lines:

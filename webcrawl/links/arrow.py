@@ -16,6 +16,8 @@ from webcrawl.config.libraries import arrow_library
 
 PAGES = b"pages_xxh3"
 """The key of the footer with the pages of a file; see `webcrawl.links.store`."""
+FETCHES = b"fetches"
+"""The key of the footer with the number of fetches of these pages, each time that one was read."""
 
 GROUP_ROWS = 1 << 16
 """The rows of a row group, the smallest part that a query reads."""
@@ -57,8 +59,9 @@ def writer(path: Path, schema: Any) -> Any:
     return pyarrow().parquet.ParquetWriter(path, schema, store_schema=False, **options)
 
 
-def footer_of(urls: Iterable[str]) -> Mapping[bytes, bytes]:
-    """Returns the footer of a file: the hashes of its pages; see `webcrawl.links.store`."""
+def footer_of(urls: Iterable[str], *, fetches: int | None = None) -> Mapping[bytes, bytes]:
+    """Returns the footer of a file: the hashes of its pages, and its number of fetches; see `webcrawl.links.store`."""
     digests = sorted({xxh3_64_intdigest(url.encode()) for url in urls})
     # text, because some readers accept only text
-    return {PAGES: base64.b64encode(np.array(digests, dtype="<u8").tobytes())}
+    footer = {PAGES: base64.b64encode(np.array(digests, dtype="<u8").tobytes())}
+    return footer if fetches is None else footer | {FETCHES: str(fetches).encode()}

@@ -90,7 +90,8 @@ def _merge(store: ObjectStore, names: Sequence[str], stem: str) -> None:
         path = folder / into
         with writer(path, schema()) as made:
             made.write_table(rows, GROUP_ROWS)
-            made.add_key_value_metadata(footer_of(rows["from_url"].unique().to_pylist()))
+            fetches = rows.group_by(["from_url", "time", "read_at"]).aggregate([])["from_url"]
+            made.add_key_value_metadata(footer_of(fetches.unique().to_pylist(), fetches=len(fetches)))
         store.put(note, note_about(into, names))
         store.move_file(into, path)
     for name in names:

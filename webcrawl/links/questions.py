@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from webcrawl.links.arrow import pyarrow, schema
 from webcrawl.links.sources import LinkFile
 
 Opener = Callable[[], LinkFile]
+_FETCH = ("from_url", "crawl", "time", "read_at")
+"""The columns that say which fetch of a page a link is from."""
 
 
 def links_from(files: Iterable[Opener], urls: Sequence[str], crawl: str | None = None) -> Any:
     """Returns the links on a page as an Arrow table, in the order of the page; `urls` are spellings of its URL.
 
-    If a crawl fetched the page several times, the table has the links of the last fetch.
+    If the page was fetched several times, also by several crawls, the table has the links of the last fetch.
     """
 
     def search(file: LinkFile) -> Any:
@@ -38,28 +42,34 @@ def links_to(files: Iterable[Opener], urls: Sequence[str], crawl: str | None = N
     return _latest(_searched(files, search), crawl).sort_by(_ascending("from_host", "from_url", "place"))
 
 
+def current(links: Any, rows: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]) -> Any:
+    """Returns the links of pages whose contents have not changed since; `rows` returns rows of table `pages` by URL."""
+    pages, changed = links["from_url"].unique().to_pylist(), dict[str, datetime]()
+    for start in range(0, len(pages), _AT_ONCE):
+        for url, row in rows(pages[start : start + _AT_ONCE]).items():
+            if row["changed_at"] is not None:
+                changed[url] = row["changed_at"]
+    times = zip(links["from_url"].to_pylist(), links["time"].to_pylist(), strict=True)
+    kept = [url not in changed or time >= changed[url] for url, time in times]
+    return links.filter(pyarrow().array(kept, pyarrow().bool_()))
+
+
 def linked_hosts(
     files: Iterable[Opener], host: str, *, inbound: bool = False, crawl: str | None = None
 ) -> list[tuple[str, int]]:
     """Returns the hosts to which a host links, with their numbers of links; if `inbound`, the hosts that link to it.
 
-    All hosts are reversed. The host with the most links comes first. A page that was fetched twice counts twice.
+    All hosts are reversed. The host with the most links comes first. A page that was fetched twice counts once.
     """
     own, other = ("to_host", "from_host") if inbound else ("from_host", "to_host")
 
-    def search(file: LinkFile) -> Counter[str]:
+    def search(file: LinkFile) -> Any:
         groups = [group for group in file.groups if file.may_have(group, own, [host])]
-        counts: Counter[str] = Counter()
-        columns = [other, "crawl"] if crawl else [other]
-        table = _of_crawl(_matching(file, groups, own, [host], columns), crawl)
-        for pair in pyarrow().compute.value_counts(table[other]).to_pylist():
-            counts[pair["values"]] += pair["counts"]
-        return counts
+        return _matching(file, groups, own, [host], [other, *_FETCH])
 
-    total: Counter[str] = Counter()
-    for counts in _searched(files, search):
-        total.update(counts)
-    return sorted(total.items(), key=lambda item: (-item[1], item[0]))
+    table = _latest(_searched(files, search), crawl)
+    pairs = pyarrow().compute.value_counts(table[other]).to_pylist() if len(table) else ()
+    return sorted(((pair["values"], pair["counts"]) for pair in pairs), key=lambda item: (-item[1], item[0]))
 
 
 def pages_among(files: Iterable[Opener], urls: Sequence[str]) -> set[str]:
@@ -71,9 +81,10 @@ def pages_among(files: Iterable[Opener], urls: Sequence[str]) -> set[str]:
 
 
 def link_counts(files: Iterable[Opener], urls: Sequence[str]) -> Counter[str]:
-    """Returns the number of links to each of the URLs; a page that was fetched twice counts twice.
+    """Returns the number of links to each of the URLs; a page that was fetched twice counts once.
 
-    Reads one column of the row groups that may have the URLs.
+    Reads one column of the row groups that may have the URLs, and who links there only in files that share a page with
+    another file.
     """
     wanted, ends = pyarrow().array(urls, pyarrow().string()), [min(urls, default=""), max(urls, default="")]
 
@@ -85,10 +96,36 @@ def link_counts(files: Iterable[Opener], urls: Sequence[str]) -> Counter[str]:
                     counts[url] += links
         return counts
 
+    def search_shared(file: LinkFile) -> Any:
+        groups = [group for group in file.groups if file.may_overlap(group, "to_url", *ends)]
+        return _matching(file, groups, "to_url", urls, ["to_url", *_FETCH])
+
     total: Counter[str] = Counter()
-    for counts in _searched(files, search) if urls else ():
-        total.update(counts)
+    if urls:
+        shared, single = _by_sharing(files)
+        for counts in _searched(single, search):
+            total.update(counts)
+        if shared:
+            for pair in pyarrow().compute.value_counts(
+                _latest(_searched(shared, search_shared), None)["to_url"]
+            ):
+                total[pair["values"].as_py()] += pair["counts"].as_py()
     return total
+
+
+def _by_sharing(files: Iterable[Opener]) -> tuple[list[Opener], list[Opener]]:
+    """Returns the files that may have a page twice, alone or with another file, and the others; reads the footers."""
+    openers = list(files)
+    pages = _searched(openers, lambda file: file.pages() if file.has_pages_once() else None)
+    digests = [known for known in pages if known is not None]
+    every = np.concatenate([*digests, np.empty(0, "<u8")])
+    values, numbers = np.unique(every, return_counts=True)
+    repeated = values[numbers > 1]
+    is_shared = [known is None or bool(np.isin(known, repeated).any()) for known in pages]
+    return (
+        [opener for opener, shared in zip(openers, is_shared, strict=True) if shared],
+        [opener for opener, shared in zip(openers, is_shared, strict=True) if not shared],
+    )
 
 
 def _searched(files: Iterable[Opener], search: Callable[[LinkFile], Any]) -> list[Any]:
@@ -113,17 +150,20 @@ def _matching(
 
 
 def _latest(tables: list[Any], crawl: str | None) -> Any:
-    """Returns the rows of the last reading of the last fetch of each page by each crawl."""
+    """Returns the rows of the last reading of the last fetch of each page, by one crawl or by any.
+
+    Tables have the columns `_FETCH`, and others.
+    """
     table = _of_crawl(pyarrow().concat_tables(tables or [schema().empty_table()]), crawl)
     table = table.append_column("read", pyarrow().compute.coalesce(table["read_at"], table["time"]))
     return _last(_last(table, "time"), "read").drop_columns("read")
 
 
 def _last(table: Any, column: str) -> Any:
-    """Returns the rows with the largest value of a column among the rows of the same page and crawl."""
-    keys = ["crawl", "from_url"]
-    last = table.group_by(keys).aggregate([(column, "max")])
-    return table.join(last, [*keys, column], right_keys=[*keys, f"{column}_max"], join_type="left semi")
+    """Returns the rows with the largest value of a column among the rows of the same page."""
+    last = table.group_by("from_url").aggregate([(column, "max")])
+    right = ["from_url", f"{column}_max"]
+    return table.join(last, ["from_url", column], right_keys=right, join_type="left semi")
 
 
 def _of_crawl(table: Any, crawl: str | None) -> Any:

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, brief
-from webcrawl.links.arrow import PAGES, pyarrow, schema
+from webcrawl.links.arrow import FETCHES, PAGES, pyarrow, schema
 from webcrawl.links.store import make_table
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.registry import open_store
@@ -87,14 +88,23 @@ class LinkFile:
 
     def may_have_page(self, urls: Sequence[str]) -> bool:
         """Returns whether the file may have links of one of these pages."""
+        digests = self.pages()
+        return digests is None or any(xxh3_64_intdigest(url.encode()) in digests for url in urls)
+
+    def pages(self) -> NDArray[np.uint64] | None:
+        """Returns the sorted hashes of the file's pages; None if other software has rewritten the file."""
         packed = (self._metadata.metadata or {}).get(PAGES)
-        if packed is None:  # other software has rewritten the file
-            return True
+        if packed is None:
+            return None
         try:
-            digests = np.frombuffer(base64.b64decode(packed), dtype="<u8")
+            return np.frombuffer(base64.b64decode(packed), dtype="<u8")
         except ValueError as error:
             raise self._damaged(error) from error
-        return any(xxh3_64_intdigest(url.encode()) in digests for url in urls)
+
+    def has_pages_once(self) -> bool:
+        """Returns whether the file is known to have each of its pages from one fetch only."""
+        pages, fetches = self.pages(), (self._metadata.metadata or {}).get(FETCHES)
+        return pages is not None and fetches == str(len(pages)).encode()
 
     def rows(self, group: int, column: str, values: Any) -> Any:
         """Returns for each row of a group whether a column of _SEARCHED has one of `values`, as an Arrow array."""

@@ -73,7 +73,9 @@ class JournalRows:
             for start in range(0, len(self), GROUP_ROWS):
                 arrays = [column(start, start + GROUP_ROWS) for column in columns]
                 made.write_table(arrow.Table.from_arrays(arrays, schema=written), GROUP_ROWS)
-            made.add_key_value_metadata(footer_of(entry.url for entry in self._entries))
+            made.add_key_value_metadata(
+                footer_of((entry.url for entry in self._entries), fetches=len(self._entries))
+            )
 
     def _columns(self) -> list[Column]:
         """Returns the columns of the schema, in the order of the file."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
 from webcrawl.links import store as link_store
 from webcrawl.links.hosts import reversed_host
-from webcrawl.links.questions import link_counts, linked_hosts, links_from, links_to
+from webcrawl.links.merging import merge_files
+from webcrawl.links.questions import current, link_counts, linked_hosts, links_from, links_to
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
 
@@ -97,6 +99,47 @@ def test_of_a_page_that_was_fetched_twice_the_last_fetch_counts(tmp_path: Path) 
     openers = link_files(config(tmp_path)).openers
     assert [row["place"] for row in links_from(openers, [page]).to_pylist()] == [0, 1]
     assert [row["place"] for row in links_to(openers, [target]).to_pylist()] == [0, 1]
+
+
+def test_links_of_pages_that_have_changed_since_are_not_current(tmp_path: Path) -> None:
+    links = LinkStore(tmp_path / "links", "broad")
+    for url in URLS[:4]:
+        links.write([entry(url, URLS[9], time=TIME)])
+    links.close()
+    stored = links_to(link_files(config(tmp_path)).openers, [URLS[9]])
+    fetched = datetime.fromtimestamp(TIME / 1_000_000, UTC)
+    changes = [None, fetched, fetched + timedelta(microseconds=1)]
+    rows = {url: {"changed_at": changed} for url, changed in zip(URLS[:3], changes, strict=True)}
+    shown = current(stored, lambda urls: {url: rows[url] for url in urls if url in rows})
+    assert shown["from_url"].to_pylist() == [URLS[0], URLS[1], URLS[3]]
+    assert len(current(stored.slice(0, 0), lambda urls: {})) == 0
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_links_count_once_in_the_last_fetch_by_any_crawl(tmp_path: Path, merged: bool) -> None:
+    page, other, target = URLS[0], URLS[1], URLS[2]
+    crawls = [("first", [(page, 0), (other, 0)]), ("second", [(page, 1), (page, 2)]), ("third", [(other, 3)])]
+    for crawl, fetches in crawls:
+        links = LinkStore(tmp_path / "links", crawl)
+        for url, time in fetches:
+            links.write([entry(url, target, target, text=f"at {time}", crawl=crawl, time=TIME + time)])
+        links.close()
+    if merged:
+        merge_files(config(tmp_path))
+    openers = link_files(config(tmp_path)).openers
+    assert len(openers) == (1 if merged else 3)
+    assert known(links_to(openers, [target]).to_pylist()) == [
+        (page, target, "at 2", 0, "second"), (page, target, "at 2", 1, "second"),
+        (other, target, "at 3", 0, "third"), (other, target, "at 3", 1, "third"),
+    ]  # fmt: skip
+    assert {row["text"] for row in links_from(openers, [page]).to_pylist()} == {"at 2"}
+    assert link_counts(openers, [target, page]) == {target: 4}
+    host = reversed_host(page)
+    assert linked_hosts(openers, host, inbound=True) == [(host, 4)]
+    assert linked_hosts(openers, host, crawl="first") == [(host, 4)]
+    assert linked_hosts(openers, host, crawl="second") == [(host, 2)]
+    single = [opener().has_pages_once() for opener in openers]
+    assert single == ([False] if merged else [True, False, True])
 
 
 def test_the_links_of_a_journal_are_answered_when_its_writer_is_dead(tmp_path: Path) -> None:

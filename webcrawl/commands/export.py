@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 20
 _FORMATS = ("parquet", "jsonl", "csv", "cc-index", "wacz")
-_NOT_PACKED = ("partition", "host", "since", "status", "type", "markdown")
+_NOT_PACKED = ("partition", "host", "since", "changed-since", "status", "type", "markdown")
 """The options that choose rows or columns, which a WACZ file has not."""
 
 
@@ -57,6 +57,10 @@ class Command(StoresCommand):
         option("--host", "only the pages of one host, such as https://example.org"),
         option("--crawl", "only pages that this crawl fetched last; with --format wacz the crawl to pack"),
         option("--since", "only pages fetched at or after this date, such as 2026-02-03 or 2026-02-03T12:00"),
+        option(
+            "--changed-since",
+            "only pages that are new, changed or gone since this date, marked in column change",
+        ),
         option("--status", "only these HTTP statuses, such as 200 or 2xx,304"),
         option("--type", "only these MIME types, such as text/html or image/*,text/css"),
         flag("--text", "add the text of each page, from the archive"),
@@ -76,8 +80,8 @@ class Command(StoresCommand):
         opts.format = opts.format or _usual_format()
         if opts.partition and opts.format == "cc-index":
             raise UsageError("--format cc-index has its own folders: leave out --partition")
-        if (opts.text or opts.markdown) and opts.format == "cc-index":
-            raise UsageError("--format cc-index has no columns for --text and --markdown")
+        if (opts.text or opts.markdown or opts.changed_since) and opts.format == "cc-index":
+            raise UsageError("--format cc-index has no columns for --text, --markdown and --changed-since")
         # in a thread, because the event loop of this thread runs the reader processes
         manifest, uri = await asyncio.to_thread(self._export, opened, opts, asyncio.get_running_loop())
         print(f"{counted(manifest['rows'], 'row')} in {counted(len(manifest['files']), 'file')}: {uri}")
@@ -92,7 +96,7 @@ class Command(StoresCommand):
         from webcrawl.stores.bodies import Bodies
         from webcrawl.stores.objects.registry import object_location, open_store
 
-        if unused := [f"--{name}" for name in _NOT_PACKED if getattr(opts, name)]:
+        if unused := [f"--{name}" for name in _NOT_PACKED if getattr(opts, name.replace("-", "_"))]:
             raise UsageError(f"--format wacz packs all pages of a crawl: leave out {', '.join(unused)}")
         parent, name = object_location(opts.output)
         if not name:
@@ -121,9 +125,10 @@ class Command(StoresCommand):
         """Returns the manifest of the export, and its location."""
         from webcrawl.crawler.pages.stored_texts import StoredTexts, TextColumns
         from webcrawl.opened import host_named
+        from webcrawl.results.exports import changes
         from webcrawl.results.exports.export import export
         from webcrawl.stores.objects.registry import location, open_store
-        from webcrawl.stores.selection import of_crawl, of_type, since, with_status
+        from webcrawl.stores.selection import moment, of_crawl, of_type, since, with_status
 
         host = host_named(opts.host) if opts.host else None
         conditions = {"crawl": of_crawl, "since": since, "status": with_status, "type": of_type}
@@ -134,7 +139,14 @@ class Command(StoresCommand):
             if opts.crawl:
                 _check_crawl(opts.crawl, metadata)
             form = _form(opts, metadata)
-            rows = form.rows(metadata.scan(host, where=where))
+            if opts.changed_since:
+                time = moment(opts.changed_since)
+                only["changed_since"] = opts.changed_since
+                stored = metadata.scan(host, where=[*where, changes.changed_since(time)])
+                rows = changes.marked(stored, time, metadata.history)
+                form = form._replace(fields={**form.fields, changes.COLUMN: "string"})
+            else:
+                rows = form.rows(metadata.scan(host, where=where))
             texts = None
             if names := [name for name in ("text", "markdown") if getattr(opts, name)]:
                 texts = TextColumns(StoredTexts(opened, self.settings, metadata), names)

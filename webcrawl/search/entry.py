@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 import msgpack
 from xxhash import xxh3_64_intdigest
 
+from webcrawl.documents.payload import PAYLOAD, StoredPayload
 from webcrawl.documents.values import clean, plain
 from webcrawl.search.schema import MEDIA, PAGE, storable, tantivy
 from webcrawl.search.words import analyzer, composed, searchable
@@ -59,6 +60,13 @@ class IndexedPage:
     def key(self) -> int:
         return key_of(self.url)
 
+    @property
+    def state(self) -> int:
+        """The hash of what a document is made from. A small change of importance does not count."""
+        importance = self.importance
+        step = None if importance is None else float(round(math.log2(1 + max(0.0, importance))))
+        return xxh3_64_intdigest(replace(self, importance=step).packed())
+
     def packed(self) -> bytes:
         data: bytes = msgpack.packb(astuple(self), unicode_errors="replace")
         return data
@@ -88,14 +96,28 @@ def entry_of(row: Row, anchors: Sequence[str]) -> IndexedPage:
         language=row["language"] or _most_likely(row["details"]),
         mime_type=row["mime_type"],
         crawl=row["crawl"],
-        fetched_at=row["fetched_at"].isoformat(),
+        fetched_at=_unchanged_since(row).isoformat(),
         published_at=published and published.isoformat(),
         importance=None if importance is None else float(f"{importance:.3g}"),
         simhash=row["simhash"],
-        details=plain(row["details"], _DEPTH_OF_DETAILS) if is_media else None,
+        details=plain(_facts(row["details"]), _DEPTH_OF_DETAILS) if is_media else None,
         anchors=tuple(anchors),
         length=_length(row["details"]),
     )
+
+
+def _unchanged_since(row: Row) -> datetime:
+    """Returns when the payload of a page was archived, because a fetch with the same payload changes no document."""
+    payload = StoredPayload.of_details(row["details"])
+    fetched_at: datetime = row["fetched_at"]
+    return payload.fetched_at if payload is not None and payload.url == row["url"] else fetched_at
+
+
+def _facts(details: object) -> object:
+    """Returns the facts about the contents of a page, without where its payload is archived."""
+    if not isinstance(details, Mapping):
+        return details
+    return {name: value for name, value in details.items() if name != PAYLOAD} or None
 
 
 def _most_likely(details: object) -> str | None:
@@ -140,7 +162,7 @@ def document(entry: IndexedPage, text: str) -> Any:
             stored.add_text(field, name)
     stored.add_unsigned("key", entry.key)
     stored.add_unsigned("first", key_of(entry.first))
-    stored.add_unsigned("state", xxh3_64_intdigest(entry.packed()))
+    stored.add_unsigned("state", entry.state)
     if entry.simhash is not None:
         stored.add_unsigned("simhash", entry.simhash)
     stored.add_float("weight", weight(entry.importance))

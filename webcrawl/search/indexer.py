@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement
-from xxhash import xxh3_64_intdigest
 
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
@@ -143,9 +142,10 @@ class Indexer:
             original = self._original(row)
             # an exact copy was not read: its original has the fields
             read = {name: row[name] or original[name] for name in _READ}
+            read["details"] = {**(original["details"] or {}), **(row["details"] or {})} or None
             entry = entry_of({**row, **read}, texts.get(row["url"], ()))
             key = entry.key
-            is_known, is_same = self._known.see(key, xxh3_64_intdigest(entry.packed()))
+            is_known, is_same = self._known.see(key, entry.state)
             if not is_same:
                 if is_known:
                     self._to_replace.add(key)

@@ -85,6 +85,27 @@ def test_only_new_and_changed_pages_are_read_again(pages: Pages) -> None:
     assert pages.index().changed == 1
 
 
+def test_a_revisit_without_changes_touches_no_document(pages: Pages) -> None:
+    payload = {
+        "url": f"{SITE}/a",
+        "fetched_at": NOW.isoformat(),
+        "warc_file": "a",
+        "warc_offset": 0,
+        "warc_length": 9,
+    }
+    pages.store(page("/a", "one", importance=3.1), page("/b", "two", importance=3.1))
+    pages.store(page("/copy", duplicate_of=f"{SITE}/b", duplicate_kind="exact"))
+    assert pages.index().added == 3
+    later = {"fetched_at": NOW + timedelta(days=1), "importance": 3.3}
+    pages.store(page("/a", "one", details={"payload": payload}, **later), page("/b", "three", **later))
+    pages.read.clear()
+    figures = pages.index()
+    assert (figures.changed, pages.read) == (1, [f"{SITE}/b"])
+    copy = {"payload": {**payload, "url": f"{SITE}/b"}}
+    pages.store(page("/copy", duplicate_of=f"{SITE}/b", duplicate_kind="exact", details=copy))
+    assert pages.index().planned == 0
+
+
 def killed_after(pages: Pages, number: int) -> int:
     """Indexes in another process, which is killed when it has read some pages; returns its signal."""
     child = os.fork()

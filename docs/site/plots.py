@@ -41,6 +41,7 @@ def plots() -> dict[str, str]:
         ),
         **_of_a_long_crawl(long),
         "pagerank-fetched.svg": _pagerank(_results("importance")),
+        "freshness-of-recrawls.svg": _freshness(_results("recrawl")),
     }
 
 
@@ -79,6 +80,24 @@ def _pagerank(importance: dict[str, Any]) -> str:
     )
 
 
+def _freshness(recrawl: dict[str, Any]) -> str:
+    """The plot of the freshness of a crawl's pages by several policies of fetching them again."""
+    names = {
+        "webcrawl, with announcements": "with signals",
+        "webcrawl": "webcrawl",
+        "optimum": "optimum",
+        "Nutch, AdaptiveFetchSchedule": "Nutch",
+        "uniform": "uniform",
+        "proportional to changes": "proportional",
+    }
+    return lines(
+        f"Freshness by weight, a fetch of each of {recrawl['pages']:,} pages in {recrawl['cycle']:g} days on average",
+        "a simulation: make bench-recrawl",
+        {label: list(enumerate(recrawl["freshness"][name], 1)) for name, label in names.items()},
+        "days after the first fetches",
+    )
+
+
 def bars(title: str, note: str, values: Sequence[tuple[str, float]]) -> str:
     """Returns a chart of horizontal bars; those of this project have a colour of their own."""
     most = max(value for _, value in values)
@@ -94,8 +113,8 @@ def bars(title: str, note: str, values: Sequence[tuple[str, float]]) -> str:
     return _svg(title, note, 62 + 30 * len(values) + 10, parts)
 
 
-def lines(title: str, note: str, series: dict[str, Series]) -> str:
-    """Returns a chart of lines over pages, from 0."""
+def lines(title: str, note: str, series: dict[str, Series], axis: str = "pages") -> str:
+    """Returns a chart of lines from 0, over what the axis names."""
     left, top, right, bottom = 60, 62, WIDTH - 130, 320
     last = max(x for points in series.values() for x, _ in points)
     most = max(y for points in series.values() for _, y in points)
@@ -119,7 +138,7 @@ def lines(title: str, note: str, series: dict[str, Series]) -> str:
             f'<text class="s" x="{x}" y="{bottom + 20}" text-anchor="middle">{number * apart:,g}</text>'
         )
     parts.append(
-        f'<text class="s" x="{(left + right) / 2}" y="{bottom + 40}" text-anchor="middle">pages</text>'
+        f'<text class="s" x="{(left + right) / 2}" y="{bottom + 40}" text-anchor="middle">{axis}</text>'
     )
     ends = _apart({name: at(*points[-1])[1] for name, points in series.items()})
     for (name, points), colour in zip(series.items(), (OURS, SECOND, *FURTHER), strict=False):

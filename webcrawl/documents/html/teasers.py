@@ -14,7 +14,7 @@ from webcrawl.documents.html.sections import PageText, Section
 from webcrawl.documents.html.text import tag_ids
 
 # A teaser has no more characters,
-_MAX_TEASER = 400
+_MAX_TEASER = 500
 # and its title has so many, unless it is a heading.
 _MIN_TITLE = 15
 # Teasers have this share of the text of their section, and of the prose of a page no more than this leaves.

@@ -39,6 +39,13 @@ def test_teasers_beside_a_short_article_are_left_out(page: str, card: str, count
     assert text.removeprefix("Ferry gone ") == words(STORY)
 
 
+def test_teasers_may_have_long_summaries() -> None:
+    card = CARDS[0].replace("The bridge again", "The bridge over the northern sound again")
+    cards = "".join(card.format(number, " ".join([SUMMARY] * 5)) for number in range(3))
+    text = found(PAGES[4].format(article=HEADLINE + STORY * 5, teasers=cards))
+    assert text.removeprefix("Ferry gone ") == words(STORY * 5)
+
+
 @pytest.mark.parametrize("card", CARDS[:4])
 def test_teasers_right_beside_a_short_article_are_left_out(card: str) -> None:
     text = found(f"<div><article>{HEADLINE}{STORY}</article>{teasers(card, 5)}</div>")

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.changing_web import ChangingWeb, Integers, Reals, changing_web
-from benchmarks.command import add_json, command_line, table, write_figures
+from benchmarks.command import command_line, table, write_figures
 from webcrawl.policies.change_rates import FIRST_GUESS, ChangeHistory, PageVisit, RatePool, pooled_prior
 from webcrawl.policies.change_signals import NO_SIGNALS, SignalCounts, evidence_of
 from webcrawl.policies.crawl_threshold import Threshold
@@ -65,7 +65,7 @@ class Adaptive:
         return False
 
 
-class Ours(Adaptive):
+class Ours:
     """The policy of this project: what a page's row and the pools keep is in lists and dictionaries."""
 
     def __init__(self, web: ChangingWeb, *, signals: bool) -> None:
@@ -95,7 +95,7 @@ class Ours(Adaptive):
 
     def visited(self, page: int, time: float, *, changed: bool) -> float:
         host, announcements = self.hosts[page], self.announcements[page]
-        dated = announcements[0] if changed and self._candidate(page).evidence.wear > 1 else None
+        dated = announcements[0] if changed and self._candidate(page).evidence.is_believed else None
         visit = PageVisit(time - self.visits[page], changed, dated=dated)
         if self.announces[page]:
             learned = self.signals[host].learned(visit, len(announcements), self.rates[page])
@@ -127,7 +127,7 @@ class Ours(Adaptive):
 class Plan:
     """The plan of a crawl: pages by the time when they are due, from which each step takes what can be fetched."""
 
-    def __init__(self, web: ChangingWeb, policy: Adaptive, visits: Reals, fetches: float) -> None:
+    def __init__(self, web: ChangingWeb, policy: Adaptive | Ours, visits: Reals, fetches: float) -> None:
         self.web, self.policy, self.visits = web, policy, visits.copy()
         self.due = np.array(policy.start(visits, fetches))
         self.queue = [(time, page) for page, time in enumerate(self.due.tolist())]
@@ -235,7 +235,7 @@ def schedules(
         times = visits + cycle * np.arange(1, round(days / cycle) + 1)[:, None]
         return np.tile(np.arange(len(visits)), len(times)), times.ravel()
 
-    def planned(policy: Adaptive) -> Callable[[], Schedule]:
+    def planned(policy: Adaptive | Ours) -> Callable[[], Schedule]:
         return lambda: Plan(web, policy, visits, fetches).run(days)
 
     best = priced(lambda price: optimum(web, price), fetches)
@@ -253,8 +253,7 @@ def schedules(
 
 
 def main() -> int:
-    parser = command_line(__doc__)
-    add_json(parser)
+    parser = command_line(__doc__, json=True)
     parser.add_argument("--pages", type=int, default=20_000)
     parser.add_argument(
         "--cycle", type=float, default=7, help="days in which a uniform policy fetches all pages"

@@ -23,6 +23,8 @@ _FIRST_FALSE, _FIRST_DAYS = 1.0, 20.0
 _MOST_TRUST = 0.98
 """The highest recall and precision, however many visits have shown no exception."""
 _MOST_COUNTS = 500.0
+_BELIEVED = 1.0
+"""All announcements are false with a probability of less than exp(-_BELIEVED)."""
 
 
 class SignalCounts(NamedTuple):
@@ -89,6 +91,11 @@ class SignalEvidence(NamedTuple):
     announcements: float = 0.0
     wear: float = 0.0
     step: float = 0.0
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether the announcements are probably true; then a change that a visit finds has the date of the first."""
+        return self.wear > _BELIEVED
 
 
 NO_SIGNALS = SignalEvidence()

@@ -85,6 +85,8 @@ def test_announcements_make_a_page_stale_as_far_as_they_are_believed() -> None:
     sure, lying = (math.exp(-evidence_of([(signal, 1)], RATE).wear) for signal in (SURE, LYING))
     assert sure < 0.05
     assert lying > 0.9
+    assert evidence_of([(SURE, 1)], RATE).is_believed
+    assert not evidence_of([(LYING, 1)], RATE).is_believed
 
 
 def test_the_absence_of_a_signal_makes_a_page_fresher() -> None:

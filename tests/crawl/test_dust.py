@@ -193,7 +193,7 @@ def test_rules_survive_a_kill_and_are_switched_off_and_on(
     )
     data, host, rule = running.data_dir, web.host(SITE), "/article/#?sid"
     until(lambda: any(re.fullmatch("/article/[0-9]+", path) for path in web.paths(SITE)[100:]), running)
-    until(lambda: rule_in_engine(data, host, rule) in IN_USE, running)
+    until(lambda: rule_in_engine(data, host, rule) in IN_USE, running, look_every=0.02)
     running.kill()
     new = web.url(SITE, "/article/3?sid=0123456789")
     assert told("host", host, data_dir=data)["dust"][rule]["state"] in IN_USE

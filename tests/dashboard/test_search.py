@@ -160,10 +160,9 @@ def test_readers_get_no_files_and_names_lead_nowhere_else(
 
 
 @pytest.mark.parametrize("path", ["search", "search?words=stork", "downloads"])
-def test_the_pages_are_accessible_in_light_and_dark_and_fit_narrow_screens(
+def test_pages_of_hostile_texts_are_accessible_and_fit_a_phone_in_the_dark(
     open_page: OpenPage, texts: CrawledSite, check_accessible: Callable[[Any], None], path: str
 ) -> None:
     page = open_page(f"/crawls/broad/{path}", texts.url)
-    check_accessible(page)
     narrow(page)
     check_accessible(page)

@@ -17,6 +17,8 @@ from webcrawl.stores.earlier_payloads import Across, EarlierPayloads
 from webcrawl.stores.folder_archive import FolderArchive
 from webcrawl.stores.locations import location_of, location_with_body, own_location
 from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.objects.folder import FolderStore
+from webcrawl.stores.spooled_archive import SpooledReader
 from webcrawl.stores.warc.files import WarcLocation
 from webcrawl.stores.warc.reading import has_body
 
@@ -153,6 +155,24 @@ def test_the_payload_is_found_when_the_history_is_short(tmp_path: Path, history:
     row = crawls.metadata.get(f"{SITE}/a")
     assert row is not None and (location := location_of(row, crawls.metadata.get)) is not None
     assert has_body(crawls.archive.read(location))
+
+
+def test_records_in_an_object_store_are_known_by_the_size_of_their_object(tmp_path: Path) -> None:
+    spool, remote = tmp_path / "spool", tmp_path / "remote"
+    with closing(FolderArchive(spool)) as archive:
+        location = archive.write(fetched("a"))
+    (path,) = spool.glob("*.warc.gz")
+    remote.mkdir()
+
+    def known(place: WarcLocation) -> bool:
+        return SpooledReader(FolderStore(remote.as_uri()), spool).has_payload(place)
+
+    request = location._replace(offset=location.offset + location.length, length=20)
+    assert (known(location), known(request)) == (True, False)
+    path.rename(remote / path.name)
+    beyond = location._replace(length=(remote / path.name).stat().st_size)
+    missing = location._replace(file="missing.warc.gz")
+    assert [known(place) for place in (location, beyond, missing)] == [True, False, False]
 
 
 def test_without_the_database_payloads_are_archived_in_full(crawls: Crawls) -> None:

@@ -96,9 +96,11 @@ def is_sorted(rows: list[dict[str, Any]], order: str) -> bool:
     return nulls_last and known == sorted(known, reverse=descending != order.startswith("-"))
 
 
-@pytest.mark.parametrize(("most_read", "has_indexes"), [(7, True), (1000, True), (7, False)])
+@pytest.mark.parametrize(
+    ("most_read", "has_indexes", "first_order"), [(7, True, 0), (1000, True, 2), (7, False, 4)]
+)
 def test_each_filter_lists_its_rows_once_in_each_order(
-    metadata: Metadata, monkeypatch: pytest.MonkeyPatch, most_read: int, has_indexes: bool
+    metadata: Metadata, monkeypatch: pytest.MonkeyPatch, most_read: int, has_indexes: bool, first_order: int
 ) -> None:
     monkeypatch.setattr(page_list, "MOST_READ", most_read)
     rows = some_rows()
@@ -109,7 +111,7 @@ def test_each_filter_lists_its_rows_once_in_each_order(
     for number, (name, (words, matches)) in enumerate(FILTERS.items()):
         expected = sorted(row["url"] for row in rows if matches(row))
         # each filter with some orders, in turn
-        for order in (*orders[number % 6 :: 6], "date"):
+        for order in orders[(number + first_order) % 6 :: 6]:
             windows = read_windows(PageList(metadata, PageFilter(crawl="news", **words), order))
             listed = [row for window in windows for row in window.rows]
             wanted = expected

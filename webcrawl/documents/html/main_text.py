@@ -14,8 +14,9 @@ from typing import NamedTuple
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.html.names import BESIDE, is_article_body, kind_of, names_main_part
+from webcrawl.documents.html.page_text import PageText, Section
 from webcrawl.documents.html.part_text import PartText
-from webcrawl.documents.html.sections import ARTICLE, ASIDE, MAIN, MATH, PageText, Section, read_sections
+from webcrawl.documents.html.sections import ARTICLE, ASIDE, MAIN, MATH, read_sections
 from webcrawl.documents.html.text import BLOCK, TEXT_NODE, clean, walk
 from webcrawl.documents.link_elements import Attributes
 

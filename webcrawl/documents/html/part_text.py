@@ -10,7 +10,7 @@ from operator import attrgetter, itemgetter
 from selectolax.lexbor import LexborNode
 
 from webcrawl.documents.html.names import COMMENTS, is_not_displayed
-from webcrawl.documents.html.sections import PageText, Section
+from webcrawl.documents.html.page_text import PageText, Section
 from webcrawl.documents.html.teasers import kind_of_node, teasers
 from webcrawl.documents.html.text import BLOCK, tag_ids
 

@@ -6,9 +6,6 @@ Parts whose names say that they are beside the text are kept apart, because such
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import TypeAlias
 
 from selectolax.lexbor import LexborNode
@@ -39,6 +36,7 @@ from webcrawl.documents.html.notices import (
     is_note,
     remove_mark,
 )
+from webcrawl.documents.html.page_text import PageText, Section
 from webcrawl.documents.html.text import BLOCK, HIDDEN, INLINE_IDS, TEXT_NODE, formula, is_permalink, tag_ids
 from webcrawl.documents.link_elements import Attributes
 
@@ -112,116 +110,6 @@ _MOST_PIECES = 80
 _MUCH_PROSE = 100
 
 
-@dataclass(slots=True, eq=False)  # Lexbor compares nodes by their markup
-class Section:
-    """An element: the pieces of text from `start` to `end`, and how many characters they have.
-
-    size      all characters, without parts beside the text
-    linked    characters in links
-    prose     characters outside of links, in blocks of at least 40
-    kind      the kind that its attributes name, see `kind_of`
-    inner     of a part beside the text: its prose, with the prose of such parts inside of it
-    total     of a part beside the text: the prose of all such parts up to this one
-    list_start  of a list of links: where it starts without the heading or label right before it
-    """
-
-    start: int
-    end: int
-    size: int
-    linked: int
-    prose: int
-    node: LexborNode
-    attributes: Attributes
-    kind: int = TEXT
-    inner: int = 0
-    total: int = 0
-    list_start: int = 0
-
-    @property
-    def length(self) -> int:
-        """The number of pieces."""
-        return self.end - self.start
-
-    @property
-    def text(self) -> int:
-        """The number of characters that are not in links."""
-        return self.size - self.linked
-
-    def contains(self, other: Section) -> bool:
-        """Returns whether another section is in this one, or is this one."""
-        return self.start <= other.start and other.end <= self.end
-
-
-@dataclass(slots=True)
-class PageText:
-    """The text of a page and its sections, inner ones before outer ones.
-
-    pieces      pieces of text, with BLOCK where an element begins or ends that is not inline
-    blocks      for each block with text: the index of its last piece, and the first node with text in it
-    sections    all sections that were not left out; the last section is the whole text
-    beside      the `sections` whose names say that they are beside the text
-    headings    start and end of the headings h2 to h6 that were not left out, in order
-    titles      start and end of the headings h1
-    links       start and size of each section of links that was left out
-    link_lists  those sections of links that are lists or tables; their pieces remain
-    """
-
-    pieces: list[str] = field(default_factory=list)
-    blocks: list[tuple[int, LexborNode]] = field(default_factory=list)
-    sections: list[Section] = field(default_factory=list)
-    beside: list[Section] = field(default_factory=list)
-    headings: list[tuple[int, int]] = field(default_factory=list)
-    titles: list[tuple[int, int]] = field(default_factory=list)
-    links: list[tuple[int, int]] = field(default_factory=list)
-    link_lists: list[Section] = field(default_factory=list)
-
-    def cut(self, lead: int, start: int) -> None:
-        """Forgets everything from `lead` on, which leads to an element at `start`; open elements keep their start."""
-        while self.link_lists and self.link_lists[-1].end > lead:
-            lead = min(lead, self.link_lists.pop().start)
-        self.pieces[lead:] = [""] * (start - lead)
-        while self.blocks and self.blocks[-1][0] >= lead:
-            self.blocks.pop()
-        while self.sections and self.sections[-1].start >= lead:
-            self.sections.pop()
-        while self.beside and self.beside[-1].start >= lead:
-            self.beside.pop()
-        while self.headings and self.headings[-1][0] >= lead:
-            self.headings.pop()
-        while self.titles and self.titles[-1][0] >= lead:
-            self.titles.pop()
-
-    def take_links(self, start: int) -> int:
-        """Forgets the sections of links that were left out from a piece on; returns their size."""
-        size = 0
-        while self.links and self.links[-1][0] >= start:
-            size += self.links.pop()[1]
-        return size
-
-    def around(self, start: int, end: int) -> Section:
-        """Returns the smallest section that has the pieces from `start` to before `end`."""
-        return next(section for section in self.sections if section.start <= start and end <= section.end)
-
-    def has_title(self, section: Section) -> bool:
-        """Returns whether a section has a heading h1 in it."""
-        first = bisect_left(self.titles, (section.start, 0))
-        return first < len(self.titles) and self.titles[first][0] < section.end
-
-    def put_beside(self, section: Section) -> None:
-        """Adds a part beside the text."""
-        section.inner = section.prose + self.prose_beside(section.start)
-        section.total = section.prose + (self.beside[-1].total if self.beside else 0)
-        self.beside.append(section)
-        self.sections.append(section)
-
-    def prose_beside(self, start: int) -> int:
-        """Returns how much prose is in the parts beside the text from a piece on."""
-        if not self.beside or self.beside[-1].end <= start:
-            return 0
-        first = bisect_right(self.beside, start, key=attrgetter("end"))
-        return self.beside[-1].total - (self.beside[first - 1].total if first else 0)
-
-
 def read_sections(root: LexborNode) -> PageText:
     """Returns the text under a node and its sections, in one pass with a stack of its own."""
     reader = _Reader()
@@ -240,7 +128,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.page = PageText()
-        self._open: list[tuple[LexborNode, int, int, Counts, int]] = []
+        self._open: list[tuple[LexborNode, int, int, int, int, int, int]] = []
         self._tables = DataTables()
         self._main = -1  # where the last `main` starts
         self._heading = self._label = _NO_LEAD
@@ -254,24 +142,31 @@ class _Reader:
         node, open_elements = root.first_child, self._open
         while node is not None or open_elements:
             if node is None:
-                node, kind, start, before, links = open_elements.pop()
-                if kind == _IS_LINK and size == before[0] + 1 and is_permalink(node, pieces[-1]):
-                    size, linked, prose = before
-                    pieces.pop()
-                elif kind >= _IS_BLOCK:
+                node, kind, start, size_before, linked_before, prose_before, links = open_elements.pop()
+                if kind >= _IS_BLOCK:
                     if size != block_size:
                         prose += _prose(size - block_size, linked - block_linked)
                         end_block((len(pieces) - 1, first))
                     add(BLOCK)
-                    if kind >= _IS_PARAGRAPH and (size != before[0] or lists and lists[-1].end > start):
-                        size, linked, prose = self._end(node, kind, start, before, (size, linked, prose))
+                    if kind >= _IS_PARAGRAPH and (size != size_before or lists and lists[-1].end > start):
+                        size, linked, prose = self._end(
+                            node,
+                            kind,
+                            start,
+                            (size_before, linked_before, prose_before),
+                            (size, linked, prose),
+                        )
                     block_size, block_linked = size, linked
+                elif kind == _IS_LINK and size == size_before + 1 and is_permalink(node, pieces[-1]):
+                    size, linked, prose = size_before, linked_before, prose_before
+                    pieces.pop()
             elif (tag := node.tag_id) == TEXT_NODE or tag == MATH:
                 if size == block_size:
                     first = node
                 add(text := node.text_content or formula(node))
                 size += (length := len(text.strip()))
-                linked += length if links > 0 else 0
+                if links > 0:
+                    linked += length
             else:
                 kind = treatment(tag, _IS_BLOCK)
                 if _IS_BLOCK <= kind < _IS_HIDDEN:
@@ -286,10 +181,11 @@ class _Reader:
                             first = child
                         add(inner)
                         size += (length := len(inner.strip()))
-                        linked += length if links > 0 else 0
+                        if links > 0:
+                            linked += length
                         child = child.next
                     if child is not None or kind > _IS_CODE:
-                        open_elements.append((node, kind, len(pieces), (size, linked, prose), links))
+                        open_elements.append((node, kind, len(pieces), size, linked, prose, links))
                         if kind == _IS_LINK:
                             links += 1
                         elif kind == _IS_CODE and not links:
@@ -305,12 +201,12 @@ class _Reader:
         """Returns the counts after an element: `now`, or `before` if the element is left out."""
         if _IS_HEADING <= kind <= _IS_TITLE:
             return self._end_heading(node, kind, start, before, now)
-        size, linked = now[0] - before[0], now[1] - before[1]
+        page, size, linked = self.page, now[0] - before[0], now[1] - before[1]
         attributes = node.attributes
         what = kind_of(attributes) if attributes else TEXT
         if size <= 0:  # all of it was left out
-            if (what or kind == _IS_FORM) and not self.page.prose_beside(start):
-                self.page.cut(start, start)
+            if (what or kind == _IS_FORM) and not page.prose_beside(start):
+                page.cut(start, start)
             return now
         prose = now[2] - before[2]
         if kind <= _IS_ITEM and not what and "role" not in attributes:
@@ -318,33 +214,7 @@ class _Reader:
                 return now  # as most paragraphs and items
             if kind == _IS_ITEM and _is_in_list(node):
                 return now  # as the entries of tables of contents
-        page, tag = self.page, node.tag_id
-        if what == TEXT and size <= MAX_DATE and tag in _DATED and is_date(page.pieces[start : start + 10]):
-            what = NOTE
-        elif kind == _IS_FORM or tag == _HEADER and not self._open:  # directly in the body
-            what = max(what, BESIDE)
-        elif (tag == MAIN or attributes.get("role") == "main") and what != INVISIBLE:
-            what = TEXT
-            self._main = start
-        elif (
-            prose
-            and tag in _NOTICES
-            and size <= MAX_NOTICE
-            and len(self._open) <= NOTICE_DEPTH
-            and len(page.pieces) - start <= _MOST_PIECES
-            and is_cookie_notice(node, "".join(page.pieces[start:]))
-        ):
-            what = max(what, BESIDE)
-        elif (
-            not prose
-            and tag in _COUNTERS
-            and size <= MAX_COUNTERS
-            and len(page.pieces) - start <= _MOST_PIECES
-            and len(page.blocks) > 1
-            and page.blocks[-2][0] >= start  # two blocks of text
-            and has_counters(node, "".join(page.pieces[start:]))
-        ):
-            what = max(what, AUTHOR)
+        what = self._judge(node, kind, what, attributes, start, size, prose)
         is_main = start <= self._main  # or contains it
         if what == GATED:
             what = TEXT if is_main or self._has_text(node, start, linked, prose) else BESIDE
@@ -355,15 +225,13 @@ class _Reader:
         if what >= BESIDE:
             return self._leave_out(start, before, kind)
         if not is_main and inner < _MUCH_PROSE:
-            if (
-                linked > prose
-                and linked > _MAX_LINKED * size
-                and self._is_list_of_links(node, what, start, size, linked)
-            ):
+            is_linked = linked > prose and linked > _MAX_LINKED * size
+            if is_linked and self._is_list_of_links(node, what, start, size, linked):
                 part = Section(start, len(page.pieces), size, linked, prose, node, attributes)
                 return self._leave_out(start, before, kind, part if what == TEXT else None)
             if what and is_note(what, size) or kind == _IS_CAPTION and size < _MAX_CAPTION:
                 return self._leave_out(start, before, kind)
+        tag = node.tag_id
         if kind == _IS_SECTION:
             if (tag in TABLE_PARTS or linked and tag == _DIV) and self._is_data(node, attributes):
                 return now[0], before[1], now[2]
@@ -372,6 +240,40 @@ class _Reader:
         if size <= _MAX_LABEL and not linked and tag in _DATED:
             self._label, self._label_tag = (start, before, now[0]), tag
         return now
+
+    def _judge(
+        self,
+        node: LexborNode,
+        kind: int,
+        what: int,
+        attributes: Attributes,
+        start: int,
+        size: int,
+        prose: int,
+    ) -> int:
+        """Returns what an element is, by its tag and text too; `what`: by its attributes alone, see `kind_of`."""
+        page, tag = self.page, node.tag_id
+        if what == TEXT and size <= MAX_DATE and tag in _DATED and is_date(page.pieces[start : start + 10]):
+            return NOTE
+        if kind == _IS_FORM or tag == _HEADER and not self._open:  # directly in the body
+            return max(what, BESIDE)
+        if (tag == MAIN or attributes.get("role") == "main") and what != INVISIBLE:
+            self._main = start
+            return TEXT
+        if prose:
+            if tag in _NOTICES and size <= MAX_NOTICE and len(self._open) <= NOTICE_DEPTH:
+                text = self._short_text(start)
+                return max(what, BESIDE) if text and is_cookie_notice(node, text) else what
+        elif tag in _COUNTERS and size <= MAX_COUNTERS:
+            has_two_blocks = len(page.blocks) > 1 and page.blocks[-2][0] >= start
+            if has_two_blocks and (text := self._short_text(start)) and has_counters(node, text):
+                return max(what, AUTHOR)
+        return what
+
+    def _short_text(self, start: int) -> str:
+        """Returns the text from a piece on, or nothing if it has many pieces."""
+        pieces = self.page.pieces
+        return "".join(pieces[start:]) if len(pieces) - start <= _MOST_PIECES else ""
 
     def _end_heading(self, node: LexborNode, kind: int, start: int, before: Counts, now: Counts) -> Counts:
         if now[1] > before[1] and (mark := edit_mark(node)) is not None:

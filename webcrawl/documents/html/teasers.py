@@ -10,7 +10,7 @@ from itertools import accumulate
 from selectolax.lexbor import LexborNode
 
 from webcrawl.documents.html.data_tables import TABLE_PARTS, is_table
-from webcrawl.documents.html.sections import PageText, Section
+from webcrawl.documents.html.page_text import PageText, Section
 from webcrawl.documents.html.text import tag_ids
 
 # A teaser has no more characters,

@@ -56,9 +56,9 @@ _AUTHORS = _names(
 _IMAGES = _names("og:image:secure_url og:image og:image:url twitter:image twitter:image:src thumbnail")
 
 
-# A node that several selectors of a plain list match would be returned once for each of them. The names of <time> and
-# <script> are compared later, because Lexbor compares a name in more time than an attribute.
-_ELEMENTS = ":is(h1,h2,h3,[datetime],[itemprop],[itemtype],[type='application/ld+json'])"
+# A plain list takes less time than `:is(...)`, and returns a node once for each selector that it matches. The names of
+# <time> and <script> are compared later, because Lexbor compares a name in more time than an attribute.
+_ELEMENTS = "h1,h2,h3,[datetime],[itemprop],[itemtype],[type='application/ld+json']"
 _HEADINGS = frozenset({"h1", "h2", "h3"})
 _MICRODATA = frozenset({"author", "datePublished", "image"})
 
@@ -294,7 +294,7 @@ def search_elements(tree: LexborHTMLParser) -> PageElements:
     """Returns the elements of a tree."""
     elements = PageElements()
     headings = 0
-    for node in tree.css(_ELEMENTS):
+    for node in {node.mem_id: node for node in tree.css(_ELEMENTS)}.values():
         tag = node.tag or ""
         if tag in _HEADINGS:
             headings += 1

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from itertools import accumulate
+from types import NoneType
 from typing import Any, TypeAlias
 
 import msgpack
@@ -239,8 +240,10 @@ def _is_valid(outline: Outline) -> bool:
 
 
 def _are_attributes(attributes: Any) -> bool:
-    return isinstance(attributes, dict) and all(
-        isinstance(name, str) and isinstance(value, OptionalText) for name, value in attributes.items()
+    return (
+        isinstance(attributes, dict)
+        and set(map(type, attributes)) <= {str}
+        and set(map(type, attributes.values())) <= {str, NoneType}
     )
 
 

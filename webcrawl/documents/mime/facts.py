@@ -226,23 +226,24 @@ class _Budget:
         """Returns the value as JSON; None if it is empty or exceeds the budget."""
         self._values -= 1
         if isinstance(value, str):  # as most values are
-            leaf: Json = collapsed(value, _MAX_STRING)
-        elif isinstance(value, _CONTAINERS):
+            return self._text(value, _MAX_STRING)
+        if value is None:
+            return None
+        if isinstance(value, _CONTAINERS):
             if depth == _DEEPEST or not self._take(4):
                 return None
             if isinstance(value, list | tuple):
                 return self._list(value, depth)
             return self._pairs(value, depth)
-        else:
-            leaf = _leaf(value)
-        return leaf if leaf is not None and self._take_json(leaf) else None
+        leaf = _leaf(value)
+        return leaf if leaf is not None and self._take(_json_length(leaf) + 2) else None
 
     def _pairs(self, value: Mapping[Any, Any], depth: int) -> dict[str, Json]:
         made: dict[str, Json] = {}
         for key, inner in value.items():
             if self._values <= 0:
                 break
-            if (name := collapsed(key, 100)) and self._take_json(name):
+            if isinstance(key, str) and (name := self._text(key, 100)):
                 made[name] = self.trim(inner, depth + 1)
         return {name: inner for name, inner in made.items() if inner not in (None, [], {})}
 
@@ -250,8 +251,15 @@ class _Budget:
         inners = [self.trim(inner, depth + 1) for inner in value[:_MAX_VALUES] if self._values > 0]
         return [inner for inner in inners if inner is not None]
 
-    def _take_json(self, leaf: Json) -> bool:
-        return self._take(_json_length(leaf) + 2)
+    def _text(self, text: str, limit: int) -> str | None:
+        """Returns a text as `collapsed` does; None if it is empty or exceeds the budget."""
+        if len(text) <= limit and text.isascii() and text.isprintable() and "  " not in text:  # as most are
+            line = text.strip()
+            length = len(line) + 2 + line.count('"') + line.count("\\")
+        else:
+            line = collapsed(text, limit) or ""
+            length = _json_length(line)
+        return line if line and self._take(length + 2) else None
 
     def _take(self, size: int) -> bool:
         if size > self._bytes:

@@ -26,12 +26,13 @@ from webcrawl.crawler.components import FailureJudge, Pacer, enabled_pipelines
 from webcrawl.crawler.joining import note_run
 from webcrawl.crawler.pages.hung_pages import HungPages
 from webcrawl.crawler.scheduling.meta import KeyWarnings
-from webcrawl.crawler.scheduling.requests import level_of, to_candidate, to_request
+from webcrawl.crawler.scheduling.requests import STORED_REQUEST, level_of, to_candidate, to_request
 from webcrawl.crawler.scheduling.start_urls import StartURLFeeding, is_fed
 from webcrawl.crawler.scheduling.tasks import InProgress, Tasks
 from webcrawl.crawler.scheduling.unserializable import LOST, HeldRequests, ticket_of
-from webcrawl.crawler.scheduling.worth import intake_of, mined_of
+from webcrawl.crawler.scheduling.worth import intake_of, mined_of, planner_of
 from webcrawl.crawler.session import Session
+from webcrawl.documents.page import NOT_REPEATABLE
 from webcrawl.errors import CrawlError, InvalidURL, StoreError, Unserializable
 from webcrawl.frontier import LeasedURL
 from webcrawl.worker.reporter import Tally
@@ -236,6 +237,7 @@ class FrontierScheduler(RedisScheduler):
             tails=connection.tails,
             costs=session.costs,
             mined=mined_of(session),
+            plan=planner_of(session),
             observed=session.observed,
             processing=lambda before: self.tasks.urls_processed_since(before),
         )
@@ -276,6 +278,7 @@ class FrontierScheduler(RedisScheduler):
             if ticket is None:
                 return to_request(url, self.spider)
             if request := self._held.take_up(ticket, url):
+                request.meta[STORED_REQUEST] = NOT_REPEATABLE
                 return request
             if ticket.worker == this or worker.membership.is_dead(ticket.worker):
                 raise StoreError(ticket.lost(url.url))

@@ -68,6 +68,10 @@ FIGURES = CrawlFigures(
     truncated=0,
     fetched_again=0,
     unchanged=0,
+    revisits={},
+    late=0,
+    late_seconds=0.0,
+    freshness=None,
     failed_start_urls={},
     unread={},
     looked_up=123_456_789,
@@ -203,6 +207,21 @@ def test_error_responses_are_counted_apart_from_failed_fetches() -> None:
     assert "8 HTTP errors, 23 failed, 25 duplicates" in plain_line(FIGURES, 1.0)
     assert "8 HTTP errors, 6 soft 404, 23 failed, 25 duplicates" in plain_line(soft, 1.0)
     assert "8 HTTP errors, 6 soft 404, 23 failed, 24 retries" in summary_text(soft, "finished", "data")
+
+
+def test_pages_that_were_checked_again_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "checked" not in plain_line(FIGURES, 1.0) + summary_text(FIGURES, "finished", "data")
+    visits = {"unchanged": 3_156, "changed": 21, "gone": 3}
+    now = replace(FIGURES, revisits=visits, late=12, late_seconds=90.0, freshness=0.94)
+    assert "3,180 checked again (44.0/s), 21 changed, 12 late, " in plain_line(now, 1.0, 44.0)
+    summary = summary_text(now, "stopped", "data")
+    assert re.search(
+        r"again +3,180 checked \(.*/s\): 21 changed, 3 gone, 3,156 unchanged; 12 late; 94% fresh", summary
+    )
+    console = Console(width=120)
+    console.print(panel(console, "news", now, 1.0, checks=44.0))
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("checked again", "3,180", "44.0", "3,156", "94%"))
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,14 @@ def check_worker(now: Scraped, size: int) -> None:
         name for name in now.families if name.startswith(CRAWL)
     } | {
         f"{WORKER}_{base}"
-        for base in ("dead_letters", "items", "remarks", "unread_documents", "unreadable_documents")
+        for base in (
+            "dead_letters",
+            "items",
+            "remarks",
+            "revisits",
+            "unread_documents",
+            "unreadable_documents",
+        )
     }
     check_totals(now, WORKER, size)
     # the other requests: of robots.txt, of the page that is gone, and of the one that is held
@@ -164,7 +171,14 @@ def check_whole(now: Scraped, size: int) -> None:
         *now.families
     } | {
         f"{CRAWL}_{base}"
-        for base in ("dead_letters", "items", "remarks", "unread_documents", "unreadable_documents")
+        for base in (
+            "dead_letters",
+            "items",
+            "remarks",
+            "revisits",
+            "unread_documents",
+            "unreadable_documents",
+        )
     }
     check_totals(now, CRAWL, size)
     assert now["webcrawl_workers"] == now["webcrawl_engine_up"] == now["webcrawl_hosts", "leased"] == 1

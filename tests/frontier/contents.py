@@ -33,6 +33,7 @@ HASHES = (
     b"tails",
     b"segments",
     b"behind",
+    b"planning",
 )
 SUNK = (b"lowest", b"surfaced", b"sunk", b"waiting", b"slots", b"wide_slots")
 """Structures of hosts at the lowest level; see test_sunk_machine.py."""

@@ -30,13 +30,14 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import script_call, script_source
 from webcrawl.errors import EngineError, EngineUnavailable
-from webcrawl.frontier import Crawl, Frontier, Lease, Settlement
+from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, Settlement
 from webcrawl.frontier.crawl import last_end, note_end
 from webcrawl.frontier.figures import figures
 from webcrawl.frontier.gauges import gauges, next_waits
 from webcrawl.frontier.history import History
 from webcrawl.frontier.host_costs import HostCosts
 from webcrawl.frontier.listing.open_urls import OpenURLs
+from webcrawl.frontier.planning import QUEUED, Planning
 from webcrawl.frontier.records import HostLimits, LeaseReport
 from webcrawl.frontier.url_state import url_state
 from webcrawl.frontier.watch import Watch
@@ -75,6 +76,7 @@ async def test_every_script_uses_keys_of_one_slot(
         assert [dupefilter.request_seen(Request(HOST)) for _ in range(2)] == [False, True]
     await use_copies_and_long_queues(frontier, tmp_path)
     await use_importance(frontier, [f"http://i{n}.test" for n in range(40)])
+    await use_the_plan(frontier)
     for script in SCRIPTS:
         sha = script_source(script)[0]
         assert any(node.client.script_exists(sha)[0] for node in cluster.primaries), f"{script} was not run"
@@ -117,6 +119,15 @@ async def use_the_crawl_and_its_indexes(crawl: Crawl) -> None:
         )
         == 1
     )
+
+
+async def use_the_plan(frontier: Frontier) -> None:
+    planning = Planning(frontier.engine, frontier.keys, "w1")
+    assert (await planning.turn(2, 60)) == (True, 2, None)
+    pages = [(Candidate(host, "/again", None), 0.0) for host in HOSTS]
+    assert await planning.add(pages, 0.0, 10) == [QUEUED] * len(HOSTS)
+    assert (await planning.counts()).open == len(HOSTS)
+    await planning.leave()
 
 
 async def use_leases(frontier: Frontier) -> list[Lease]:

@@ -129,6 +129,8 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "gauges",
             "sample",
             "note_end",
+            "plan_leave",
+            "planned",
         ),
     }
 

@@ -7,7 +7,7 @@ docs/reference/settings.md.
 
 from webcrawl.config.declared import DECLARED, DEFAULTS, GROUPS
 from webcrawl.config.engine import EngineConfig, data_dir
-from webcrawl.config.frontier import FrontierConfig
+from webcrawl.config.frontier import FrontierConfig, RecrawlConfig
 from webcrawl.config.object_stores import OBJECT_STORES, check_store_uri, object_stores
 from webcrawl.config.pages import DuplicatesConfig, FetchConfig, ReaderConfig, Spool
 from webcrawl.config.politeness import (
@@ -35,6 +35,7 @@ __all__ = [
     "PolitenessConfig",
     "PolitenessRule",
     "ReaderConfig",
+    "RecrawlConfig",
     "Spool",
     "StoreConfig",
     "check",

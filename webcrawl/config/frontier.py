@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
 from webcrawl.config.records import from_setting, read, setting_values
 from webcrawl.config.setting import Settings
+from webcrawl.errors import ConfigurationError
 
 _LEASED_URLS = 20
 _LEASED_HOSTS = 256
@@ -49,6 +51,8 @@ class FrontierConfig:
     importance: str = from_setting("IMPORTANCE")
     mined: bool = from_setting("MINED")
     budgets: bool = from_setting("HOST_BUDGETS")
+    recrawl: bool = from_setting("RECRAWL")
+    """The crawl does not end, and pages are fetched again."""
 
     @classmethod
     def from_settings(cls, settings: Settings, spider: str) -> Self:
@@ -68,6 +72,25 @@ class FrontierConfig:
     def longest_retries(self) -> float:
         """Seconds from the first failure of a URL to its last attempt, without the back-off of its host."""
         return self.retry_delay * (2.0 ** (self.max_attempts - 1) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RecrawlConfig:
+    """How often pages are fetched again; times in seconds. `max_age` is infinite if there is no limit."""
+
+    min_interval: float = from_setting("RECRAWL_MIN_INTERVAL")
+    max_age: float = math.inf
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """Raises ConfigurationError if the longest time between two fetches is shorter than the shortest."""
+        config = cls(read(settings, "RECRAWL_MIN_INTERVAL"), read(settings, "RECRAWL_MAX_AGE") or math.inf)
+        if config.max_age < config.min_interval:
+            raise ConfigurationError(
+                f"RECRAWL_MAX_AGE is {config.max_age:g} seconds, and RECRAWL_MIN_INTERVAL is {config.min_interval:g}: "
+                "pages cannot be fetched within a time that is shorter than the shortest between two fetches"
+            )
+        return config
 
 
 def _leases(concurrency: int, delay: float) -> tuple[int, int]:

@@ -110,6 +110,24 @@ class Whole(Number):
         return int(super().parse(value))
 
 
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_TIME_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
+
+
+@dataclass(frozen=True)
+class Seconds(Number):
+    """A number of seconds, also as text with a unit: `90s`, `5m`, `2h` or `7d`."""
+
+    @property
+    def allowed(self) -> str:
+        return f"seconds {self._range()}, or such as 90s, 5m, 2h or 7d"
+
+    def parse(self, value: Any) -> Any:
+        if isinstance(value, str) and (match := _TIME_SPAN.fullmatch(value.strip())):
+            value = float(match[1]) * _UNITS[match[2] or "s"]
+        return super().parse(value)
+
+
 @dataclass(frozen=True)
 class Flag(Kind):
     """True or False; on a command line also 1 and 0, or true and false."""

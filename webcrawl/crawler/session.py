@@ -22,6 +22,7 @@ from scrapy.settings import BaseSettings
 from webcrawl.config import (
     AddressConfig,
     ReaderConfig,
+    RecrawlConfig,
     politeness_overrides,
     read,
     slow_requests,
@@ -47,6 +48,7 @@ from webcrawl.hosts.networks import read_networks
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
 from webcrawl.opened import OpenedCrawl
+from webcrawl.policies.revisit_dates import RevisitDates, bounds_of
 from webcrawl.stores.backpressure import Backpressure
 from webcrawl.worker.host_records import Dust
 from webcrawl.worker.soft_404s import Soft404s
@@ -84,6 +86,7 @@ class Session(OpenedCrawl):
         self.proxies = self._make_proxies()
         self.scope = SharedScope(self.connection, self.guard, settings)
         self._deletes_crawl = False
+        RecrawlConfig.from_settings(settings)  # contradictory settings stop the crawl before it starts
         # last, so that wrong settings leave the umask unchanged
         keep_private(self.stores.data_dir, self)
 
@@ -140,6 +143,14 @@ class Session(OpenedCrawl):
     def visits(self) -> Visits | None:
         """When URLs were visited last, by which a crawl with REVISIT orders them; None without REVISIT."""
         return Visits(self.stores) if read(self.settings, "REVISIT") else None
+
+    @cached_property
+    def revisit_dates(self) -> RevisitDates | None:
+        """Decides when pages are fetched again; None without RECRAWL."""
+        if not self.config.recrawl:
+            return None
+        config = RecrawlConfig.from_settings(self.settings)
+        return RevisitDates(bounds_of(config.min_interval, config.max_age))
 
     @cached_property
     def dust(self) -> Dust:

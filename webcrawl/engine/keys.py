@@ -65,6 +65,10 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       given:<caller>               STR   number of a worker's last lease call, its hosts and tokens; expiring
       later                        ZSET  serial host LF entry -> when it is queued again
       scheduled                    ZSET  - host LF entry -> date at which it is queued
+      planned                      ZSET  URL -> date; pages that are queued or leased to be fetched again
+      planning                     HASH  host -> how many of its URLs are in `planned`
+      visited                      ZSET  URL that was in `planned` -> when it was settled; for ten minutes. Checkpoints
+                                         have none of the three
       parked                       HASH  host -> "blocked" or "budget": it is not leased
       limits                       HASH  host -> its limits, "pages bytes depth", and the pages of its rule, if any
       spent                        HASH  host -> "pages bytes" received from it
@@ -131,6 +135,10 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       samples:hour, samples:whole  LIST  the history (webcrawl.frontier.history); not part of a checkpoint
       standings                    HASH  shard -> better, sunk and wide: how many hosts and owners of budgets have
                                          better URLs or have sunk, as its worker counted last; expiring
+      planner                      STR   the worker that plans when pages are fetched again, expiring
+      recrawl                      HASH  threshold of crawl values (webcrawl.policies.crawl_threshold), visits of
+                                         known pages that the planner has not counted yet, and late, late_seconds
+                                         and freshness of webcrawl.frontier.planning; not part of a checkpoint
       pages                        STREAM  the latest finished pages, for listeners: page (JSON)
       seeds                        SET   "hostname port" of hosts that an operator named
       seed_addresses               HASH  the same -> the inner addresses in its first answer, separated by spaces

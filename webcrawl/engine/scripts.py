@@ -59,6 +59,7 @@ _COMMON = (
     "queues",
     "hosts",
     "seen_set",
+    "plan",
     "leases",
     "changes",
 )

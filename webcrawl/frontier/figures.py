@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from webcrawl.frontier import Crawl, Frontier, FrontierCounts
+from webcrawl.frontier.planning import Planning
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,10 @@ class CrawlFigures:
     `cache_hit_ratio`: the share of look-ups that workers answered from their caches of popular URLs, not by the engine.
     `retrying`: URLs that wait for another try after a failure, included in `queued`.
     `dropped`: URLs that an operator has dropped (`scrapy urls --set`).
+    `revisits`: outcome -> repeated visits of pages with RECRAWL: changed, unchanged (304, or the same text), gone, or
+    failed.
+    `late`: pages that are due with RECRAWL and wait; `late_seconds`: for how long the latest of them has waited.
+    `freshness`: the expected share of pages, by importance, whose text is current, with RECRAWL; None if unknown.
     `failed_start_urls`: start URL -> the reason why it brought no page; the first 20 of each worker and run.
     `holding`: workers that fetch nothing because their stores are full or unavailable -> reason.
     """
@@ -72,6 +77,10 @@ class CrawlFigures:
     truncated: int
     fetched_again: int
     unchanged: int
+    revisits: dict[str, int]
+    late: int
+    late_seconds: float
+    freshness: float | None
     failed_start_urls: dict[str, str]
     looked_up: int
     cache_hit_ratio: float
@@ -123,6 +132,9 @@ FAILED_START = "start."
 GIVEN_UP = "given_up."
 """Begins the totals that name a host that was given up."""
 
+REVISITS = "revisits."
+"""Begins the totals of repeated visits by outcome."""
+
 FEED, LOST_REQUESTS = "feed.", "lost."
 """Begin the totals that count the items in a feed, and the lost requests of a callback."""
 
@@ -143,6 +155,7 @@ async def figures(frontier: Frontier, crawl: Crawl) -> CrawlFigures:
         crawl.paused(),
         crawl.workers.holding(),
     )
+    recrawl = await Planning(crawl.engine, crawl.keys, crawl.worker).state()
     return CrawlFigures(
         **_from_totals(totals),
         **_from_counts(counts),
@@ -152,6 +165,9 @@ async def figures(frontier: Frontier, crawl: Crawl) -> CrawlFigures:
         workers=len(workers),
         paused=paused,
         holding=holding,
+        late=recrawl.late,
+        late_seconds=recrawl.late_seconds,
+        freshness=recrawl.freshness,
     )
 
 
@@ -168,6 +184,7 @@ def _from_totals(totals: dict[str, int]) -> dict[str, Any]:
         "lost_requests": _named(totals, LOST_REQUESTS),
         "types": _types(totals),
         "remarks": _named(totals, REMARK),
+        "revisits": _named(totals, REVISITS),
         "unread": _named(totals, UNREAD),
         "failed_start_urls": _failed_start_urls(totals),
         "seconds": round(seconds, 3),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from webcrawl.frontier.figures import REMARK
+from webcrawl.frontier.figures import REMARK, REVISITS
 from webcrawl.metrics.families import CRAWL, WORKER, Family, MetricSample
 
 DEAD = "dead."
@@ -135,6 +135,12 @@ COUNTED = (
         "directive",
     ),
     _total("unchanged_pages", "pages that had not changed since an earlier fetch (`REVISIT`)", "unchanged"),
+    Counted(
+        "revisits",
+        "repeated visits of pages (`RECRAWL`) by outcome: `changed`, `unchanged`, `gone` or `failed`",
+        label="outcome",
+        prefix=REVISITS,
+    ),
     _total("truncated_bodies", "bodies that were cut off at the limit of their type", "truncated"),
     _total("robots_denied", "URLs that robots.txt disallows"),
     _total("ai_denied", "URLs that a site keeps from crawlers for AI (`AI_OPT_OUTS`)"),

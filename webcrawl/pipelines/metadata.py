@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 from contextlib import suppress
 from typing import Any
 
+import xxhash
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
@@ -15,7 +17,7 @@ from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.importance import update_importance
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.exchange import digest_bytes
-from webcrawl.documents.page import Page
+from webcrawl.documents.page import NOT_REPEATABLE, Page
 from webcrawl.errors import ConfigurationError, EngineUnavailable, StoreError, StoreUnavailable
 from webcrawl.stores.group_commit import PAUSE, Batches
 
@@ -40,7 +42,9 @@ class MetadataPipeline(SessionComponent):
 
         session.stores.data_dir.mkdir(parents=True, exist_ok=True)
         # now, not when the spider opens: an unusable database stops the crawl before it starts
-        self._metadata = Metadata(session.stores.metadata, history=session.stores.history)
+        self._metadata = Metadata(
+            session.stores.metadata, history=session.stores.history, dates=session.revisit_dates
+        )
         self._batches = Batches(self._write, pause=PAUSE)
         if session.config.importance != "off":
             # the frontier learns of the last pages only after the pipelines are closed
@@ -48,6 +52,8 @@ class MetadataPipeline(SessionComponent):
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page):
+            if self._session.revisit_dates is not None and item.main_text:
+                item.text_digest = text_digest(item.main_text)
             await self._session.stored("metadata", item.url, lambda: self._batches.put(item))
             tasks_of(self._crawler).count("stored")
             if item.archived.is_first:
@@ -85,9 +91,7 @@ class MetadataPipeline(SessionComponent):
     def _write(self, pages: list[Page]) -> list[None | Exception]:
         try:
             crawl = self._session.connection.keys.crawl
-            self._metadata.upsert(
-                [page.row() | {"crawl": crawl, "queued_at": page.queued_at} for page in pages]
-            )
+            self._metadata.upsert([page.row() | _beside(page, crawl) for page in pages])
         except StoreUnavailable:
             raise
         except StoreError as error:
@@ -95,6 +99,23 @@ class MetadataPipeline(SessionComponent):
                 return [error]
             return [result for page in pages for result in self._write([page])]
         return [None] * len(pages)
+
+
+def _beside(page: Page, crawl: str) -> dict[str, Any]:
+    """Returns the columns that only the database has."""
+    request = page.recrawl_request
+    return {
+        "crawl": crawl,
+        "queued_at": page.queued_at,
+        "text_digest": page.text_digest,
+        "recrawl_request": base64.b64encode(request).decode() if request else None,
+        "is_repeatable": request != NOT_REPEATABLE,
+    }
+
+
+def text_digest(text: str) -> int:
+    """Returns the XXH3 of a text, 64 bits."""
+    return xxhash.xxh3_64_intdigest(text.encode(errors="surrogatepass"))
 
 
 def _check_length(settings: BaseSettings, uri: str) -> None:

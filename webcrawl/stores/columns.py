@@ -187,6 +187,7 @@ pages = Table(
     Column("next_due", UtcTime),
     Column("fetch_class", Text),
     Column("change_evidence", Structure),
+    Column("recrawl_request", Text),
     Column("text_digest", Unsigned64),
 )
 """A row for each URL: its latest response, and the outcome of the latest attempt."""

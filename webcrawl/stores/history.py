@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
+from webcrawl.errors import InvalidURL
+from webcrawl.policies.revisit_dates import RevisitDates, StoredVisit
 from webcrawl.stores.columns import fetches, in_utc, pages
+from webcrawl.urls.canonical import split
 
 UNCHANGED = 304
+_LOST = ("missing", "redirected")
+_FAILED = ("refused", "broken", "failed")
 
 _OF_A_FETCH = tuple(column.name for column in fetches.columns if column.name not in ("url", "changed"))
 
-_KNOWN = ("fetches", "tried_at", "changed_at", "changes", "text_digest", "crawl", "queued_at")
+_PLANNED = ("change_rate", "change_evidence", "next_due", "recrawl_request")
+_KNOWN = (
+    *(
+        "fetches",
+        "state",
+        "tried_at",
+        "changed_at",
+        "changes",
+        "text_digest",
+        "importance",
+        "crawl",
+        "queued_at",
+    ),
+    *_PLANNED,
+)
 
 PAST_COLUMNS = tuple(pages.c[name] for name in (*_OF_A_FETCH, *_KNOWN))
 """The columns of a stored row that `follow` reads."""
@@ -40,8 +60,12 @@ def state(status: int | None) -> str:
     return {2: "fetched", 3: "redirected", 5: "broken"}.get(status // 100, "refused")
 
 
-def follow(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> Next:
+def follow(
+    row: Mapping[str, Any], before: Mapping[str, Any] | None, dates: RevisitDates | None = None
+) -> Next:
     """Returns how the new row of a page changes the stored row of its URL, `before` (`PAST_COLUMNS`), or None.
+
+    `dates` decide when the page is due again; without them, a known page keeps its date.
 
     The history gets the replaced fetch, or the new attempt if it brought no contents. The first fetch of a URL, and a
     fetch that is stored again, add nothing to the history.
@@ -50,7 +74,7 @@ def follow(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> Next:
     kept = {"tried_at": tried_at, "state": state(status), "queued_at": row.get("queued_at")}
     if before is None:
         kept |= {"first_fetched_at": tried_at, "changed_at": None, "changes": 0, "fetches": 1}
-        return Next(kept, None, False)
+        return Next(kept | _plan(row, None, "changed", dates), None, False)
     if before["crawl"] == row.get("crawl"):
         kept["queued_at"] = before["queued_at"] or kept["queued_at"]
     is_repeated = tried_at == (before["tried_at"] or before["fetched_at"])
@@ -63,7 +87,58 @@ def follow(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> Next:
     changed = answered and not brought_nothing and has_changed(before, row)
     kept["changed_at"] = tried_at if changed else before["changed_at"]
     kept["changes"] = (before["changes"] or 0) + (changed and not is_repeated)
+    kept |= _plan(row, before, "changed" if changed else "unchanged", None if is_repeated else dates)
     return Next(kept, past, brought_nothing)
+
+
+def is_alive(row_state: str | None, *, is_soft_404: bool) -> bool:
+    """Whether the latest attempt at a page found the page."""
+    return not (is_soft_404 or row_state in _LOST or row_state in _FAILED)
+
+
+def _plan(
+    row: Mapping[str, Any], before: Mapping[str, Any] | None, outcome: str, dates: RevisitDates | None
+) -> dict[str, Any]:
+    """Returns the columns by which a page is fetched again; those of `before` without `dates`."""
+    earlier = dict.fromkeys(_PLANNED) if before is None else before
+    if dates is None:
+        return {name: earlier[name] for name in _PLANNED}
+    current = state(row.get("status"))
+    if current in _LOST or row.get("soft_404"):
+        outcome = "gone"
+    elif current in _FAILED:
+        outcome = "failed"
+    try:
+        host, path = split(row["url"])
+    except InvalidURL:  # a local file
+        return dict.fromkeys(_PLANNED)
+    importance = row.get("importance") if before is None else row.get("importance") or before["importance"]
+    evidence = earlier["change_evidence"]
+    date = dates.date(
+        StoredVisit(
+            host, path, in_utc(row["fetched_at"]), _observed_at(before), outcome, importance, evidence
+        )
+    )
+    return {
+        "change_rate": date.rate,
+        "change_evidence": date.evidence,
+        "next_due": date.due if row.get("is_repeatable", True) else None,
+        "recrawl_request": row.get("recrawl_request"),
+    }
+
+
+def first_plan(row: Mapping[str, Any], dates: RevisitDates) -> dict[str, Any]:
+    """Returns the columns by which a stored page is fetched again that was fetched without a plan."""
+    status = None if row["state"] == "failed" else row["status"]
+    latest = {**row, "fetched_at": row["tried_at"] or row["fetched_at"], "status": status}
+    return _plan(latest, None, "unchanged", dates)
+
+
+def _observed_at(row: Mapping[str, Any] | None) -> datetime | None:
+    """Returns when the content of a page was last seen; None for an unknown page."""
+    if row is None:
+        return None
+    return in_utc(row["fetched_at"] if row["state"] in _FAILED else row["tried_at"] or row["fetched_at"])
 
 
 def has_changed(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:

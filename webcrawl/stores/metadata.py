@@ -17,6 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, 
 from sqlalchemy.sql import bindparam
 
 from webcrawl.documents.values import clean, memory_bytes
+from webcrawl.policies.revisit_dates import RevisitDates
 from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.database import Database, is_read_only
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow
@@ -51,13 +52,17 @@ class StoredFetch(NamedTuple):
 class Metadata(SchemaTables):
     """The tables of pages in the database at a URI.
 
-    `history` is the number of earlier fetches that are kept for a URL. Methods may be called from any thread. They
-    raise StoreError with the name of the database, StoreUnavailable when retrying may succeed.
+    `history` is the number of earlier fetches that are kept for a URL. `dates` decide when pages are due again.
+    Methods may be called from any thread. They raise StoreError with the name of the database, StoreUnavailable when
+    retrying may succeed.
     """
 
-    def __init__(self, uri: str, *, history: int = 30, read_only: bool = False) -> None:
+    def __init__(
+        self, uri: str, *, history: int = 30, read_only: bool = False, dates: RevisitDates | None = None
+    ) -> None:
         super().__init__(uri, PAGES, read_only=read_only)
         self._history = history
+        self._dates = dates
         self._statements = page_statements(self.database.dialect)
 
     @classmethod
@@ -183,7 +188,7 @@ class Metadata(SchemaTables):
         earlier, full = [], []
         for url, row in rows.items():
             before = known.get(url)
-            kept, past, brought_nothing = follow(row, before)
+            kept, past, brought_nothing = follow(row, before, self._dates)
             written[self._statement(row, before, brought_nothing)].append({**row, **kept})
             if past is not None and self._history:
                 earlier.append(past)

@@ -35,7 +35,9 @@ from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED
 
 # columns that the store computes; all other columns come from the page
 _KEPT = frozenset({"first_fetched_at", "fetches", "state", "tried_at", "changed_at", "queued_at"})
-_OF_THE_PLAN = frozenset({"change_rate", "changes", "change_evidence", "next_due", "fetch_class"})
+_OF_THE_PLAN = frozenset(
+    {"change_rate", "changes", "change_evidence", "next_due", "recrawl_request", "fetch_class"}
+)
 _OF_THE_TRY = frozenset({"error", "attempts", "state", "tried_at", "crawl", "queued_at", *_OF_THE_PLAN})
 _OF_THE_ANSWER = tuple(
     column.name

@@ -72,7 +72,10 @@ def adding(table: Table, *columns: str, indexes: tuple[str, ...] = ()) -> Upgrad
     return step
 
 
-_RECRAWL_COLUMNS = ("change_rate", "changes", "next_due", "fetch_class", "change_evidence", "text_digest")
+_RECRAWL_COLUMNS = (
+    *("change_rate", "changes", "next_due", "fetch_class"),
+    *("change_evidence", "recrawl_request", "text_digest"),
+)
 
 PAGES = Schema(
     "schema_version",

@@ -11,8 +11,10 @@ import asyncio
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from webcrawl.config import FrontierConfig
 from webcrawl.engine.client import UNAVAILABLE
@@ -30,6 +32,9 @@ from webcrawl.worker.link_intake import LinkIntake
 from webcrawl.worker.membership import AHEAD_SECONDS, Membership, Permits
 from webcrawl.worker.reporter import Reporter, Tally
 from webcrawl.worker.rule_changes import RuleChanges
+
+if TYPE_CHECKING:
+    from webcrawl.worker.recrawl_planner import RecrawlPlanner  # SQLAlchemy is slow to import
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +56,7 @@ class Worker:
     tails            keep long queues in a store; None keeps them in the engine
     costs            what hosts cost the process
     mined            reads the weights of `scrapy mine`; None if MINED is off
+    plan             makes the planner of a recrawl from the counters and a call to lease again; None without RECRAWL
     observed         gets what metrics and traces need; None without them
     processing       returns the pages that are processed
     """
@@ -69,6 +75,7 @@ class Worker:
         tails: Tails | None = None,
         costs: Costs | None = None,
         mined: MinedChanges | None = None,
+        plan: Callable[[Counter[str], Callable[[], None]], RecrawlPlanner] | None = None,
         observed: Observations | None = None,
         processing: Processing = lambda _: (),
     ) -> None:
@@ -110,6 +117,7 @@ class Worker:
             config.max_bytes,
             self._finish,
         )
+        self._planner = plan(tally.counters, self._leasing.retry_now) if plan else None
         self._given_up: set[str] = set()
         """Hosts whose queued URLs are to become dead letters."""
         self._closing = False
@@ -191,10 +199,14 @@ class Worker:
         self.intake.sender = self._task
         if self._tails:
             self._tails.start(self.membership.served)
+        if self._planner:
+            self._planner.start()
 
     async def close(self) -> None:
         """Reports everything and releases all hosts. URLs not handed out keep their order in the queues."""
         self._closing = True
+        if self._planner:
+            await self._planner.stop()
         self._turns.abandon()
         self._changed.set()
         if self._task:
@@ -288,7 +300,7 @@ class Worker:
             await self._leasing.lease()
         if heartbeat.paused:
             return
-        if not (self.hosts or self.intake or self.seeding or self.finished):
+        if not (self.hosts or self.intake or self.seeding or self.finished or self._planner):
             await self._check_finished()
 
     async def _beat_if_due(self) -> None:

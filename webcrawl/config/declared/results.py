@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choices, Number, String, Whole
+from webcrawl.config.kinds import Choices, Number, Seconds, String, Whole
 from webcrawl.config.setting import Setting, SettingGroup
 
 GROUP = SettingGroup(
@@ -113,6 +113,28 @@ GROUP = SettingGroup(
         'that answers 304 keeps its row, with `state` "unchanged", and its links are read from the archive. '
         "URLs that were never visited come first, then "
         "[those visited longest ago](priorities.md#last-visits).",
+    ),
+    Setting(
+        "RECRAWL",
+        False,
+        "The crawl does not end: pages are fetched again when [that is worth it](../guide/crawl-without-end.md). "
+        "`scrapy stop`, `CLOSESPIDER_TIMEOUT` and the limits of the crawl end it.",
+    ),
+    Setting(
+        "RECRAWL_MIN_INTERVAL",
+        3_600.0,
+        "The shortest time between two fetches of a page with `RECRAWL`, in seconds, or as `90s`, `5m`, `2h`, `7d`. "
+        'Dates of a spider (`meta["recrawl_after"]`) may be earlier.',
+        values=Seconds(0.001),
+        example=600.0,
+    ),
+    Setting(
+        "RECRAWL_MAX_AGE",
+        0.0,
+        "With `RECRAWL`, every page that exists is fetched again within this time, in seconds, or as `90s`, `5m`, "
+        "`2h`, `7d`; 0 means that a page may wait as long as it is not worth a fetch.",
+        values=Seconds(),
+        example=2_592_000.0,
     ),
     Setting(
         "LISTENERS_MAXLEN",

@@ -25,7 +25,7 @@ from webcrawl.crawler.responses import (
     says_nosniff,
     truncation_of,
 )
-from webcrawl.crawler.scheduling.requests import OFFSITE, QUEUED_AT, SITEMAP
+from webcrawl.crawler.scheduling.requests import OFFSITE, QUEUED_AT, SITEMAP, STORED_REQUEST
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.outline import Outline
@@ -129,6 +129,7 @@ def page_of(response: Response) -> Page:
     if response.flags:
         page.archived.remarks = tuple(flag for flag in response.flags if flag in REMARKS)
     page.reading.is_sitemap, page.queued_at = bool(meta.get(SITEMAP)), queued_at(response.request)
+    page.recrawl_request = meta.get(STORED_REQUEST)
     page.reading.content_language = _single_language(header(headers, b"Content-Language"))
     if response.status == UNCHANGED and sent and sent.known is not None:
         _fill_from_stored(page, fetch.archived, sent.known)
@@ -175,7 +176,7 @@ def failed_page(request: Request, error: BaseException | None) -> Page:
         attempts=request.meta.get("retry_times", 0) + 1,
         error=brief(f"{type(error).__name__}: {error}"),
     )
-    page.queued_at = queued_at(request)
+    page.queued_at, page.recrawl_request = queued_at(request), request.meta.get(STORED_REQUEST)
     return page
 
 

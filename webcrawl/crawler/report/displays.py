@@ -28,6 +28,7 @@ class Display:
 
     def begin(self) -> None:
         self._pages: list[tuple[float, int]] = []
+        self._checked: list[tuple[float, int]] = []
 
     def update(self, now: CrawlFigures, waits: Sequence[str]) -> None:
         """Shows the figures, and what the crawl waits for."""
@@ -39,8 +40,17 @@ class Display:
     def speed(self, now: CrawlFigures) -> float:
         """Returns pages per second over the last 20 updates; at the first update, over the crawl so far."""
         self._pages = [*self._pages[-20:], (time.monotonic(), now.pages)]
-        (began, first), (ended, last) = self._pages[0], self._pages[-1]
-        return (last - first) / (ended - began) if ended > began else now.pages_per_second
+        return _speed(self._pages, now.pages_per_second)
+
+    def checks(self, now: CrawlFigures) -> float:
+        """Returns repeated visits per second over the last 20 updates; 0 at the first update."""
+        self._checked = [*self._checked[-20:], (time.monotonic(), checked_again(now))]
+        return _speed(self._checked, 0.0)
+
+
+def _speed(counts: Sequence[tuple[float, int]], at_first: float) -> float:
+    (began, first), (ended, last) = counts[0], counts[-1]
+    return (last - first) / (ended - began) if ended > began else at_first
 
 
 class Hidden(Display):
@@ -58,20 +68,33 @@ class PlainLines(Display):
 
     def update(self, now: CrawlFigures, waits: Sequence[str]) -> None:
         name = name_among_several(self._crawl)
-        line = "; ".join([plain_line(now, self.speed(now)), *waits])
+        line = "; ".join([plain_line(now, self.speed(now), self.checks(now)), *waits])
         print(f"{name}: {line}" if name else line, file=sys.stderr, flush=True)
 
 
-def plain_line(now: CrawlFigures, speed: float) -> str:
-    """Returns one line for a log."""
+def checked_again(now: CrawlFigures) -> int:
+    """Returns the number of repeated visits of pages with RECRAWL."""
+    return sum(now.revisits.values())
+
+
+def plain_line(now: CrawlFigures, speed: float, checks: float = 0.0) -> str:
+    """Returns one line for a log; `checks` are repeated visits a second."""
     state = "paused, " if now.paused else ""
     soft = f"{now.soft_404:,} soft 404, " if now.soft_404 else ""
     return f"{state}{holding(now)}" + (
-        f"{counted(now.pages, 'page')} ({speed:.1f}/s), {size(now.bytes)}, {now.queued + now.leased:,} queued, "
+        f"{counted(now.pages, 'page')} ({speed:.1f}/s), {_recrawl(now, checks)}{size(now.bytes)}, "
+        f"{now.queued + now.leased:,} queued, "
         f"{counted(now.hosts, 'host')}, {counted(http_errors(now), 'HTTP error')}, {soft}{now.failed:,} failed, "
         f"{counted(duplicates(now), 'duplicate')}, {counted(now.retried, 'retry', 'retries')}, "
         f"{counted(now.unreachable, 'unreachable host')}"
     )
+
+
+def _recrawl(now: CrawlFigures, checks: float) -> str:
+    if not now.revisits:
+        return ""
+    changed, late = now.revisits.get("changed", 0), f"{now.late:,} late, " if now.late else ""
+    return f"{checked_again(now):,} checked again ({checks:.1f}/s), {changed:,} changed, {late}"
 
 
 def holding(now: CrawlFigures) -> str:

@@ -15,8 +15,8 @@ from rich.text import Text
 from scrapy.utils.log import get_scrapy_root_handler
 
 from webcrawl.config.program import as_typed
-from webcrawl.crawler.report.displays import Display, duplicates, holding, http_errors
-from webcrawl.crawler.report.waiting import STOPPING
+from webcrawl.crawler.report.displays import Display, checked_again, duplicates, holding, http_errors
+from webcrawl.crawler.report.waiting import STOPPING, duration
 from webcrawl.documents.values import size
 from webcrawl.frontier.figures import CrawlFigures
 
@@ -41,7 +41,8 @@ class LivePanel(Display):
             self._stream = handler.setStream(sys.stderr)
 
     def update(self, now: CrawlFigures, waits: Sequence[str]) -> None:
-        self._live.update(panel(self._live.console, self._title, now, self.speed(now), waits))
+        speeds = self.speed(now), self.checks(now)
+        self._live.update(panel(self._live.console, self._title, now, speeds[0], waits, speeds[1]))
 
     def end(self) -> None:
         handler = get_scrapy_root_handler()
@@ -50,9 +51,16 @@ class LivePanel(Display):
             handler.setStream(self._stream)
 
 
-def panel(console: Console, title: str, now: CrawlFigures, speed: float, waits: Sequence[str] = ()) -> Panel:
+def panel(
+    console: Console,
+    title: str,
+    now: CrawlFigures,
+    speed: float,
+    waits: Sequence[str] = (),
+    checks: float = 0.0,
+) -> Panel:
     """Returns the figures in up to three columns that fit the console, above the lines about waits."""
-    cells = _cells(now, speed)
+    cells = _cells(now, speed) + _recrawl_cells(now, checks)
     for columns in (3, 2, 1):
         table = _table(cells, columns)
         if (width := console.measure(table).maximum + _FRAME) <= console.width:
@@ -95,6 +103,20 @@ def _cells(now: CrawlFigures, speed: float) -> list[tuple[str, str]]:
         ("unreachable", f"{now.unreachable:,}"),
         ("failed", f"{now.failed:,}"),
         ("dead letters", f"{now.dead_letters:,}"),
+    ]
+
+
+def _recrawl_cells(now: CrawlFigures, checks: float) -> list[tuple[str, str]]:
+    if not now.revisits:
+        return []
+    late = f" ({duration(now.late_seconds)})" if now.late else ""
+    return [
+        ("checked again", f"{checked_again(now):,}"),
+        ("checks/s", f"{checks:.1f}"),
+        ("changed", f"{now.revisits.get('changed', 0):,}"),
+        ("unchanged", f"{now.revisits.get('unchanged', 0):,}"),
+        ("late", f"{now.late:,}{late}"),
+        ("fresh", "" if now.freshness is None else f"{now.freshness:.0%}"),
     ]
 
 

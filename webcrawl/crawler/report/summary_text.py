@@ -99,6 +99,7 @@ def summary_text(
         *_unread(now.unread),
         f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
         f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {counted(now.dead_letters, 'dead letter')}{dropped}",
+        *_recrawl(now),
         *([f"  rewritten   {counted(now.rewritten, 'URL')} by DUST rules"] if now.rewritten else []),
         *(
             [f"  lookups     {counted(now.looked_up, 'link')}, {now.cache_hit_ratio:.1%} known to a worker"]
@@ -117,6 +118,18 @@ def summary_text(
     lines += _losses(lost)
     lines += _how_to_continue(now, max(0, left - sum(lost.values())), reason, job)
     return "\n".join(lines)
+
+
+def _recrawl(now: CrawlFigures) -> list[str]:
+    """A line about the pages that were fetched again; none without RECRAWL."""
+    if not now.revisits:
+        return []
+    outcomes = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(now.revisits.items()))
+    late = f"; {now.late:,} late" if now.late else ""
+    fresh = "" if now.freshness is None else f"; {now.freshness:.0%} fresh"
+    total = sum(now.revisits.values())
+    speed = f" ({total / now.seconds:,.1f}/s)" if now.seconds else ""
+    return [f"  again       {total:,} checked{speed}: {outcomes}{late}{fresh}"]
 
 
 def _title(reason: str, crawl: str, *, idle: bool) -> str:

@@ -1,8 +1,9 @@
-"""Makes the parts of a worker that weigh URLs: patterns, DUST rules, credit, budgets, mined weights."""
+"""Makes the parts of a worker that weigh URLs: patterns, DUST rules, credit, budgets, mined weights, the recrawl."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.ledger import Ledger
@@ -18,6 +19,7 @@ from webcrawl.worker.page_credit import PageCredit
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
+    from webcrawl.worker.recrawl_planner import RecrawlPlanner
 
 
 def intake_of(session: Session, counters: Counter[str]) -> LinkIntake:
@@ -36,6 +38,22 @@ def mined_of(session: Session) -> MinedChanges | None:
     """Returns the weights of `scrapy mine`; None if MINED is off."""
     use = session.scope.use_mined
     return MinedChanges(WeightsFile.of(session.stores), use) if session.config.mined else None
+
+
+def planner_of(
+    session: Session,
+) -> Callable[[Counter[str], Callable[[], None]], RecrawlPlanner] | None:
+    """Returns a function that makes the planner of a worker; None without RECRAWL."""
+    if (dates := session.revisit_dates) is None:
+        return None
+    from webcrawl.stores.due_pages import DuePages  # SQLAlchemy is slow to import
+    from webcrawl.worker.recrawl_planner import RecrawlPlanner
+
+    frontier, due_pages = (
+        session.connection.frontier,
+        DuePages(session.stores.metadata, session.config.crawl_id),
+    )
+    return lambda counters, retry_now: RecrawlPlanner(frontier, due_pages, dates, counters, retry_now)
 
 
 def _patterns_of(session: Session) -> KnownPatterns:

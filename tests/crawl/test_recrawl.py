@@ -1,0 +1,229 @@
+"""With RECRAWL a crawl does not end: its pages come back when they are due, each once."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from tests.crawl.conftest import Project
+from tests.crawls import Crawl, CrawlResult, until
+from tests.web import Hit, LocalWeb, Reply
+
+SITE, OTHER = "127.0.1.1", "127.0.1.2"
+PAGES = 12
+INTERVAL = 1.0
+OFTEN = {"RECRAWL": True, "RECRAWL_MIN_INTERVAL": INTERVAL, "RECRAWL_MAX_AGE": INTERVAL}
+TEXT = " ".join(f"word{number} of a text that is long enough to be its main part." for number in range(20))
+StartWeb = Callable[..., LocalWeb]
+StartCrawl = Callable[..., Crawl]
+
+
+def page(text: str, clock: str = "") -> str:
+    return f"<html><body><main><p>{text}</p></main><footer>{clock}</footer></body></html>"
+
+
+def fill(web: LocalWeb, site: str, pages: int = PAGES) -> list[str]:
+    """Puts a page with links to pages on a site; returns the paths of all of them."""
+    paths = [f"/{number}" for number in range(pages)]
+    web.put(site, "/", "".join(f"<a href={path}>{path}</a>" for path in paths) + page(TEXT))
+    for path in paths:
+        web.put(site, path, page(f"{path} {TEXT}"))
+    return ["/", *paths]
+
+
+def not_modified(hit: Hit) -> Reply:
+    if "If-None-Match" in hit.headers:
+        return Reply("", 304)
+    return Reply(page(TEXT), headers={"ETag": '"a"'})
+
+
+def visits(web: LocalWeb, site: str) -> Counter[str]:
+    return Counter(path for path in web.paths(site) if path != "/robots.txt")
+
+
+def all_came(web: LocalWeb, site: str, paths: list[str], times: int) -> Callable[[], bool]:
+    return lambda: all(visits(web, site)[path] >= times for path in paths)
+
+
+def ended(crawl: Crawl) -> CrawlResult:
+    crawl.interrupt()
+    return crawl.wait(60, status=None)
+
+
+def least_gap(web: LocalWeb, site: str) -> float:
+    """The shortest time from the end of a fetch of a page to the next fetch of the page."""
+    hits: dict[str, list[Hit]] = {}
+    for hit in web.log(site):
+        hits.setdefault(hit.path, []).append(hit)
+    return min(
+        later.started - earlier.finished
+        for group in hits.values()
+        for earlier, later in zip(group, group[1:], strict=False)
+    )
+
+
+def test_pages_come_back_until_the_crawl_is_stopped(local_web: StartWeb, start_crawl: StartCrawl) -> None:
+    web = local_web(SITE)
+    paths = fill(web, SITE)
+    numbers = iter(range(10_000))
+    web.put(SITE, "/1", lambda hit: Reply(page(f"{next(numbers)} {TEXT}")))
+    web.put(SITE, "/2", lambda hit: Reply(page(TEXT, clock=str(next(numbers)))))
+    web.put(
+        SITE,
+        "/3",
+        lambda hit: Reply("", 304) if "If-None-Match" in hit.headers else Reply("x", headers={"ETag": '"a"'}),
+    )
+    crawl = start_crawl("broad", [web.url(SITE)], **OFTEN)
+    until(all_came(web, SITE, paths, 4), crawl, 120)
+    result = ended(crawl)
+    rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
+    assert rows.keys() == set(paths)
+    assert rows["/1"]["changes"] == rows["/1"]["fetches"] - 1 >= 2
+    assert [rows[path]["changes"] for path in paths if path != "/1"] == [0] * PAGES
+    assert rows["/3"]["state"] == "unchanged"
+    assert all(row["next_due"] > row["tried_at"] for row in rows.values())
+    assert rows["/1"]["change_rate"] > rows["/2"]["change_rate"] > 0
+    assert least_gap(web, SITE) > 0.9 * INTERVAL
+
+
+def test_another_worker_plans_when_the_planner_is_killed(
+    local_web: StartWeb, start_crawl: StartCrawl, redis_url: str
+) -> None:
+    web = local_web(SITE, OTHER)
+    paths = {site: fill(web, site) for site in (SITE, OTHER)}
+    seeds, options = (
+        [web.url(SITE), web.url(OTHER)],
+        {**OFTEN, "REDIS_URL": redis_url, "FRONTIER_LEASE_SECONDS": 5},
+    )
+    crawls = {
+        crawl.process.pid: crawl for crawl in (start_crawl("broad", seeds, **options) for _ in range(2))
+    }
+    crawl = next(iter(crawls.values()))
+    with redis.Redis.from_url(redis_url) as client:
+        until(all_came(web, SITE, paths[SITE], 2), crawl, 120)
+        until(lambda: client.get("wc:{c:broad}:planner") is not None, crawl)
+        planner = int((client.get("wc:{c:broad}:planner") or b"").split(b":")[1])
+        crawls.pop(planner).kill()
+        (other,) = crawls.values()
+        before = {site: visits(web, site) for site in (SITE, OTHER)}
+        until(
+            lambda: all(
+                visits(web, site)[path] >= before[site][path] + 2 for site in paths for path in paths[site]
+            ),
+            other,
+            120,
+        )
+        ended(other)
+    for site in (SITE, OTHER):
+        assert visits(web, site).keys() == set(paths[site])
+
+
+def test_a_restart_of_the_engine_loses_no_page(
+    local_web: StartWeb, start_crawl: StartCrawl, durable: Any
+) -> None:
+    web = local_web(SITE)
+    paths = fill(web, SITE)
+    crawl = start_crawl("broad", [web.url(SITE)], **OFTEN, REDIS_URL=f"unix://{durable.unix_socket_path}")
+    until(all_came(web, SITE, paths, 2), crawl, 120)
+    durable.terminate()
+    durable.start()
+    before = visits(web, SITE)
+    until(lambda: all(visits(web, SITE)[path] >= before[path] + 2 for path in paths), crawl, 120)
+    assert "Traceback" not in ended(crawl).stderr
+
+
+AGAIN = """
+from webcrawl.spiders.base import BroadSpider
+
+
+class Again(BroadSpider):
+    name = "again"
+
+    def parse(self, response):
+        if response.url.endswith("/3") and response.meta.get("depth") == 1:
+            response.meta["recrawl_after"] = 1.5
+        yield from super().parse(response)
+"""
+
+
+def test_dates_of_a_spider_are_waited_for(
+    project: Project, local_web: StartWeb, start_crawl: StartCrawl
+) -> None:
+    project.add_spider("again", AGAIN)
+    web = local_web(SITE)
+    paths = fill(web, SITE)
+    crawl = start_crawl("again", [web.url(SITE)], project=project.folder, RECRAWL=True)
+    until(lambda: visits(web, SITE)["/3"] >= 3, crawl, 120)
+    assert all(visits(web, SITE)[path] == 1 for path in paths if path != "/3")
+    ended(crawl)
+
+
+OWN_CALLBACK = """
+from scrapy import Request
+from webcrawl.spiders.base import BroadSpider
+
+
+class Own(BroadSpider):
+    name = "own"
+
+    def __init__(self, home, **kwargs):
+        super().__init__(**kwargs)
+        self.home = home
+
+    async def start(self):
+        yield Request(self.home + "/list", callback=self.parse_list, headers={"X-Asked": "list"}, meta={"kind": "a"})
+
+    def parse_list(self, response):
+        assert response.meta["kind"] == "a"
+        self.logger.warning("the list was read")
+        yield from self.parse(response)
+"""
+
+
+def test_requests_of_a_spider_come_back_with_callback_and_headers(
+    project: Project, local_web: StartWeb, start_crawl: StartCrawl
+) -> None:
+    project.add_spider("own", OWN_CALLBACK)
+    web = local_web(SITE)
+    web.put(SITE, "/list", page(TEXT))
+    crawl = start_crawl("own", project=project.folder, arguments={"home": web.host(SITE)}, **OFTEN)
+    until(lambda: visits(web, SITE)["/list"] >= 3, crawl, 120)
+    result = ended(crawl)
+    assert all(hit.headers.get("X-Asked") == "list" for hit in web.log(SITE) if hit.path == "/list")
+    assert result.stderr.count("the list was read") >= 2
+
+
+def test_a_crawl_that_had_ended_goes_on_with_its_pages(
+    local_web: StartWeb, start_crawl: StartCrawl, run_crawl: Callable[..., CrawlResult], tmp_path: Path
+) -> None:
+    """Pages that were fetched without RECRAWL get dates by their last visits: those of a month ago are due."""
+    web = local_web(SITE)
+    paths = fill(web, SITE)
+    run_crawl("broad", [web.url(SITE)])
+    assert set(visits(web, SITE).values()) == {1}
+    old = paths[: PAGES // 2]
+    with closing(sqlite3.connect(tmp_path / "data" / "metadata.db")) as database, database:
+        month_ago = (datetime.now(UTC) - timedelta(days=30)).isoformat()
+        rows = [(month_ago, month_ago, web.url(SITE, path)) for path in old]
+        database.executemany("UPDATE pages SET tried_at = ?, fetched_at = ? WHERE url = ?", rows)
+    crawl = start_crawl(
+        "broad", [web.url(SITE)], RECRAWL=True, RECRAWL_MAX_AGE="20d", RECRAWL_MIN_INTERVAL="1d"
+    )
+    until(all_came(web, SITE, old, 2), crawl, 120)
+    time.sleep(3)
+    ended(crawl)
+    assert {path: visits(web, SITE)[path] for path in paths} == {path: 1 + (path in old) for path in paths}
+
+
+def test_contradictory_intervals_stop_the_crawl(run_crawl: Callable[..., CrawlResult]) -> None:
+    result = run_crawl("broad", RECRAWL=True, RECRAWL_MIN_INTERVAL="2h", RECRAWL_MAX_AGE="90s", status=None)
+    assert result.returncode
+    assert "RECRAWL_MAX_AGE is 90 seconds, and RECRAWL_MIN_INTERVAL is 7200" in result.stderr

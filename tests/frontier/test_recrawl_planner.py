@@ -1,0 +1,162 @@
+"""The planner of a recrawl queues each page that is due once, whenever it dies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from webcrawl.documents.page import Page
+from webcrawl.engine.keys import Keys
+from webcrawl.frontier import Candidate, Frontier, Settlement
+from webcrawl.frontier.planning import DROPPED, KNOWN, QUEUED, Planning
+from webcrawl.policies.crawl_value import Bounds
+from webcrawl.policies.revisit_dates import RevisitDates
+from webcrawl.stores.due_pages import HELD, DuePages
+from webcrawl.stores.metadata import Metadata
+from webcrawl.worker.recrawl_planner import RecrawlPlanner
+
+HOST = "http://a.test"
+CRAWL = "crawl"
+SECOND = 1 / 86_400
+
+Frontiers = Callable[..., Frontier]
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/metadata.db"
+
+
+def stored(uri: str, pages: int, *, age: timedelta = timedelta(days=60), host: str = HOST) -> None:
+    """Stores pages that were fetched so long ago, and are due."""
+    dates = RevisitDates(Bounds())
+    fetched_at = datetime.now(UTC) - age
+    rows = [
+        Page(url=f"{host}/{number}", host=host, fetched_at=fetched_at, status=200, digest="sha1:A").row()
+        for number in range(pages)
+    ]
+    with Metadata(uri, dates=dates) as metadata:
+        metadata.upsert([row | {"crawl": CRAWL} for row in rows])
+
+
+def planner_of(frontier: Frontier, uri: str) -> RecrawlPlanner:
+    dates = RevisitDates(Bounds(SECOND))
+    return RecrawlPlanner(frontier, DuePages(uri, CRAWL), dates, Counter(), lambda: None)
+
+
+async def fetched(frontier: Frontier) -> list[str]:
+    """Fetches all URLs that are queued; returns them in order."""
+    urls = []
+    while leases := await frontier.lease(10, 20):
+        for lease in leases:
+            urls += [url.url for url in lease.urls]
+            await frontier.release(lease, [Settlement(url.index) for url in lease.urls])
+    return urls
+
+
+def backdate(uri: str) -> None:
+    """Makes all pages due that were put off, as if the time had passed."""
+    engine = create_engine(uri)
+    with engine.begin() as connection:
+        before = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+        connection.execute(text("UPDATE pages SET next_due = :due"), {"due": before})
+    engine.dispose()
+
+
+async def test_due_pages_are_queued_once(frontier: Frontier, uri: str) -> None:
+    stored(uri, 5)
+    planner = planner_of(frontier, uri)
+    await planner.turn()
+    backdate(uri)  # they are offered again while they are queued
+    await planner.turn()
+    assert sorted(await fetched(frontier)) == [f"{HOST}/{number}" for number in range(5)]
+    assert (await Planning(frontier.engine, frontier.keys, "w1").counts()).open == 0
+
+
+async def test_pages_of_a_planner_that_dies_between_claim_and_queue_are_due_again(
+    frontier: Frontier, uri: str
+) -> None:
+    stored(uri, 5)
+    now = datetime.now(UTC)
+    with DuePages(uri, CRAWL) as due_pages:
+        claimed = due_pages.claim(now, now, 100)
+        assert len(claimed) == 5
+        assert due_pages.claim(now, now, 100) == []
+        later = now + HELD + timedelta(seconds=1)
+        assert [page.url for page in due_pages.claim(later, later, 100)] == [page.url for page in claimed]
+    backdate(uri)
+    await planner_of(frontier, uri).turn()
+    assert len(await fetched(frontier)) == 5
+
+
+async def test_a_page_that_was_fetched_since_its_row_was_read_is_not_queued(frontier: Frontier) -> None:
+    planning = Planning(frontier.engine, frontier.keys, "w1")
+    page = Candidate(HOST, "/", None)
+    assert await planning.add([(page, 0.0)], 0.0, 10) == [QUEUED]
+    assert await planning.add([(page, 0.0)], 0.0, 10) == [KNOWN]
+    assert await fetched(frontier) == [f"{HOST}/"]
+    # a planner that had read the row a minute ago
+    assert await planning.add([(page, 0.0)], 60.0, 10) == [KNOWN]
+    assert await fetched(frontier) == []
+    assert await planning.add([(page, 0.0)], 0.0, 10) == [QUEUED]
+
+
+async def test_pages_of_a_worker_that_dies_are_not_queued_twice(frontier_of: Frontiers, uri: str) -> None:
+    stored(uri, 3)
+    dying, other = frontier_of(worker="w1", lease_seconds=0.001), frontier_of(worker="w2")
+    await planner_of(dying, uri).turn()
+    assert len((await dying.lease(1, 10))[0].urls) == 3
+    backdate(uri)
+    await planner_of(other, uri).turn()
+    await other.reap()
+    assert len(await fetched(other)) == 3
+
+
+async def test_a_host_has_few_pages_in_the_queue_and_an_operator_may_drop_them(frontier: Frontier) -> None:
+    planning = Planning(frontier.engine, frontier.keys, "w1")
+    pages = [(Candidate(HOST, f"/{number}", None), 0.0) for number in range(5)]
+    outcomes = await planning.add(pages, 0.0, 3)
+    assert outcomes[:3] == [QUEUED] * 3
+    assert all(outcome > 0 for outcome in outcomes[3:])
+    assert (await planning.counts()).open == 3
+    shard = frontier.keys.shard(HOST)
+    await frontier.engine.client.hset(f"{frontier.keys.queue(shard)[0]}dropped", f"{HOST}/9", 1)
+    assert await planning.add([(Candidate(HOST, "/9", None), 0.0)], 0.0, 30) == [DROPPED]
+
+
+async def test_one_worker_plans_until_it_leaves(frontier: Frontier) -> None:
+    first, second = (Planning(frontier.engine, frontier.keys, name) for name in ("w1", "w2"))
+    assert (await first.turn(3, 60)).plans
+    assert not (await second.turn(4, 60)).plans
+    assert (await first.turn(1, 60)).visits == 5
+    await first.leave()
+    assert (await second.turn(0, 60)).plans
+
+
+async def test_the_plan_of_another_crawl_is_left_alone(frontier_of: Frontiers, uri: str) -> None:
+    stored(uri, 3)
+    frontier = frontier_of("other")
+    assert frontier.keys == Keys("other", 4)
+    planner = RecrawlPlanner(
+        frontier, DuePages(uri, "other"), RevisitDates(Bounds()), Counter(), lambda: None
+    )
+    await planner.turn()
+    assert await fetched(frontier) == []
+
+
+async def test_pages_that_were_fetched_without_a_plan_get_one(frontier: Frontier, uri: str) -> None:
+    with Metadata(uri) as metadata:
+        for number, days in enumerate((60, 0.01)):
+            fetched_at = datetime.now(UTC) - timedelta(days=days)
+            page = Page(url=f"{HOST}/{number}", host=HOST, fetched_at=fetched_at, status=200)
+            metadata.upsert([page.row() | {"crawl": CRAWL}])
+    planner = planner_of(frontier, uri)
+    await planner.turn()
+    assert await fetched(frontier) == [f"{HOST}/0"]
+    with Metadata(uri) as metadata:
+        assert all(row["next_due"] > datetime.now(UTC) for row in metadata.scan())

@@ -1,0 +1,105 @@
+"""When pages are due again, by the visits of one process."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from webcrawl.policies.crawl_threshold import Threshold
+from webcrawl.policies.revisit_dates import (
+    KnownPage,
+    RevisitDate,
+    RevisitDates,
+    StoredVisit,
+    bounds_of,
+    value_now,
+)
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+HOUR, DAY = 3_600.0, 86_400.0
+
+
+def revisited(dates: RevisitDates, outcomes: list[str], every: float = DAY, path: str = "/a") -> RevisitDate:
+    """Visits a page in equal intervals; the first visit comes before those with the outcomes."""
+    date = dates.date(StoredVisit("http://a.test", path, START, None, "changed", None, None))
+    for number, outcome in enumerate(outcomes, 1):
+        before, now = (START + timedelta(seconds=every * count) for count in (number - 1, number))
+        evidence = json.loads(json.dumps(date.evidence))
+        date = dates.date(StoredVisit("http://a.test", path, now, before, outcome, None, evidence))
+    return date
+
+
+def wait(date: RevisitDate, visits: int, every: float = DAY) -> float:
+    return (date.due - START).total_seconds() - every * visits
+
+
+def test_pages_that_change_are_due_sooner() -> None:
+    often = revisited(RevisitDates(bounds_of(HOUR, math.inf)), ["changed"] * 10)
+    never = revisited(RevisitDates(bounds_of(HOUR, math.inf)), ["unchanged"] * 10)
+    assert often.rate > 10 * never.rate
+    assert HOUR <= wait(often, 10) < wait(never, 10)
+
+
+@pytest.mark.parametrize("outcome", ["changed", "unchanged"])
+def test_dates_are_within_the_bounds(outcome: str) -> None:
+    for shortest, longest in ((HOUR, 2 * HOUR), (10 * DAY, math.inf)):
+        date = revisited(RevisitDates(bounds_of(shortest, longest)), [outcome] * 5)
+        assert shortest - 1 <= wait(date, 5) <= longest + 1
+
+
+def test_dead_pages_are_asked_ever_more_rarely_and_failures_teach_nothing() -> None:
+    dates = RevisitDates(bounds_of(HOUR, 30 * DAY))
+    waits = [wait(revisited(dates, ["gone"] * times), times) for times in (1, 2, 3)]
+    assert waits == pytest.approx([DAY, 3 * DAY, 9 * DAY])
+    failed = revisited(dates, ["changed", "failed", "failed"])
+    assert failed.evidence[:3] == revisited(dates, ["changed"]).evidence[:3]
+    assert wait(failed, 3) <= DAY
+
+
+def test_pages_of_a_pattern_are_judged_by_each_other() -> None:
+    dates, other = (RevisitDates(bounds_of(HOUR, math.inf)) for _ in range(2))
+    for number in range(20):
+        revisited(dates, ["changed"] * 5, path=f"/news/{number}")
+        revisited(other, ["unchanged"] * 5, path=f"/news/{number}")
+    first = [
+        each.date(StoredVisit("http://a.test", "/news/99", START, None, "changed", None, None))
+        for each in (dates, other)
+    ]
+    assert first[0].rate > 5 * first[1].rate
+    assert first[0].due < first[1].due
+
+
+def test_the_evidence_of_another_process_counts_once_in_its_own_pools() -> None:
+    date = revisited(RevisitDates(bounds_of(HOUR, math.inf)), ["changed"] * 5)
+    heir = RevisitDates(bounds_of(HOUR, math.inf))
+    for number in range(6, 9):
+        before, now = (START + timedelta(days=count) for count in (number - 1, number))
+        date = heir.date(StoredVisit("http://a.test", "/a", now, before, "changed", None, date.evidence))
+    assert heir._crawl.pages == 1
+    assert heir._crawl.rates == pytest.approx(date.rate, rel=0.01)
+
+
+def test_a_higher_threshold_and_a_lower_importance_put_a_page_off() -> None:
+    dates = RevisitDates(bounds_of(HOUR, math.inf))
+    evidence = revisited(dates, ["unchanged", "changed"] * 3).evidence
+    days = [
+        dates.next_days(KnownPage("http://a.test", "/a", importance, evidence)) for importance in (10, 1, 0.1)
+    ]
+    assert days[0] < days[1] < days[2]
+    dates.threshold = Threshold(2 * dates.threshold.value)
+    assert dates.next_days(KnownPage("http://a.test", "/a", 1, evidence)) > days[1]
+
+
+def test_outcomes_of_repeated_visits_are_counted_once() -> None:
+    dates = RevisitDates(bounds_of(HOUR, math.inf))
+    revisited(dates, ["changed", "unchanged", "unchanged", "gone"])
+    assert dates.take_outcomes() == {"changed": 1, "unchanged": 2, "gone": 1}
+    assert dates.take_outcomes() == {}
+
+
+def test_the_value_of_a_fetch_grows_with_age_and_importance() -> None:
+    assert 0 < value_now(None, 0.1, 1) < value_now(None, 0.1, 5) < value_now(3, 0.1, 5)
+    assert value_now(1, None, 3) > 0

@@ -1,0 +1,36 @@
+-- Queues known pages for the dates at which they are due, each once: not if it is queued or leased already.
+-- KEYS
+--   P           the crawl's prefix in this shard
+--   H           the prefix of host records
+-- ARGV
+--   #age_ms     since the rows of the pages were read
+--   #most       pages of one host
+-- each url
+--   host, entry
+--   #wait_ms    until its date
+-- reply         for each page: 0 queued; -1 it is queued already, or was fetched since its row was read; -2 dropped by an
+--               operator; else the host has enough pages for so many ms
+local now, outcomes, added = now_ms(), {}, 0
+local LOST_MS = 7 * 86400000 -- what was not settled for so long is lost
+redis.call('ZREMRANGEBYSCORE', P .. 'visited', '-inf', now - KEPT_MS)
+for _, url in ipairs(redis.call('ZRANGEBYSCORE', P .. 'planned', '-inf', now - LOST_MS, 'LIMIT', 0, 100)) do
+  unplan_url(P, string.match(url, '^%w+://[^/]+'), url)
+end
+
+local function outcome_of(host, entry, wait_ms)
+  local url = host .. path_of(entry)
+  local visited = tonumber(redis.call('ZSCORE', P .. 'visited', url)) or 0
+  if redis.call('ZSCORE', P .. 'planned', url) or visited > 0 and visited >= now - age_ms then return -1 end
+  if redis.call('HEXISTS', P .. 'dropped', url) == 1 then return -2 end
+  local planned = tonumber(redis.call('HGET', P .. 'planning', host)) or 0
+  if planned >= most then
+    return math.max(1, planned * (tonumber(redis.call('HGET', turn_key(H, host), 'gap')) or 0))
+  end
+  plan_url(P, host, url, now + wait_ms)
+  added = added + redis.call('ZADD', P .. 'scheduled', now + wait_ms, delayed('-', host, dated(entry)))
+  return 0
+end
+
+for i = 1, n_url do outcomes[i] = outcome_of(url_at(i)) end
+if added > 0 then redis.call('HINCRBY', P .. 'n', 'scheduled', added) end
+return outcomes

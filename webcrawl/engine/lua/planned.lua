@@ -1,0 +1,14 @@
+#!lua flags=allow-oom
+-- Counts the pages that are queued or leased to be fetched again.
+-- KEYS
+--   P        the crawl's prefix in this shard
+-- ARGV
+-- reply
+--   open     all of them
+--   due      those whose date has come
+--   oldest   ms since the oldest date that has come
+local now = now_ms()
+local first = redis.call('ZRANGE', P .. 'planned', 0, 0, 'WITHSCORES')
+local open, due = redis.call('ZCARD', P .. 'planned'), redis.call('ZCOUNT', P .. 'planned', '-inf', now)
+local oldest = math.max(0, math.floor(now - (tonumber(first[2]) or now)))
+return {open, due, oldest}

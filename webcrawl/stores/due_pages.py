@@ -1,0 +1,143 @@
+"""The pages of a crawl that are due to be fetched again: the plan of a recrawl, in table `pages`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, func, select
+from sqlalchemy.sql import bindparam
+
+from webcrawl.policies.revisit_dates import RevisitDates
+from webcrawl.stores.columns import in_utc, pages
+from webcrawl.stores.database import DatabaseTables
+from webcrawl.stores.history import first_plan, is_alive
+
+HELD = timedelta(minutes=10)
+"""A claimed page is offered again after this time, unless it was fetched."""
+_COLUMNS = (
+    *(pages.c.url, pages.c.depth, pages.c.referrer, pages.c.importance, pages.c.change_rate),
+    *(pages.c.tried_at, pages.c.next_due, pages.c.recrawl_request, pages.c.change_evidence),
+    *(pages.c.state, pages.c.soft_404),
+)
+_MOST_COUNTED = 100_000
+
+
+class DuePage(NamedTuple):
+    """A page that is due; `change_rate` in changes a day, times in UTC."""
+
+    url: str
+    depth: int
+    referrer: str | None
+    importance: float | None
+    change_rate: float | None
+    tried_at: datetime
+    next_due: datetime
+    recrawl_request: str | None
+    change_evidence: list[float | str] | None
+    state: str | None
+    soft_404: bool | None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the latest attempt found the page."""
+        return is_alive(self.state, is_soft_404=bool(self.soft_404))
+
+
+class LatePages(NamedTuple):
+    """How many pages are due and not queued yet, at most _MOST_COUNTED, and since when the first of them."""
+
+    pages: int
+    since: datetime | None
+
+
+class DuePages(DatabaseTables):
+    """The plan of a crawl in the database at a URI. Methods raise StoreError, and may run in any thread."""
+
+    def __init__(self, uri: str, crawl: str) -> None:
+        super().__init__(uri)
+        self._of_crawl = pages.c.crawl == crawl
+        self._planned = (self._of_crawl, pages.c.next_due.is_not(None))
+
+    def claim(
+        self,
+        now: datetime,
+        until: datetime,
+        most: int,
+        wanted: Callable[[DuePage], bool] = lambda _: True,
+    ) -> list[DuePage]:
+        """Returns pages that are due until a time and `wanted`, by their times, and puts them off by `HELD`.
+
+        Looks at the first `most` pages. A claim that is lost with its process is repeated after that time.
+        """
+        query = (
+            select(*_COLUMNS)
+            .where(*self._planned, pages.c.next_due <= until)
+            .order_by(pages.c.next_due)
+            .limit(most)
+            .with_for_update(skip_locked=True)
+        )
+
+        def work(connection: Connection) -> list[DuePage]:
+            due_pages = [page for row in connection.execute(query) if wanted(page := DuePage(*row))]
+            self._set(connection, {page.url: max(now, page.next_due) + HELD for page in due_pages})
+            return due_pages
+
+        return self.database.write(work)
+
+    def put_off(self, dates: Mapping[str, datetime | None]) -> None:
+        """Sets when pages are due; None for never."""
+        if dates:
+            self.database.write(lambda connection: self._set(connection, dates))
+
+    def late(self, now: datetime) -> LatePages:
+        """Counts the pages that are due."""
+        rows = select(pages.c.next_due).where(*self._planned, pages.c.next_due <= now).limit(_MOST_COUNTED)
+        counted = rows.subquery()
+        with self.database.reading(at_leisure=False) as connection:
+            number, first = connection.execute(
+                select(func.count(), func.min(counted.c.next_due)).select_from(counted)
+            ).one()
+        return LatePages(number, None if first is None else in_utc(_time(first)))
+
+    def look(self, after: str, most: int) -> list[DuePage]:
+        """Returns the first `most` planned pages after a URL, sorted by URL."""
+        query = select(*_COLUMNS).where(*self._planned, pages.c.url > after).order_by(pages.c.url)
+        with self.database.reading(at_leisure=False) as connection:
+            return [DuePage(*row) for row in connection.execute(query.limit(most))]
+
+    def adopt(self, dates: RevisitDates, after: str, most: int) -> str | None:
+        """Plans pages that were fetched without RECRAWL, among the first `most` URLs after a URL.
+
+        Returns the last URL, or None at the end.
+        """
+        query = select(pages).where(self._of_crawl, pages.c.url > after).order_by(pages.c.url).limit(most)
+
+        def work(connection: Connection) -> str | None:
+            rows = connection.execute(query).mappings().all()
+            planned = [
+                {name: plan[column] for name, column in _ADOPTED.items()} | {"key": row["url"]}
+                for row in rows
+                if row["change_evidence"] is None and (plan := first_plan(dict(row), dates))
+            ]
+            if planned:
+                connection.execute(_ADOPT, planned)
+            return rows[-1]["url"] if len(rows) == most else None
+
+        return self.database.write(work)
+
+    def _set(self, connection: Connection, dates: Mapping[str, datetime | None]) -> None:
+        rows = [{"key": url, "due": dates[url]} for url in sorted(dates)]
+        if rows:
+            connection.execute(_UPDATE.values(next_due=bindparam("due")), rows)
+
+
+_UPDATE = pages.update().where(pages.c.url == bindparam("key", type_=pages.c.url.type))
+
+_ADOPTED = {"due": "next_due", "rate": "change_rate", "evidence": "change_evidence"}
+_ADOPT = _UPDATE.values({column: bindparam(name) for name, column in _ADOPTED.items()})
+
+
+def _time(value: Any) -> datetime:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value

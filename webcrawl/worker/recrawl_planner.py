@@ -1,0 +1,265 @@
+"""Moves pages that are due to be fetched again from the metadata database into the frontier.
+
+Each worker has a planner, and one of them plans at a time, by a lease in the engine. It claims due pages in the
+database, which puts them off, and then queues them. If it dies in between, they are due again after that time. The
+engine queues no page that it has queued, or that was fetched since the claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+
+from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.errors import InvalidURL, StoreError
+from webcrawl.frontier import Candidate, Frontier
+from webcrawl.frontier.figures import REVISITS
+from webcrawl.frontier.planning import DROPPED, Planning, RecrawlState
+from webcrawl.policies.crawl_threshold import Threshold
+from webcrawl.policies.crawl_value import ExpectedFreshness, is_due, turn_days
+from webcrawl.policies.revisit_dates import KnownPage, RevisitDates, value_now
+from webcrawl.stores.due_pages import HELD, DuePage, DuePages
+from webcrawl.urls.canonical import split
+
+logger = logging.getLogger(__name__)
+
+_TURN_SECONDS = 2.0
+_LEASE_SECONDS = 15.0
+_AHEAD = timedelta(seconds=60)
+_MOST_OPEN = 20_000
+"""The most pages that are queued to be fetched again; each takes about 500 bytes of the engine."""
+_MOST_OF_HOST = 200
+_AT_ONCE = 1_000
+_MOST_AGE = 300.0
+"""Pages that were claimed so many seconds ago are not queued; see KEPT_MS in lua/common/plan.lua."""
+_SHORTEST_WAIT = timedelta(seconds=1)
+_EARLY = timedelta(days=100)
+_MOST_EARLY = 100
+_MINUTE = 60.0
+_LEAST_BUSY = 0.1
+_LOOKS = 10
+_DAY = 86_400.0
+
+
+class RecrawlPlanner:
+    """The planner of one worker. `retry_now` makes the worker look for hosts to lease; `counters` get the outcomes.
+
+    While the crawl has nothing else to do, pages are fetched a little before they are due.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        due_pages: DuePages,
+        dates: RevisitDates,
+        counters: Counter[str],
+        retry_now: Callable[[], None],
+    ) -> None:
+        self._frontier = frontier
+        self._planning = Planning(frontier.engine, frontier.keys, frontier.worker)
+        self._due_pages, self._dates = due_pages, dates
+        self._counters, self._retry_now = counters, retry_now
+        self._adopted: str | None = ""
+        """The URL up to which pages without a plan got one; None when all have."""
+        self._minute = PlannedMinute()
+        self._looked = ""
+        """The URL up to which pages were looked at for the freshness of the crawl."""
+        self._freshness: deque[ExpectedFreshness] = deque(maxlen=_LOOKS)
+        self._failure = ""
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Starts the task that plans."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Ends the task, and gives the plan to another worker."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            with suppress(*UNAVAILABLE):
+                await self._planning.leave()
+        await asyncio.to_thread(self._due_pages.close)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.turn()
+                self._failure = ""
+            except (StoreError, *UNAVAILABLE) as error:
+                if str(error) != self._failure:
+                    logger.warning("Pages that are due are not queued now, but later: %s", error)
+                self._failure = str(error)
+            except Exception:
+                logger.exception("The plan of the recrawl failed, and is tried again")
+            await asyncio.sleep(_TURN_SECONDS)
+
+    async def turn(self) -> None:
+        """Reports visits, and plans if this worker is the planner."""
+        outcomes = self._dates.take_outcomes()
+        for outcome, number in outcomes.items():
+            self._counters[f"{REVISITS}{outcome}"] += number
+        turn = await self._planning.turn(sum(outcomes.values()), _LEASE_SECONDS)
+        if turn.threshold is not None:
+            self._dates.threshold = turn.threshold
+        if not turn.plans:
+            self._minute = PlannedMinute()
+            return
+        if self._adopted is not None:
+            self._adopted = await asyncio.to_thread(
+                self._due_pages.adopt, self._dates, self._adopted, _AT_ONCE
+            )
+        self._minute.visits += turn.visits
+        await self._move()
+        await self._follow(turn.threshold)
+
+    async def _follow(self, known: Threshold | None) -> None:
+        """Lets the threshold follow the load, once a minute."""
+        seconds = time.monotonic() - self._minute.began
+        if seconds < _MINUTE and known is not None:
+            return
+        now, counts = datetime.now(UTC), await self._planning.counts()
+        stored = await asyncio.to_thread(self._due_pages.late, now)
+        waited = (now - stored.since).total_seconds() if stored.since else 0.0
+        late = counts.due + stored.pages
+        self._dates.threshold = self._minute.followed(self._dates.threshold, seconds / _DAY, late)
+        state = RecrawlState(late, max(waited, counts.late), await asyncio.to_thread(self._look, now))
+        await self._planning.set_state(self._dates.threshold, state)
+        self._minute = PlannedMinute()
+
+    def _look(self, now: datetime) -> float | None:
+        """Returns the expected freshness of the pages that were looked at last; each call looks at some more."""
+        some = self._due_pages.look(self._looked, _AT_ONCE)
+        is_whole = not self._looked and len(some) < _AT_ONCE
+        self._looked = some[-1].url if len(some) == _AT_ONCE else ""
+        total = ExpectedFreshness()
+        for page in some:
+            with suppress(InvalidURL):
+                known = KnownPage(*split(page.url), page.importance, page.change_evidence)
+                days = max(0.0, (now - page.tried_at).total_seconds() / _DAY)
+                total = total.merged(self._dates.freshness(known, days))
+        if is_whole:
+            self._freshness.clear()
+        self._freshness.append(total)
+        total = reduce(ExpectedFreshness.merged, self._freshness)
+        return total.share if total.weight else None
+
+    async def _move(self) -> None:
+        """Queues what is due, as far as there is room."""
+        counts = await self._planning.counts()
+        room, moved, minute = _MOST_OPEN - counts.open, 0, self._minute
+        minute.turns += 1
+        while room > 0:
+            most = min(room, _AT_ONCE)
+            claimed = await self._claim(_AHEAD, most, is_early=False)
+            moved += len(claimed)
+            room -= most
+            if len(claimed) < most:
+                break
+        minute.due += moved
+        if not (moved or counts.open) and not (await self._frontier.counts()).open:
+            minute.idle += 1
+            await self._claim(_EARLY, _MOST_EARLY, is_early=True)
+
+    async def _claim(self, ahead: timedelta, most: int, *, is_early: bool) -> Sequence[DuePage]:
+        """Claims pages that are due within a time, and queues them; returns the claimed pages."""
+        now, began = datetime.now(UTC), time.monotonic()
+
+        def wanted(page: DuePage) -> bool:
+            return not is_early or self._is_due_early(page, now)
+
+        claimed = await asyncio.to_thread(self._due_pages.claim, now, now + ahead, most, wanted)
+        age = time.monotonic() - began
+        if not claimed or age > _MOST_AGE:
+            return claimed
+        dates: dict[str, datetime | None] = {}
+        pages: list[tuple[DuePage, Candidate]] = []
+        for page in _best_first(claimed, now):
+            later = None if is_early else self._new_date(page, now)
+            if later is None and (candidate := _candidate_of(page)):
+                pages.append((page, candidate))
+            else:
+                dates[page.url] = later
+        waits = [0.0 if is_early else max(0.0, (page.next_due - now).total_seconds()) for page, _ in pages]
+        rows = [(candidate, wait) for (_, candidate), wait in zip(pages, waits, strict=True)]
+        try:
+            outcomes = await self._planning.add(rows, age, _MOST_OF_HOST)
+        except UNAVAILABLE:
+            # some may be queued: the engine knows which
+            await asyncio.to_thread(self._due_pages.put_off, {page.url: page.next_due for page in claimed})
+            raise
+        for (page, _), outcome in zip(pages, outcomes, strict=True):
+            if outcome == DROPPED:
+                dates[page.url] = None
+            elif outcome > 0:
+                wait = timedelta(milliseconds=outcome / 2)
+                dates[page.url] = now + min(HELD, max(_SHORTEST_WAIT, wait))
+        await asyncio.to_thread(self._due_pages.put_off, dates)
+        self._retry_now()
+        return claimed
+
+    def _is_due_early(self, page: DuePage, now: datetime) -> bool:
+        days = (now - page.tried_at).total_seconds() / _DAY
+        if not page.is_alive or days < self._dates.bounds.shortest:
+            return False
+        next_days = self._next_days(page)
+        return next_days is not None and is_due(next_days, days)
+
+    def _new_date(self, page: DuePage, now: datetime) -> datetime | None:
+        """Returns the date of a page that is not to be fetched yet, since the threshold has risen; None if it is."""
+        days = (max(now, page.next_due) - page.tried_at).total_seconds() / _DAY
+        next_days = self._next_days(page) if page.is_alive else None
+        if next_days is None or is_due(next_days, days):
+            return None
+        return page.tried_at + timedelta(days=turn_days(next_days, days))
+
+    def _next_days(self, page: DuePage) -> float | None:
+        with suppress(InvalidURL):
+            host, path = split(page.url)
+            return self._dates.next_days(KnownPage(host, path, page.importance, page.change_evidence))
+        return None
+
+
+@dataclass(slots=True)
+class PlannedMinute:
+    """What happened since the threshold was set: visits of known pages, pages that became due, turns, idle turns."""
+
+    began: float = field(default_factory=time.monotonic)
+    visits: int = 0
+    due: int = 0
+    turns: int = 0
+    idle: int = 0
+
+    def followed(self, threshold: Threshold, days: float, late: int) -> Threshold:
+        """Returns the threshold after these days; idle turns show how much more could have been fetched."""
+        busy = max(_LEAST_BUSY, 1 - self.idle / max(1, self.turns))
+        return threshold.followed(days, max(1, self.visits) / busy, self.due, late)
+
+
+def _best_first(pages: Sequence[DuePage], now: datetime) -> list[DuePage]:
+    """Returns pages by the value of their fetch now, the best first."""
+
+    def value(page: DuePage) -> float:
+        days = (now - page.tried_at).total_seconds() / _DAY
+        return value_now(page.importance, page.change_rate, days)
+
+    return sorted(pages, key=value, reverse=True)
+
+
+def _candidate_of(page: DuePage) -> Candidate | None:
+    """Returns the queue entry of a page; None if its URL cannot be queued."""
+    try:
+        host, path = split(page.url)
+    except InvalidURL:
+        return None
+    extra = base64.b64decode(page.recrawl_request) if page.recrawl_request else None
+    return Candidate(host, path, None, depth=page.depth, referrer=page.referrer, extra=extra)

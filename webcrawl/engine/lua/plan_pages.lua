@@ -12,7 +12,6 @@
 --               operator; else the host has enough pages for so many ms
 local now, outcomes, added = now_ms(), {}, 0
 local LOST_MS = 7 * 86400000 -- what was not settled for so long is lost
-redis.call('ZREMRANGEBYSCORE', P .. 'visited', '-inf', now - KEPT_MS)
 for _, url in ipairs(redis.call('ZRANGEBYSCORE', P .. 'planned', '-inf', now - LOST_MS, 'LIMIT', 0, 100)) do
   unplan_url(P, string.match(url, '^%w+://[^/]+'), url)
 end

@@ -12,9 +12,10 @@
 --   threshold    of crawl values, "" before the first
 local key, holder = C .. 'recrawl', redis.call('GET', C .. 'planner')
 local plans = (not holder or holder == worker) and 1 or 0
-local counted = redis.call('HINCRBY', key, 'visits', visits)
+local threshold = redis.call('HGET', key, 'threshold') or ''
+visits = redis.call('HINCRBY', key, 'visits', visits)
 if plans == 1 then
   redis.call('SET', C .. 'planner', worker, 'PX', lease_ms)
   redis.call('HDEL', key, 'visits')
 end
-return {plans, counted, redis.call('HGET', key, 'threshold') or ''}
+return {plans, visits, threshold}

@@ -16,5 +16,7 @@ end
 local function unplan(P, host, entry, now)
   if string.byte(entry, 1) < DATED then return end
   local url = host .. path_of(entry)
-  if unplan_url(P, host, url) then redis.call('ZADD', P .. 'visited', now, url) end
+  if not unplan_url(P, host, url) then return end
+  redis.call('ZREMRANGEBYSCORE', P .. 'visited', '-inf', now - KEPT_MS)
+  redis.call('ZADD', P .. 'visited', now, url)
 end

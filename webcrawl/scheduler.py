@@ -276,10 +276,14 @@ class FrontierScheduler(RedisScheduler):
         try:
             ticket = ticket_of(url.extra)
             if ticket is None:
-                return to_request(url, self.spider)
-            if request := self._held.take_up(ticket, url):
-                request.meta[STORED_REQUEST] = NOT_REPEATABLE
+                request = to_request(url, self.spider)
+                if url.extra is not None and self.session.config.recrawl:
+                    request.meta[STORED_REQUEST] = url.extra
                 return request
+            if held := self._held.take_up(ticket, url):
+                if self.session.config.recrawl:
+                    held.meta[STORED_REQUEST] = NOT_REPEATABLE
+                return held
             if ticket.worker == this or worker.membership.is_dead(ticket.worker):
                 raise StoreError(ticket.lost(url.url))
         except StoreError as error:

@@ -34,7 +34,7 @@ QUEUED_AT = "queued_at"
 """Request.meta key of the Unix time at which a URL was first queued."""
 
 STORED_REQUEST = "stored_request"
-"""Request.meta key of the `extra` of the queue entry of a request that is not plain."""
+"""Request.meta key of the `extra` of the queue entry of a request that is not plain, with RECRAWL."""
 
 _NOT_KEPT = frozenset({*NOT_STORED, QUEUED_AT, STORED_REQUEST})
 _PLAIN_META = frozenset({*_NOT_KEPT, "is_start_request", "referrer"})
@@ -144,7 +144,6 @@ def to_request(url: LeasedURL, spider: Spider) -> Request:
             meta["is_start_request"] = True
         errback = getattr(spider, "errback", None)
         return Request(url.url, errback=errback, meta=meta, priority=priority_of_level(url.level))
-    meta[STORED_REQUEST] = url.extra
     record = unpack(url.extra)
     try:
         kind = _request_class(record["_class"]) if "_class" in record else Request

@@ -93,10 +93,18 @@ def test_a_running_crawl_reads_weights_again(
     assert running.wait().returncode == 0, running.stderr
     assert running.stderr.count("is not used") == 1
     order = [path for path in web.paths(SITE) if path[1:].startswith(("left", "right"))]
-    last = {path.split("/")[1]: place for place, path in enumerate(order)}
-    first = {path.split("/")[1]: place for place, path in reversed([*enumerate(order)])}
     assert len(order) == 36
-    assert last["left0"] < first["right0"] and last["right1"] < first["left1"]
+    # not all of them: every tenth link of a host is one of a lower level
+    assert share_first(order, "left0", "right0") > 0.8 and share_first(order, "right1", "left1") > 0.8
+
+
+def share_first(order: list[str], good: str, other: str) -> float:
+    """The share of pairs of a path of `good` and one of `other` in which the former comes first."""
+    where = {
+        kind: [at for at, path in enumerate(order) if path[1:].startswith(kind)] for kind in (good, other)
+    }
+    pairs = [early < late for early in where[good] for late in where[other]]
+    return sum(pairs) / len(pairs)
 
 
 def hub(gate: threading.Event, body: str) -> Callable[[Hit], Reply]:
@@ -142,5 +150,8 @@ def test_what_cannot_be_mined_is_one_line(tmp_path: Path) -> None:
     with Metadata(f"sqlite:///{tmp_path}/metadata.db") as metadata:
         metadata.upsert([row("http://a.example/", status=200)])
     wrong = HERE.scrapy("mine", "--target", "1; DROP TABLE pages", *data, code=1)
-    assert "'1; DROP TABLE pages' is no column of table pages; these columns have: attempts, depth" in wrong
+    assert (
+        "'1; DROP TABLE pages' is no column of table pages; these columns have: attempts, change_rate"
+        in wrong
+    )
     assert not (tmp_path / "mined").exists()

@@ -23,6 +23,7 @@ from webcrawl.worker.recrawl_planner import RecrawlPlanner
 HOST = "http://a.test"
 CRAWL = "crawl"
 SECOND = 1 / 86_400
+AT_ONCE = Bounds(SECOND)
 
 Frontiers = Callable[..., Frontier]
 
@@ -44,8 +45,8 @@ def stored(uri: str, pages: int, *, age: timedelta = timedelta(days=60), host: s
         metadata.upsert([row | {"crawl": CRAWL} for row in rows])
 
 
-def planner_of(frontier: Frontier, uri: str) -> RecrawlPlanner:
-    dates = RevisitDates(Bounds(SECOND))
+def planner_of(frontier: Frontier, uri: str, bounds: Bounds = AT_ONCE) -> RecrawlPlanner:
+    dates = RevisitDates(bounds)
     return RecrawlPlanner(frontier, DuePages(uri, CRAWL), dates, Counter(), lambda: None)
 
 
@@ -76,6 +77,44 @@ async def test_due_pages_are_queued_once(frontier: Frontier, uri: str) -> None:
     await planner.turn()
     assert sorted(await fetched(frontier)) == [f"{HOST}/{number}" for number in range(5)]
     assert (await Planning(frontier.engine, frontier.keys, "w1").counts()).open == 0
+
+
+def due_in(uri: str) -> list[timedelta]:
+    """How long it is until each page is due."""
+    with DuePages(uri, CRAWL) as due_pages:
+        return [page.next_due - datetime.now(UTC) for page in due_pages.look("", 100)]
+
+
+async def test_a_page_whose_visit_is_stored_and_not_settled_is_looked_at_soon(
+    frontier: Frontier, uri: str
+) -> None:
+    """Its date is that of its visit; a planner has claimed it while the engine still had it as queued."""
+    stored(uri, 2)
+    each_second = Bounds(SECOND, SECOND)
+    planner = planner_of(frontier, uri, each_second)
+    await planner.turn()
+    now = datetime.now(UTC)
+    rows = [
+        Page(url=f"{HOST}/{n}", host=HOST, fetched_at=now, status=200, digest="sha1:A").row() for n in (0, 1)
+    ]
+    with Metadata(uri, dates=RevisitDates(each_second)) as metadata:
+        metadata.upsert([row | {"crawl": CRAWL} for row in rows])
+    assert all(wait < timedelta(seconds=2) for wait in due_in(uri))
+    await planner.turn()
+    assert all(wait < timedelta(seconds=15) for wait in due_in(uri))
+    assert len(await fetched(frontier)) == 2
+
+
+async def test_a_date_is_not_changed_after_a_visit(uri: str) -> None:
+    stored(uri, 2)
+    now = datetime.now(UTC)
+    with DuePages(uri, CRAWL) as due_pages:
+        claimed = due_pages.claim(now, now, 100)
+        visited = Page(url=f"{HOST}/0", host=HOST, fetched_at=now, status=200, digest="sha1:A").row()
+        with Metadata(uri, dates=RevisitDates(Bounds(7.0, 7.0))) as metadata:
+            metadata.upsert([visited | {"crawl": CRAWL}])
+        due_pages.put_off([(page, now) for page in claimed])
+        assert [page.url for page in due_pages.claim(now, now, 100)] == [f"{HOST}/1"]
 
 
 async def test_pages_of_a_planner_that_dies_between_claim_and_queue_are_due_again(

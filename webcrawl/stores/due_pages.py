@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -81,15 +81,15 @@ class DuePages(DatabaseTables):
 
         def work(connection: Connection) -> list[DuePage]:
             due_pages = [page for row in connection.execute(query) if wanted(page := DuePage(*row))]
-            self._set(connection, {page.url: max(now, page.next_due) + HELD for page in due_pages})
+            _set(connection, [(page, max(now, page.next_due) + HELD) for page in due_pages])
             return due_pages
 
         return self.database.write(work)
 
-    def put_off(self, dates: Mapping[str, datetime | None]) -> None:
-        """Sets when pages are due; None for never."""
+    def put_off(self, dates: Sequence[tuple[DuePage, datetime | None]]) -> None:
+        """Sets when claimed pages are due, None for never, except those that were visited since the claim."""
         if dates:
-            self.database.write(lambda connection: self._set(connection, dates))
+            self.database.write(lambda connection: _set(connection, dates))
 
     def late(self, now: datetime) -> LatePages:
         """Counts the pages that are due."""
@@ -127,13 +127,21 @@ class DuePages(DatabaseTables):
 
         return self.database.write(work)
 
-    def _set(self, connection: Connection, dates: Mapping[str, datetime | None]) -> None:
-        rows = [{"key": url, "due": dates[url]} for url in sorted(dates)]
-        if rows:
-            connection.execute(_UPDATE.values(next_due=bindparam("due")), rows)
+
+def _set(connection: Connection, dates: Sequence[tuple[DuePage, datetime | None]]) -> None:
+    rows = [{"key": page.url, "tried": page.tried_at, "due": due} for page, due in sorted(dates, key=_url_of)]
+    if rows:
+        connection.execute(_PUT_OFF, rows)
+
+
+def _url_of(date: tuple[DuePage, datetime | None]) -> str:
+    return date[0].url
 
 
 _UPDATE = pages.update().where(pages.c.url == bindparam("key", type_=pages.c.url.type))
+_PUT_OFF = _UPDATE.where(pages.c.tried_at == bindparam("tried", type_=pages.c.tried_at.type)).values(
+    next_due=bindparam("due")
+)
 
 _ADOPTED = {"due": "next_due", "rate": "change_rate", "evidence": "change_evidence"}
 _ADOPT = _UPDATE.values({column: bindparam(name) for name, column in _ADOPTED.items()})

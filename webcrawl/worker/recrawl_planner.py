@@ -22,7 +22,7 @@ from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.frontier import Candidate, Frontier
 from webcrawl.frontier.figures import REVISITS
-from webcrawl.frontier.planning import DROPPED, Planning, RecrawlState
+from webcrawl.frontier.planning import DROPPED, KNOWN, Planning, RecrawlState
 from webcrawl.policies.crawl_threshold import Threshold
 from webcrawl.policies.crawl_value import ExpectedFreshness, is_due, turn_days
 from webcrawl.policies.revisit_dates import KnownPage, RevisitDates, value_now
@@ -41,6 +41,8 @@ _AT_ONCE = 1_000
 _MOST_AGE = 300.0
 """Pages that were claimed so many seconds ago are not queued; see KEPT_MS in lua/common/plan.lua."""
 _SHORTEST_WAIT = timedelta(seconds=1)
+_SHORTEST_LOOK = timedelta(seconds=10)
+"""A page that is queued already is looked at again after its interval between two visits, at least this."""
 _EARLY = timedelta(days=100)
 _MOST_EARLY = 100
 _MINUTE = 60.0
@@ -181,28 +183,32 @@ class RecrawlPlanner:
         age = time.monotonic() - began
         if not claimed or age > _MOST_AGE:
             return claimed
-        dates: dict[str, datetime | None] = {}
+        dates: list[tuple[DuePage, datetime | None]] = []
         pages: list[tuple[DuePage, Candidate]] = []
         for page in _best_first(claimed, now):
             later = None if is_early else self._new_date(page, now)
             if later is None and (candidate := _candidate_of(page)):
                 pages.append((page, candidate))
             else:
-                dates[page.url] = later
+                dates.append((page, later))
         waits = [0.0 if is_early else max(0.0, (page.next_due - now).total_seconds()) for page, _ in pages]
         rows = [(candidate, wait) for (_, candidate), wait in zip(pages, waits, strict=True)]
         try:
             outcomes = await self._planning.add(rows, age, _MOST_OF_HOST)
         except UNAVAILABLE:
             # some may be queued: the engine knows which
-            await asyncio.to_thread(self._due_pages.put_off, {page.url: page.next_due for page in claimed})
+            await asyncio.to_thread(self._due_pages.put_off, [(page, page.next_due) for page in claimed])
             raise
         for (page, _), outcome in zip(pages, outcomes, strict=True):
             if outcome == DROPPED:
-                dates[page.url] = None
+                dates.append((page, None))
+            elif outcome == KNOWN:
+                # its visit may be stored and not settled yet, so that nothing but this will set its date
+                interval = page.next_due - page.tried_at
+                dates.append((page, now + min(HELD, max(_SHORTEST_LOOK, interval))))
             elif outcome > 0:
                 wait = timedelta(milliseconds=outcome / 2)
-                dates[page.url] = now + min(HELD, max(_SHORTEST_WAIT, wait))
+                dates.append((page, now + min(HELD, max(_SHORTEST_WAIT, wait))))
         await asyncio.to_thread(self._due_pages.put_off, dates)
         self._retry_now()
         return claimed

@@ -15,7 +15,7 @@ from tests.frontier.draws import sent
 from tests.frontier.losing import Losing
 from tests.frontier.pages import past
 from webcrawl.engine.client import UNAVAILABLE, Engine
-from webcrawl.engine.keys import FORMAT, READ_FORMATS, Keys
+from webcrawl.engine.keys import FORMAT, Keys
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Crawl
 from webcrawl.worker.membership import Permits
@@ -39,7 +39,7 @@ async def test_a_crawl_begins_once(crawl_of: Crawls) -> None:
     assert not await crawl_of("w1", "another").begin()
 
 
-@pytest.mark.parametrize("version", [None, 1, READ_FORMATS[0] - 1, FORMAT + 1])
+@pytest.mark.parametrize("version", [None, 1, FORMAT - 1, FORMAT + 1])
 async def test_data_of_another_version_is_refused_with_advice(
     crawl_of: Crawls, valkey: Redis, version: int | None
 ) -> None:
@@ -53,14 +53,6 @@ async def test_data_of_another_version_is_refused_with_advice(
     ):
         await crawl_of("w2").begin()
     assert not await crawl_of("w2", "another").begin()
-
-
-@pytest.mark.parametrize("version", READ_FORMATS)
-async def test_data_of_an_earlier_release_is_continued(crawl_of: Crawls, valkey: Redis, version: int) -> None:
-    await crawl_of("w1").begin()
-    valkey.hset("wc:{c:crawl}:info", "format", version)
-    assert await crawl_of("w2").begin()
-    assert valkey.hget("wc:{c:crawl}:info", "format") == b"%d" % FORMAT, "which 0.1.0 refuses"
 
 
 async def test_another_number_of_shards_is_refused_with_advice(crawl_of: Crawls) -> None:

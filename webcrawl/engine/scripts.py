@@ -54,7 +54,6 @@ _COMMON = (
     "records",
     "units",
     "sunk",
-    "trust",
     "ready",
     "turns",
     "queues",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from webcrawl.engine.client import Engine
-from webcrawl.engine.keys import CRAWLS, FORMAT, READ_FORMATS, Keys
+from webcrawl.engine.keys import CRAWLS, FORMAT, Keys
 from webcrawl.engine.scripts import script_call
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier.host_costs import HostCosts
@@ -54,22 +54,20 @@ class Crawl:
         return not reply.new
 
     async def _check_info(self) -> None:
-        """Marks a crawl of an older format as one of this; raises ConfigurationError if it cannot be continued."""
+        """Raises ConfigurationError if the crawl has another data format, or was restored only in part."""
         version, restoring = await self.engine.client.hmget(self.keys.own("info"), "format", "restoring")
         if restoring:
             raise ConfigurationError(
                 f"crawl {self.keys.crawl!r} is only partly restored by {restoring.decode()}: wait until that is done, "
                 "or run scrapy restore again"
             )
-        if version not in {b"%d" % known for known in READ_FORMATS}:
+        if version != b"%d" % FORMAT:
             data_format = version.decode() if version else "1"
             raise ConfigurationError(
                 f"crawl {self.keys.crawl!r} was begun by another version of webcrawl, with data format {data_format}; "
                 f"this version has {FORMAT}: finish it with that version, choose another CRAWL_ID, or clear it with "
                 "SCHEDULER_FLUSH_ON_START=True"
             )
-        if version != b"%d" % FORMAT:
-            await self.engine.change(self.keys.own("info"), "HSET", "format", FORMAT)
 
     async def restoring(self) -> bool:
         """Whether the crawl is being restored, or was restored only in part."""

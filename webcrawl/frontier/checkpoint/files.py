@@ -24,9 +24,7 @@ import msgpack
 from webcrawl.errors import NoSuchObject, StoreError
 from webcrawl.stores.objects.store import ObjectStore
 
-FORMAT = 6
-_READ_FORMATS = (5, FORMAT)
-"""Format 5 lacks only the trust of hosts."""
+FORMAT = 5
 MANIFEST = "manifest.json"
 
 _FILE_NAME = re.compile(r"[a-z0-9-]+\.wcf\.gz")
@@ -69,7 +67,7 @@ class Manifest:
     def decoded(cls, raw: bytes, uri: str) -> Self:
         try:
             manifest = json.loads(raw)
-            if manifest["format"] not in _READ_FORMATS:
+            if manifest["format"] != FORMAT:
                 raise StoreError(
                     f"the checkpoint at {uri} has format {manifest['format']}, and this version of webcrawl reads "
                     f"{FORMAT}: restore it with webcrawl {manifest['version']}, which wrote it"

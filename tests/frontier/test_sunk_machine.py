@@ -70,7 +70,7 @@ class SinkingMachine(RuleBasedStateMachine):
     def lease(self, most: int) -> None:
         for lease in self.run(self.frontier.lease(5, most)):  # type: ignore[attr-defined]
             self.held[lease.host] = lease
-            if lease.over and lease.urls[0].level > 0:
+            if lease.over and lease.urls[0].rank > 0:
                 self.turns[lease.over.partition(" ")[0]] += 1
                 if self.factor > 1:
                     assert len(lease.urls) == 1

@@ -64,7 +64,9 @@ class IndexedPage:
     def state(self) -> int:
         """The hash of what a document is made from. A small change of importance does not count."""
         importance = self.importance
-        step = None if importance is None else float(round(math.log2(1 + max(0.0, importance))))
+        step = None
+        if importance is not None and math.isfinite(importance):
+            step = float(round(math.log2(1 + max(0.0, importance))))
         return xxh3_64_intdigest(replace(self, importance=step).packed())
 
     def packed(self) -> bytes:

@@ -73,13 +73,13 @@ for i = 1, n_url do
     end
     if verdict == 'done' then
       redis.call('HINCRBY', N, 'done', 1)
-      unplan(P, host, entry, now)
+      plan.settle(P, host, entry, now)
     elseif verdict == 'again' then
       -- a URL that is rescheduled twice comes back once, at the later time
       redis.call('HINCRBY', N, 'done', 1)
       local member = delayed('-', host, dated(with_counters_reset(entry)))
       redis.call('HINCRBY', N, 'scheduled', redis.call('ZADD', P .. 'scheduled', now + delay_ms, member))
-      plan_url(P, host, host .. path_of(entry), now + delay_ms)
+      plan.add(P, host, host .. path_of(entry), now + delay_ms)
     elseif verdict == 'retry' then
       -- padded, so that entries due in the same millisecond keep their order
       local serial = string.format('%015.0f', redis.call('HINCRBY', N, 'serial', 1))

@@ -13,7 +13,7 @@
 local now, outcomes, added = now_ms(), {}, 0
 local LOST_MS = 7 * 86400000 -- what was not settled for so long is lost
 for _, url in ipairs(redis.call('ZRANGEBYSCORE', P .. 'planned', '-inf', now - LOST_MS, 'LIMIT', 0, 100)) do
-  unplan_url(P, string.match(url, '^%w+://[^/]+'), url)
+  plan.remove(P, string.match(url, '^%w+://[^/]+'), url)
 end
 
 local function outcome_of(host, entry, wait_ms)
@@ -25,7 +25,7 @@ local function outcome_of(host, entry, wait_ms)
   if planned >= most then
     return math.max(1, planned * (tonumber(redis.call('HGET', turn_key(H, host), 'gap')) or 0))
   end
-  plan_url(P, host, url, now + wait_ms)
+  plan.add(P, host, url, now + wait_ms)
   added = added + redis.call('ZADD', P .. 'scheduled', now + wait_ms, delayed('-', host, dated(entry)))
   return 0
 end

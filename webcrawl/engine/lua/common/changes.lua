@@ -33,7 +33,7 @@ end
 local function drop_url(P, host, entry, now)
   local url = host .. path_of(entry)
   if conf_of(P).credit then give_lambda(P, url) end
-  unplan(P, host, entry, now)
+  plan.settle(P, host, entry, now)
   redis.call('HINCRBY', P .. 'n', 'dropped', redis.call('HSET', P .. 'dropped', url, now - ms_ahead()))
 end
 

@@ -24,7 +24,7 @@ end
 local function bury(P, host, entry, reason, now)
   local field = host .. path_of(entry)
   if conf_of(P).credit then give_lambda(P, field) end
-  unplan(P, host, entry, now)
+  plan.settle(P, host, entry, now)
   local known = redis.call('HGET', P .. 'dead', field)
   local letters = known and cmsgpack.unpack(known) or {}
   letters[#letters + 1] = {reason, now - ms_ahead(), entry}

@@ -166,9 +166,16 @@ local function take_shared(P, record, n, share, entries)
     if head and is_link(head) then take_level(P, record, lower_level, 1, lower) end
   end
   take_from_lists(P, record, n - #lower, nil, entries)
-  local best = #entries
+  local best, before = #entries, {}
   for i, entry in ipairs(lower) do
-    table.insert(entries, math.min(i - 1 + math.ceil(i * best / (#lower + 1)), #entries), entry)
+    local at = math.ceil(i * best / (#lower + 1))
+    -- not after a worse level, nor after later entries of its own
+    while at > 1 and level_of(entries[at - 1]) >= level_of(entry) do at = at - 1 end
+    before[at] = before[at] or {}
+    table.insert(before[at], entry)
+  end
+  for i = #lower > 0 and best or 0, 1, -1 do
+    for j = before[i] and #before[i] or 0, 1, -1 do table.insert(entries, i, before[i][j]) end
   end
   turn.due = turn.due + #entries * share - 1000 * #lower
   local text = rota.changed(turn)

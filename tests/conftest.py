@@ -37,8 +37,6 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("webcrawl")
 
-TIMEOUT = 300.0
-"""The limit of a test in seconds: that of pyproject.toml."""
 END_SECONDS = 120.0
 """How long the fixtures of a test may take to end after its timeout."""
 
@@ -56,7 +54,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Ends the process of a test that its timeout, which is raised once, did not end: a fixture may hang."""
     timeout = item.get_closest_marker("timeout")
-    seconds = float(timeout.args[0]) if timeout else item.config.getoption("timeout") or TIMEOUT
+    usual = item.config.getoption("timeout") or float(item.config.getini("timeout"))
+    seconds = float(timeout.args[0]) if timeout else usual
     if not seconds:
         return (yield)
     limit = threading.Timer(seconds + END_SECONDS, end_process, [item.nodeid])

@@ -86,13 +86,8 @@ class Worker:
         """Why the crawl is over: "finished", "max_pages", "max_bytes", "stopped" or "frontier_error"; else None."""
         self.failure: Exception | None = None
         """The exception behind "frontier_error"."""
-        self._frontier, self._crawl, self._turns, self._tails, self._mined = (
-            frontier,
-            crawl,
-            turns,
-            tails,
-            mined,
-        )
+        self._frontier, self._crawl, self._turns = frontier, crawl, turns
+        self._tails, self._mined = tails, mined
         self._changed = asyncio.Event()
         """Set when the task has something to do."""
         self.membership = membership = Membership(crawl, frontier.keys.shards, alone=intake.is_alone)

@@ -49,10 +49,8 @@ def planner_of(
     from webcrawl.stores.due_pages import DuePages  # SQLAlchemy is slow to import
     from webcrawl.worker.recrawl_planner import RecrawlPlanner
 
-    frontier, due_pages = (
-        session.connection.frontier,
-        DuePages(session.stores.metadata, session.config.crawl_id),
-    )
+    frontier = session.connection.frontier
+    due_pages = DuePages(session.stores.metadata, session.config.crawl_id)
     return lambda counters, retry_now: RecrawlPlanner(frontier, due_pages, dates, counters, retry_now)
 
 

@@ -21,6 +21,7 @@ _MAX_NAMES = 500
 _MOST_NAMES = 6
 # A name is beside the text if it has one of these words,
 _BESIDE_WORDS = """
+    audioplayer flowplayer jwplayer mejs plyr videoplayer vjs yvp
     advert adverts advertisement advertisements advertiser advertising breadcrumb breadcrumbs
     disclaimer disclosure entryfooter footer footers linenodiv linenos
     newsletter newsletters pagefooter postfooter postmetadata promoted promotion promotions publicidad
@@ -52,8 +53,9 @@ _POST_NOTE_WORDS = "signature"
 _TEXT_WORDS = """
     article blog body column container content contents entry hentry layout main page post row story text
     wrap wrapper"""
-# These say how a page is laid out: `has-sidebar` is the element beside the sidebar.
-_LAYOUT_WORDS = "deprecation has left no one open right two with without"
+# These say how a page is laid out: `has-sidebar` is the element beside the sidebar. `js` is a hook for scripts, and
+# `live-comment` belongs to a commentary.
+_LAYOUT_WORDS = "deprecation has js left live no one open right two with without"
 
 (
     _UNKNOWN_WORD,

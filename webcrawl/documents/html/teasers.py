@@ -17,10 +17,12 @@ from webcrawl.documents.html.text import tag_ids
 _MAX_TEASER = 500
 # and its title has so many, unless it is a heading.
 _MIN_TITLE = 15
+# A link at its end, such as "read more", has no more.
+_MAX_CALL = 20
 # Teasers have this share of the text of their section, and of the prose of a page no more than this leaves.
 _MOST_TEXT, _LEAST_REST = 0.7, 300
 # A longer text is the main part with or without its teasers, so most long pages are not searched for them.
-_MOST_PROSE = 8_000
+_MOST_PROSE = 12_000
 _MOST_SECTIONS, _DEEPEST = 300, 6
 # Sections of teasers are no larger, have this share of links, and matter if they have this share of the prose.
 _MOST_SIZE, _MOST_PIECES, _LEAST_LINKED, _LITTLE = 8_000, 2_000, 0.05, 0.05
@@ -134,7 +136,8 @@ def _is_teaser(node: LexborNode) -> bool:
     title = _text(links[0])
     if len(title) >= _MIN_TITLE and text.startswith(title) or any(map(_is_heading, links)):
         return True
-    return text.endswith(_text(links[-1])) and node.css_first(_HEADING_NAMES) is not None
+    call = _text(links[-1])
+    return len(call) <= _MAX_CALL and text.endswith(call) and node.css_first(_HEADING_NAMES) is not None
 
 
 def _is_heading(link: LexborNode) -> bool:
@@ -157,4 +160,4 @@ def _text(node: LexborNode) -> str:
 
 
 def _length(node: LexborNode) -> int:
-    return len(node.text().strip())
+    return len(_text(node))

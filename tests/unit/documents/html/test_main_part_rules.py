@@ -50,6 +50,9 @@ def words(markup: str) -> str:
         "<div class=photo-gallery><h4>The harbour in pictures</h4><p>" + PROSE * 4 + "</p></div>",
         "<p class=byline>By Ada Quill. " + PROSE * 2 + "</p>",
         "<aside>" + PROSE + "</aside>",
+        "<div class=video-js><div class='vjs-text-track-settings'>Text <p>"
+        + PROSE
+        + "</p> Background</div></div>",
         "<p><a href=/next>Read the next part of this long story about ferries and harbours</a></p>",
         "<h3>More about ferries</h3><ul>{links}</ul>",
     ],
@@ -75,6 +78,8 @@ def test_what_is_not_text_is_left_out(extra: str) -> None:
         "<figcaption>" + PROSE * 3 + "</figcaption>",
         "<blockquote>Bring it back!</blockquote>",
         "<div class=has-sidebar>They waited.</div>",
+        "<div class=js-lightbox-gallery>They waited.</div>",
+        "<div class=live-comment>They waited.</div>",
         "<h2>" + PROSE + "</h2>",
     ],
 )

@@ -58,12 +58,21 @@ def test_teasers_in_a_list_are_left_out() -> None:
     assert text.removeprefix("Ferry gone ") == words(STORY)
 
 
+def test_a_feed_after_a_longer_article_is_left_out_however_it_is_indented() -> None:
+    margin = "\n" + " " * 150
+    item = f"{margin}<li>{margin}<h3><a href=/{{0}}>The bridge again {{0}}</a></h3><p>{{1}}</p>"
+    feed = "".join(item.format(number, " ".join([SUMMARY] * 4)) for number in range(23))
+    text = found(f"<main><article>{HEADLINE}{STORY * 6}</article><ul>{feed}</ul></main>")
+    assert text.removeprefix("Ferry gone ") == words(STORY * 6)
+
+
 @pytest.mark.parametrize(
     "part",
     [
         "<section><h2>Sails {0}</h2><p>{1}</p></section>",
         "<section><h2><a href=#s{0}>Sails and ropes {0}</a></h2><p>{1}</p></section>",
         "<div class=post><p>{1} More about it is in <a href=/{0}>the report of the council</a>, page {0}.</p></div>",
+        "<div><h3>The inspector {0}</h3><p>{1}</p><a href=/{0}>Learn more about the inspector {0}</a></div>",
         "<div class=answer><div>Ada</div><p>{1}</p></div>",
         "<section><h3>Sails {0}</h3><p>{1}</p><dl><dt>See also:<dd><a href=/{0}>Ropes</a></dl></section>",
         "<div><h3>Sails {0}</h3><pre>{1}</pre><a href=/{0}>The code of the ropes {0}</a></div>",

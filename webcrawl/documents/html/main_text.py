@@ -15,7 +15,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.html.names import BESIDE, is_article_body, kind_of, names_main_part
 from webcrawl.documents.html.page_text import PageText, Section
-from webcrawl.documents.html.part_text import PartText
+from webcrawl.documents.html.part_text import MORE_PROSE, PartText
 from webcrawl.documents.html.sections import ARTICLE, ASIDE, MAIN, MATH, read_sections
 from webcrawl.documents.html.text import BLOCK, TEXT_NODE, clean, walk
 from webcrawl.documents.link_elements import Attributes
@@ -38,6 +38,8 @@ _MUCH_PROSE = 100
 _MOST_ARTICLES = 100
 # So many characters of prose say little: a marked part with less, and more links than text, is a list of links.
 _LITTLE_PROSE = 200
+# A marked part with less prose may have what leads to a text, and not the text.
+_MAX_LEAD = 300
 # Shorter blocks at the end of a page without sections follow the text.
 _SHORT = 40
 _PRODUCT = re.compile(r"(?:^|[\s_-])product(?:$|[\s_-])", re.IGNORECASE)
@@ -164,8 +166,22 @@ def _marked_part(page: PageText, whole: Section) -> Section | None:
     first = min(marked, key=attrgetter("start"), default=None)
     if first is None or not first.size:
         return None
+    if _has_lead_alone(page, first, whole):
+        return None
     outside = whole.prose - first.prose
     return first if outside <= max(_LITTLE_PROSE, (1 - share) * whole.prose) else None
+
+
+def _has_lead_alone(page: PageText, marked: Section, whole: Section) -> bool:
+    """Returns whether a marked part has the lead of a text that is elsewhere, under a wrong name."""
+    if not 0 < marked.prose < _MAX_LEAD:
+        return False
+    inside = marked.prose + sum(part.prose for part in page.beside if marked.contains(part))
+    least = MORE_PROSE * max(inside, whole.prose)
+    return inside < _MAX_LEAD and any(
+        part.kind == BESIDE and part.inner >= least and not (marked.contains(part) or part.contains(marked))
+        for part in page.beside
+    )
 
 
 def _is_main(section: Section) -> bool:

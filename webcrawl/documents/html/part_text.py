@@ -14,9 +14,9 @@ from webcrawl.documents.html.page_text import PageText, Section
 from webcrawl.documents.html.teasers import kind_of_node, teasers
 from webcrawl.documents.html.text import BLOCK, tag_ids
 
-# A part beside the text is text after all if it has so many times the prose and the text of the rest,
-_MORE_PROSE, _MORE_TEXT = 6, 2
-# and so many characters of prose.
+MORE_PROSE, _MORE_TEXT = 6, 2
+"""A part beside the text is text after all if it has so many times the prose and the text of the rest."""
+# It also has so many characters of prose.
 _MUCH_PROSE = 100
 _MOST_WRONG_NAMES = 16
 # Blocks of so many characters between the headline and the main part lead to it.
@@ -59,7 +59,7 @@ class PartText:
         """
         wrong = set[Section]()
         for parts in nlargest(_MOST_WRONG_NAMES, _groups(beside), key=_amount):
-            rest = max(_MORE_PROSE * self._root.prose, _MORE_TEXT * (self._root.size - self._root.linked))
+            rest = max(MORE_PROSE * self._root.prose, _MORE_TEXT * (self._root.size - self._root.linked))
             if _amount(parts)[0] < max(rest, _MUCH_PROSE):
                 break
             if self._root.prose >= _MUCH_PROSE and _is_never_text(parts[0]):

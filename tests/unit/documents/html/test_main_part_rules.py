@@ -126,6 +126,14 @@ def test_main_part_of_links_and_a_wrongly_named_text_has_the_text() -> None:
     assert found(page) == words(STORY)
 
 
+def test_text_under_a_wrong_name_is_found_beside_an_article_of_its_headline() -> None:
+    body = f"<div><div class=body-ad>{STORY * 2}</div></div>"
+    text = found(f"<div><article><h1>Ferry gone</h1><p>{PROSE}</p></article>{body}</div>")
+    assert text.endswith(words(STORY * 2))
+    adverts = f"<div class=ad>{STORY}</div>"
+    assert found(f"<div><article>{STORY}</article>{adverts}</div>") == words(STORY)
+
+
 def test_part_inside_a_wrongly_named_one_is_still_left_out() -> None:
     page = f"<div class=sidebar><div>{STORY}</div><div class=related><p>{PROSE * 2}</p></div></div>"
     assert found(page) == words(STORY)

@@ -19,14 +19,14 @@ MORE_PROSE, _MORE_TEXT = 6, 2
 # It also has so many characters of prose.
 _MUCH_PROSE = 100
 _MOST_WRONG_NAMES = 16
-# Blocks of so many characters between the headline and the main part lead to it.
+# Blocks of so many characters between the headline, or the start of the article, and the main part lead to it.
 _LEAD = 80
 # A block of so many characters before a list is a sentence that may introduce it.
 _SENTENCE = 40
 # Items of so many characters on average are names. Longer ones are headlines of other pages.
 _MAX_NAME = 25
 _LISTS = tag_ids("ol ul")
-(_ITEM,) = tag_ids("li")
+(_ARTICLE,), (_ITEM,) = map(tag_ids, ("article", "li"))
 
 
 class PartText:
@@ -151,19 +151,25 @@ class PartText:
         yield start, end
 
     def lead(self, section: Section) -> tuple[int, str, list[LexborNode]]:
-        """Returns the prose between the headline and a section: where it starts, its text, and the nodes of its blocks.
+        """Returns the prose that leads to a section: where it starts, its text, and the nodes of its blocks.
 
         Without such prose, it starts with the section.
         """
+        start = self._lead_start(section)
+        texts = [text for text in self.between(start, section.start).split(BLOCK) if text.strip()]
+        blocks = zip(texts, self.blocks(start, section.start), strict=False)
+        lead = [(text, node) for text, node in blocks if len(text.strip()) >= _LEAD]
+        text = BLOCK.join([text for text, _ in lead]) + BLOCK
+        return start if lead else section.start, text, [node for _, node in lead]
+
+    def _lead_start(self, section: Section) -> int:
+        """Returns the end of the headline before a section, or else the start of the `article` around it."""
         for headings in (self._page.titles, self._page.headings):
             for start, end in reversed(headings):
                 if end <= section.start and not self._is_cut(start):
-                    texts = [text for text in self.between(end, section.start).split(BLOCK) if text.strip()]
-                    blocks = zip(texts, self.blocks(end, section.start), strict=False)
-                    lead = [(text, node) for text, node in blocks if len(text.strip()) >= _LEAD]
-                    text = BLOCK.join([text for text, _ in lead]) + BLOCK
-                    return end if lead else section.start, text, [node for _, node in lead]
-        return section.start, "", []
+                    return end
+        articles = [outer for outer in self._page.sections if outer.node.tag_id == _ARTICLE]
+        return next((outer.start for outer in articles if outer.contains(section)), section.start)
 
     def end(self, part: Section) -> int:
         """Returns where a section ends, without headings that nothing follows."""

@@ -145,6 +145,12 @@ def test_prose_between_headline_and_text_leads_to_it(heading: str) -> None:
     assert found(page) == words(f"{PROSE} {STORY}")
 
 
+def test_prose_leads_to_the_text_from_the_start_of_an_article_without_headline() -> None:
+    lead = f"<header><div class=top><p>{PROSE}</p><p>3 min</p></div></header>"
+    page = f"<main><article>{lead}<div class=article-body>{STORY * 4}</div></article></main>"
+    assert found(page) == words(f"{PROSE} {STORY * 4}")
+
+
 def test_prose_before_the_headline_does_not_lead_to_the_text() -> None:
     page = f"<div><p>{PROSE}</p></div><h1>Ferry gone</h1><div class=article-body>{STORY}</div>"
     assert found(page) == words(STORY)

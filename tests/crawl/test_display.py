@@ -68,6 +68,7 @@ FIGURES = CrawlFigures(
     truncated=0,
     fetched_again=0,
     unchanged=0,
+    fetches={},
     revisits={},
     late=0,
     late_seconds=0.0,
@@ -222,6 +223,16 @@ def test_pages_that_were_checked_again_are_shown(capsys: pytest.CaptureFixture[s
     console.print(panel(console, "news", now, 1.0, checks=44.0))
     shown = capsys.readouterr().out
     assert all(word in shown for word in ("checked again", "3,180", "44.0", "3,156", "94%"))
+
+
+def test_shares_of_fetches_are_shown_if_there_are_several(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "coverage" not in summary_text(replace(FIGURES, fetches={"coverage-get": 9}), "finished", "data")
+    now = replace(FIGURES, fetches={"coverage-get": 300, "update-chk": 700})
+    assert "fetches     70.0% update-chk, 30.0% coverage-get" in summary_text(now, "stopped", "data")
+    console = Console(width=120)
+    console.print(panel(console, "news", now, 1.0))
+    shown = capsys.readouterr().out
+    assert "update-chk" in shown and "70.0%" in shown
 
 
 @pytest.mark.parametrize(

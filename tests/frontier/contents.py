@@ -133,7 +133,7 @@ class Contents:
             self.listed[host] = {level for level in range(LEVELS) if raw[0] >> level & 1}
             if few:
                 # treat them like a list
-                assert len({entry[0] % 128 for entry in few}) == 1
+                assert len({entry[0] % 16 for entry in few}) == 1
                 assert len(raw) < 256
                 level = few[0][0] % 128
                 mask[host] = 1 << level
@@ -254,7 +254,7 @@ def split_queue(name: bytes) -> tuple[str, str, str]:
 
 def row(entry: bytes) -> Row:
     fields = msgpack.unpackb(without_time(entry)[4:], raw=True)
-    first = entry[0] % 128
+    first = entry[0] % 16
     level = first if first < LEVELS else fields[4]
     return (fields[0].decode(), level, entry[0] >= 128, entry[1], entry[2], entry[3])
 

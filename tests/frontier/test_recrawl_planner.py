@@ -199,3 +199,22 @@ async def test_pages_that_were_fetched_without_a_plan_get_one(frontier: Frontier
     assert await fetched(frontier) == [f"{HOST}/0"]
     with Metadata(uri) as metadata:
         assert all(row["next_due"] > datetime.now(UTC) for row in metadata.scan())
+
+
+async def test_pages_are_queued_for_the_class_that_their_rows_tell(frontier: Frontier, uri: str) -> None:
+    now = datetime.now(UTC) - timedelta(days=30)
+    gone, feed, other = (
+        Page(url=f"{HOST}/{n}", host=HOST, fetched_at=now, status=404 if n == 0 else 200, digest=f"sha1:{n}")
+        for n in range(3)
+    )
+    feed.mime_type = "application/rss+xml"
+    with Metadata(uri, dates=RevisitDates(AT_ONCE)) as metadata:
+        metadata.upsert([page.row() | {"crawl": CRAWL} for page in (gone, feed, other)])
+    backdate(uri)
+    await planner_of(frontier, uri).turn()
+    [lease] = await frontier.lease(1, 10)
+    assert {(url.path, url.fetch_class) for url in lease.urls} == {
+        ("/0", "coverage-chk"),
+        ("/1", "freshness-chk"),
+        ("/2", "update-chk"),
+    }

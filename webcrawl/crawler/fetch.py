@@ -37,6 +37,7 @@ class Fetch:
       check          is called right before the request is sent
       exchange       the bytes sent and received
       received       the number of bytes received, with heads and framing; 0 if the download handler does not count
+      mime_type      the type of the page that was made of its response
       known          the stored response whose validators made the request conditional
     For a response:
       document       its document
@@ -54,6 +55,7 @@ class Fetch:
         "exchange",
         "is_page",
         "known",
+        "mime_type",
         "pending_links",
         "outline",
         "processed",
@@ -64,6 +66,7 @@ class Fetch:
         self.check: Callable[[], None] | None = None
         self.exchange: Exchange | None = None
         self.received = 0
+        self.mime_type: str | None = None
         self.known: Known | None = None
         self.document: Document | None = None
         self.outline: Outline | None = None

@@ -22,7 +22,16 @@ _STRUCTURE = {"serializer": plain, "structure": True}
 
 
 # Not written as `__slots__ = (...)`: mypy then assumes that a derived dataclass has no other slots.
-_UNSTORED = ("archived", "fed_text", "links", "queued_at", "reading", "recrawl_request", "text_digest")
+_UNSTORED = (
+    "archived",
+    "fed_text",
+    "fetch_class",
+    "links",
+    "queued_at",
+    "reading",
+    "recrawl_request",
+    "text_digest",
+)
 
 NOT_REPEATABLE = b""
 """The `recrawl_request` of a page whose request only its process can make."""
@@ -214,6 +223,7 @@ class _UnstoredFields:
     fed_text: FedText | None
     recrawl_request: bytes | None
     text_digest: int | None
+    fetch_class: str | None
 
     @property
     def document(self) -> Document | None:
@@ -262,6 +272,7 @@ class Page(_UnstoredFields):
       queued_at   when the URL was first queued in its crawl; of all pages in the crawl of a job's iteration
       fed_text    the text for feeds, if TEXT has `feed`
       recrawl_request   its request, as the frontier stores it; None for a plain GET
+      fetch_class       what its fetch is for (webcrawl.policies.traffic)
       text_digest       the XXH3 of its main text, with RECRAWL
 
     In the row:
@@ -328,7 +339,7 @@ class Page(_UnstoredFields):
     def __post_init__(self) -> None:
         self.final_url = self.final_url or self.url
         self.queued_at = None
-        self.fed_text = self.recrawl_request = self.text_digest = None
+        self.fed_text = self.recrawl_request = self.text_digest = self.fetch_class = None
         self.release()
 
     @property

@@ -3,7 +3,8 @@
 A queue entry is four bytes and the MessagePack array [path, depth, referrer, extra, level]. The bytes are outside the
 array because Lua scripts change them:
 
-- level, or 8 if it is not from 0 to 7, plus 128 if the URL was given a date
+- level, or 8 if it is not from 0 to 7; plus 16 times the number of the fetch's class (webcrawl.policies.traffic), plus
+  128 if the URL was given a date
 - attempts: fetches that failed
 - returns: leases that expired with the URL
 - blames: returns during which the URL may have been in flight
@@ -28,7 +29,11 @@ from zlib import crc32
 
 import msgpack
 
+from webcrawl.policies.traffic import CLASSES, COVERAGE_GET
+
 DATED = 128
+
+_CLASS = 16
 
 LEVELS = 8
 """The number of levels, from 0, that fit in the first byte of an entry. A level is any integer, the lowest is best."""
@@ -67,6 +72,8 @@ class Candidate:
     """The levels by which importance has changed `level`; None if the URL may not be queued again at a better level."""
     is_fixed: bool = False
     """Nothing changes `level`, and no URL of a lower level comes before the URL; for a request without `extra`."""
+    fetch_class: str = COVERAGE_GET
+    """What the fetch is for, one of CLASSES."""
 
     def entry(self, queued_at: float | None = None, *, timed: bool = False) -> bytes:
         """Returns the bytes that the engine stores.
@@ -83,7 +90,7 @@ class Candidate:
             level = LEVELS
         while fields[-1] is None and not (self.is_fixed and len(fields) == len(_FIXED_FIELDS)):
             fields.pop()
-        head = bytes((level, 0, 0, 0))
+        head = bytes((level + _CLASS * CLASSES.index(self.fetch_class), 0, 0, 0))
         # the server's Lua does not know MessagePack's bin type
         entry = head + bytes(msgpack.packb(fields, use_bin_type=False))
         # with SEEN_SET = "bloom", the worker makes the seen test, and the candidate has no fingerprint
@@ -119,6 +126,8 @@ class LeasedURL:
     """Unix time at which the URL was first queued; None if unknown."""
     is_observed: bool = False
     """Its wait is observed: the URL is in the sample, and no worker can have begun to fetch it since `queued_at`."""
+    fetch_class: str = COVERAGE_GET
+    """What the fetch is for, one of CLASSES."""
     lift: int = 0
     """The levels by which it is fetched earlier than its level says, because a lower level of its host has its turn."""
 
@@ -139,7 +148,9 @@ class LeasedURL:
         referrer = None if raw_referrer is None else raw_referrer.decode()
         if referrer is not None and referrer.startswith("/"):
             referrer = host + referrer
-        first, is_dated = entry[0] % DATED, entry[0] >= DATED
+        (number, first), is_dated = divmod(entry[0] % DATED, _CLASS), entry[0] >= DATED
+        if number >= len(CLASSES):
+            raise ValueError(f"{entry!r} is of an unknown class")
         level = first if first < LEVELS else int(exact)
         return cls(
             index,
@@ -156,6 +167,7 @@ class LeasedURL:
             len(fields) > 3 and extra is None,
             _seconds(time),
             time is not None and time < _UNOBSERVED and not (entry[1] or entry[3]),
+            CLASSES[number],
         )
 
 

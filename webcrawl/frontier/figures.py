@@ -35,6 +35,7 @@ class CrawlFigures:
     `cache_hit_ratio`: the share of look-ups that workers answered from their caches of popular URLs, not by the engine.
     `retrying`: URLs that wait for another try after a failure, included in `queued`.
     `dropped`: URLs that an operator has dropped (`scrapy urls --set`).
+    `fetches`: class (webcrawl.policies.traffic) -> URLs that were fetched.
     `revisits`: outcome -> repeated visits of pages with RECRAWL: changed, unchanged (304, or the same text), gone, or
     failed.
     `late`: pages that are due with RECRAWL and wait; `late_seconds`: for how long the latest of them has waited.
@@ -77,6 +78,7 @@ class CrawlFigures:
     truncated: int
     fetched_again: int
     unchanged: int
+    fetches: dict[str, int]
     revisits: dict[str, int]
     late: int
     late_seconds: float
@@ -99,6 +101,12 @@ class CrawlFigures:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def fetch_shares(self) -> dict[str, float]:
+        """Returns the share of each class in the fetches, the largest first; empty with fewer than two classes."""
+        total = sum(self.fetches.values())
+        shares = sorted(self.fetches.items(), key=lambda pair: -pair[1])
+        return {name: number / total for name, number in shares} if len(shares) > 1 else {}
 
 
 _COUNTERS = (
@@ -134,6 +142,9 @@ GIVEN_UP = "given_up."
 
 REVISITS = "revisits."
 """Begins the totals of repeated visits by outcome."""
+
+FETCHES = "fetches."
+"""Begins the totals of fetches by class (webcrawl.policies.traffic)."""
 
 FEED, LOST_REQUESTS = "feed.", "lost."
 """Begin the totals that count the items in a feed, and the lost requests of a callback."""
@@ -185,6 +196,7 @@ def _from_totals(totals: dict[str, int]) -> dict[str, Any]:
         "types": _types(totals),
         "remarks": _named(totals, REMARK),
         "revisits": _named(totals, REVISITS),
+        "fetches": _named(totals, FETCHES),
         "unread": _named(totals, UNREAD),
         "failed_start_urls": _failed_start_urls(totals),
         "seconds": round(seconds, 3),

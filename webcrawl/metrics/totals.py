@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from webcrawl.frontier.figures import REMARK, REVISITS
+from webcrawl.frontier.figures import FETCHES, REMARK, REVISITS
 from webcrawl.metrics.families import CRAWL, WORKER, Family, MetricSample
 
 DEAD = "dead."
@@ -135,6 +135,13 @@ COUNTED = (
         "directive",
     ),
     _total("unchanged_pages", "pages that had not changed since an earlier fetch (`REVISIT`)", "unchanged"),
+    Counted(
+        "fetches",
+        "URLs that were fetched, by what for: `coverage-get`, `freshness-get`, `coverage-chk`, `freshness-chk` or "
+        "`update-chk`",
+        label="class",
+        prefix=FETCHES,
+    ),
     Counted(
         "revisits",
         "repeated visits of pages (`RECRAWL`) by outcome: `changed`, `unchanged`, `gone` or `failed`",

@@ -108,6 +108,7 @@ def _beside(page: Page, crawl: str) -> dict[str, Any]:
         "crawl": crawl,
         "queued_at": page.queued_at,
         "text_digest": page.text_digest,
+        "fetch_class": page.fetch_class,
         "recrawl_request": base64.b64encode(request).decode() if request else None,
         "is_repeatable": request != NOT_REPEATABLE,
     }

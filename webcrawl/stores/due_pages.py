@@ -10,6 +10,7 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.sql import bindparam
 
 from webcrawl.policies.revisit_dates import RevisitDates
+from webcrawl.policies.traffic import class_of_visit
 from webcrawl.stores.columns import in_utc, pages
 from webcrawl.stores.database import DatabaseTables
 from webcrawl.stores.history import first_plan, is_alive
@@ -19,7 +20,7 @@ HELD = timedelta(minutes=10)
 _COLUMNS = (
     *(pages.c.url, pages.c.depth, pages.c.referrer, pages.c.importance, pages.c.change_rate),
     *(pages.c.tried_at, pages.c.next_due, pages.c.recrawl_request, pages.c.change_evidence),
-    *(pages.c.state, pages.c.soft_404),
+    *(pages.c.state, pages.c.soft_404, pages.c.mime_type),
 )
 _MOST_COUNTED = 100_000
 
@@ -38,11 +39,17 @@ class DuePage(NamedTuple):
     change_evidence: list[float | str] | None
     state: str | None
     soft_404: bool | None
+    mime_type: str | None
 
     @property
     def is_alive(self) -> bool:
         """Whether the latest attempt found the page."""
         return is_alive(self.state, is_soft_404=bool(self.soft_404))
+
+    @property
+    def fetch_class(self) -> str:
+        """What its next fetch is for."""
+        return class_of_visit(self.mime_type, is_alive=self.is_alive)
 
 
 class LatePages(NamedTuple):
@@ -80,7 +87,7 @@ class DuePages(DatabaseTables):
         )
 
         def work(connection: Connection) -> list[DuePage]:
-            due_pages = [page for row in connection.execute(query) if wanted(page := DuePage(*row))]
+            due_pages = [page for row in connection.execute(query) if wanted(page := DuePage._make(row))]
             _set(connection, [(page, max(now, page.next_due) + HELD) for page in due_pages])
             return due_pages
 
@@ -105,7 +112,7 @@ class DuePages(DatabaseTables):
         """Returns the first `most` planned pages after a URL, sorted by URL."""
         query = select(*_COLUMNS).where(*self._planned, pages.c.url > after).order_by(pages.c.url)
         with self.database.reading(at_leisure=False) as connection:
-            return [DuePage(*row) for row in connection.execute(query.limit(most))]
+            return [DuePage._make(row) for row in connection.execute(query.limit(most))]
 
     def adopt(self, dates: RevisitDates, after: str, most: int) -> str | None:
         """Plans pages that were fetched without RECRAWL, among the first `most` URLs after a URL.

@@ -297,7 +297,7 @@ class Dust:
         if simpler is None or (mark := self._fingerprint(simpler.url)) == self._fingerprint(url.url):
             return None
         host, path = split(simpler.url)
-        return Candidate(host, path, mark, url.level, url.depth, url.referrer)
+        return Candidate(*(host, path, mark, url.level, url.depth, url.referrer), fetch_class=url.fetch_class)
 
     def unsaved(self, host: str, *, last: bool) -> bytes | None:
         """Returns the evidence that the engine is to get; None if it needs none now. `last`: the host is released."""

@@ -268,4 +268,10 @@ def _candidate_of(page: DuePage) -> Candidate | None:
     except InvalidURL:
         return None
     extra = base64.b64decode(page.recrawl_request) if page.recrawl_request else None
-    return Candidate(host, path, None, depth=page.depth, referrer=page.referrer, extra=extra)
+    return Candidate(
+        *(host, path, None),
+        depth=page.depth,
+        referrer=page.referrer,
+        extra=extra,
+        fetch_class=page.fetch_class,
+    )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from webcrawl.config import FrontierConfig
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Settlement
+from webcrawl.frontier.figures import FETCHES
 from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.turns import Turns
@@ -162,7 +163,9 @@ class Worker:
         self.permits.settle(page=page)
         if page:
             self.tally.counters["pages"] += 1
-        links = self.intake.end(url.url, fetched=settlement.verdict in ("done", "again"))
+        if is_fetched := settlement.verdict in ("done", "again"):
+            self.tally.counters[f"{FETCHES}{url.fetch_class}"] += 1
+        links = self.intake.end(url.url, fetched=is_fetched)
         if host := self.hosts.of(url.host, token):
             settlement = replace(settlement, pages=int(page), bytes=size, links=links)
             at = None if host.arrivals is None else time.monotonic()

@@ -25,7 +25,7 @@ from webcrawl.crawler.responses import (
     says_nosniff,
     truncation_of,
 )
-from webcrawl.crawler.scheduling.requests import OFFSITE, QUEUED_AT, SITEMAP, STORED_REQUEST
+from webcrawl.crawler.scheduling.requests import FETCH_CLASS, OFFSITE, QUEUED_AT, SITEMAP, STORED_REQUEST
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.outline import Outline
@@ -126,10 +126,12 @@ def page_of(response: Response) -> Page:
         processing_error=exchange.problem if exchange else None,
     )
     page.document, page.archived.exchange, page.reading.outline = document, exchange, fetch.outline
+    if sent is not None:
+        sent.mime_type = document.mime_type
     if response.flags:
         page.archived.remarks = tuple(flag for flag in response.flags if flag in REMARKS)
     page.reading.is_sitemap, page.queued_at = bool(meta.get(SITEMAP)), queued_at(response.request)
-    page.recrawl_request = meta.get(STORED_REQUEST)
+    page.recrawl_request, page.fetch_class = meta.get(STORED_REQUEST), meta.get(FETCH_CLASS)
     page.reading.content_language = _single_language(header(headers, b"Content-Language"))
     if response.status == UNCHANGED and sent and sent.known is not None:
         _fill_from_stored(page, fetch.archived, sent.known)
@@ -177,6 +179,7 @@ def failed_page(request: Request, error: BaseException | None) -> Page:
         error=brief(f"{type(error).__name__}: {error}"),
     )
     page.queued_at, page.recrawl_request = queued_at(request), request.meta.get(STORED_REQUEST)
+    page.fetch_class = request.meta.get(FETCH_CLASS)
     return page
 
 

@@ -23,7 +23,14 @@ from webcrawl.crawler.pages.from_response import (
     outline_of,
     pending_links_of,
 )
-from webcrawl.crawler.scheduling.requests import DUST_TRIAL, OFFSITE, SITEMAP, link_extra, resource_extra
+from webcrawl.crawler.scheduling.requests import (
+    DUST_TRIAL,
+    FETCH_CLASS,
+    OFFSITE,
+    SITEMAP,
+    link_extra,
+    resource_extra,
+)
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.links import PageLinks, PageResources
@@ -32,6 +39,7 @@ from webcrawl.documents.page import Page
 from webcrawl.errors import InvalidURL
 from webcrawl.frontier import Candidate
 from webcrawl.policies.priorities import Prospect, level_of_visit
+from webcrawl.policies.traffic import COVERAGE_GET, class_of_link
 from webcrawl.urls.canonical import normalize, split, without_fragment
 from webcrawl.urls.patterns import Patterns
 
@@ -54,6 +62,7 @@ class LinkSource:
     depth   the depth of the links: the number of links between a seed and their targets
     hops    the number of links in a row that led to the page outside the scope; 0 if the page is within
     texts   the texts of links by URL; empty unless the chain of PRIORITIZERS needs them
+    what    the class of the links' fetches (webcrawl.policies.traffic)
     ages    the seconds since the last visit of links by URL; None unless visits order the links (REVISIT)
     """
 
@@ -62,6 +71,7 @@ class LinkSource:
     hops: int = 0
     texts: Mapping[str, str] = field(default_factory=dict)
     ages: Mapping[str, float] | None = None
+    what: str = COVERAGE_GET
 
 
 class Outlinks:
@@ -81,7 +91,10 @@ class Outlinks:
         # the scope of another worker may have admitted this page
         await self._session.scope.update_for(normalize(response.url))
         depth = response.meta.get("depth", 0) + 1
-        source = LinkSource(without_fragment(response.url), depth, hops_of(response), links.texts)
+        source = LinkSource(
+            *(without_fragment(response.url), depth, hops_of(response), links.texts),
+            what=class_of_link(response.meta.get(FETCH_CLASS)),
+        )
         # a page that was parsed in this process stays in memory until its links are added
         document = document_of(response) if outline_of(response) is not None else None
         await self._in_batches(links.links, source, self.add, document)
@@ -115,7 +128,9 @@ class Outlinks:
             return
         if pending.wanted:
             await self._session.scope.update_for(normalize(page.final_url))
-            source = LinkSource(page.final_url, page.depth + 1, pending.hops)
+            source = LinkSource(
+                *(page.final_url, page.depth + 1, pending.hops), what=class_of_link(page.fetch_class)
+            )
             await self._follow(links, source, page.document)
         else:
             pending.links.extend(links)
@@ -232,6 +247,7 @@ class Outlinks:
         intake = worker.intake
         fingerprint, remember = session.canonicalizer.fingerprint, intake.recent.links.add
         prospect = Prospect("", "", source.depth, source.url, time.time(), worth=worth)
+        add, depth, page, what = worker.add, source.depth, source.url, source.what
         texts, ages, change = source.texts, source.ages, intake.credit.rise(worth) if intake.credit else None
         sunk, dusty = intake.records.patterns.levels, session.dust.active
         tries = intake.records.patterns.tries(*split(normalize(source.url)))
@@ -257,7 +273,7 @@ class Outlinks:
             if ages is not None and (age := ages.get(link, 0.0 if prospect.sunk else None)) is not None:
                 level, rises = level_of_visit(level, age), None
             mark = fingerprint(url)
-            worker.add(Candidate(host, path, mark, level, source.depth, source.url, extra, rise=rises))
+            add(Candidate(host, path, mark, level, depth, page, extra, rise=rises, fetch_class=what))
             remember(link)
 
     def _rewritten(

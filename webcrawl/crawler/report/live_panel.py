@@ -117,6 +117,7 @@ def _recrawl_cells(now: CrawlFigures, checks: float) -> list[tuple[str, str]]:
         ("unchanged", f"{now.revisits.get('unchanged', 0):,}"),
         ("late", f"{now.late:,}{late}"),
         ("fresh", "" if now.freshness is None else f"{now.freshness:.0%}"),
+        *((name, f"{share:.1%}") for name, share in now.fetch_shares().items()),
     ]
 
 

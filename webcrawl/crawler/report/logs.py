@@ -20,6 +20,7 @@ from scrapy.logformatter import LogFormatter, LogFormatterResult
 from twisted.python.failure import Failure
 
 from webcrawl.config import read
+from webcrawl.crawler.scheduling.requests import FETCH_CLASS
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.errors import EngineUnavailable, StoreError, StoreUnavailable
 from webcrawl.stores.log_files import FORMAT, TIMES, log_name
@@ -45,7 +46,10 @@ class QuietLogFormatter(LogFormatter):
         return cls(read(crawler.settings, "LOG_LEVEL"))
 
     def crawled(self, request: Request, response: Response, spider: Spider) -> LogFormatterResult | None:  # type: ignore[override]
-        return super().crawled(request, response, spider) if self._pages_are_shown else None
+        if not self._pages_are_shown:
+            return None
+        line = super().crawled(request, response, spider)
+        return {**line, "msg": f"{line['msg']} {request.meta.get(FETCH_CLASS, '')}".rstrip()}
 
     def scraped(self, item: Any, response: Any, spider: Spider) -> LogFormatterResult | None:  # type: ignore[override]
         if not self._pages_are_shown:

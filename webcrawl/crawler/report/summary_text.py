@@ -100,6 +100,7 @@ def summary_text(
         f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
         f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {counted(now.dead_letters, 'dead letter')}{dropped}",
         *_recrawl(now),
+        *_fetches(now),
         *([f"  rewritten   {counted(now.rewritten, 'URL')} by DUST rules"] if now.rewritten else []),
         *(
             [f"  lookups     {counted(now.looked_up, 'link')}, {now.cache_hit_ratio:.1%} known to a worker"]
@@ -130,6 +131,12 @@ def _recrawl(now: CrawlFigures) -> list[str]:
     total = sum(now.revisits.values())
     speed = f" ({total / now.seconds:,.1f}/s)" if now.seconds else ""
     return [f"  again       {total:,} checked{speed}: {outcomes}{late}{fresh}"]
+
+
+def _fetches(now: CrawlFigures) -> list[str]:
+    """A line about what fetches were for; none if all were for new pages."""
+    shares = now.fetch_shares().items()
+    return [f"  fetches     {', '.join(f'{share:.1%} {name}' for name, share in shares)}"] if shares else []
 
 
 def _title(reason: str, crawl: str, *, idle: bool) -> str:

@@ -36,7 +36,10 @@ QUEUED_AT = "queued_at"
 STORED_REQUEST = "stored_request"
 """Request.meta key of the `extra` of the queue entry of a request that is not plain, with RECRAWL."""
 
-_NOT_KEPT = frozenset({*NOT_STORED, QUEUED_AT, STORED_REQUEST})
+FETCH_CLASS = "fetch_class"
+"""Request.meta key of what a fetch is for (webcrawl.policies.traffic)."""
+
+_NOT_KEPT = frozenset({*NOT_STORED, QUEUED_AT, STORED_REQUEST, FETCH_CLASS})
 _PLAIN_META = frozenset({*_NOT_KEPT, "is_start_request", "referrer"})
 """Keys of Request.meta that a plain request may have."""
 
@@ -132,7 +135,7 @@ def _extra(spider: Spider, record: dict[str, Any]) -> bytes:
 
 def to_request(url: LeasedURL, spider: Spider) -> Request:
     """Returns the request of a leased URL; raises StoreError if its entry names an unknown method or class."""
-    meta: dict[str, Any] = {"depth": url.depth}
+    meta: dict[str, Any] = {"depth": url.depth, FETCH_CLASS: url.fetch_class}
     if url.referrer:
         meta["referrer"] = url.referrer
     if url.queued_at is not None:

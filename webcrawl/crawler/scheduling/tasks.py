@@ -13,6 +13,7 @@ from scrapy import Request
 from twisted.python.failure import Failure
 
 from webcrawl.crawler.errors import Postponed
+from webcrawl.crawler.fetch import fetch_of
 from webcrawl.crawler.scheduling.meta import most_retries, recrawl_after
 from webcrawl.crawler.start_outcomes import StartOutcomes
 from webcrawl.errors import EngineUnavailable, StoreUnavailable, brief
@@ -20,6 +21,7 @@ from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.hosts.politeness import Ok
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.totals import DEAD
+from webcrawl.policies.traffic import CLASSES, class_of_visit
 from webcrawl.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -80,7 +82,10 @@ class Task:
         if self.is_error or (not self.answered and settlement.verdict in ("retry", "dead")):
             settlement = replace(settlement, failed=True)
         if settlement.verdict == "done" and (after := recrawl_after(request)) is not None:
-            settlement = replace(settlement, verdict="again", delay=after)
+            next_class = class_of_visit(fetch_of(request).mime_type, is_alive=not self.is_error)
+            settlement = replace(
+                settlement, verdict="again", delay=after, reason=f"{CLASSES.index(next_class)}"
+            )
         return settlement
 
     def _default_outcome(self, judged: bool) -> Settlement:

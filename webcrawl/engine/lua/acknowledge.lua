@@ -25,7 +25,7 @@
 --   index
 --   verdict        "done" | "again" | "retry" | "dead" | "sink"
 --   delay_ms
---   reason         or the level to which the URL sinks
+--   reason         or the level to which the URL sinks, or the class of its next fetch
 --   pages, bytes
 --   #flags         1 if the page has links, plus 2 if the answer was an error or was missing
 -- reply            empty if the lease was lost: nothing changes then, but a blocked host that is released becomes free
@@ -77,7 +77,7 @@ for i = 1, n_url do
     elseif verdict == 'again' then
       -- a URL that is rescheduled twice comes back once, at the later time
       redis.call('HINCRBY', N, 'done', 1)
-      local member = delayed('-', host, dated(with_counters_reset(entry)))
+      local member = delayed('-', host, dated(with_counters_reset(classes.changed(entry, tonumber(reason) or classes.of(entry)))))
       redis.call('HINCRBY', N, 'scheduled', redis.call('ZADD', P .. 'scheduled', now + delay_ms, member))
       plan.add(P, host, host .. path_of(entry), now + delay_ms)
     elseif verdict == 'retry' then
@@ -86,7 +86,7 @@ for i = 1, n_url do
       local member = delayed(serial, host, counted(entry, 1, 0, 0))
       redis.call('HINCRBY', N, 'later', redis.call('ZADD', P .. 'later', now + delay_ms, member))
     elseif verdict == 'sink' then
-      push(P, host, {string.char(tonumber(reason)) .. string.sub(entry, 2)}, false)
+      push(P, host, {classes.changed(string.char(tonumber(reason)) .. string.sub(entry, 2), classes.of(entry))}, false)
       redis.call('HINCRBY', N, 'queued', 1)
     else
       bury(P, host, entry, reason, now)

@@ -26,6 +26,7 @@ local function at_level(entry, level)
   local first, header = level, 148
   if is_other(level) then first, header, fields = LEVELS, 149, fields .. cmsgpack.pack(level) end
   if string.byte(entry, 1) >= DATED then first = first + DATED end
+  first = first + classes.UNIT * classes.of(entry)
   return string.char(first) .. string.sub(entry, 2, 4) .. string.char(header) .. fields .. time
 end
 

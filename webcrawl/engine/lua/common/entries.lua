@@ -34,8 +34,17 @@ local function bucket_value(fingerprint)
   return math.abs(tonumber(string.sub(fingerprint, -9)))
 end
 
+-- The class of an entry's fetch, a number of webcrawl.policies.traffic. UNIT times the class is added to the first byte. A
+-- table, because a script may have 200 local names.
+local classes = {UNIT = 16}
+function classes.of(entry) return math.floor(string.byte(entry, 1) % DATED / classes.UNIT) end
+function classes.level(first) return first % classes.UNIT end
+function classes.changed(entry, class)
+  return string.char(string.byte(entry, 1) + classes.UNIT * (class - classes.of(entry))) .. string.sub(entry, 2)
+end
+
 local function level_of(entry)
-  local first = string.byte(entry, 1) % DATED
+  local first = classes.level(string.byte(entry, 1))
   return first < LEVELS and first or cmsgpack.unpack(string.sub(entry, 5))[5]
 end
 

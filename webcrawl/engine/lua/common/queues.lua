@@ -155,7 +155,7 @@ end
 local function take_shared(P, record, n, share, entries)
   local turn, lower = rota.read(redis.call('HGET', P .. 'turns', record.host), share), {}
   local turns, last = math.max(0, math.min(rota.turns(turn, n), n - 1)), nil
-  local function is_link(entry) return string.byte(entry, 5) <= 147 and string.byte(entry, 1) < LEVELS end
+  local function is_link(entry) return string.byte(entry, 5) <= 147 and string.byte(entry, 1) < DATED and level_of(entry) < LEVELS end
   take_from_lists(P, record, n - turns, nil, entries)
   last = entries[#entries]
   local level = last and is_link(last) and level_of(last)

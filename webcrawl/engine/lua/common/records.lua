@@ -34,7 +34,7 @@ local function record_of(P, host)
       if #stored == 7 then record.others = struct.unpack('<I4', stored, 4) end
     else
       record.few = string.sub(stored, 2)
-      record.mask = bit.lshift(1, string.byte(stored, 3) % DATED)
+      record.mask = bit.lshift(1, classes.level(string.byte(stored, 3)))
     end
   end
   records[host] = record
@@ -133,7 +133,7 @@ end
 local function add_few(record, entries, first, most)
   if has_urls(record) and not record.few then return false end
   local few = record.few or ''
-  local level = few == '' and level_of(entries[1]) or string.byte(few, 2) % DATED
+  local level = few == '' and level_of(entries[1]) or classes.level(string.byte(few, 2))
   if is_other(level) then return false end
   local more = as_few(entries, level, first, FEW_BYTES - #few)
   if not more or most < FEW_BYTES and #few_entries(few) + #entries > most then return false end

@@ -19,14 +19,14 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import NamedTuple
 
-from webcrawl.policies.change_rates import ChangeRate, PageVisit
+from webcrawl.policies.change_rates import DAY, ChangeRate, PageVisit
 
 WEEK_HOURS = 168
 LONGEST_VISIT = 1.5
 """In days: a longer time between two visits tells too little of the hour of a change."""
 
-_HOUR, _DAY, _WEEK = 3600.0, 86_400.0, 604_800.0
-_MONDAY = 4 * _DAY
+_HOUR, _WEEK = DAY / 24, 7 * DAY
+_MONDAY = 4 * DAY
 """1970 began on a Thursday."""
 _DOUBT = 8.0
 """In an hour of the day or a day of the week, so many changes count as expected and seen before any visit."""
@@ -99,9 +99,9 @@ def week_of(visit: PageVisit, last_visit: float, rate: ChangeRate, clock: Change
     hours by the speed of the clock so far (the expectation step of EM).
     """
     until = clock.time(last_visit, visit.days)
-    if visit.gone or until - last_visit > LONGEST_VISIT * _DAY or until <= last_visit:
+    if visit.gone or until - last_visit > LONGEST_VISIT * DAY or until <= last_visit:
         return WeekProfile()
-    days = (until - last_visit) / _DAY
+    days = (until - last_visit) / DAY
     probability = 1 - rate.fresh(days)
     seen, expected = [0.0] * 31, [0.0] * 31
     first = math.floor((last_visit - _MONDAY) / _HOUR)
@@ -109,7 +109,7 @@ def week_of(visit: PageVisit, last_visit: float, rate: ChangeRate, clock: Change
     for number in range(first, last + 1):
         hour = number % WEEK_HOURS
         begin = max(last_visit, _MONDAY + number * _HOUR)
-        part = (min(until, _MONDAY + (number + 1) * _HOUR) - begin) / _DAY
+        part = (min(until, _MONDAY + (number + 1) * _HOUR) - begin) / DAY
         for slot in (hour % 24, 24 + hour // 24):
             expected[slot] += probability * part / days
             if visit.changed:

@@ -22,7 +22,10 @@ from typing import NamedTuple
 MEMORY = 30
 """About so many of the last visits count. Older ones fade, so that a page is judged by what it does now."""
 
-LEAST_DAYS = 1 / 86_400
+DAY = 86_400.0
+"""The seconds of a day."""
+
+LEAST_DAYS = 1 / DAY
 """The shortest time between two visits that is told apart: a second."""
 
 _KINDRED = 10.0

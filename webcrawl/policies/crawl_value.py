@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from webcrawl.policies.change_rates import LEAST_DAYS, ChangeHistory, ChangeRate
+from webcrawl.policies.change_rates import DAY, LEAST_DAYS, ChangeHistory, ChangeRate
 from webcrawl.policies.change_signals import NO_SIGNALS, SignalEvidence
 
 LONGEST_DAYS = 10_000.0
@@ -34,7 +34,6 @@ REVIEW_DAYS = 30.0
 LEAST_IMPORTANCE = 0.05
 """The importance of pages to which nobody links, such as seeds."""
 
-_DAY = 86_400.0
 _MOST_WAITS = 7
 _ROUNDS = 24
 _CLOSE = 0.005
@@ -110,7 +109,7 @@ class RecrawlCandidate(NamedTuple):
 class Bounds(NamedTuple):
     """The shortest and the longest time between two visits of a page, in days."""
 
-    shortest: float = 60 / _DAY
+    shortest: float = 60 / DAY
     longest: float = LONGEST_DAYS
 
 

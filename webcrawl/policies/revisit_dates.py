@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from webcrawl.policies.change_rates import (
+    DAY,
     FIRST_GUESS,
     LEAST_DAYS,
     ChangeHistory,
@@ -40,40 +41,39 @@ _MOST_POOLS = 20_000
 """The pools of hosts and patterns that are kept; each takes about 300 bytes."""
 _FAILED_DAYS = 1.0
 """A page whose host did not answer, or answered with an error that may pass, is asked again after so many days."""
-_DAY = 86_400.0
 _DIGITS = 5
 
 FIRST_THRESHOLD = Threshold(RecrawlCandidate(1.0, FIRST_GUESS).value(3.0))
 """The threshold of a crawl without recrawls: a page of usual importance that was visited once is due after 3 days."""
 
 
-class StoredVisit(NamedTuple):
-    """A visit of a page, as the store knows it.
+class KnownPage(NamedTuple):
+    """A page that was visited before.
 
-    host, path     of its URL
-    visited_at     UTC time of the visit
-    before         UTC time of the visit before; None for the first
-    outcome        "changed", "unchanged", "gone" (404, 410, soft 404, a redirect) or "failed"
-    importance     of the page, None if unknown
-    evidence       what an earlier visit returned as `RevisitDate.evidence`
+    host, path    of its URL
+    importance    None if unknown
+    evidence      what the latest visit returned as `RevisitDate.evidence`; None before the first
     """
 
     host: str
     path: str
+    importance: float | None
+    evidence: Sequence[float | str] | None
+
+
+class StoredVisit(NamedTuple):
+    """A visit of a page, as the store knows it.
+
+    page           with the evidence of the visits before
+    visited_at     UTC time of the visit
+    before         UTC time of the visit before; None for the first
+    outcome        "changed", "unchanged", "gone" (404, 410, soft 404, a redirect) or "failed"
+    """
+
+    page: KnownPage
     visited_at: datetime
     before: datetime | None
     outcome: str
-    importance: float | None
-    evidence: Sequence[float | str] | None
-
-
-class KnownPage(NamedTuple):
-    """A page that was visited before, see `StoredVisit`."""
-
-    host: str
-    path: str
-    importance: float | None
-    evidence: Sequence[float | str] | None
 
 
 class RevisitDate(NamedTuple):
@@ -82,6 +82,14 @@ class RevisitDate(NamedTuple):
     due: datetime
     rate: float
     evidence: list[float | str]
+
+
+class JudgedPage(NamedTuple):
+    """What is known of a page: its history, the names of its pools, and what the value of a fetch depends on."""
+
+    history: ChangeHistory
+    pools: Sequence[str]
+    candidate: RecrawlCandidate
 
 
 @dataclass(slots=True)
@@ -107,16 +115,16 @@ class RevisitDates:
     def next_days(self, page: KnownPage) -> float:
         """Returns after how many days since its last visit a page is due, by the present threshold."""
         with self._lock:
-            history = self._history(page.evidence)
-            rate = history.rate(self._prior(_pool_names(page.host, page.path)))
-        candidate = RecrawlCandidate(page_weight(page.importance), rate)
-        return next_visit_days(candidate, history, self.threshold.value, self.bounds)
+            return self._next_days(page, self._judge(page))
 
     def freshness(self, page: KnownPage, days: float) -> ExpectedFreshness:
         """Returns how fresh a page is expected to be, so many days after its last visit."""
+        return freshness_of(self.candidate(page), days)
+
+    def candidate(self, page: KnownPage) -> RecrawlCandidate:
+        """Returns what the value of a fetch of a page depends on."""
         with self._lock:
-            rate = self._history(page.evidence).rate(self._prior(_pool_names(page.host, page.path)))
-        return freshness_of(RecrawlCandidate(page_weight(page.importance), rate), days)
+            return self._judge(page).candidate
 
     def take_outcomes(self) -> dict[str, int]:
         """Returns the number of repeated visits by outcome since the last call."""
@@ -125,25 +133,35 @@ class RevisitDates:
             return outcomes
 
     def _date(self, visit: StoredVisit) -> RevisitDate:
-        history = self._history(visit.evidence)
-        names = _pool_names(visit.host, visit.path)
-        prior = self._prior(names)
+        page, outcome = visit.page, visit.outcome
         days = _days_between(visit.before, visit.visited_at)
         if visit.before is not None:
-            self._outcomes[visit.outcome] = self._outcomes.get(visit.outcome, 0) + 1
-        if days and visit.outcome != "failed":
-            history = history.after(PageVisit(days, visit.outcome == "changed", gone=visit.outcome == "gone"))
-        rate = history.rate(prior)
-        history, delta = history.pooled(rate)
-        self._pool(names, delta)
-        candidate = RecrawlCandidate(page_weight(visit.importance), rate)
-        wait = turn_days(next_visit_days(candidate, history, self.threshold.value, self.bounds))
-        if visit.outcome == "gone" and not history.gone:  # its first visit
+            self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
+        teaches = days and outcome != "failed"
+        judged = self._judge(
+            page, PageVisit(days, outcome == "changed", outcome == "gone") if teaches else None
+        )
+        history, delta = judged.history.pooled(judged.candidate.rate)
+        self._pool(judged.pools, delta)
+        wait = turn_days(self._next_days(page, judged))
+        if outcome == "gone" and not history.gone:  # its first visit
             wait = max(self.bounds.shortest, _FAILED_DAYS)
-        if visit.outcome == "failed":
+        if outcome == "failed":
             wait = max(self.bounds.shortest, min(wait, _FAILED_DAYS))
         due = visit.visited_at + timedelta(days=wait)
-        return RevisitDate(due, rate.mean, [*(_rounded(number) for number in history), self._process])
+        evidence: list[float | str] = [*(_rounded(number) for number in history), self._process]
+        return RevisitDate(due, judged.candidate.rate.mean, evidence)
+
+    def _judge(self, page: KnownPage, visit: PageVisit | None = None) -> JudgedPage:
+        """Returns what is known of a page, after a further visit if there was one."""
+        history, pools = self._history(page.evidence), _pool_names(page.host, page.path)
+        if visit is not None:
+            history = history.after(visit)
+        rate = history.rate(pooled_prior(self._crawl, *(self._pools.get(name, RatePool()) for name in pools)))
+        return JudgedPage(history, pools, RecrawlCandidate(page_weight(page.importance), rate))
+
+    def _next_days(self, page: KnownPage, judged: JudgedPage) -> float:
+        return next_visit_days(judged.candidate, judged.history, self.threshold.value, self.bounds)
 
     def _history(self, evidence: Sequence[float | str] | None) -> ChangeHistory:
         """Returns the history of a page; what the pools of another process hold of it does not count."""
@@ -154,9 +172,6 @@ class RevisitDates:
         if process == self._process:
             return history
         return history._replace(is_pooled=0, pooled_rate=0.0, pooled_log_rate=0.0)
-
-    def _prior(self, names: Sequence[str]) -> ChangeRate:
-        return pooled_prior(self._crawl, *(self._pools.get(name, RatePool()) for name in names))
 
     def _pool(self, names: Sequence[str], delta: RatePool) -> None:
         self._crawl = self._crawl.merged(delta)
@@ -174,7 +189,7 @@ def value_now(importance: float | None, rate: float | None, days: float) -> floa
 
 def bounds_of(min_interval: float, max_age: float) -> Bounds:
     """Returns the bounds of times in seconds; `max_age` may be infinite."""
-    return Bounds(min_interval / _DAY) if math.isinf(max_age) else Bounds(min_interval / _DAY, max_age / _DAY)
+    return Bounds(min_interval / DAY) if math.isinf(max_age) else Bounds(min_interval / DAY, max_age / DAY)
 
 
 def _pool_names(host: str, path: str) -> tuple[str, str]:
@@ -182,7 +197,7 @@ def _pool_names(host: str, path: str) -> tuple[str, str]:
 
 
 def _days_between(before: datetime | None, after: datetime) -> float:
-    return 0.0 if before is None else max(0.0, (after - before).total_seconds() / _DAY)
+    return 0.0 if before is None else max(0.0, (after - before).total_seconds() / DAY)
 
 
 def _rounded(number: float) -> float:

@@ -16,10 +16,10 @@ from functools import lru_cache
 from typing import Self
 
 from webcrawl.config import read
+from webcrawl.policies.change_rates import DAY
 from webcrawl.policies.importance import rise
 from webcrawl.policies.priorities import Prospect, Term
 
-DAY = 86_400.0
 _EPOCH = date(1970, 1, 1).toordinal()
 # A literal prefix makes the search fast, so there is an expression for each century.
 _DATE = r"(%d(?<!\d%d)\d\d)([/-])(0?[1-9]|1[0-2])(?:\2(0?[1-9]|[12]\d|3[01]))?(?!\d)"

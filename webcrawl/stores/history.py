@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from webcrawl.errors import InvalidURL
-from webcrawl.policies.revisit_dates import RevisitDates, StoredVisit
+from webcrawl.policies.revisit_dates import KnownPage, RevisitDates, StoredVisit
 from webcrawl.stores.columns import fetches, in_utc, pages
 from webcrawl.urls.canonical import split
 
@@ -113,12 +113,8 @@ def _plan(
     except InvalidURL:  # a local file
         return dict.fromkeys(_PLANNED)
     importance = row.get("importance") if before is None else row.get("importance") or before["importance"]
-    evidence = earlier["change_evidence"]
-    date = dates.date(
-        StoredVisit(
-            host, path, in_utc(row["fetched_at"]), _observed_at(before), outcome, importance, evidence
-        )
-    )
+    page = KnownPage(host, path, importance, earlier["change_evidence"])
+    date = dates.date(StoredVisit(page, in_utc(row["fetched_at"]), _observed_at(before), outcome))
     return {
         "change_rate": date.rate,
         "change_evidence": date.evidence,

@@ -23,6 +23,7 @@ from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.frontier import Candidate, Frontier
 from webcrawl.frontier.figures import REVISITS
 from webcrawl.frontier.planning import DROPPED, KNOWN, Planning, RecrawlState
+from webcrawl.policies.change_rates import DAY
 from webcrawl.policies.crawl_threshold import Threshold
 from webcrawl.policies.crawl_value import ExpectedFreshness, is_due, turn_days
 from webcrawl.policies.revisit_dates import KnownPage, RevisitDates, value_now
@@ -48,7 +49,6 @@ _MOST_EARLY = 100
 _MINUTE = 60.0
 _LEAST_BUSY = 0.1
 _LOOKS = 10
-_DAY = 86_400.0
 
 
 class RecrawlPlanner:
@@ -133,7 +133,7 @@ class RecrawlPlanner:
         stored = await asyncio.to_thread(self._due_pages.late, now)
         waited = (now - stored.since).total_seconds() if stored.since else 0.0
         late = counts.due + stored.pages
-        self._dates.threshold = self._minute.followed(self._dates.threshold, seconds / _DAY, late)
+        self._dates.threshold = self._minute.followed(self._dates.threshold, seconds / DAY, late)
         state = RecrawlState(late, max(waited, counts.late), await asyncio.to_thread(self._look, now))
         await self._planning.set_state(self._dates.threshold, state)
         self._minute = PlannedMinute()
@@ -147,7 +147,7 @@ class RecrawlPlanner:
         for page in some:
             with suppress(InvalidURL):
                 known = KnownPage(*split(page.url), page.importance, page.change_evidence)
-                days = max(0.0, (now - page.tried_at).total_seconds() / _DAY)
+                days = max(0.0, (now - page.tried_at).total_seconds() / DAY)
                 total = total.merged(self._dates.freshness(known, days))
         if is_whole:
             self._freshness.clear()
@@ -214,7 +214,7 @@ class RecrawlPlanner:
         return claimed
 
     def _is_due_early(self, page: DuePage, now: datetime) -> bool:
-        days = (now - page.tried_at).total_seconds() / _DAY
+        days = (now - page.tried_at).total_seconds() / DAY
         if not page.is_alive or days < self._dates.bounds.shortest:
             return False
         next_days = self._next_days(page)
@@ -222,7 +222,7 @@ class RecrawlPlanner:
 
     def _new_date(self, page: DuePage, now: datetime) -> datetime | None:
         """Returns the date of a page that is not to be fetched yet, since the threshold has risen; None if it is."""
-        days = (max(now, page.next_due) - page.tried_at).total_seconds() / _DAY
+        days = (max(now, page.next_due) - page.tried_at).total_seconds() / DAY
         next_days = self._next_days(page) if page.is_alive else None
         if next_days is None or is_due(next_days, days):
             return None
@@ -255,7 +255,7 @@ def _best_first(pages: Sequence[DuePage], now: datetime) -> list[DuePage]:
     """Returns pages by the value of their fetch now, the best first."""
 
     def value(page: DuePage) -> float:
-        days = (now - page.tried_at).total_seconds() / _DAY
+        days = (now - page.tried_at).total_seconds() / DAY
         return value_now(page.importance, page.change_rate, days)
 
     return sorted(pages, key=value, reverse=True)

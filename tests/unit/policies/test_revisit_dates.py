@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -22,13 +23,23 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 HOUR, DAY = 3_600.0, 86_400.0
 
 
+def visit(
+    visited_at: datetime,
+    before: datetime | None,
+    outcome: str,
+    evidence: Sequence[float | str] | None,
+    path: str = "/a",
+) -> StoredVisit:
+    return StoredVisit(KnownPage("http://a.test", path, None, evidence), visited_at, before, outcome)
+
+
 def revisited(dates: RevisitDates, outcomes: list[str], every: float = DAY, path: str = "/a") -> RevisitDate:
     """Visits a page in equal intervals; the first visit comes before those with the outcomes."""
-    date = dates.date(StoredVisit("http://a.test", path, START, None, "changed", None, None))
+    date = dates.date(visit(START, None, "changed", None, path))
     for number, outcome in enumerate(outcomes, 1):
         before, now = (START + timedelta(seconds=every * count) for count in (number - 1, number))
         evidence = json.loads(json.dumps(date.evidence))
-        date = dates.date(StoredVisit("http://a.test", path, now, before, outcome, None, evidence))
+        date = dates.date(visit(now, before, outcome, evidence, path))
     return date
 
 
@@ -64,10 +75,7 @@ def test_pages_of_a_pattern_are_judged_by_each_other() -> None:
     for number in range(20):
         revisited(dates, ["changed"] * 5, path=f"/news/{number}")
         revisited(other, ["unchanged"] * 5, path=f"/news/{number}")
-    first = [
-        each.date(StoredVisit("http://a.test", "/news/99", START, None, "changed", None, None))
-        for each in (dates, other)
-    ]
+    first = [each.date(visit(START, None, "changed", None, "/news/99")) for each in (dates, other)]
     assert first[0].rate > 5 * first[1].rate
     assert first[0].due < first[1].due
 
@@ -77,7 +85,7 @@ def test_the_evidence_of_another_process_counts_once_in_its_own_pools() -> None:
     heir = RevisitDates(bounds_of(HOUR, math.inf))
     for number in range(6, 9):
         before, now = (START + timedelta(days=count) for count in (number - 1, number))
-        date = heir.date(StoredVisit("http://a.test", "/a", now, before, "changed", None, date.evidence))
+        date = heir.date(visit(now, before, "changed", date.evidence))
     assert heir._crawl.pages == 1
     assert heir._crawl.rates == pytest.approx(date.rate, rel=0.01)
 

@@ -62,9 +62,8 @@ _UNNESTED_TAGS = 8_000
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 _ONES, _TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 # Every byte in lower case; zero if it cannot be in a name.
-_LETTERS = np.array(
-    [ord(chr(byte).lower()) if chr(byte) in ascii_letters + digits + ":-" else 0 for byte in range(256)],
-    np.uint8,
+_LETTERS = bytes(
+    ord(chr(byte).lower()) if chr(byte) in ascii_letters + digits + ":-" else 0 for byte in range(256)
 )
 
 
@@ -88,7 +87,7 @@ _SHALLOW_TABLE = _table(name for name in _SHALLOW if len(name) < _WHOLE_NAME)
 _STYLES_TABLE = _table(_STYLES)
 # Whether two bytes may begin a name whose number is limited: most tags are skipped by this test.
 _MAY_MATTER = np.isin(
-    _LETTERS[np.arange(1 << 16, dtype="<u2").view(np.uint8)].view("<u2"),
+    np.frombuffer(np.arange(1 << 16, dtype="<u2").tobytes().translate(_LETTERS), "<u2"),
     [_number(name[:2]) for name in (*_STYLES, *MAX_PER_NAME)],
 )
 _LIMITED_NUMBERS = [(_number(name), most) for name, most in MAX_PER_NAME.items()]
@@ -204,8 +203,9 @@ def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> Offsets | None:
 
 def _names(octets: Octets, offsets: Offsets) -> Numbers:
     """Returns the first 8 letters of the names at these offsets as little-endian numbers; 0 where there is no name."""
-    words = _at(octets, offsets, "<u8")
-    letters = _LETTERS[words.view(np.uint8)].view(np.uint64)
+    # to translate bytes takes half the time of looking each up in an array
+    words = _at(octets, offsets, "<u8").tobytes().translate(_LETTERS)
+    letters = np.frombuffer(words, np.uint64)
     zeros = (letters - _ONES) & ~letters & _TOPS
     # all bits below the lowest zero byte; all bits if there is none
     inside = (zeros & (~zeros + np.uint64(1))) - np.uint64(1)

@@ -89,8 +89,9 @@ def main_part(tree: LexborHTMLParser) -> MainPart | None:
     text = PartText(page, root)  # may add text to the root
     if root is not whole and _is_list_of_links(page, root):
         return MainPart(clean("".join(walk(root.node, ASIDE))), root.node, articles=[root.node])
-    product = _product(page, root, text.sections())
-    section = product or _main_section(root, text.sections())
+    sections = text.sections()
+    product = _product(page, root, sections)
+    section = product or _main_section(root, sections)
     if product is not None:
         text.keep_reviews(product)
     text.keep_lists(section, is_marked=root is not whole or _is_named(section))

@@ -122,14 +122,20 @@ def is_not_displayed(attributes: Attributes) -> bool:
 
 def is_article_body(attributes: Attributes) -> bool:
     """Returns whether the microdata of an element say that it is the text of an article."""
-    return "articleBody" in (attributes.get("itemprop") or "").split()
+    names = attributes.get("itemprop")
+    return names is not None and "articleBody" in names.split()
 
 
 def names_main_part(attributes: Attributes) -> bool:
     """Returns whether an element has a class or id that templates give to the main part of a page."""
-    return any(
-        names and len(names) <= _MAX_NAMES and _is_main_name(names)
-        for names in (attributes.get("class"), attributes.get("id"))
+    names, identifier = attributes.get("class"), attributes.get("id")
+    return bool(
+        names
+        and len(names) <= _MAX_NAMES
+        and _is_main_name(names)
+        or identifier
+        and len(identifier) <= _MAX_NAMES
+        and _is_main_name(identifier)
     )
 
 

@@ -66,7 +66,7 @@ ASIDE = HIDDEN | tag_ids("aside button dialog footer menu nav select textarea")
     _IS_HIDDEN,
 ) = range(13)
 _ITEMS = tag_ids("li tr dd dt")
-_TREATMENT = (
+_TREATMENT_OF = (
     dict.fromkeys(INLINE_IDS, _IS_INLINE)
     | dict.fromkeys(tag_ids("a"), _IS_LINK)
     | dict.fromkeys(tag_ids("code tt"), _IS_CODE)
@@ -83,6 +83,9 @@ _TREATMENT = (
     | dict.fromkeys(ASIDE | tag_ids("audio object svg video"), _IS_ASIDE)
     | dict.fromkeys(HIDDEN, _IS_HIDDEN)
 )
+# A list takes less time than a dictionary; elements without a number in it are blocks.
+_TREATMENT = [_TREATMENT_OF.get(tag, _IS_BLOCK) for tag in range(max(_TREATMENT_OF) + 1)]
+_KNOWN = len(_TREATMENT)
 (MAIN,), (ARTICLE,), (_HEADER,), (MATH,) = map(tag_ids, ("main", "article", "header", "math"))
 (_DIV,), (_PARAGRAPH,) = map(tag_ids, ("div", "p"))
 _LISTS = tag_ids("dl ol table ul")
@@ -135,63 +138,68 @@ class _Reader:
         self._label_tag = _DIV
 
     def walk(self, root: LexborNode) -> Counts:
-        pieces, add, treatment = self.page.pieces, self.page.pieces.append, _TREATMENT.get
+        pieces, add, treatment = self.page.pieces, self.page.pieces.append, _TREATMENT
         lists = self.page.link_lists
         end_block, first = self.page.blocks.append, root
         size = linked = prose = block_size = block_linked = links = 0
         node, open_elements = root.first_child, self._open
-        while node is not None or open_elements:
-            if node is None:
-                node, kind, start, size_before, linked_before, prose_before, links = open_elements.pop()
-                if kind >= _IS_BLOCK:
-                    if size != block_size:
-                        prose += _prose(size - block_size, linked - block_linked)
-                        end_block((len(pieces) - 1, first))
-                    add(BLOCK)
-                    if kind >= _IS_PARAGRAPH and (size != size_before or lists and lists[-1].end > start):
-                        size, linked, prose = self._end(
-                            node,
-                            kind,
-                            start,
-                            (size_before, linked_before, prose_before),
-                            (size, linked, prose),
-                        )
-                    block_size, block_linked = size, linked
-                elif kind == _IS_LINK and size == size_before + 1 and is_permalink(node, pieces[-1]):
-                    size, linked, prose = size_before, linked_before, prose_before
-                    pieces.pop()
-            elif (tag := node.tag_id) == TEXT_NODE or tag == MATH:
-                if size == block_size:
-                    first = node
-                add(text := node.text_content or formula(node))
-                size += (length := len(text.strip()))
-                if links > 0:
-                    linked += length
-            else:
-                kind = treatment(tag, _IS_BLOCK)
+        while True:
+            while node is not None:
+                if (tag := node.tag_id) == TEXT_NODE or tag == MATH:
+                    add(text := node.text_content or formula(node))
+                    if length := len(text.strip()):
+                        if size == block_size:
+                            first = node
+                        size += length
+                        if links > 0:
+                            linked += length
+                    node = node.next
+                    continue
+                kind = treatment[tag] if tag < _KNOWN else _IS_BLOCK
                 if _IS_BLOCK <= kind < _IS_HIDDEN:
                     if size != block_size:
-                        prose += _prose(size - block_size, linked - block_linked)
+                        if size - block_size >= _PROSE:
+                            prose += _prose(size - block_size, linked - block_linked)
                         end_block((len(pieces) - 1, first))
                         block_size, block_linked = size, linked
                     add(BLOCK)
                 if kind < _IS_ASIDE and (child := node.first_child) is not None:
                     if kind <= _IS_CODE and (inner := child.text_content) is not None:  # as most have
-                        if size == block_size:
-                            first = child
                         add(inner)
-                        size += (length := len(inner.strip()))
-                        if links > 0:
-                            linked += length
-                        child = child.next
-                    if child is not None or kind > _IS_CODE:
-                        open_elements.append((node, kind, len(pieces), size, linked, prose, links))
-                        if kind == _IS_LINK:
-                            links += 1
-                        elif kind == _IS_CODE and not links:
-                            links = _LINKS_IN_CODE
-                        node = child
-                        continue
+                        if length := len(inner.strip()):
+                            if size == block_size:
+                                first = child
+                            size += length
+                            if links > 0:
+                                linked += length
+                        if (child := child.next) is None:
+                            node = node.next
+                            continue
+                    open_elements.append((node, kind, len(pieces), size, linked, prose, links))
+                    if kind == _IS_LINK:
+                        links += 1
+                    elif kind == _IS_CODE and not links:
+                        links = _LINKS_IN_CODE
+                    node = child
+                else:
+                    node = node.next
+            if not open_elements:
+                break
+            node, kind, start, size_before, linked_before, prose_before, links = open_elements.pop()
+            if kind >= _IS_BLOCK:
+                if size != block_size:
+                    if size - block_size >= _PROSE:
+                        prose += _prose(size - block_size, linked - block_linked)
+                    end_block((len(pieces) - 1, first))
+                add(BLOCK)
+                if kind >= _IS_PARAGRAPH and (size != size_before or lists and lists[-1].end > start):
+                    size, linked, prose = self._end(
+                        node, kind, start, (size_before, linked_before, prose_before), (size, linked, prose)
+                    )
+                block_size, block_linked = size, linked
+            elif kind == _IS_LINK and size == size_before + 1 and is_permalink(node, pieces[-1]):
+                size, linked, prose = size_before, linked_before, prose_before
+                pieces.pop()
             node = node.next
         if size != block_size:
             end_block((len(pieces) - 1, first))

@@ -61,6 +61,7 @@ def panel(
 ) -> Panel:
     """Returns the figures in up to three columns that fit the console, above the lines about waits."""
     cells = _cells(now, speed) + _recrawl_cells(now, checks)
+    cells += [(name, f"{share:.1%}") for name, share in now.fetch_shares().items()]
     for columns in (3, 2, 1):
         table = _table(cells, columns)
         if (width := console.measure(table).maximum + _FRAME) <= console.width:
@@ -117,7 +118,6 @@ def _recrawl_cells(now: CrawlFigures, checks: float) -> list[tuple[str, str]]:
         ("unchanged", f"{now.revisits.get('unchanged', 0):,}"),
         ("late", f"{now.late:,}{late}"),
         ("fresh", "" if now.freshness is None else f"{now.freshness:.0%}"),
-        *((name, f"{share:.1%}") for name, share in now.fetch_shares().items()),
     ]
 
 

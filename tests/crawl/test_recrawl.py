@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections import Counter
@@ -227,3 +228,33 @@ def test_contradictory_intervals_stop_the_crawl(run_crawl: Callable[..., CrawlRe
     result = run_crawl("broad", RECRAWL=True, RECRAWL_MIN_INTERVAL="2h", RECRAWL_MAX_AGE="90s", status=None)
     assert result.returncode
     assert "RECRAWL_MAX_AGE is 90 seconds, and RECRAWL_MIN_INTERVAL is 7200" in result.stderr
+
+
+def test_rows_and_lines_say_what_fetches_were_for(local_web: StartWeb, start_crawl: StartCrawl) -> None:
+    """A feed names a page more at each fetch; one page is gone."""
+    web = local_web(SITE)
+    web.put(SITE, "/", f"<a href=/feed>feed</a><a href=/gone>gone</a>{page(TEXT)}")
+    fetches = iter(range(1, 1_000))
+
+    def feed(_: Hit) -> Reply:
+        items = "".join(f"<item><link>{web.host(SITE)}/item{n}</link></item>" for n in range(next(fetches)))
+        rss = f'<?xml version="1.0"?><rss version="2.0"><channel>{items}</channel></rss>'
+        return Reply(rss, headers={"Content-Type": "application/rss+xml"})
+
+    web.put(SITE, "/feed", feed)
+    for number in range(100):
+        web.put(SITE, f"/item{number}", page(f"{number} {TEXT}"))
+    crawl = start_crawl("broad", [web.url(SITE)], **OFTEN, LOG_LEVEL="DEBUG")
+    until(lambda: visits(web, SITE)["/item3"] == 1 and visits(web, SITE)["/"] > 1, crawl, 120)
+    result = ended(crawl)
+    classes = {row["url"].removeprefix(web.host(SITE)): row["fetch_class"] for row in result.rows()}
+    assert (classes["/"], classes["/feed"], classes["/gone"]) == (
+        "update-chk",
+        "freshness-chk",
+        "coverage-get",
+    )
+    assert "freshness-get" in classes.values()
+    counted = result.summary["fetches"]
+    assert set(counted) >= {"coverage-get", "freshness-get", "freshness-chk", "update-chk"}
+    assert counted["freshness-chk"] <= visits(web, SITE)["/feed"]
+    assert re.search(r"Crawled .* <GET \S+/feed> .*freshness-chk$", result.stderr, re.MULTILINE)

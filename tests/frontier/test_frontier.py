@@ -15,6 +15,7 @@ from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Frontier, Lease, Settlement
 from webcrawl.frontier.recent import RecentCache
+from webcrawl.policies.traffic import CLASSES, UPDATE_CHK
 
 HOST = "http://a.test"
 OTHER = "http://b.test"
@@ -327,3 +328,31 @@ async def test_clear_keeps_shared_records_for_any_crawl_id(
     await frontier.add([page(f"{HOST}/1", fingerprint=hash_of("1"))])
     await frontier.clear()
     assert valkey.exists(frontier.keys.host(HOST), frontier.keys.robots(HOST)) == 2
+
+
+async def test_the_class_of_a_fetch_stays_until_the_url_comes_back(frontier: Frontier) -> None:
+    """It is kept by a retry, a returned lease and another level; a URL that comes back gets the class it is given."""
+    names = [name for name in CLASSES for _ in range(3)]
+    pages = [
+        replace(page(f"http://a.test/{n}", level=n % 8), fetch_class=name) for n, name in enumerate(names)
+    ]
+    await frontier.add(pages)
+    [lease] = await frontier.lease(1, 20)
+    assert {int(url.path[1:]): url.fetch_class for url in lease.urls} == dict(enumerate(names))
+    assert all(url.level == int(url.path[1:]) % 8 for url in lease.urls)
+    chosen = f"{CLASSES.index(UPDATE_CHK)}"
+    verdicts = ["retry", "again", "sink"] * len(CLASSES)
+    reasons = {"retry": "", "again": chosen, "sink": "7"}
+    by_path = sorted(lease.urls, key=lambda url: int(url.path[1:]))
+    settled = [
+        Settlement(url.index, verdict, 0.001, reasons[verdict])
+        for url, verdict in zip(by_path[:12], verdicts, strict=False)
+    ]
+    await frontier.release(lease, settled)
+    await asyncio.sleep(0.01)
+    again = [url for lease in await frontier.lease(1, 20) for url in lease.urls]
+    expected = {n: UPDATE_CHK if n < 12 and verdicts[n] == "again" else name for n, name in enumerate(names)}
+    assert {int(url.path[1:]): url.fetch_class for url in again} == expected
+    assert all(
+        url.level == 7 for url in again if verdicts[int(url.path[1:])] == "sink" and int(url.path[1:]) < 12
+    )

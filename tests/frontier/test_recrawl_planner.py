@@ -15,9 +15,11 @@ from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Candidate, Frontier, Settlement
 from webcrawl.frontier.planning import DROPPED, KNOWN, QUEUED, Planning
 from webcrawl.policies.crawl_value import Bounds
-from webcrawl.policies.revisit_dates import RevisitDates
+from webcrawl.policies.revisit_dates import KnownPage, RevisitDates
 from webcrawl.stores.due_pages import HELD, DuePages
 from webcrawl.stores.metadata import Metadata
+from webcrawl.urls.canonical import split
+from webcrawl.worker import recrawl_planner
 from webcrawl.worker.recrawl_planner import RecrawlPlanner
 
 HOST = "http://a.test"
@@ -166,6 +168,39 @@ async def test_a_host_has_few_pages_in_the_queue_and_an_operator_may_drop_them(f
     shard = frontier.keys.shard(HOST)
     await frontier.engine.client.hset(f"{frontier.keys.queue(shard)[0]}dropped", f"{HOST}/9", 1)
     assert await planning.add([(Candidate(HOST, "/9", None), 0.0)], 0.0, 30) == [DROPPED]
+
+
+async def test_a_slow_host_gets_its_best_pages(
+    frontier: Frontier, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host bears a request an hour: 24 of its 600 pages a day, those of the highest importance."""
+    monkeypatch.setattr(recrawl_planner, "_MINUTE", 0.0)
+    stored(uri, 600)
+    engine = create_engine(uri)
+    with engine.begin() as connection:
+        best = "CASE WHEN CAST(SUBSTR(url, 15) AS INTEGER) < 60 THEN 20.0 ELSE 0.1 END"
+        connection.execute(text(f"UPDATE pages SET importance = {best}"))
+    engine.dispose()
+    await Planning(frontier.engine, frontier.keys, "w1").add([(Candidate(HOST, "/first", None), 0.0)], 0.0, 9)
+    (lease,) = await frontier.lease(1, 20)
+    lease.gap = 3_600.0
+    await frontier.release(lease, [Settlement(url.index) for url in lease.urls])
+    planner = planner_of(frontier, uri)
+    await planner.turn()
+    assert (await Planning(frontier.engine, frontier.keys, "w1").counts()).open == 4
+    backdate(uri)
+    await planner.turn()
+    with DuePages(uri, CRAWL) as due_pages:
+        rows = due_pages.look("", 600)
+        days = {
+            row.url: planner._dates.next_days(KnownPage(*split(row.url), row.importance, row.change_evidence))
+            for row in rows
+        }
+    assert sum(1 / wait for wait in days.values()) == pytest.approx(24, rel=0.1)
+    good, other = (
+        [days[row.url] for row in rows if ((row.importance or 0) > 1) is better] for better in (True, False)
+    )
+    assert max(good) < min(other)
 
 
 async def test_one_worker_plans_until_it_leaves(frontier: Frontier) -> None:

@@ -93,7 +93,8 @@ class Planning:
     async def add(self, pages: Sequence[tuple[Candidate, float]], age: float, most_of_host: int) -> list[int]:
         """Queues pages whose rows were read `age` seconds ago, each for a date in some seconds.
 
-        Returns for each page QUEUED, KNOWN, DROPPED, or the milliseconds for which its host has enough pages.
+        Returns for each page QUEUED, KNOWN, DROPPED, or, if its host has enough pages, the milliseconds between two
+        requests to the host.
         """
         outcomes = [KNOWN] * len(pages)
         by_shard = self.keys.by_shard(range(len(pages)), lambda index: pages[index][0].host)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from webcrawl.policies.change_rates import LEAST_DAYS
-from webcrawl.policies.crawl_value import RecrawlCandidate
+from webcrawl.policies.crawl_value import Bounds, RecrawlCandidate
 
 SMOOTHING_DAYS = 1.0
 """If twice as many pages become due as can be fetched, the threshold grows by a factor of e in so many days."""
@@ -31,6 +31,7 @@ _STEEPEST = 3.0
 """The greatest excess that counts: the threshold grows at most so much faster."""
 _LOWEST, _HIGHEST = 1e-9, 1e9
 _HALVINGS = 30
+_UNBOUNDED = Bounds(LEAST_DAYS)
 
 
 class Threshold(NamedTuple):
@@ -40,16 +41,23 @@ class Threshold(NamedTuple):
 
     @classmethod
     def for_capacity(
-        cls, sample: Sequence[RecrawlCandidate], pages: float, fetches_a_day: float
+        cls,
+        sample: Sequence[RecrawlCandidate],
+        pages: float,
+        fetches_a_day: float,
+        bounds: Bounds = _UNBOUNDED,
     ) -> Threshold:
         """Returns the threshold at which so many pages, of which a sample is given, need so many fetches a day.
 
-        This is a start; a few hundred pages are enough. With an error of a factor of 10, `followed` takes days.
+        `bounds` are those of the times between two visits. This is a start; a few hundred pages are enough. With an
+        error of a factor of 10, `followed` takes days.
         """
         low, high = _LOWEST, _HIGHEST
         for _ in range(_HALVINGS):
             middle = math.sqrt(low * high)
-            fetches = sum(1 / max(LEAST_DAYS, page.ripe_days(middle)) for page in sample)
+            fetches = sum(
+                1 / max(bounds.shortest, min(bounds.longest, page.ripe_days(middle))) for page in sample
+            )
             if fetches * pages > fetches_a_day * len(sample):
                 low = middle
             else:

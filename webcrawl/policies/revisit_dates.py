@@ -96,11 +96,13 @@ class JudgedPage(NamedTuple):
 class RevisitDates:
     """The arithmetic of one process. `date` may be called from any thread.
 
-    `bounds`: the shortest and the longest time between two visits. `threshold` is set from outside.
+    `bounds`: the shortest and the longest time between two visits. `threshold` is set from outside, and so are those of
+    hosts that bear fewer fetches than their pages are worth by it.
     """
 
     bounds: Bounds
     threshold: Threshold = FIRST_THRESHOLD
+    of_hosts: dict[str, Threshold] = field(default_factory=dict)
     _pools: OrderedDict[str, RatePool] = field(default_factory=OrderedDict)
     _crawl: RatePool = RatePool()
     _outcomes: dict[str, int] = field(default_factory=dict)
@@ -161,7 +163,8 @@ class RevisitDates:
         return JudgedPage(history, pools, RecrawlCandidate(page_weight(page.importance), rate))
 
     def _next_days(self, page: KnownPage, judged: JudgedPage) -> float:
-        return next_visit_days(judged.candidate, judged.history, self.threshold.value, self.bounds)
+        threshold = max(self.threshold, self.of_hosts.get(page.host, self.threshold))
+        return next_visit_days(judged.candidate, judged.history, threshold.value, self.bounds)
 
     def _history(self, evidence: Sequence[float | str] | None) -> ChangeHistory:
         """Returns the history of a page; what the pools of another process hold of it does not count."""

@@ -14,6 +14,7 @@ from webcrawl.policies.traffic import class_of_visit
 from webcrawl.stores.columns import in_utc, pages
 from webcrawl.stores.database import DatabaseTables
 from webcrawl.stores.history import first_plan, is_alive
+from webcrawl.stores.selection import of_host
 
 HELD = timedelta(minutes=10)
 """A claimed page is offered again after this time, unless it was fetched."""
@@ -23,6 +24,7 @@ _COLUMNS = (
     *(pages.c.state, pages.c.soft_404, pages.c.mime_type),
 )
 _MOST_COUNTED = 100_000
+_SAMPLE_PARTS = 5
 
 
 class DuePage(NamedTuple):
@@ -107,6 +109,21 @@ class DuePages(DatabaseTables):
                 select(func.count(), func.min(counted.c.next_due)).select_from(counted)
             ).one()
         return LatePages(number, None if first is None else in_utc(_time(first)))
+
+    def sample(self, most: int, host: str | None = None) -> tuple[list[DuePage], int]:
+        """Returns about `most` planned pages of a host or of the crawl, evenly chosen, and how many there are."""
+        order = pages.c.next_due if host is None else pages.c.url
+        wanted = self._planned if host is None else (*self._planned, of_host(host))
+        query = select(*_COLUMNS).where(*wanted).order_by(order)
+        with self.database.reading(at_leisure=False) as connection:
+            number = connection.execute(select(func.count()).select_from(pages).where(*wanted)).scalar_one()
+            parts = 1 if number <= most else _SAMPLE_PARTS
+            rows = [
+                row
+                for part in range(parts)
+                for row in connection.execute(query.limit(most // parts).offset(part * number // parts))
+            ]
+        return [DuePage._make(row) for row in rows], number
 
     def look(self, after: str, most: int) -> list[DuePage]:
         """Returns the first `most` planned pages after a URL, sorted by URL."""

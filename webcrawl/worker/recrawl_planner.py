@@ -22,7 +22,7 @@ from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.frontier import Candidate, Frontier
 from webcrawl.frontier.figures import REVISITS
-from webcrawl.frontier.planning import DROPPED, KNOWN, Planning, RecrawlState
+from webcrawl.frontier.planning import DROPPED, KNOWN, QUEUED, Planning, RecrawlState
 from webcrawl.policies.change_rates import DAY
 from webcrawl.policies.crawl_threshold import Threshold
 from webcrawl.policies.crawl_value import ExpectedFreshness, is_due, turn_days
@@ -49,6 +49,11 @@ _MOST_EARLY = 100
 _MINUTE = 60.0
 _LEAST_BUSY = 0.1
 _LOOKS = 10
+_SAMPLE = 500
+_HOSTS_AT_ONCE = 20
+_REVIEW_SECONDS = 3_600.0
+_LEAST_VISITS = 100
+"""In a minute: fewer visits say too little of the capacity of a crawl."""
 
 
 class RecrawlPlanner:
@@ -71,6 +76,9 @@ class RecrawlPlanner:
         self._counters, self._retry_now = counters, retry_now
         self._adopted: str | None = ""
         """The URL up to which pages without a plan got one; None when all have."""
+        self._slow_hosts = SlowHosts(due_pages, dates)
+        self._begins = False
+        """Whether no threshold has followed from the capacity of the crawl yet."""
         self._minute = PlannedMinute()
         self._looked = ""
         """The URL up to which pages were looked at for the freshness of the crawl."""
@@ -115,6 +123,7 @@ class RecrawlPlanner:
             self._dates.threshold = turn.threshold
         if not turn.plans:
             self._minute = PlannedMinute()
+            self._slow_hosts.forget()
             return
         if self._adopted is not None:
             self._adopted = await asyncio.to_thread(
@@ -122,18 +131,25 @@ class RecrawlPlanner:
             )
         self._minute.visits += turn.visits
         await self._move()
+        self._begins = self._begins or turn.threshold is None
         await self._follow(turn.threshold)
 
     async def _follow(self, known: Threshold | None) -> None:
-        """Lets the threshold follow the load, once a minute."""
+        """Lets the thresholds follow the load, once a minute."""
         seconds = time.monotonic() - self._minute.began
         if seconds < _MINUTE and known is not None:
             return
+        await asyncio.to_thread(self._slow_hosts.review)
         now, counts = datetime.now(UTC), await self._planning.counts()
         stored = await asyncio.to_thread(self._due_pages.late, now)
         waited = (now - stored.since).total_seconds() if stored.since else 0.0
         late = counts.due + stored.pages
-        self._dates.threshold = self._minute.followed(self._dates.threshold, seconds / DAY, late)
+        if not self._begins or self._minute.visits < _LEAST_VISITS:
+            self._dates.threshold = self._minute.followed(self._dates.threshold, seconds / DAY, late)
+        else:
+            room = self._minute.room * DAY / seconds
+            self._dates.threshold = await asyncio.to_thread(_threshold_of, self._due_pages, self._dates, room)
+            self._begins = False
         state = RecrawlState(late, max(waited, counts.late), await asyncio.to_thread(self._look, now))
         await self._planning.set_state(self._dates.threshold, state)
         self._minute = PlannedMinute()
@@ -145,8 +161,7 @@ class RecrawlPlanner:
         self._looked = some[-1].url if len(some) == _AT_ONCE else ""
         total = ExpectedFreshness()
         for page in some:
-            with suppress(InvalidURL):
-                known = KnownPage(*split(page.url), page.importance, page.change_evidence)
+            if known := _known(page):
                 days = max(0.0, (now - page.tried_at).total_seconds() / DAY)
                 total = total.merged(self._dates.freshness(known, days))
         if is_whole:
@@ -167,7 +182,6 @@ class RecrawlPlanner:
             room -= most
             if len(claimed) < most:
                 break
-        minute.due += moved
         if not (moved or counts.open) and not (await self._frontier.counts()).open:
             minute.idle += 1
             await self._claim(_EARLY, _MOST_EARLY, is_early=True)
@@ -199,6 +213,9 @@ class RecrawlPlanner:
             # some may be queued: the engine knows which
             await asyncio.to_thread(self._due_pages.put_off, [(page, page.next_due) for page in claimed])
             raise
+        if not is_early:
+            # pages of a host that has enough of them say nothing of the capacity of the crawl
+            self._minute.due += outcomes.count(QUEUED)
         for (page, _), outcome in zip(pages, outcomes, strict=True):
             if outcome == DROPPED:
                 dates.append((page, None))
@@ -207,7 +224,9 @@ class RecrawlPlanner:
                 interval = page.next_due - page.tried_at
                 dates.append((page, now + min(HELD, max(_SHORTEST_LOOK, interval))))
             elif outcome > 0:
-                wait = timedelta(milliseconds=outcome / 2)
+                host, _ = split(page.url)
+                self._slow_hosts.note(host, outcome / 1000)
+                wait = timedelta(milliseconds=outcome * _MOST_OF_HOST / 2)
                 dates.append((page, now + min(HELD, max(_SHORTEST_WAIT, wait))))
         await asyncio.to_thread(self._due_pages.put_off, dates)
         self._retry_now()
@@ -229,10 +248,8 @@ class RecrawlPlanner:
         return page.tried_at + timedelta(days=turn_days(next_days, days))
 
     def _next_days(self, page: DuePage) -> float | None:
-        with suppress(InvalidURL):
-            host, path = split(page.url)
-            return self._dates.next_days(KnownPage(host, path, page.importance, page.change_evidence))
-        return None
+        known = _known(page)
+        return None if known is None else self._dates.next_days(known)
 
 
 @dataclass(slots=True)
@@ -246,9 +263,70 @@ class PlannedMinute:
     idle: int = 0
 
     def followed(self, threshold: Threshold, days: float, late: int) -> Threshold:
-        """Returns the threshold after these days; idle turns show how much more could have been fetched."""
-        busy = max(_LEAST_BUSY, 1 - self.idle / max(1, self.turns))
-        return threshold.followed(days, max(1, self.visits) / busy, self.due, late)
+        """Returns the threshold after these days."""
+        return threshold.followed(days, self.room, self.due, late)
+
+    @property
+    def room(self) -> float:
+        """How many pages could have been fetched: idle turns show how many more than were."""
+        return max(1, self.visits) / max(_LEAST_BUSY, 1 - self.idle / max(1, self.turns))
+
+
+class SlowHosts:
+    """Sets the thresholds of hosts that bear fewer fetches than are due, so that they get their best pages.
+
+    A threshold follows from a sample of the host's pages and the time between two requests. It is computed again each
+    hour, and ends when it is below that of the crawl.
+    """
+
+    def __init__(self, due_pages: DuePages, dates: RevisitDates) -> None:
+        self._due_pages, self._dates = due_pages, dates
+        self._gaps: dict[str, float] = {}
+        self._reviews: dict[str, float] = {}
+        """Host -> the monotonic time of its next review, in this order."""
+
+    def note(self, host: str, gap: float) -> None:
+        """Notes that a host has more due pages than it bears, with so many seconds between two requests."""
+        self._gaps[host] = gap
+        self._reviews.setdefault(host, 0.0)
+
+    def forget(self) -> None:
+        """Ends all thresholds, because another worker plans."""
+        self._gaps, self._reviews = {}, {}
+        self._dates.of_hosts.clear()
+
+    def review(self) -> None:
+        """Computes the thresholds of hosts that are new or were computed an hour ago, of some hosts at a time."""
+        now = time.monotonic()
+        due = sorted((at, host) for host, at in self._reviews.items() if at <= now)
+        for _, host in due[:_HOSTS_AT_ONCE]:
+            threshold = _threshold_of(self._due_pages, self._dates, DAY / max(0.001, self._gaps[host]), host)
+            if threshold > self._dates.threshold:
+                self._dates.of_hosts[host], self._reviews[host] = threshold, now + _REVIEW_SECONDS
+            else:
+                self._dates.of_hosts.pop(host, None)
+                del self._gaps[host], self._reviews[host]
+
+
+def _threshold_of(
+    due_pages: DuePages, dates: RevisitDates, fetches_a_day: float, host: str | None = None
+) -> Threshold:
+    """Returns the threshold of a host or of the crawl that has so many fetches a day."""
+    sample, number = due_pages.sample(_SAMPLE, host)
+    known = [page for row in sample if row.is_alive and (page := _known(row))]
+    if not known:
+        return dates.threshold
+    alive = number * len(known) / len(sample)
+    return Threshold.for_capacity(
+        [dates.candidate(page) for page in known], alive, fetches_a_day, dates.bounds
+    )
+
+
+def _known(page: DuePage) -> KnownPage | None:
+    """Returns what is known of a page; None if its URL cannot be queued."""
+    with suppress(InvalidURL):
+        return KnownPage(*split(page.url), page.importance, page.change_evidence)
+    return None
 
 
 def _best_first(pages: Sequence[DuePage], now: datetime) -> list[DuePage]:

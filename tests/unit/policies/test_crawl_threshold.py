@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from webcrawl.policies.change_rates import ChangeRate
 from webcrawl.policies.crawl_threshold import SMOOTHING_DAYS, Threshold
-from webcrawl.policies.crawl_value import RecrawlCandidate, is_due, turn_days
+from webcrawl.policies.crawl_value import Bounds, RecrawlCandidate, is_due, turn_days
 
 SOURCE = random.Random(4)
 PAGES = [
@@ -27,6 +27,14 @@ def demand(threshold: Threshold) -> float:
 def test_it_begins_with_what_the_capacity_bears(fetches: float) -> None:
     threshold = Threshold.for_capacity(PAGES, 1000 * len(PAGES), 1000 * fetches)
     assert demand(threshold) == pytest.approx(fetches, rel=0.05)
+
+
+def test_bounds_count_against_the_capacity() -> None:
+    """Pages that are fetched each day by RECRAWL_MAX_AGE leave less for the others, or nothing."""
+    free = Threshold.for_capacity(PAGES, len(PAGES), 1.5 * len(PAGES))
+    bounded = Threshold.for_capacity(PAGES, len(PAGES), 1.5 * len(PAGES), Bounds(longest=1.0))
+    assert bounded > free
+    assert Threshold.for_capacity(PAGES, len(PAGES), 1.0, Bounds(longest=1.0)).value > 1e6
 
 
 @pytest.mark.parametrize("start", [0.03, 1.0, 300.0])

@@ -101,6 +101,18 @@ def test_a_higher_threshold_and_a_lower_importance_put_a_page_off() -> None:
     assert dates.next_days(KnownPage("http://a.test", "/a", 1, evidence)) > days[1]
 
 
+def test_a_slow_host_has_a_threshold_of_its_own() -> None:
+    dates = RevisitDates(bounds_of(HOUR, math.inf))
+    evidence = revisited(dates, ["unchanged", "changed"] * 3).evidence
+    here, there = (KnownPage(host, "/a", 1, evidence) for host in ("http://a.test", "http://b.test"))
+    before = dates.next_days(here), dates.next_days(there)
+    dates.of_hosts["http://a.test"] = Threshold(4 * dates.threshold.value)
+    assert dates.next_days(here) > 1.5 * before[0]
+    assert dates.next_days(there) == before[1]
+    dates.of_hosts["http://a.test"] = Threshold(dates.threshold.value / 4)
+    assert dates.next_days(here) == before[0]
+
+
 def test_outcomes_of_repeated_visits_are_counted_once() -> None:
     dates = RevisitDates(bounds_of(HOUR, math.inf))
     revisited(dates, ["changed", "unchanged", "unchanged", "gone"])

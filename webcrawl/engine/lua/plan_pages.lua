@@ -9,9 +9,11 @@
 --   host, entry
 --   #wait_ms    until its date
 -- reply         for each page: 0 queued; -1 it is queued already, or was fetched since its row was read; -2 dropped by an
---               operator; else the host has enough pages for so many ms
+--               operator; else the host has enough pages, and so many ms pass between two requests to it
 local now, outcomes, added = now_ms(), {}, 0
 local LOST_MS = 7 * 86400000 -- what was not settled for so long is lost
+-- a host has pages for so many ms, so that its queue does not go by an old plan, but at least LEAST
+local AHEAD_MS, LEAST = 600000, 4
 for _, url in ipairs(redis.call('ZRANGEBYSCORE', P .. 'planned', '-inf', now - LOST_MS, 'LIMIT', 0, 100)) do
   plan.remove(P, string.match(url, '^%w+://[^/]+'), url)
 end
@@ -22,8 +24,9 @@ local function outcome_of(host, entry, wait_ms)
   if redis.call('ZSCORE', P .. 'planned', url) or visited > 0 and visited >= now - age_ms then return -1 end
   if redis.call('HEXISTS', P .. 'dropped', url) == 1 then return -2 end
   local planned = tonumber(redis.call('HGET', P .. 'planning', host)) or 0
-  if planned >= most then
-    return math.max(1, planned * (tonumber(redis.call('HGET', turn_key(H, host), 'gap')) or 0))
+  if planned >= math.min(LEAST, most) then
+    local gap = tonumber(redis.call('HGET', turn_key(H, host), 'gap')) or 0
+    if planned >= most or planned * gap >= AHEAD_MS then return math.max(1, gap) end
   end
   plan.add(P, host, url, now + wait_ms)
   added = added + redis.call('ZADD', P .. 'scheduled', now + wait_ms, delayed('-', host, dated(entry)))

@@ -76,7 +76,7 @@ class RecrawlPlanner:
         self._counters, self._retry_now = counters, retry_now
         self._adopted: str | None = ""
         """The URL up to which pages without a plan got one; None when all have."""
-        self._slow_hosts = SlowHosts(due_pages, dates)
+        self._host_thresholds = HostThresholds(due_pages, dates)
         self._begins = False
         """Whether no threshold has followed from the capacity of the crawl yet."""
         self._minute = PlannedMinute()
@@ -123,7 +123,7 @@ class RecrawlPlanner:
             self._dates.threshold = turn.threshold
         if not turn.plans:
             self._minute = PlannedMinute()
-            self._slow_hosts.forget()
+            self._host_thresholds.forget()
             return
         if self._adopted is not None:
             self._adopted = await asyncio.to_thread(
@@ -139,7 +139,7 @@ class RecrawlPlanner:
         seconds = time.monotonic() - self._minute.began
         if seconds < _MINUTE and known is not None:
             return
-        await asyncio.to_thread(self._slow_hosts.review)
+        await asyncio.to_thread(self._host_thresholds.review)
         now, counts = datetime.now(UTC), await self._planning.counts()
         stored = await asyncio.to_thread(self._due_pages.late, now)
         waited = (now - stored.since).total_seconds() if stored.since else 0.0
@@ -225,7 +225,7 @@ class RecrawlPlanner:
                 dates.append((page, now + min(HELD, max(_SHORTEST_LOOK, interval))))
             elif outcome > 0:
                 host, _ = split(page.url)
-                self._slow_hosts.note(host, outcome / 1000)
+                self._host_thresholds.note(host, outcome / 1000)
                 wait = timedelta(milliseconds=outcome * _MOST_OF_HOST / 2)
                 dates.append((page, now + min(HELD, max(_SHORTEST_WAIT, wait))))
         await asyncio.to_thread(self._due_pages.put_off, dates)
@@ -272,7 +272,7 @@ class PlannedMinute:
         return max(1, self.visits) / max(_LEAST_BUSY, 1 - self.idle / max(1, self.turns))
 
 
-class SlowHosts:
+class HostThresholds:
     """Sets the thresholds of hosts that bear fewer fetches than are due, so that they get their best pages.
 
     A threshold follows from a sample of the host's pages and the time between two requests. It is computed again each

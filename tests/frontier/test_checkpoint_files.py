@@ -169,8 +169,11 @@ async def test_damage_is_found_before_the_crawl_changes(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 99, "version": "9.1"}, "has format 99, and .* reads 5: restore it with webcrawl 9.1"),
-        ({"format": 4, "version": "0.0"}, "has format 4, and .* reads 5: restore it with webcrawl 0.0"),
+        (
+            {"format": 99, "version": "9.1"},
+            "has format 99, and .* reads 5 to 6: restore it with webcrawl 9.1",
+        ),
+        ({"format": 4, "version": "0.0"}, "has format 4, and .* reads 5 to 6: restore it with webcrawl 0.0"),
         ({"files": None}, "is damaged"),
         ({"files": [{"name": "../other.wcf.gz", "bytes": 1, "sha256": ""}]}, "not a file of a checkpoint"),
         ({"more": 1}, "is damaged"),
@@ -181,6 +184,14 @@ async def test_invalid_manifests_are_refused(copy: Copy, change: dict[str, Any],
     copy.change_manifest(**change)
     with pytest.raises(StoreError, match=message):
         await copy.load()
+
+
+async def test_a_checkpoint_of_the_format_before_is_restored(copy: Copy) -> None:
+    await copy.crawl.add([page("http://a.test/")])
+    await copy.save()
+    copy.change_manifest(format=5)
+    await copy.load()
+    assert (await copy.copy.counts()).queued == 1
 
 
 async def test_a_restore_needs_the_number_of_shards_of_the_other_crawls(copy: Copy) -> None:

@@ -39,7 +39,7 @@ async def test_a_crawl_begins_once(crawl_of: Crawls) -> None:
     assert not await crawl_of("w1", "another").begin()
 
 
-@pytest.mark.parametrize("version", [None, 1, FORMAT - 1, FORMAT + 1])
+@pytest.mark.parametrize("version", [None, 1, 8, FORMAT + 1])
 async def test_data_of_another_version_is_refused_with_advice(
     crawl_of: Crawls, valkey: Redis, version: int | None
 ) -> None:
@@ -53,6 +53,15 @@ async def test_data_of_another_version_is_refused_with_advice(
     ):
         await crawl_of("w2").begin()
     assert not await crawl_of("w2", "another").begin()
+
+
+async def test_a_crawl_of_the_format_before_goes_on_in_the_present_format(
+    crawl_of: Crawls, valkey: Redis
+) -> None:
+    await crawl_of("w1").begin()
+    valkey.hset("wc:{c:crawl}:info", "format", 9)
+    assert await crawl_of("w2").begin()
+    assert valkey.hget("wc:{c:crawl}:info", "format") == b"%d" % FORMAT
 
 
 async def test_another_number_of_shards_is_refused_with_advice(crawl_of: Crawls) -> None:

@@ -177,8 +177,10 @@ T = TypeVar("T")
 
 CRAWLS = "wc:crawls"
 
-FORMAT = 9
+FORMAT = 10
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
+CONTINUED_FORMATS = frozenset({9, FORMAT})
+"""The versions whose data this version reads. In version 9, entries had no class of their fetch."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")

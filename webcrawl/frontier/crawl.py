@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from webcrawl.engine.client import Engine
-from webcrawl.engine.keys import CRAWLS, FORMAT, Keys
+from webcrawl.engine.keys import CONTINUED_FORMATS, CRAWLS, FORMAT, Keys
 from webcrawl.engine.scripts import script_call
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier.host_costs import HostCosts
@@ -54,20 +54,25 @@ class Crawl:
         return not reply.new
 
     async def _check_info(self) -> None:
-        """Raises ConfigurationError if the crawl has another data format, or was restored only in part."""
+        """Sets the data format of an older crawl to the present one, so that older versions refuse the crawl from now on.
+
+        Raises ConfigurationError if the format is unknown, or if the crawl was restored only in part.
+        """
         version, restoring = await self.engine.client.hmget(self.keys.own("info"), "format", "restoring")
         if restoring:
             raise ConfigurationError(
                 f"crawl {self.keys.crawl!r} is only partly restored by {restoring.decode()}: wait until that is done, "
                 "or run scrapy restore again"
             )
-        if version != b"%d" % FORMAT:
-            data_format = version.decode() if version else "1"
+        data_format = version.decode() if version else "1"
+        if int(data_format) not in CONTINUED_FORMATS:
             raise ConfigurationError(
                 f"crawl {self.keys.crawl!r} was begun by another version of webcrawl, with data format {data_format}; "
                 f"this version has {FORMAT}: finish it with that version, choose another CRAWL_ID, or clear it with "
                 "SCHEDULER_FLUSH_ON_START=True"
             )
+        if int(data_format) != FORMAT:
+            await self.engine.change(self.keys.own("info"), "HSET", "format", FORMAT)
 
     async def restoring(self) -> bool:
         """Whether the crawl is being restored, or was restored only in part."""

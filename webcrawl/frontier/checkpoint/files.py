@@ -24,7 +24,9 @@ import msgpack
 from webcrawl.errors import NoSuchObject, StoreError
 from webcrawl.stores.objects.store import ObjectStore
 
-FORMAT = 5
+FORMAT = 6
+READ_FORMATS = frozenset({5, FORMAT})
+"""The formats that this version restores. In format 5, entries had no class of their fetch."""
 MANIFEST = "manifest.json"
 
 _FILE_NAME = re.compile(r"[a-z0-9-]+\.wcf\.gz")
@@ -67,10 +69,10 @@ class Manifest:
     def decoded(cls, raw: bytes, uri: str) -> Self:
         try:
             manifest = json.loads(raw)
-            if manifest["format"] != FORMAT:
+            if manifest["format"] not in READ_FORMATS:
                 raise StoreError(
                     f"the checkpoint at {uri} has format {manifest['format']}, and this version of webcrawl reads "
-                    f"{FORMAT}: restore it with webcrawl {manifest['version']}, which wrote it"
+                    f"{min(READ_FORMATS)} to {FORMAT}: restore it with webcrawl {manifest['version']}, which wrote it"
                 )
             return cls(**{**manifest, "files": tuple(CheckpointFile(**file) for file in manifest["files"])})
         except (ValueError, TypeError, KeyError) as error:

@@ -54,7 +54,7 @@ class Crawl:
         return not reply.new
 
     async def _check_info(self) -> None:
-        """Sets the data format of an older crawl to the present one, so that older versions refuse the crawl from now on.
+        """Sets the data format of an older crawl to the present one, so that older versions refuse the crawl.
 
         Raises ConfigurationError if the format is unknown, or if the crawl was restored only in part.
         """

@@ -41,7 +41,8 @@ def test_bounds_count_against_the_capacity() -> None:
 def test_it_approaches_the_capacity_from_any_start(start: float) -> None:
     """The pages are planned and fetched each hour, for a quarter. If there is room, the next two have their turns."""
     capacity, hour, threshold = 30.0, 1 / 24, Threshold(start)
-    last = [-SOURCE.uniform(0, 10) for _ in PAGES]
+    source = random.Random(1)
+    last = [-source.uniform(0, 10) for _ in PAGES]
     dates = [visit + turn_days(page.ripe_days(start)) for visit, page in zip(last, PAGES, strict=True)]
     left, late = 0.0, 0
     for step in range(90 * 24):

@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test test-slow test-newest coverage check settings constraints wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-recrawl bench-links bench-search bench-graph first-hour replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test test-slow test-newest coverage check settings constraints wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-links bench-search bench-graph first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -163,6 +163,9 @@ bench-importance: .venv/.dev ## Measure how early a crawl with importance fetche
 
 bench-recrawl: .venv/.dev ## Simulate policies of fetching known pages again; ARGS="--cycle 30 --zipf 0"
 	@$(BIN)/python -m benchmarks.recrawl $(ARGS)
+
+bench-news: .venv/.dev ## Measure how soon a recrawl fetches new articles; ARGS="--hubs 40 --articles 2000 --day 120"
+	@$(BIN)/python -m benchmarks.news $(ARGS)
 
 bench-links: .venv/.dev ## Measure the link store: cost a page, bytes a link, questions; ARGS="--edges 1e6"
 	@$(BIN)/python -m benchmarks.links $(ARGS)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 import redis
 
 from tests.crawl.conftest import Project
@@ -139,6 +140,49 @@ def test_a_restart_of_the_engine_loses_no_page(
     before = visits(web, SITE)
     until(lambda: all(visits(web, SITE)[path] >= before[path] + 2 for path in paths), crawl, 120)
     assert "Traceback" not in ended(crawl).stderr
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_new_links_of_a_known_page_come_first_and_are_credited_to_it(
+    workers: int, local_web: StartWeb, start_crawl: StartCrawl, tmp_path: Path, redis_url: str
+) -> None:
+    web = local_web(SITE)
+    backlog = [f"/{number}" for number in range(300)]
+    published: list[str] = []
+
+    def hub(hit: Hit) -> Reply:
+        links = [*backlog, *published]
+        return Reply("".join(f"<a href={path}>{path}</a>" for path in links) + page(f"{published} {TEXT}"))
+
+    web.put(SITE, "/", hub)
+    for path in (*backlog, "/story", "/copy", "/later"):
+        web.put(SITE, path, page(f"{path * 20} {TEXT}"))
+    web.put(SITE, "/copy", page(f"{'/1' * 20} {TEXT}"))
+    options = {
+        "RECRAWL": True,
+        "RECRAWL_MIN_INTERVAL": 1,
+        "DOWNLOAD_DELAY": 0.1,
+        "METADATA_URI": f"sqlite:///{tmp_path / 'pages.db'}",
+    }
+    if workers > 1:
+        options |= {"REDIS_URL": redis_url, "FRONTIER_LEASE_SECONDS": 5}
+    crawls = [start_crawl("broad", [web.url(SITE)], **options) for _ in range(workers)]
+    until(lambda: visits(web, SITE)["/"] >= 2, crawls[0], 60)
+    published += ["/story", "/copy", "/gone"]
+    until(lambda: visits(web, SITE)["/story"] > 0, crawls[0], 60)
+    waiting = len(set(backlog) - visits(web, SITE).keys())
+    if workers > 1:
+        crawls.pop().kill()
+    published.append("/later")
+    until(lambda: visits(web, SITE)["/later"] > 0, crawls[0], 120)
+    known = visits(web, SITE)["/"]
+    until(lambda: visits(web, SITE)["/"] > known, crawls[0], 60)
+    ended(crawls[0])
+    assert waiting > 50
+    with closing(sqlite3.connect(tmp_path / "pages.db")) as database:
+        rows = dict(database.execute("SELECT url, new_links FROM pages WHERE new_links > 0").fetchall())
+    # neither a copy nor an error is a new page
+    assert rows == {web.url(SITE): 2}
 
 
 AGAIN = """

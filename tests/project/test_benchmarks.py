@@ -19,6 +19,7 @@ from benchmarks import (
     hostile_servers,
     long,
     main_parts,
+    news,
     options,
     report,
     servers,
@@ -28,6 +29,7 @@ from benchmarks.compare import in_turn
 from benchmarks.contender import CONTENDERS
 from benchmarks.generated_web import TROUBLES, World
 from benchmarks.long import Point
+from benchmarks.news_web import ARCHIVE, NewsWeb
 from benchmarks.option_table import DEFAULT, OPTIONS, Option
 from benchmarks.report import Run
 from benchmarks.served import Got
@@ -259,3 +261,30 @@ def test_each_attack_answers_and_logs_its_first_request(name: str, tmp_path: Pat
 
     assert asyncio.run(ask()) == b"HTTP/1.1 "
     assert servers.requests(log)[0][1] == "bad0.test /"
+
+
+def test_articles_appear_on_their_hubs_over_the_day() -> None:
+    web = NewsWeb(80, hubs=10, articles=200, day=100)
+    articles = web.articles()
+    assert (web.hosts, len(articles)) == (2, 200)
+    assert all(0 <= appears <= 100 for appears in articles.values())
+    name, appears = next(iter(articles.items()))
+    host, path = int(name[8]), name.partition(" ")[2]
+    front, section = "/", path.rpartition("/")[0] + "/"
+    for hub in (front, section):
+        before, after = (web.page(host, hub, appears + second) or "" for second in (-0.001, 0.001))
+        assert f'"{path}"' in after and f'"{path}"' not in before
+    assert web.page(host, path, appears - 0.001) is None
+    assert web.page(host, path, appears) is not None
+    assert (web.page(host, "/section0/", 0) or "").count("/section0/story-") == ARCHIVE
+
+
+def test_articles_that_were_not_fetched_wait_until_the_end_of_the_day() -> None:
+    web = NewsWeb(80, hubs=5, articles=2, day=100)
+    (early, appears), (never, lost) = sorted(web.articles().items(), key=lambda article: article[1])
+    log = [(1000.0, "www.news0.test:80 /robots.txt 200"), (1000.5, "www.news0.test:80 / 200")]
+    log += [(1000.0 + appears + second, f"{early} 200") for second in (2, 3)]
+    log += [(1101.0, f"{never} 200")]
+    result = news.delays("ours", web, log, 0.0)
+    assert (result.requests, result.again, result.fetched) == (3, 1, 0.5)
+    assert result.median_delay == pytest.approx((2 + 100 - lost) / 2)

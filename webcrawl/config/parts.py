@@ -106,6 +106,7 @@ PRIORITIZERS = {
     "webcrawl.policies.terms.DateInUrl": 500,
     "webcrawl.policies.terms.AnchorWords": 600,
     "webcrawl.policies.terms.Freshness": 700,
+    "webcrawl.policies.terms.NewLink": 750,
     "webcrawl.policies.terms.Importance": 800,
     "webcrawl.policies.terms.PatternRecord": 900,
     "webcrawl.policies.mined_terms.LearnedValue": 1000,

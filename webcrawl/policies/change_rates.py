@@ -28,9 +28,7 @@ DAY = 86_400.0
 LEAST_DAYS = 1 / DAY
 """The shortest time between two visits that is told apart: a second."""
 
-_KINDRED = 10.0
-"""The pages of a pool that count as much as the prior of the wider pool."""
-_LEAST_SHAPE, _MOST_SHAPE = 0.1, 50.0
+_MOST_SHAPE = 50.0
 _ROUNDS = 12
 _CLOSE = 0.02
 
@@ -80,6 +78,22 @@ class ChangeRate(NamedTuple):
 FIRST_GUESS = ChangeRate(0.4, 4.0)
 """The prior of a crawl without visits: one change in ten days, and a third of all pages change less than once in four
 months. Cho and Garcia-Molina, "The Evolution of the Web and Implications for an Incremental Crawler" (VLDB 2000)."""
+
+
+class PoolRules(NamedTuple):
+    """How priors follow from the rates of pages.
+
+    first        the prior of a crawl without visits
+    least_shape  the least shape of a prior: the lower it is, the more the pages of a pool may differ
+    kindred      the pages of a pool that count as much as the prior of the wider pool
+    """
+
+    first: ChangeRate
+    least_shape: float
+    kindred: float
+
+
+CHANGES = PoolRules(FIRST_GUESS, least_shape=0.1, kindred=10.0)
 
 
 class ChangeHistory(NamedTuple):
@@ -162,30 +176,31 @@ class RatePool(NamedTuple):
         """Returns the sum of two pools."""
         return RatePool(self.pages + other.pages, self.rates + other.rates, self.log_rates + other.log_rates)
 
-    def prior(self, wider: ChangeRate) -> ChangeRate:
+    def prior(self, wider: ChangeRate, rules: PoolRules = CHANGES) -> ChangeRate:
         """Returns the prior of this pool's pages: the Gamma distribution with their means.
 
-        The prior of the wider pool counts as much as _KINDRED pages. Each new rate of a page is a step of expectation,
-        and this one the step of maximisation (Neal and Hinton, "A View of the EM Algorithm that Justifies Incremental,
-        Sparse, and other Variants", 1998); the shape is that of Minka, "Estimating a Gamma distribution" (2002).
+        The prior of the wider pool counts as much as `rules.kindred` pages. Each new rate of a page is a step of
+        expectation, and this one the step of maximisation (Neal and Hinton, "A View of the EM Algorithm that Justifies
+        Incremental, Sparse, and other Variants", 1998); the shape is that of Minka, "Estimating a Gamma distribution"
+        (2002).
         """
         if self.pages <= 0 or self.rates <= 0:
             return wider
-        pages = self.pages + _KINDRED
-        mean = (self.rates + _KINDRED * wider.mean) / pages
-        spread = math.log(mean) - (self.log_rates + _KINDRED * wider.mean_log) / pages
+        pages = self.pages + rules.kindred
+        mean = (self.rates + rules.kindred * wider.mean) / pages
+        spread = math.log(mean) - (self.log_rates + rules.kindred * wider.mean_log) / pages
         shape = _MOST_SHAPE
         if spread > 0:
             shape = (3 - spread + math.sqrt((spread - 3) ** 2 + 24 * spread)) / (12 * spread)
-        shape = max(_LEAST_SHAPE, min(_MOST_SHAPE, shape))
+        shape = max(rules.least_shape, min(_MOST_SHAPE, shape))
         return ChangeRate(shape, shape / mean)
 
 
-def pooled_prior(*pools: RatePool) -> ChangeRate:
+def pooled_prior(*pools: RatePool, rules: PoolRules = CHANGES) -> ChangeRate:
     """Returns the prior of a page in these pools, from the widest (the crawl) to the narrowest (the URL pattern)."""
-    prior = FIRST_GUESS
+    prior = rules.first
     for pool in pools:
-        prior = pool.prior(prior)
+        prior = pool.prior(prior, rules)
     return prior
 
 

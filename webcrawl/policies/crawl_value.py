@@ -8,6 +8,10 @@ of the problem. So no solver is needed, as in Azar, Horvitz, Lubetzky, Peres and
 near-optimal policies for crawling" (PNAS 2018); webcrawl.policies.crawl_threshold finds the threshold. A page that
 changes too often for its weight never reaches it, which is right: its copy would be stale at once.
 
+A page that gives new links is also worth a fetch for these: each is a page that the crawl lacks, so that a fetch after
+t days, in which the links arrive with rate r, saves w r t^2 / 2 weighted days. This grows without bound. A page is due
+when the greater of both values reaches the threshold.
+
 The rate of change is uncertain, so F is a mean. Therefore a page about which little is known keeps a chance.
 """
 
@@ -51,18 +55,31 @@ class RecrawlCandidate(NamedTuple):
     """What the value of a fetch depends on: the page's weight, its rate of change, its signals.
 
     `weight` is its importance, times what an operator gives; a page with weight 0 is never worth a fetch.
+    `new_links` are those that it is expected to give a day.
     """
 
     weight: float
     rate: ChangeRate
     evidence: SignalEvidence = NO_SIGNALS
+    new_links: float = 0.0
 
     def freshness(self, days: float) -> float:
         """Returns the probability that the text of the last visit, so many days ago, is current."""
         return self.rate.fresh(self.evidence.unannounced * days) * math.exp(-self.evidence.wear)
 
     def value(self, days: float) -> float:
-        """Returns what a fetch is worth so many days after the last visit, in weighted days of freshness.
+        """Returns what a fetch is worth so many days after the last visit, in weighted days of freshness."""
+        return max(self._value_of_text(days), self.weight * self.new_links * days * days / 2)
+
+    def ripe_days(self, threshold: float) -> float:
+        """Returns how many days after the last visit a fetch is worth the threshold, at most LONGEST_DAYS."""
+        days = self._ripe_days_of_text(threshold)
+        if self.weight * self.new_links > 0:
+            return min(days, math.sqrt(2 * threshold / (self.weight * self.new_links)))
+        return days
+
+    def _value_of_text(self, days: float) -> float:
+        """Returns what the text is worth so many days after the last visit.
 
         With signals, an announcement counts as so many days as would make the page as stale (Busa-Fekete and others),
         and a cycle of visits ends with enough announcements.
@@ -82,8 +99,8 @@ class RecrawlCandidate(NamedTuple):
         fresh = _integral(rate, days, 1 + mistaken)
         return self.weight * max(0.0, fresh - math.exp(-wear) * _integral(rate, days, ending))
 
-    def ripe_days(self, threshold: float) -> float:
-        """Returns how many days after the last visit a fetch is worth the threshold, at most LONGEST_DAYS.
+    def _ripe_days_of_text(self, threshold: float) -> float:
+        """Returns how many days after the last visit the text is worth the threshold, at most LONGEST_DAYS.
 
         Without signals, the logarithm of the value is a concave function of the logarithm of the days, so that Newton's
         method approaches the crossing from below.
@@ -139,9 +156,10 @@ def is_due(next_days: float, days: float) -> bool:
 def turn_days(next_days: float, days: float = 0.0) -> float:
     """Returns how many days after its last visit, so many days ago, a page has its next turn.
 
-    It comes after REVIEW_DAYS at the latest, because the threshold may have fallen when a page is not due for years.
+    It comes after REVIEW_DAYS at the latest, because the threshold may have fallen when a page is not due for years. A
+    page that had a turn too early has another when it is twice as old, because more may be known of pages like it.
     """
-    return min(next_days, days + REVIEW_DAYS)
+    return min(next_days, days + min(REVIEW_DAYS, days or REVIEW_DAYS))
 
 
 class ExpectedFreshness(NamedTuple):
@@ -178,7 +196,7 @@ def _crossing(page: RecrawlCandidate, threshold: float) -> float:
     aim, furthest = math.log(threshold), math.log(LONGEST_DAYS)
 
     def gap(logarithm: float) -> float:
-        return math.log(max(page.value(math.exp(logarithm)), _NOTHING)) - aim
+        return math.log(max(page._value_of_text(math.exp(logarithm)), _NOTHING)) - aim
 
     low = math.log(LEAST_DAYS)
     below = gap(low)

@@ -48,6 +48,7 @@ class Prospect:
     rank       the `priority` of a sitemap, from 0 to 1, or None
     worth      the worth of the credit that has reached the URL (webcrawl.policies.importance), or None
     sunk       the number of levels by which the URL sinks with its pattern (webcrawl.policies.pattern_records)
+    is_new     the page that links to it was visited before, and no page is known that had linked to it
     """
 
     url: str
@@ -61,6 +62,7 @@ class Prospect:
     rank: float | None = None
     worth: int | None = None
     sunk: int = 0
+    is_new: bool = False
 
 
 class Term(ABC):

@@ -16,12 +16,14 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from webcrawl.policies.change_rates import (
+    CHANGES,
     DAY,
     FIRST_GUESS,
     LEAST_DAYS,
     ChangeHistory,
     ChangeRate,
     PageVisit,
+    PoolRules,
     RatePool,
     pooled_prior,
 )
@@ -35,13 +37,23 @@ from webcrawl.policies.crawl_value import (
     page_weight,
     turn_days,
 )
+from webcrawl.policies.link_arrivals import ARRIVALS, LinkArrivals
 from webcrawl.policies.url_patterns import url_pattern
 
 _MOST_POOLS = 20_000
 """The pools of hosts and patterns that are kept; each takes about 300 bytes."""
 _FAILED_DAYS = 1.0
 """A page whose host did not answer, or answered with an error that may pass, is asked again after so many days."""
+_EXPLORED = 3
+"""So many pages of a URL pattern come back soon, to learn whether pages like them change or give new links.
+
+The first interval is the shortest allowed, and each further one as long as all before, until rates want a shorter one.
+"""
+_NEXT_TURN = 32
+"""Other pages of the pattern have a turn after so many of the shortest intervals, when more is known of it."""
 _DIGITS = 5
+_OF_CHANGES = len(ChangeHistory._fields)
+"""The numbers of the evidence of changes; the name of the process follows, then the evidence of new links."""
 
 FIRST_THRESHOLD = Threshold(RecrawlCandidate(1.0, FIRST_GUESS).value(3.0))
 """The threshold of a crawl without recrawls: a page of usual importance that was visited once is due after 3 days."""
@@ -68,28 +80,62 @@ class StoredVisit(NamedTuple):
     visited_at     UTC time of the visit
     before         UTC time of the visit before; None for the first
     outcome        "changed", "unchanged", "gone" (404, 410, soft 404, a redirect) or "failed"
+    new_links      the sound pages to which it was the first page to link, except at its own first visit
     """
 
     page: KnownPage
     visited_at: datetime
     before: datetime | None
     outcome: str
+    new_links: int = 0
 
 
 class RevisitDate(NamedTuple):
-    """When a page is due, its rate in changes a day, and the evidence to store with it: numbers and a text."""
+    """When a page is due, its rates in changes and new links a day, and evidence to store with it: numbers and a text.
+
+    `link_rate` is None before the first repeated visit.
+    """
 
     due: datetime
     rate: float
+    link_rate: float | None
     evidence: list[float | str]
 
 
 class JudgedPage(NamedTuple):
-    """What is known of a page: its history, the names of its pools, and what the value of a fetch depends on."""
+    """What is known of a page: its histories, the names of its pools, and what the value of a fetch depends on."""
 
     history: ChangeHistory
+    arrivals: LinkArrivals
     pools: Sequence[str]
     candidate: RecrawlCandidate
+    link_rate: ChangeRate
+
+
+@dataclass(slots=True)
+class RatePools:
+    """The pools of one kind of rate: of the crawl, and of hosts and patterns by name."""
+
+    rules: PoolRules
+    _crawl: RatePool = field(default_factory=RatePool)
+    _pools: OrderedDict[str, RatePool] = field(default_factory=OrderedDict)
+
+    def prior(self, names: Sequence[str]) -> ChangeRate:
+        """Returns the prior of a page in these pools, from the widest to the narrowest."""
+        pools = (self._pools.get(name, RatePool()) for name in names)
+        return pooled_prior(self._crawl, *pools, rules=self.rules)
+
+    def pages(self, name: str) -> float:
+        """Returns the number of pages in the pool of a host or pattern."""
+        return self._pools.get(name, RatePool()).pages
+
+    def add(self, names: Sequence[str], delta: RatePool) -> None:
+        """Adds the new rate of a page to its pools."""
+        self._crawl = self._crawl.merged(delta)
+        for name in names:
+            self._pools[name] = self._pools.pop(name, RatePool()).merged(delta)
+        while len(self._pools) > _MOST_POOLS:
+            self._pools.popitem(last=False)
 
 
 @dataclass(slots=True)
@@ -103,8 +149,10 @@ class RevisitDates:
     bounds: Bounds
     threshold: Threshold = FIRST_THRESHOLD
     of_hosts: dict[str, Threshold] = field(default_factory=dict)
-    _pools: OrderedDict[str, RatePool] = field(default_factory=OrderedDict)
-    _crawl: RatePool = RatePool()
+    _changes: RatePools = field(default_factory=lambda: RatePools(CHANGES))
+    _arrivals: RatePools = field(default_factory=lambda: RatePools(ARRIVALS))
+    _explored: OrderedDict[str, int] = field(default_factory=OrderedDict)
+    """URL pattern -> its pages that have been given an early date at their first visit."""
     _outcomes: dict[str, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _process: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
@@ -139,55 +187,83 @@ class RevisitDates:
         days = _days_between(visit.before, visit.visited_at)
         if visit.before is not None:
             self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
-        teaches = days and outcome != "failed"
-        judged = self._judge(
-            page, PageVisit(days, outcome == "changed", outcome == "gone") if teaches else None
-        )
+        is_known = visit.before is not None
+        judged = self._judge(page, visit if days and outcome != "failed" else None, days)
         history, delta = judged.history.pooled(judged.candidate.rate)
-        self._pool(judged.pools, delta)
+        self._changes.add(judged.pools, delta)
+        arrivals = judged.arrivals
+        if is_known and arrivals.days:
+            arrivals, delta = arrivals.pooled(judged.link_rate)
+            self._arrivals.add(judged.pools, delta)
         wait = turn_days(self._next_days(page, judged))
+        if not is_known and outcome == "changed":
+            arrivals, first = self._first_turn(judged.pools[-1])
+            wait = min(wait, first)
         if outcome == "gone" and not history.gone:  # its first visit
             wait = max(self.bounds.shortest, _FAILED_DAYS)
         if outcome == "failed":
             wait = max(self.bounds.shortest, min(wait, _FAILED_DAYS))
         due = visit.visited_at + timedelta(days=wait)
-        evidence: list[float | str] = [*(_rounded(number) for number in history), self._process]
-        return RevisitDate(due, judged.candidate.rate.mean, evidence)
+        evidence: list[float | str] = [*map(_rounded, history), self._process]
+        if arrivals.days or arrivals.pending:
+            evidence += map(_rounded, arrivals)
+        link_rate = judged.link_rate.mean if is_known else None
+        return RevisitDate(due, judged.candidate.rate.mean, link_rate, evidence)
 
-    def _judge(self, page: KnownPage, visit: PageVisit | None = None) -> JudgedPage:
-        """Returns what is known of a page, after a further visit if there was one."""
-        history, pools = self._history(page.evidence), _pool_names(page.host, page.path)
+    def _judge(self, page: KnownPage, visit: StoredVisit | None = None, days: float = 0.0) -> JudgedPage:
+        """Returns what is known of a page, after a visit so many days after the one before, if any."""
+        (history, arrivals), pools = self._histories(page.evidence), _pool_names(page.host, page.path)
         if visit is not None:
-            history = history.after(visit)
-        rate = history.rate(pooled_prior(self._crawl, *(self._pools.get(name, RatePool()) for name in pools)))
-        return JudgedPage(history, pools, RecrawlCandidate(page_weight(page.importance), rate))
+            changed = visit.outcome == "changed"
+            history = history.after(PageVisit(days, changed, gone=visit.outcome == "gone"))
+            arrivals = arrivals.after(days, visit.new_links, changed=changed)
+        rate, link_rate = history.rate(self._changes.prior(pools)), arrivals.rate(self._arrivals.prior(pools))
+        candidate = RecrawlCandidate(page_weight(page.importance), rate, new_links=link_rate.mean)
+        return JudgedPage(history, arrivals, pools, candidate, link_rate)
 
     def _next_days(self, page: KnownPage, judged: JudgedPage) -> float:
+        """Returns how many days after its last visit a page is due; sooner if it is explored for its pattern."""
         threshold = max(self.threshold, self.of_hosts.get(page.host, self.threshold))
-        return next_visit_days(judged.candidate, judged.history, threshold.value, self.bounds)
+        days = next_visit_days(judged.candidate, judged.history, threshold.value, self.bounds)
+        arrivals = judged.arrivals
+        known = arrivals.days + arrivals.pending
+        others = self._arrivals.pages(judged.pools[-1]) - arrivals.is_pooled
+        is_slow = page.host in self.of_hosts
+        if is_slow or not known or judged.history.gone or others >= _EXPLORED:
+            return days
+        return min(days, max(self.bounds.shortest, known))
 
-    def _history(self, evidence: Sequence[float | str] | None) -> ChangeHistory:
-        """Returns the history of a page; what the pools of another process hold of it does not count."""
+    def _first_turn(self, pattern: str) -> tuple[LinkArrivals, float]:
+        """Returns the history of a page after its first visit, with days if it is explored, and its first turn."""
+        if self._arrivals.pages(pattern) >= _EXPLORED:
+            return LinkArrivals(), math.inf
+        number = self._explored.pop(pattern, 0)
+        self._explored[pattern] = number + 1
+        if len(self._explored) > _MOST_POOLS:
+            self._explored.popitem(last=False)
+        if number < _EXPLORED:
+            return LinkArrivals(pending=self.bounds.shortest / 2), self.bounds.shortest
+        return LinkArrivals(), _NEXT_TURN * self.bounds.shortest
+
+    def _histories(self, evidence: Sequence[float | str] | None) -> tuple[ChangeHistory, LinkArrivals]:
+        """Returns the histories of a page; what the pools of another process hold of it does not count."""
         if not evidence:
-            return ChangeHistory()
-        *numbers, process = evidence
-        history = ChangeHistory(*numbers)  # type: ignore[arg-type]
-        if process == self._process:
-            return history
-        return history._replace(is_pooled=0, pooled_rate=0.0, pooled_log_rate=0.0)
-
-    def _pool(self, names: Sequence[str], delta: RatePool) -> None:
-        self._crawl = self._crawl.merged(delta)
-        for name in names:
-            self._pools[name] = self._pools.pop(name, RatePool()).merged(delta)
-        while len(self._pools) > _MOST_POOLS:
-            self._pools.popitem(last=False)
+            return ChangeHistory(), LinkArrivals()
+        numbers, process, links = evidence[:_OF_CHANGES], evidence[_OF_CHANGES], evidence[_OF_CHANGES + 1 :]
+        changes, arrivals = ChangeHistory(*numbers), LinkArrivals(*links)  # type: ignore[arg-type]
+        if process != self._process:
+            changes = changes._replace(is_pooled=0, pooled_rate=0.0, pooled_log_rate=0.0)
+            arrivals = arrivals._replace(is_pooled=0, pooled_rate=0.0, pooled_log_rate=0.0)
+        return changes, arrivals
 
 
-def value_now(importance: float | None, rate: float | None, days: float) -> float:
-    """Returns the value of a fetch of a page with these changes a day, so many days after the last visit."""
+def value_now(
+    importance: float | None, rate: float | None, days: float, link_rate: float | None = None
+) -> float:
+    """Returns the value of a fetch of a page with so many changes and new links a day, days after the last visit."""
     changes = ChangeRate(1.0, 1.0 / rate) if rate else FIRST_GUESS
-    return RecrawlCandidate(page_weight(importance), changes).value(max(LEAST_DAYS, days))
+    candidate = RecrawlCandidate(page_weight(importance), changes, new_links=link_rate or 0.0)
+    return candidate.value(max(LEAST_DAYS, days))
 
 
 def bounds_of(min_interval: float, max_age: float) -> Bounds:

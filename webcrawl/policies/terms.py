@@ -165,6 +165,21 @@ class Freshness(Term):
         return 1.25 if age <= DAY else 1.0 if age <= 7 * DAY else 0.5
 
 
+class NewLink(Term):
+    """A link that is new on a page that was visited before, with RECRAWL: 2."""
+
+    why = "What is new on a page that was visited before has just appeared there."
+    of_requests = False
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> Self | None:
+        """Returns None without RECRAWL."""
+        return cls() if read(config, "RECRAWL") else None
+
+    def weight(self, prospect: Prospect) -> float:
+        return 2.0 if prospect.is_new else 0.0
+
+
 class Importance(Term):
     """Credit that flows along links: each factor of eight is a level, from 3 better (512 times the mean) to 2 worse."""
 

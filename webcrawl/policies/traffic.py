@@ -9,7 +9,7 @@ CLASSES = (COVERAGE_GET, FRESHNESS_GET, COVERAGE_CHK, FRESHNESS_CHK, UPDATE_CHK)
 """A queue entry has the number of its class in this tuple, which is a part of the frontier's format.
 
 coverage-get     a page that is new to the crawl
-freshness-get    a new page that a hub, feed or sitemap names which was fetched again
+freshness-get    a new page whose link is new on a page that was fetched again, such as a hub, feed or sitemap
 coverage-chk     a page that was gone, which may exist again
 freshness-chk    a hub, feed or sitemap, which may name new pages
 update-chk       any other known page, which may have changed
@@ -33,4 +33,4 @@ def class_of_visit(mime_type: str | None, *, is_alive: bool, is_hub: bool = Fals
 
 def class_of_link(source_class: str | None) -> str:
     """Returns the class of the fetch of a new page that was named by a page whose fetch had this class."""
-    return FRESHNESS_GET if source_class == FRESHNESS_CHK else COVERAGE_GET
+    return FRESHNESS_GET if source_class in (FRESHNESS_CHK, UPDATE_CHK) else COVERAGE_GET

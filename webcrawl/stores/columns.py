@@ -189,6 +189,8 @@ pages = Table(
     Column("change_evidence", Structure),
     Column("recrawl_request", Text),
     Column("text_digest", Unsigned64),
+    Column("new_links", Integer),
+    Column("link_rate", Float),
 )
 """A row for each URL: its latest response, and the outcome of the latest attempt."""
 

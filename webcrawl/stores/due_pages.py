@@ -21,14 +21,16 @@ HELD = timedelta(minutes=10)
 _COLUMNS = (
     *(pages.c.url, pages.c.depth, pages.c.referrer, pages.c.importance, pages.c.change_rate),
     *(pages.c.tried_at, pages.c.next_due, pages.c.recrawl_request, pages.c.change_evidence),
-    *(pages.c.state, pages.c.soft_404, pages.c.mime_type),
+    *(pages.c.state, pages.c.soft_404, pages.c.mime_type, pages.c.new_links, pages.c.link_rate),
 )
 _MOST_COUNTED = 100_000
 _SAMPLE_PARTS = 5
+_LEAST_OF_HUB = 3
+"""A page that has given fewer new links is no hub: they may be chance."""
 
 
 class DuePage(NamedTuple):
-    """A page that is due; `change_rate` in changes a day, times in UTC."""
+    """A page that is due; `change_rate` and `link_rate` in changes and new links a day, times in UTC."""
 
     url: str
     depth: int
@@ -42,6 +44,8 @@ class DuePage(NamedTuple):
     state: str | None
     soft_404: bool | None
     mime_type: str | None
+    new_links: int | None
+    link_rate: float | None
 
     @property
     def is_alive(self) -> bool:
@@ -51,7 +55,8 @@ class DuePage(NamedTuple):
     @property
     def fetch_class(self) -> str:
         """What its next fetch is for."""
-        return class_of_visit(self.mime_type, is_alive=self.is_alive)
+        is_hub = (self.new_links or 0) >= _LEAST_OF_HUB
+        return class_of_visit(self.mime_type, is_alive=self.is_alive, is_hub=is_hub)
 
 
 class LatePages(NamedTuple):

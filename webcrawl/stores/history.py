@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from webcrawl.errors import InvalidURL
 from webcrawl.policies.revisit_dates import KnownPage, RevisitDates, StoredVisit
+from webcrawl.policies.traffic import FRESHNESS_GET
 from webcrawl.stores.columns import fetches, in_utc, pages
 from webcrawl.urls.canonical import split
 
@@ -17,7 +18,7 @@ _FAILED = ("refused", "broken", "failed")
 
 _OF_A_FETCH = tuple(column.name for column in fetches.columns if column.name not in ("url", "changed"))
 
-_PLANNED = ("change_rate", "change_evidence", "next_due", "recrawl_request")
+_PLANNED = ("change_rate", "change_evidence", "link_rate", "next_due", "recrawl_request")
 _KNOWN = (
     *(
         "fetches",
@@ -29,6 +30,7 @@ _KNOWN = (
         "importance",
         "crawl",
         "queued_at",
+        "new_links",
     ),
     *_PLANNED,
 )
@@ -114,13 +116,22 @@ def _plan(
         return dict.fromkeys(_PLANNED)
     importance = row.get("importance") if before is None else row.get("importance") or before["importance"]
     page = KnownPage(host, path, importance, earlier["change_evidence"])
-    date = dates.date(StoredVisit(page, in_utc(row["fetched_at"]), _observed_at(before), outcome))
+    new_links = 0 if before is None else before["new_links"] or 0
+    date = dates.date(StoredVisit(page, in_utc(row["fetched_at"]), _observed_at(before), outcome, new_links))
     return {
         "change_rate": date.rate,
         "change_evidence": date.evidence,
+        "link_rate": date.link_rate,
         "next_due": date.due if row.get("is_repeatable", True) else None,
         "recrawl_request": row.get("recrawl_request"),
     }
+
+
+def new_link_source(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> str | None:
+    """Returns the page that gets the credit for a page that it named first, at a repeated visit; None for no credit."""
+    is_new_link = before is None and row.get("fetch_class") == FRESHNESS_GET
+    is_sound = state(row.get("status")) == "fetched" and not (row.get("duplicate_of") or row.get("soft_404"))
+    return row.get("referrer") if is_new_link and is_sound else None
 
 
 def first_plan(row: Mapping[str, Any], dates: RevisitDates) -> dict[str, Any]:

@@ -8,7 +8,7 @@ row, and costs nothing if a crawl fetches each URL once. Table `pages` keeps SQL
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Self
@@ -20,7 +20,7 @@ from webcrawl.documents.values import clean, memory_bytes
 from webcrawl.policies.revisit_dates import RevisitDates
 from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.database import Database, is_read_only
-from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow
+from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow, new_link_source
 from webcrawl.stores.page_statements import WriteStatement, page_statements
 from webcrawl.stores.schema import PAGES, SchemaTables
 from webcrawl.stores.selection import CRAWLS, of_host
@@ -183,7 +183,10 @@ class Metadata(SchemaTables):
 
     def _store_apart(self, connection: Connection, rows: Mapping[str, Mapping[str, Any]]) -> None:
         """Stores one row for each of these URLs, in sorted order, so that two writers cannot deadlock."""
-        known = self._known(connection, list(rows))
+        # the pages that may get credit are locked with the others, in the same order
+        sources = [source for row in rows.values() if (source := new_link_source(row, None))]
+        known = self._known(connection, [*rows, *map(clean, sources)])
+        new_links = Counter[str]()
         written: defaultdict[WriteStatement, list[dict[str, Any]]] = defaultdict(list)
         earlier, full = [], []
         for url, row in rows.items():
@@ -194,9 +197,15 @@ class Metadata(SchemaTables):
                 earlier.append(past)
                 if kept["fetches"] > self._history + 1:
                     full.append(url)
+            if source := new_link_source(row, before):
+                new_links[clean(source)] += 1
         remembered = {self._statements.remember: earlier} if earlier else {}
         for statement, batch in (remembered | written).items():
             connection.exec_driver_sql(statement.text, statement.parameters(batch))
+        if new_links:
+            credited = [{"url": url, "new_links": number} for url, number in new_links.items()]
+            credit = self._statements.credit
+            connection.exec_driver_sql(credit.text, credit.parameters(credited))
         if full:
             self._forget(connection, full)
 

@@ -34,9 +34,11 @@ from webcrawl.stores.database import insert_into
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED
 
 # columns that the store computes; all other columns come from the page
-_KEPT = frozenset({"first_fetched_at", "fetches", "state", "tried_at", "changed_at", "queued_at"})
+_KEPT = frozenset(
+    {"first_fetched_at", "fetches", "state", "tried_at", "changed_at", "queued_at", "new_links"}
+)
 _OF_THE_PLAN = frozenset(
-    {"change_rate", "changes", "change_evidence", "next_due", "recrawl_request", "fetch_class"}
+    {"change_rate", "changes", "change_evidence", "link_rate", "next_due", "recrawl_request", "fetch_class"}
 )
 _OF_THE_TRY = frozenset({"error", "attempts", "state", "tried_at", "crawl", "queued_at", *_OF_THE_PLAN})
 _OF_THE_ANSWER = tuple(
@@ -86,6 +88,14 @@ class PageStatements:
     def confirm(self) -> WriteStatement:
         """Stores that the contents of a row are still the same."""
         return self._update((*_OF_THE_TRY, "fetches", "etag", "last_modified"))
+
+    @cached_property
+    def credit(self) -> WriteStatement:
+        """Adds `new_links` to the row of the URL `key`."""
+        number = bindparam("new_links", type_=pages.c.new_links.type)
+        statement = pages.update().where(pages.c.url == bindparam("key", type_=pages.c.url.type))
+        statement = statement.values(new_links=func.coalesce(pages.c.new_links, literal_column("0")) + number)
+        return WriteStatement(statement, {"key": pages.c.url, "new_links": pages.c.new_links}, self._dialect)
 
     @cached_property
     def get(self) -> ReadStatement:

@@ -79,10 +79,13 @@ _RECRAWL_COLUMNS = (
 
 PAGES = Schema(
     "schema_version",
-    8,
+    9,
     pages,
     fetches,
-    upgrades={8: adding(pages, *_RECRAWL_COLUMNS, indexes=("pages_by_due_time",))},
+    upgrades={
+        8: adding(pages, *_RECRAWL_COLUMNS, indexes=("pages_by_due_time",)),
+        9: adding(pages, "new_links", "link_rate"),
+    },
 )
 
 

@@ -334,7 +334,7 @@ def _best_first(pages: Sequence[DuePage], now: datetime) -> list[DuePage]:
 
     def value(page: DuePage) -> float:
         days = (now - page.tried_at).total_seconds() / DAY
-        return value_now(page.importance, page.change_rate, days)
+        return value_now(page.importance, page.change_rate, days, page.link_rate)
 
     return sorted(pages, key=value, reverse=True)
 

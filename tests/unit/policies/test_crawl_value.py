@@ -35,7 +35,9 @@ thresholds = st.floats(0.001, 1000)
 def candidates(draw: st.DrawFn) -> RecrawlCandidate:
     rate = draw(rates)
     kinds = draw(st.lists(st.tuples(signals, st.integers(0, 5)), max_size=2))
-    return RecrawlCandidate(draw(weights), rate, evidence_of(kinds, rate))
+    return RecrawlCandidate(
+        draw(weights), rate, evidence_of(kinds, rate), draw(st.just(0.0) | st.floats(0.001, 1000))
+    )
 
 
 def known(changes_a_day: float) -> ChangeRate:
@@ -85,6 +87,15 @@ def test_a_page_that_changes_too_often_for_its_weight_is_never_due() -> None:
     assert RecrawlCandidate(1.0, known(50.0)).ripe_days(0.5) == LONGEST_DAYS
     assert RecrawlCandidate(1.0, known(0.2)).ripe_days(0.5) < 3
     assert RecrawlCandidate(100.0, known(50.0)).ripe_days(0.5) < 0.1
+
+
+def test_a_page_that_changes_too_often_is_due_for_its_new_links() -> None:
+    page = RecrawlCandidate(1.0, known(1000.0))
+    hub = page._replace(new_links=50.0)
+    assert page.ripe_days(1.0) == LONGEST_DAYS
+    assert hub.ripe_days(1.0) == pytest.approx(0.2)
+    # four times as many links: half of the interval
+    assert page._replace(new_links=200.0).ripe_days(1.0) == pytest.approx(0.1)
 
 
 def test_an_announcement_that_is_believed_makes_a_page_due() -> None:

@@ -86,8 +86,8 @@ def test_the_evidence_of_another_process_counts_once_in_its_own_pools() -> None:
     for number in range(6, 9):
         before, now = (START + timedelta(days=count) for count in (number - 1, number))
         date = heir.date(visit(now, before, "changed", date.evidence))
-    assert heir._crawl.pages == 1
-    assert heir._crawl.rates == pytest.approx(date.rate, rel=0.01)
+    assert heir._changes._crawl.pages == 1
+    assert heir._changes._crawl.rates == pytest.approx(date.rate, rel=0.01)
 
 
 def test_a_higher_threshold_and_a_lower_importance_put_a_page_off() -> None:
@@ -123,3 +123,51 @@ def test_outcomes_of_repeated_visits_are_counted_once() -> None:
 def test_the_value_of_a_fetch_grows_with_age_and_importance() -> None:
     assert 0 < value_now(None, 0.1, 1) < value_now(None, 0.1, 5) < value_now(3, 0.1, 5)
     assert value_now(1, None, 3) > 0
+
+
+def seen(dates: RevisitDates, path: str, new_links: list[int], every: float) -> RevisitDate:
+    """Visits a page in equal intervals; the numbers are all its new links at each visit after the first."""
+    date = dates.date(visit(START, None, "changed", None, path))
+    for number, known in enumerate(new_links, 1):
+        before, now = (START + timedelta(seconds=every * count) for count in (number - 1, number))
+        evidence = json.loads(json.dumps(date.evidence))
+        date = dates.date(visit(now, before, "changed", evidence, path)._replace(new_links=known))
+    return date
+
+
+def test_a_page_comes_back_by_its_new_links_although_it_changes_at_every_visit() -> None:
+    dates = RevisitDates(bounds_of(60, math.inf))
+    others = [seen(dates, f"/news/{number}/", [0] * 21, HOUR) for number in range(4)]
+    hub = seen(dates, "/news/5/", [0, *range(10, 210, 10)], HOUR)
+    assert hub.link_rate is not None
+    assert hub.link_rate == pytest.approx(240, rel=0.1)
+    assert wait(hub, 21, HOUR) == pytest.approx(DAY * math.sqrt(2 * dates.threshold.value / hub.link_rate))
+    assert wait(others[-1], 21, HOUR) > 10 * wait(hub, 21, HOUR)
+    bounded = seen(RevisitDates(bounds_of(2 * HOUR, 3 * HOUR)), "/news/", [0, 900, 1800], HOUR)
+    assert wait(bounded, 3, HOUR) == pytest.approx(2 * HOUR)
+
+
+def test_links_count_for_the_interval_before_their_visit() -> None:
+    dates = RevisitDates(bounds_of(60, math.inf))
+    first = dates.date(visit(START, None, "changed", None))
+    assert first.link_rate is None
+    day, later = (START + timedelta(days=days) for days in (1, 11))
+    second = dates.date(visit(day, START, "changed", first.evidence))
+    third = dates.date(visit(later, day, "changed", second.evidence)._replace(new_links=100))
+    assert third.link_rate is not None
+    assert 40 < third.link_rate < 60  # 100 links came in one day, and the prior knows a day without
+
+
+def test_some_pages_of_a_pattern_come_back_soon_and_tell_about_the_others() -> None:
+    dates = RevisitDates(bounds_of(HOUR, math.inf))
+    paths = [f"/list/{number}/" for number in range(5)]
+    firsts = [seen(dates, path, [], HOUR) for path in paths]
+    assert [wait(date, 0) for date in firsts[:3]] == pytest.approx([HOUR] * 3)
+    assert HOUR < wait(firsts[4], 0) < 2 * DAY
+    usual = dates.next_days(KnownPage("http://a.test", paths[4], None, firsts[4].evidence))
+    intervals = [wait(seen(dates, "/list/0/", [0] * visits, HOUR), visits, HOUR) for visits in (1, 3)]
+    assert intervals == pytest.approx([HOUR, 3 * HOUR], rel=0.02)
+    for path in paths[:3]:
+        seen(dates, path, [0, *range(50, 500, 50)], HOUR)
+    known = dates.next_days(KnownPage("http://a.test", paths[4], None, firsts[4].evidence))
+    assert known < usual / 10

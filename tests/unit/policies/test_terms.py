@@ -17,7 +17,7 @@ TODAY = date(2026, 11, 23)
 DAY = 86_400.0
 BUILT_IN: list[Term] = [
     *(terms.LinkDepth(), terms.PathDepth(), terms.Length(), terms.Parameters(), terms.DateInUrl()),
-    *(terms.AnchorWords({"a": 1.5, "b": -2.0}), terms.Freshness(), terms.Importance()),
+    *(terms.AnchorWords({"a": 1.5, "b": -2.0}), terms.Freshness(), terms.NewLink(), terms.Importance()),
 ]
 SEGMENT = st.text("abc019-_.%~", max_size=30)
 PATHS = st.builds(
@@ -49,6 +49,13 @@ def test_every_weight_is_bounded_and_a_multiple_of_a_sixteenth(
         weight = term.weight(found)
         assert -3 <= weight <= 3 and weight * 16 == int(weight * 16), term
     assert 0 <= Prioritizer(BUILT_IN).level(found) <= 7
+
+
+def test_links_that_are_new_on_a_known_page_come_first() -> None:
+    term = terms.NewLink.from_config({"RECRAWL": True})
+    assert term is not None
+    assert (term.weight(of(is_new=True)), term.weight(of())) == (2.0, 0.0)
+    assert terms.NewLink.from_config({}) is None
 
 
 @given(PATHS, st.integers(0, 40))

@@ -23,7 +23,7 @@ from webcrawl.stores.metadata import Metadata
 
 RECRAWL_COLUMNS = {
     *("change_rate", "changes", "next_due", "fetch_class"),
-    *("change_evidence", "recrawl_request", "text_digest"),
+    *("change_evidence", "recrawl_request", "text_digest", "new_links", "link_rate"),
 }
 
 
@@ -55,6 +55,24 @@ def test_row_is_read_back_unchanged(metadata: Metadata) -> None:
 def test_every_page_field_has_a_column() -> None:
     kept = {"fetches", "first_fetched_at", "tried_at", "changed_at", "state", "crawl", "queued_at"}
     assert set(ROW_FIELDS) | kept | RECRAWL_COLUMNS == {column.name for column in pages.columns}
+
+
+def test_sound_new_pages_are_credited_to_the_page_that_named_them(metadata: Metadata) -> None:
+    hub = "https://example.org/"
+    fresh = {"referrer": hub, "fetch_class": "freshness-get"}
+    metadata.upsert([row(hub, status=200), row(f"{hub}old", status=200, referrer=hub)])
+    assert metadata.get_many([hub])[hub]["new_links"] is None
+    unsound = [
+        row(f"{hub}gone", status=404) | fresh,
+        row(f"{hub}copy", status=200, duplicate_of=f"{hub}old") | fresh,
+        row(f"{hub}error", status=200, soft_404=True) | fresh,
+        row(f"{hub}failed", status=None) | fresh,
+    ]
+    metadata.upsert([*unsound, *(row(f"{hub}{number}", status=200) | fresh for number in range(3))])
+    metadata.upsert([row(f"{hub}3", status=200) | fresh, row(hub, status=200, fetched_at=at(60))])
+    metadata.upsert([row(f"{hub}3", status=200, fetched_at=at(90)) | fresh])
+    metadata.upsert([row(f"{hub}4", status=200) | fresh | {"referrer": f"{hub}unknown"}])
+    assert metadata.get_many([hub])[hub]["new_links"] == 4
 
 
 def test_refetch_overwrites_the_row_and_counts(metadata: Metadata) -> None:

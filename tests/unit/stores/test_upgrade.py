@@ -29,11 +29,12 @@ OPEN_AND_DIE = """
 import os, signal, sys
 from webcrawl.stores import schema
 from webcrawl.stores.metadata import Metadata
-step = schema.PAGES.upgrades[8]
+last = schema.PAGES.version
+step = schema.PAGES.upgrades[last]
 def dying(connection):
     step(connection)
     os.kill(os.getpid(), signal.SIGKILL)
-schema.PAGES.upgrades = {8: dying}
+schema.PAGES.upgrades[last] = dying
 Metadata(sys.argv[1])
 """
 
@@ -84,6 +85,26 @@ def test_rows_survive_the_upgrade_and_are_continued(old_uri: str) -> None:
         assert page is not None
         assert (page["fetches"], page["changes"], page["changed_at"]) == (3, 1, later)
         assert [fetch.digest for fetch in metadata.history(URL)] == ["sha1:A", "sha1:B", "sha1:C"]
+
+
+def test_tables_of_version_8_get_the_columns_of_new_links(new_uri: Callable[[], str]) -> None:
+    uri = new_uri()
+    with Metadata(uri) as metadata:
+        metadata.upsert([row(URL, status=200)])
+    expected = tables_of(uri)
+    engine = create_engine(uri)
+    with engine.begin() as connection:
+        for column in ("new_links", "link_rate"):
+            connection.execute(text(f"ALTER TABLE pages DROP COLUMN {column}"))
+        connection.execute(text("UPDATE schema_version SET version = 8"))
+    engine.dispose()
+    with Metadata(uri) as metadata:
+        assert (tables_of(uri), version_of(uri)) == (expected, [PAGES.version])
+        later = {"referrer": URL, "fetch_class": "freshness-get"}
+        metadata.upsert([row(f"{URL}/new", status=200) | later])
+        page = metadata.get(URL)
+        assert page is not None
+        assert page["new_links"] == 1
 
 
 def test_an_upgrade_that_is_killed_is_repeated(old_uri: str) -> None:

@@ -39,7 +39,7 @@ from webcrawl.documents.page import Page
 from webcrawl.errors import InvalidURL
 from webcrawl.frontier import Candidate
 from webcrawl.policies.priorities import Prospect, level_of_visit
-from webcrawl.policies.traffic import COVERAGE_GET, class_of_link
+from webcrawl.policies.traffic import COVERAGE_GET, FRESHNESS_GET, class_of_link
 from webcrawl.urls.canonical import normalize, split, without_fragment
 from webcrawl.urls.patterns import Patterns
 
@@ -248,6 +248,7 @@ class Outlinks:
         fingerprint, remember = session.canonicalizer.fingerprint, intake.recent.links.add
         prospect = Prospect("", "", source.depth, source.url, time.time(), worth=worth)
         add, depth, page, what = worker.add, source.depth, source.url, source.what
+        prospect.is_new = what == FRESHNESS_GET
         texts, ages, change = source.texts, source.ages, intake.credit.rise(worth) if intake.credit else None
         sunk, dusty = intake.records.patterns.levels, session.dust.active
         tries = intake.records.patterns.tries(*split(normalize(source.url)))

@@ -100,9 +100,12 @@ def delays(policy: str, web: NewsWeb, asked: list[tuple[float, str]], interval: 
 
 
 def interval_of(found: NewsDelays, options: Namespace) -> float:
-    """Returns the interval at which all pages are visited in as many requests: half of the articles wait on average."""
+    """Returns the interval at which all pages are visited in as many requests: half of the articles are known on average.
+
+    It is halved, because pages that appear late in the day do not come back, and pages are found later than by us.
+    """
     known = options.hubs + 10 * options.hubs * 0.8 + options.articles / 2
-    return known * options.day / found.again
+    return known * options.day / found.again / 2
 
 
 async def give_threshold(home: Path, threshold: float) -> None:

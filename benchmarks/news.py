@@ -100,9 +100,9 @@ def delays(policy: str, web: NewsWeb, asked: list[tuple[float, str]], interval: 
 
 
 def interval_of(found: NewsDelays, options: Namespace) -> float:
-    """Returns the interval at which all pages are visited in as many requests: half of the articles are known on average.
+    """Returns an interval at which visits of all pages take at least as many requests.
 
-    It is halved, because pages that appear late in the day do not come back, and pages are found later than by us.
+    Half of the articles are known on average; half of that time, because those of the late day do not come back.
     """
     known = options.hubs + 10 * options.hubs * 0.8 + options.articles / 2
     return known * options.day / found.again / 2

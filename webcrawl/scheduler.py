@@ -32,6 +32,7 @@ from webcrawl.crawler.scheduling.tasks import InProgress, Tasks
 from webcrawl.crawler.scheduling.unserializable import LOST, HeldRequests, ticket_of
 from webcrawl.crawler.scheduling.worth import intake_of, mined_of, planner_of
 from webcrawl.crawler.session import Session
+from webcrawl.crawler.signals import crawl_abandoned
 from webcrawl.documents.page import NOT_REPEATABLE
 from webcrawl.errors import CrawlError, InvalidURL, StoreError, Unserializable
 from webcrawl.frontier import LeasedURL
@@ -210,6 +211,7 @@ class FrontierScheduler(RedisScheduler):
         self._engine_slot.inprogress = InProgress(self._done)
         self.crawler.signals.connect(self._tasks.item_failed, signals.item_error)
         self.crawler.signals.connect(self._tasks.callback_failed, signals.spider_error)
+        self.crawler.signals.connect(self._tasks.abandon, crawl_abandoned)
         session.scope.starts.watch(self.crawler)
         await note_run(session.connection, self.spider.name, self.crawler.settings)
         worker.start()

@@ -32,6 +32,7 @@ from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.crawl_options import take_private
 from webcrawl.crawler.crawl_settings import crawl_settings
 from webcrawl.crawler.named_components import check_early
+from webcrawl.crawler.signals import crawl_abandoned
 from webcrawl.crawler.url_arguments import add_short_options, add_texts, take_urls
 from webcrawl.errors import ConfigurationError, CrawlError
 
@@ -208,6 +209,8 @@ def tell_of_forced_stop(
             signal.Signals(number).name,
             lease_seconds,
         )
+        for crawler in process.crawlers:
+            crawler.signals.send_catch_log(crawl_abandoned)
         # Scrapy abandons tasks, and asyncio would print a line for each task
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         ended(128 + number)

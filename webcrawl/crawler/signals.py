@@ -1,4 +1,4 @@
-"""Sends signals of single pages at little cost when no receiver is connected."""
+"""The signal of a forced stop, and signals of single pages at little cost when no receiver is connected."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 from pydispatch.dispatcher import Any as AnySender, connections
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
+
+crawl_abandoned = object()
+"""Sent when a second SIGINT or SIGTERM ends the process at once, before its tasks are cancelled."""
 
 _ANY_SENDER = id(AnySender)
 

@@ -119,6 +119,7 @@ class Tasks:
         self._max_attempts = max_attempts
         self._paced = paced
         self._judged = judged
+        self._abandoned = False
         self._tasks: dict[Request, Task] = {}
         self.processing: dict[Request, Task] = {}
         """Tasks whose fetch is over, and whose pages are parsed or stored, in the order in which the fetches ended."""
@@ -228,8 +229,17 @@ class Tasks:
         if task := self._tasks.get(request):
             task.postponed, task.put_off = True, put_off
 
+    def abandon(self) -> None:
+        """Makes `end` report nothing from now on: URLs in progress are free when their leases expire.
+
+        What a cancelled task leaves behind is no outcome of its URL.
+        """
+        self._abandoned = True
+
     def end(self, request: Request) -> LeasedURL | None:
         """Reports the outcome when all work on a request is done; returns its URL, or None if it comes again."""
+        if self._abandoned:
+            return None
         self.finish_fetch(request)
         task = self._tasks.pop(request, None)
         if task is None:

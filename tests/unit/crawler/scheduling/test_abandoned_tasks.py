@@ -1,0 +1,43 @@
+"""What is reported of URLs in progress when a second interrupt ends the process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+from scrapy import Request
+
+from webcrawl.crawler.scheduling.tasks import Tasks
+from webcrawl.frontier import LeasedURL, Settlement
+
+URL = "http://a.test/"
+
+
+class RecordingWorker:
+    """A worker that keeps the outcomes it is told."""
+
+    def __init__(self) -> None:
+        self.tally = SimpleNamespace(counters=Counter[str]())
+        self.settlements: list[Settlement] = []
+
+    def finish_fetch(self, url: LeasedURL, token: int) -> None:
+        """Does nothing."""
+
+    def settle(self, url: LeasedURL, token: int, settlement: Settlement, **_: Any) -> None:
+        """Keeps the settlement."""
+        self.settlements.append(settlement)
+
+
+def test_a_fetch_that_an_abandoned_crawl_cancels_is_no_dead_letter() -> None:
+    worker = RecordingWorker()
+    starts = SimpleNamespace(ended=lambda *_, **__: None)
+    ours = Tasks(worker, SimpleNamespace(), starts, 2, paced=True, judged=True)  # type: ignore[arg-type]
+    lost, cancelled = Request(URL), Request(URL)
+    for request in (lost, cancelled):
+        ours.begin(request, LeasedURL(0, "http://a.test", "/", 4, 0, 0, 1, None, None), 1)
+    ours.end(lost)
+    assert [settlement.verdict for settlement in worker.settlements] == ["dead"]
+    ours.abandon()
+    ours.end(cancelled)
+    assert len(worker.settlements) == 1

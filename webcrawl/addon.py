@@ -17,7 +17,9 @@ from scrapy.crawler import Crawler
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.config import DEFAULTS, parts
+from webcrawl.config.kinds import Seconds
 from webcrawl.config.passwords import hide_in_log
+from webcrawl.config.setting import Setting
 from webcrawl.config.start import warn_of_mistakes
 from webcrawl.config.without_effect import warn_without_effect
 from webcrawl.crawler.misspelt_settings import misspelt
@@ -25,6 +27,7 @@ from webcrawl.crawler.safeguards import check_safeguards
 from webcrawl.temporary.isolation import is_temporary
 
 _PRIORITY = "addon"
+_TIMEOUT = Setting("CLOSESPIDER_TIMEOUT", 0.0, "Scrapy's limit of a crawl's time", Seconds())
 logger = logging.getLogger(__name__)
 
 
@@ -59,6 +62,8 @@ class WebcrawlAddon:
         is missing.
         """
         _register(settings)
+        # Scrapy reads it as a number
+        settings.set(_TIMEOUT.name, _TIMEOUT.read(settings), settings.getpriority(_TIMEOUT.name) or 0)
         # Scrapy logs the settings there, next
         logging.getLogger("scrapy.crawler").addFilter(hide_in_log)
         if self._crawler.crawling:

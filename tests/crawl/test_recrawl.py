@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import re
 import sqlite3
 import time
@@ -14,10 +16,12 @@ from typing import Any
 
 import pytest
 import redis
+from scrapy.settings import Settings
 
 from tests.crawl.conftest import Project
-from tests.crawls import Crawl, CrawlResult, until
+from tests.crawls import CHECKOUT, Crawl, CrawlResult, until
 from tests.web import Hit, LocalWeb, Reply
+from webcrawl.crawler.url_arguments import add_short_options, take_urls
 
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
 PAGES = 12
@@ -302,3 +306,60 @@ def test_rows_and_lines_say_what_fetches_were_for(local_web: StartWeb, start_cra
     assert set(counted) >= {"coverage-get", "freshness-get", "freshness-chk", "update-chk"}
     assert counted["freshness-chk"] <= visits(web, SITE)["/feed"]
     assert re.search(r"Crawled .* <GET \S+/feed> .*freshness-chk$", result.stderr, re.MULTILINE)
+
+
+def test_a_date_of_a_spider_that_is_far_away_is_in_the_plan(
+    project: Project, local_web: StartWeb, start_crawl: StartCrawl
+) -> None:
+    project.add_spider("again", AGAIN.replace("1.5", "7200"))
+    web = local_web(SITE)
+    paths = fill(web, SITE)
+    crawl = start_crawl("again", [web.url(SITE)], project=project.folder, RECRAWL=True)
+    until(all_came(web, SITE, paths, 1), crawl, 120)
+    time.sleep(3)
+    result = ended(crawl)
+    rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
+    due = {path: datetime.fromisoformat(row["next_due"]) for path, row in rows.items()}
+    soon = datetime.now(UTC) + timedelta(hours=3)
+    assert [path for path in paths if due[path] < soon] == ["/3"]
+
+
+def test_an_operator_sets_the_date_of_a_fetched_page(
+    local_web: StartWeb, start_crawl: StartCrawl, run_crawl: Callable[..., CrawlResult]
+) -> None:
+    web = local_web(SITE)
+    paths = fill(web, SITE)
+    first = run_crawl("broad", [web.url(SITE)])
+    changes = first.data_dir / "changes.jsonl"
+    dates = [
+        {"url": web.url(SITE, path), "date": datetime.now(UTC).isoformat()} for path in ("/3", "/4", "/never")
+    ]
+    changes.write_text("".join(json.dumps(date) + "\n" for date in dates))
+    words = ("urls", "--set", str(changes), "-s", f"DATA_DIR={first.data_dir}")
+    assert Project(CHECKOUT).scrapy(*words).splitlines() == [
+        "0 URLs changed: 0 dropped, 0 with a level, 0 with a date.",
+        "2 fetched URLs planned for a date, at which a crawl with RECRAWL fetches them again.",
+        "1 URL left as they are: the crawl does not know them.",
+    ]
+    crawl = start_crawl("broad", [web.url(SITE)], RECRAWL=True)
+    until(all_came(web, SITE, ["/3", "/4"], 2), crawl, 120)
+    time.sleep(3)
+    ended(crawl)
+    assert {path for path in paths if visits(web, SITE)[path] > 1} == {"/3", "/4"}
+
+
+def test_a_crawl_ends_after_its_time(local_web: StartWeb, run_crawl: Callable[..., CrawlResult]) -> None:
+    web = local_web(SITE)
+    fill(web, SITE)
+    result = run_crawl("broad", [web.url(SITE)], **OFTEN, CLOSESPIDER_TIMEOUT="0.1m")
+    assert result.summary["finish_reason"] == "closespider_timeout"
+    wrong = run_crawl("broad", [web.url(SITE)], CLOSESPIDER_TIMEOUT="soon", status=None)
+    assert wrong.returncode == 2 and "CLOSESPIDER_TIMEOUT must be seconds" in wrong.stderr
+
+
+def test_the_time_of_a_crawl_is_an_option() -> None:
+    parser = argparse.ArgumentParser()
+    add_short_options(parser)
+    options = parser.parse_args(["--for", "2h"], argparse.Namespace(set=[], spargs=[]))
+    take_urls(["broad"], options, Settings())
+    assert options.set == ["CLOSESPIDER_TIMEOUT=2h"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
+from tests.postgres import PostgresServer
 from webcrawl.documents.page import Page
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Candidate, Frontier, Settlement
@@ -30,9 +31,12 @@ AT_ONCE = Bounds(SECOND)
 Frontiers = Callable[..., Frontier]
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/metadata.db"
+@pytest.fixture(params=["sqlite", "postgresql"])
+def uri(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/metadata.db"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.new_database()
 
 
 def stored(uri: str, pages: int, *, age: timedelta = timedelta(days=60), host: str = HOST) -> None:
@@ -253,3 +257,41 @@ async def test_pages_are_queued_for_the_class_that_their_rows_tell(frontier: Fro
         ("/1", "freshness-chk"),
         ("/2", "update-chk"),
     }
+
+
+async def test_a_date_that_was_set_is_waited_for_and_not_moved(frontier: Frontier, uri: str) -> None:
+    """The threshold would put the first page off, and have the second fetched early."""
+    stored(uri, 1, age=timedelta())
+    stored(uri, 1, host="http://b.test")
+    now = datetime.now(UTC)
+    dates = {f"{HOST}/0": now, "http://b.test/0": now + timedelta(hours=1), f"{HOST}/unknown": now}
+    with DuePages(uri, CRAWL) as due_pages:
+        assert due_pages.set_dates(dates) == {f"{HOST}/0", "http://b.test/0"}
+    planner = planner_of(frontier, uri, Bounds())
+    await planner.turn()
+    assert await fetched(frontier) == [f"{HOST}/0"]
+    await planner.turn()
+    assert await fetched(frontier) == []
+
+
+async def test_a_date_that_is_set_after_a_claim_stays(uri: str) -> None:
+    stored(uri, 1)
+    now = datetime.now(UTC)
+    with DuePages(uri, CRAWL) as due_pages:
+        claimed = due_pages.claim(now, now, 100)
+        due_pages.set_dates({f"{HOST}/0": now + timedelta(days=1)})
+        due_pages.put_off([(page, now) for page in claimed])
+        assert [page.next_due for page in due_pages.look("", 1)] == [now + timedelta(days=1)]
+
+
+async def test_a_spider_date_is_kept_and_a_page_without_a_plan_keeps_it(frontier: Frontier, uri: str) -> None:
+    with Metadata(uri) as metadata:
+        page = Page(url=f"{HOST}/0", host=HOST, fetched_at=datetime.now(UTC) - timedelta(days=60), status=200)
+        metadata.upsert([page.row() | {"crawl": CRAWL}])
+    planner = planner_of(frontier, uri)
+    assert not planner.keep_date(f"{HOST}/0", 1.0), "the engine keeps it"
+    assert planner.keep_date(f"{HOST}/0", 86_400.0)
+    await planner.turn()
+    assert await fetched(frontier) == []
+    [wait] = due_in(uri)
+    assert timedelta(hours=23) < wait <= timedelta(days=1)

@@ -20,6 +20,7 @@ from webcrawl.errors import LibraryMissing
 from webcrawl.opened import host_named
 
 if TYPE_CHECKING:
+    from webcrawl.frontier.listing.changes import Changes
     from webcrawl.frontier.listing.listing import CountLinks
     from webcrawl.opened import OpenedCrawl
     from webcrawl.results.exports.parts import ExportPart
@@ -168,6 +169,7 @@ async def _set(opened: OpenedCrawl, path: Path) -> None:
     connection = opened.connection
     with closing(Changes(connection.keys.shard)) as changes:
         changes.add(changes_in(path))
+        _plan(opened, changes)
         setting = URLChanger(
             connection.engine,
             connection.keys,
@@ -182,11 +184,26 @@ async def _set(opened: OpenedCrawl, path: Path) -> None:
         f"{counted(counts.get('changed', 0), 'URL')} changed: {counts['dropped_now']:,} dropped, "
         f"{counts['levelled']:,} with a level, {counts['dated']:,} with a date."
     )
+    if planned := counts.get("planned"):
+        print(
+            f"{counted(planned, 'fetched URL')} planned for a date, at which a crawl with RECRAWL fetches them again."
+        )
     for outcome, why in _LEFT.items():
         if number := counts.get(outcome):
             print(f"{counted(number, 'URL')} left as they are: {why}.")
     if counts.get("unreachable"):
         print(f"Run it again when the store of long queues is available: {setting.problem}", file=sys.stderr)
+
+
+def _plan(opened: OpenedCrawl, changes: Changes) -> None:
+    """Sets the dates of URLs that were fetched in the metadata database, if there is a database."""
+    from webcrawl.stores.due_pages import DuePages
+
+    metadata = opened.metadata_if_any()
+    if metadata is not None:
+        metadata.close()
+        with DuePages(opened.stores.metadata, opened.connection.keys.crawl) as due_pages:
+            changes.plan(due_pages.set_dates)
 
 
 _LEFT = {

@@ -57,6 +57,7 @@ Scrapy's settings that have no heading above work as in Scrapy, except these:
 | `FTP_USER`, `FTP_PASSWORD` | the login for all servers; user names in URLs are not sent |
 | `RETRY_HTTP_CODES` | the statuses after which the frontier retries a URL |
 | `REDIRECT_ENABLED`, `REDIRECT_MAX_TIMES` | each redirect goes through the frontier and gets its row |
+| `CLOSESPIDER_TIMEOUT`, `--for` | a number of seconds, or `90s`, `2h`, `7d` |
 | `CLOSESPIDER_PAGECOUNT` and similar | count the work of one worker |
 | `FEEDS`, `-O` | pages are items too; with `scrapy workers` each worker writes its own file |
 | `HTTPPROXY_ENABLED` | proxies of the environment, if `PROXIES` is empty; the address guard lets them through |

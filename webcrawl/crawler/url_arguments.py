@@ -31,6 +31,12 @@ def add_short_options(parser: argparse._ActionsContainer) -> None:
         "--max-pages", type=int, metavar="N", help="stop after N pages, as -s CRAWL_MAX_PAGES=N"
     )
     parser.add_argument(
+        "--for",
+        dest="time",
+        metavar="TIME",
+        help="stop after this time, such as 90s, 2h or 7d, as -s CLOSESPIDER_TIMEOUT=TIME",
+    )
+    parser.add_argument(
         "--scope",
         choices=get_args(ScopeKind),
         help="follow links in the folders of the URLs, on their hosts, in their domains (default), or anywhere",
@@ -56,7 +62,8 @@ def take_urls(words: list[str], opts: argparse.Namespace, settings: Settings) ->
         # Scrapy takes no format for granted on standard output
         opts.output = opts.output and ["-:jsonl" if name == "-" else name for name in opts.output]
         opts.crawl = opts.crawl or read(settings, "CRAWL_ID") or crawl
-    for name, value in {"CRAWL_ID": opts.crawl, "CRAWL_MAX_PAGES": opts.max_pages}.items():
+    short = {"CRAWL_ID": opts.crawl, "CRAWL_MAX_PAGES": opts.max_pages, "CLOSESPIDER_TIMEOUT": opts.time}
+    for name, value in short.items():
         opts.set = [*opts.set, *([] if value is None else [f"{name}={value}"])]
     if opts.scope is not None:
         opts.spargs = [*opts.spargs, f"scope={opts.scope}"]

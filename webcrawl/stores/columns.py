@@ -191,6 +191,7 @@ pages = Table(
     Column("text_digest", Unsigned64),
     Column("new_links", Integer),
     Column("link_rate", Float),
+    Column("is_date_set", Boolean),
 )
 """A row for each URL: its latest response, and the outcome of the latest attempt."""
 

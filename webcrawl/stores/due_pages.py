@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, true
 from sqlalchemy.sql import bindparam
 
 from webcrawl.policies.revisit_dates import RevisitDates
@@ -21,10 +22,18 @@ HELD = timedelta(minutes=10)
 _COLUMNS = (
     *(pages.c.url, pages.c.depth, pages.c.referrer, pages.c.importance, pages.c.change_rate),
     *(pages.c.tried_at, pages.c.next_due, pages.c.recrawl_request, pages.c.change_evidence),
-    *(pages.c.state, pages.c.soft_404, pages.c.mime_type, pages.c.new_links, pages.c.link_rate),
+    *(
+        pages.c.state,
+        pages.c.soft_404,
+        pages.c.mime_type,
+        pages.c.new_links,
+        pages.c.link_rate,
+        pages.c.is_date_set,
+    ),
 )
 _MOST_COUNTED = 100_000
 _SAMPLE_PARTS = 5
+_SET_AT_ONCE = 500
 _LEAST_OF_HUB = 3
 """A page that has given fewer new links is no hub: they may be chance."""
 
@@ -46,6 +55,8 @@ class DuePage(NamedTuple):
     mime_type: str | None
     new_links: int | None
     link_rate: float | None
+    is_date_set: bool | None
+    """Whether a spider or an operator has set `next_due`, which the threshold does not move then."""
 
     @property
     def is_alive(self) -> bool:
@@ -101,9 +112,30 @@ class DuePages(DatabaseTables):
         return self.database.write(work)
 
     def put_off(self, dates: Sequence[tuple[DuePage, datetime | None]]) -> None:
-        """Sets when claimed pages are due, None for never, except those that were visited since the claim."""
+        """Sets when claimed pages are due, None for never.
+
+        Leaves out pages that were visited since the claim, or whose date was set.
+        """
         if dates:
             self.database.write(lambda connection: _set(connection, dates))
+
+    def set_dates(self, dates: Mapping[str, datetime]) -> set[str]:
+        """Sets when pages are due, by URL, as a spider or an operator wants it; returns the URLs that have a row."""
+        known: set[str] = set()
+        urls = sorted(dates)
+        for first in range(0, len(urls), _SET_AT_ONCE):
+            work = partial(self._set_dates, urls=urls[first : first + _SET_AT_ONCE], dates=dates)
+            known |= self.database.write(work)
+        return known
+
+    def _set_dates(
+        self, connection: Connection, urls: Sequence[str], dates: Mapping[str, datetime]
+    ) -> set[str]:
+        wanted = select(pages.c.url).where(self._of_crawl, pages.c.url.in_(urls)).order_by(pages.c.url)
+        known = connection.execute(wanted.with_for_update()).scalars().all()
+        if known:
+            connection.execute(_SET_DATE, [{"key": url, "due": dates[url]} for url in known])
+        return set(known)
 
     def late(self, now: datetime) -> LatePages:
         """Counts the pages that are due."""
@@ -148,7 +180,9 @@ class DuePages(DatabaseTables):
             planned = [
                 {name: plan[column] for name, column in _ADOPTED.items()} | {"key": row["url"]}
                 for row in rows
-                if row["change_evidence"] is None and (plan := first_plan(dict(row), dates))
+                if row["change_evidence"] is None
+                and not row["is_date_set"]
+                and (plan := first_plan(dict(row), dates))
             ]
             if planned:
                 connection.execute(_ADOPT, planned)
@@ -158,7 +192,10 @@ class DuePages(DatabaseTables):
 
 
 def _set(connection: Connection, dates: Sequence[tuple[DuePage, datetime | None]]) -> None:
-    rows = [{"key": page.url, "tried": page.tried_at, "due": due} for page, due in sorted(dates, key=_url_of)]
+    rows = [
+        {"key": page.url, "tried": page.tried_at, "was_set": page.is_date_set, "due": due}
+        for page, due in sorted(dates, key=_url_of)
+    ]
     if rows:
         connection.execute(_PUT_OFF, rows)
 
@@ -168,9 +205,11 @@ def _url_of(date: tuple[DuePage, datetime | None]) -> str:
 
 
 _UPDATE = pages.update().where(pages.c.url == bindparam("key", type_=pages.c.url.type))
-_PUT_OFF = _UPDATE.where(pages.c.tried_at == bindparam("tried", type_=pages.c.tried_at.type)).values(
-    next_due=bindparam("due")
-)
+_PUT_OFF = _UPDATE.where(
+    pages.c.tried_at == bindparam("tried", type_=pages.c.tried_at.type),
+    pages.c.is_date_set.is_not_distinct_from(bindparam("was_set", type_=pages.c.is_date_set.type)),
+).values(next_due=bindparam("due"))
+_SET_DATE = _UPDATE.values(next_due=bindparam("due"), is_date_set=true())
 
 _ADOPTED = {"due": "next_due", "rate": "change_rate", "evidence": "change_evidence"}
 _ADOPT = _UPDATE.values({column: bindparam(name) for name, column in _ADOPTED.items()})

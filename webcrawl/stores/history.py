@@ -18,7 +18,7 @@ _FAILED = ("refused", "broken", "failed")
 
 _OF_A_FETCH = tuple(column.name for column in fetches.columns if column.name not in ("url", "changed"))
 
-_PLANNED = ("change_rate", "change_evidence", "link_rate", "next_due", "recrawl_request")
+_PLANNED = ("change_rate", "change_evidence", "link_rate", "next_due", "recrawl_request", "is_date_set")
 _KNOWN = (
     *(
         "fetches",
@@ -124,6 +124,7 @@ def _plan(
         "link_rate": date.link_rate,
         "next_due": date.due if row.get("is_repeatable", True) else None,
         "recrawl_request": row.get("recrawl_request"),
+        "is_date_set": None,
     }
 
 

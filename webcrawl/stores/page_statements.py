@@ -38,7 +38,10 @@ _KEPT = frozenset(
     {"first_fetched_at", "fetches", "state", "tried_at", "changed_at", "queued_at", "new_links"}
 )
 _OF_THE_PLAN = frozenset(
-    {"change_rate", "changes", "change_evidence", "link_rate", "next_due", "recrawl_request", "fetch_class"}
+    {
+        *("change_rate", "changes", "change_evidence", "link_rate", "next_due", "is_date_set"),
+        *("recrawl_request", "fetch_class"),
+    }
 )
 _OF_THE_TRY = frozenset({"error", "attempts", "state", "tried_at", "crawl", "queued_at", *_OF_THE_PLAN})
 _OF_THE_ANSWER = tuple(

@@ -79,12 +79,13 @@ _RECRAWL_COLUMNS = (
 
 PAGES = Schema(
     "schema_version",
-    9,
+    10,
     pages,
     fetches,
     upgrades={
         8: adding(pages, *_RECRAWL_COLUMNS, indexes=("pages_by_due_time",)),
         9: adding(pages, "new_links", "link_rate"),
+        10: adding(pages, "is_date_set"),
     },
 )
 

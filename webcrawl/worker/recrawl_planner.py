@@ -54,6 +54,8 @@ _HOSTS_AT_ONCE = 20
 _REVIEW_SECONDS = 3_600.0
 _LEAST_VISITS = 100
 """In a minute: fewer visits say too little of the capacity of a crawl."""
+_LONGEST_SECONDS = 1e9
+"""About 32 years; later dates would be no dates of a database."""
 
 
 class RecrawlPlanner:
@@ -83,6 +85,8 @@ class RecrawlPlanner:
         self._looked = ""
         """The URL up to which pages were looked at for the freshness of the crawl."""
         self._freshness: deque[ExpectedFreshness] = deque(maxlen=_LOOKS)
+        self._wanted: dict[str, datetime] = {}
+        """The dates of a spider that are not stored yet, by URL."""
         self._failure = ""
         self._task: asyncio.Task[None] | None = None
 
@@ -98,7 +102,27 @@ class RecrawlPlanner:
                 await self._task
             with suppress(*UNAVAILABLE):
                 await self._planning.leave()
+        with suppress(StoreError):
+            await self._store_dates()
         await asyncio.to_thread(self._due_pages.close)
+
+    def keep_date(self, url: str, seconds: float) -> bool:
+        """Keeps the date of a spider for a stored page; returns False for a date so soon that the engine keeps it."""
+        wait = timedelta(seconds=min(seconds, _LONGEST_SECONDS))
+        if wait < HELD:
+            return False
+        self._wanted[url] = datetime.now(UTC) + wait
+        return True
+
+    async def _store_dates(self) -> None:
+        if not self._wanted:
+            return
+        dates, self._wanted = self._wanted, {}
+        try:
+            await asyncio.to_thread(self._due_pages.set_dates, dates)
+        except BaseException:
+            self._wanted = dates | self._wanted
+            raise
 
     async def _run(self) -> None:
         while True:
@@ -115,6 +139,7 @@ class RecrawlPlanner:
 
     async def turn(self) -> None:
         """Reports visits, and plans if this worker is the planner."""
+        await self._store_dates()
         outcomes = self._dates.take_outcomes()
         for outcome, number in outcomes.items():
             self._counters[f"{REVISITS}{outcome}"] += number
@@ -234,13 +259,15 @@ class RecrawlPlanner:
 
     def _is_due_early(self, page: DuePage, now: datetime) -> bool:
         days = (now - page.tried_at).total_seconds() / DAY
-        if not page.is_alive or days < self._dates.bounds.shortest:
+        if page.is_date_set or not page.is_alive or days < self._dates.bounds.shortest:
             return False
         next_days = self._next_days(page)
         return next_days is not None and is_due(next_days, days)
 
     def _new_date(self, page: DuePage, now: datetime) -> datetime | None:
         """Returns the date of a page that is not to be fetched yet, since the threshold has risen; None if it is."""
+        if page.is_date_set:
+            return None
         days = (max(now, page.next_due) - page.tried_at).total_seconds() / DAY
         next_days = self._next_days(page) if page.is_alive else None
         if next_days is None or is_due(next_days, days):

@@ -132,6 +132,10 @@ class Worker:
         self._changed.set()
         return True
 
+    def keep_date(self, url: str, seconds: float) -> bool:
+        """Keeps the date of a spider for a stored page in the plan; returns whether the plan keeps it."""
+        return self._planner is not None and self._planner.keep_date(url, seconds)
+
     def next(self) -> LeasedURL | None:
         """Returns a URL whose host may be asked now, or None. Call `finish_fetch` and `settle` for it."""
         url = self.hosts.next(time.monotonic(), self.permits.take)

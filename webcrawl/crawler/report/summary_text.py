@@ -25,6 +25,7 @@ REASONS = {
     "start_error": "finished, but start() of the spider raised an exception, so start requests may be missing",
     "max_pages": "stopped at CRAWL_MAX_PAGES",
     "closespider_pagecount": "stopped at CLOSESPIDER_PAGECOUNT",
+    "closespider_timeout": "stopped after its time (--for or CLOSESPIDER_TIMEOUT)",
 }
 
 _UNREAD = {

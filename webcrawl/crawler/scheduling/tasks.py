@@ -250,6 +250,8 @@ class Tasks:
             return None
         settlement = task.outcome(request, judged=self._judged)
         page = task.is_page and settlement.verdict in ("done", "again")
+        if page and settlement.verdict == "again" and self.worker.keep_date(task.url.url, settlement.delay):
+            settlement = replace(settlement, verdict="done", delay=0.0)
         if not page and task.url.depth == 0:
             judged = task.settlement is not None
             self._starts.ended(task.url.url, settlement, self._tally.counters, judged=judged)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,8 +15,14 @@ _AT_ONCE = 1_000
 _TABLE = """
     CREATE TABLE changes (
         shard INTEGER, host TEXT, path TEXT, level INTEGER, due INTEGER, dropped INTEGER, row TEXT, outcome TEXT,
+        planned INTEGER DEFAULT 0,
         PRIMARY KEY (shard, host, path)
     ) WITHOUT ROWID
+"""
+
+
+_COUNT = """
+    SELECT iif(outcome = 'done' AND planned, 'planned', outcome) AS result, count(*) FROM changes GROUP BY result
 """
 
 
@@ -68,7 +75,7 @@ class Changes:
             ]
             for row in rows:
                 try:
-                    self._database.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", row)
+                    self._database.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, NULL, 0)", row)
                 except sqlite3.IntegrityError as error:
                     raise ConfigurationError(
                         f"{row[1]}{row[2]} is in {self._row_of(*row[:3])} and in {row[6]}: keep one of them"
@@ -114,14 +121,34 @@ class Changes:
             [(outcome, shard, host, path) for path, outcome in outcomes],
         )
 
+    def plan(self, set_dates: Callable[[Mapping[str, datetime]], set[str]]) -> None:
+        """Sets the dates of fetched pages with a function that returns the URLs that it knows."""
+        after = ("", "")
+        query = (
+            "SELECT host, path, due FROM changes WHERE (host, path) > (?, ?) AND due IS NOT NULL AND NOT dropped "
+            "ORDER BY host, path LIMIT ?"
+        )
+        while rows := self._database.execute(query, (*after, _AT_ONCE)).fetchall():
+            after = rows[-1][:2]
+            known = set_dates(
+                {host + path: datetime.fromtimestamp(due / 1000, UTC) for host, path, due in rows}
+            )
+            self._database.executemany(
+                "UPDATE changes SET planned = 1 WHERE shard = ? AND host = ? AND path = ?",
+                [(self._shard_of(host), host, path) for host, path, _ in rows if host + path in known],
+            )
+
     def counts(self) -> dict[str, int]:
-        """Returns the number of changes with each outcome, and the number of made changes by what they set."""
+        """Returns the number of changes with each outcome, and the number of made changes by what they set.
+
+        The outcome "done" of pages whose date was set is "planned".
+        """
         kinds: Sequence[tuple[str, str]] = (
             ("dropped_now", "dropped"),
             ("dated", "due IS NOT NULL AND NOT dropped"),
             ("levelled", "level IS NOT NULL AND NOT dropped"),
         )
-        counts = dict(self._database.execute("SELECT outcome, count(*) FROM changes GROUP BY outcome"))
+        counts = dict(self._database.execute(_COUNT))
         for name, condition in kinds:
             query = f"SELECT count(*) FROM changes WHERE outcome = 'changed' AND {condition}"
             counts[name] = self._database.execute(query).fetchone()[0]

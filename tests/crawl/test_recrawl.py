@@ -319,9 +319,10 @@ def test_a_date_of_a_spider_that_is_far_away_is_in_the_plan(
     time.sleep(3)
     result = ended(crawl)
     rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
-    due = {path: datetime.fromisoformat(row["next_due"]) for path, row in rows.items()}
-    soon = datetime.now(UTC) + timedelta(hours=3)
-    assert [path for path in paths if due[path] < soon] == ["/3"]
+    assert [path for path in paths if rows[path]["is_date_set"]] == ["/3"]
+    wait = datetime.fromisoformat(rows["/3"]["next_due"]) - datetime.now(UTC)
+    assert timedelta(hours=1.8) < wait < timedelta(hours=2)
+    assert visits(web, SITE)["/3"] == 1
 
 
 def test_an_operator_sets_the_date_of_a_fetched_page(

@@ -61,7 +61,7 @@ def round_trip(request: Request) -> Request:
 def attributes_of(request: Request) -> dict[str, Any]:
     """The class and all attributes of a request."""
     facts = {name: getattr(request, name) for name in request.attributes}
-    facts["meta"] = {"depth": 0, **request.meta}
+    facts["meta"] = {"depth": 0, "fetch_class": "coverage-get", **request.meta}
     facts["meta"].pop("is_start_request", None)
     return {"class": type(request), **facts, "headers": dict(request.headers)}
 
@@ -240,7 +240,7 @@ def test_a_subclass_of_str_becomes_a_str() -> None:
 
 def test_depth_and_referrer_are_restored() -> None:
     for referrer in ("https://example.org/", "http://example.com/there"):
-        meta = {"depth": 7, "referrer": referrer}
+        meta = {"depth": 7, "referrer": referrer, "fetch_class": "coverage-get"}
         assert round_trip(Request(URL, meta=meta)).meta == meta
         assert round_trip(Request(URL, body="x", meta=meta)).meta == meta
 

@@ -11,17 +11,19 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import ref
 
 from scrapy import Request
 from scrapy.http import Response
 
-from webcrawl.crawler.known import Known
 from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.html.outline import Outline
 from webcrawl.documents.page import PendingLinks
+
+if TYPE_CHECKING:  # it imports the archive, which the scheduler alone does not need
+    from webcrawl.crawler.known import Known
 
 TRUNCATE = "download_truncate"
 """Request.meta key: number of bytes after which the body is cut off instead of refused."""

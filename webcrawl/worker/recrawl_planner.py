@@ -86,7 +86,7 @@ class RecrawlPlanner:
         """The URL up to which pages were looked at for the freshness of the crawl."""
         self._freshness: deque[ExpectedFreshness] = deque(maxlen=_LOOKS)
         self._wanted: dict[str, datetime] = {}
-        """The dates of a spider that are not stored yet, by URL."""
+        """URL -> the date that a spider gave it. These dates are not stored yet."""
         self._failure = ""
         self._task: asyncio.Task[None] | None = None
 

@@ -174,7 +174,7 @@ def _marked_part(page: PageText, whole: Section) -> Section | None:
 
 
 def _has_lead_alone(page: PageText, marked: Section, whole: Section) -> bool:
-    """Returns whether a marked part has the lead of a text that is elsewhere, under a wrong name."""
+    """Returns whether a marked part holds only the lead, and a part whose name says margin holds the text."""
     if not 0 < marked.prose < _MAX_LEAD:
         return False
     inside = marked.prose + sum(part.prose for part in page.beside if marked.contains(part))

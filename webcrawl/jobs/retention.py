@@ -8,7 +8,6 @@ has fetched, before.
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
@@ -24,7 +23,7 @@ from webcrawl.jobs.claims import is_here
 from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.definition import Definition, Keep
 from webcrawl.jobs.records import ACTIVE, Iteration
-from webcrawl.jobs.shared_pages import delete_pages, shared_pages
+from webcrawl.jobs.shared_pages import delete_folder, delete_pages, shared_pages
 from webcrawl.jobs.store import JobStore, read_iteration
 from webcrawl.jobs.tables import iterations
 from webcrawl.stores.columns import fetches, pages
@@ -233,11 +232,7 @@ class Retention:
             raise StoreError(
                 f"{folder} is not the folder of iteration {iteration.number} of {iteration.job}: it is kept"
             )
-        if folder.exists():
-            try:
-                shutil.rmtree(folder)
-            except OSError as error:
-                raise StoreError(f"cannot delete {folder}: {error}") from error
+        delete_folder(folder)
 
 
 def _delete_rows(uri: str, which: ColumnElement[bool]) -> None:

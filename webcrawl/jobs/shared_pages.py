@@ -37,10 +37,18 @@ def link_pages(folder: Path) -> None:
 
 def delete_pages(job_folder: Path) -> None:
     """Deletes the shared pages of a job, if there are any; raises StoreError."""
-    folder = shared_pages(job_folder)
-    try:
-        shutil.rmtree(folder)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StoreError(f"cannot delete {folder}: {error}") from error
+    delete_folder(shared_pages(job_folder))
+
+
+def delete_folder(folder: Path) -> None:
+    """Deletes a folder, if it exists, with all that it holds; raises StoreError.
+
+    Another sweeper may delete the same folder at the same time: what it has deleted counts as deleted.
+    """
+    while folder.exists():
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StoreError(f"cannot delete {folder}: {error}") from error

@@ -45,10 +45,10 @@ def delete_folder(folder: Path) -> None:
 
     Another sweeper may delete the same folder at the same time: what it has deleted counts as deleted.
     """
-    while folder.exists():
-        try:
-            shutil.rmtree(folder)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise StoreError(f"cannot delete {folder}: {error}") from error
+
+    def go_on_if_deleted(_function: object, path: str, raised: tuple[type, BaseException, object]) -> None:
+        error = raised[1]
+        if not isinstance(error, FileNotFoundError):
+            raise StoreError(f"cannot delete {path}: {error}") from error
+
+    shutil.rmtree(folder, onerror=go_on_if_deleted)

@@ -100,6 +100,16 @@ class Operations:
 
         self.until(ended, look_every=0.1)
 
+    def pass_time(self, condition: Callable[[], bool]) -> None:
+        """Waits for a condition, while the clock goes on as the time of this process does."""
+        began, started = datetime.fromisoformat((self.folder / "clock").read_text()), time.monotonic()
+
+        def holds() -> bool:
+            self.move_to(began + timedelta(seconds=time.monotonic() - started))
+            return condition()
+
+        self.until(holds, look_every=0.1)
+
     def run_job(self, name: str, state: IterationState = IterationState.FINISHED) -> Iteration:
         """Runs an iteration to its end, a day after the last, and returns it; a scheduler must run."""
         now = datetime.fromisoformat((self.folder / "clock").read_text()) + timedelta(days=1)

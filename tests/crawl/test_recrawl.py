@@ -19,9 +19,11 @@ import redis
 from scrapy.settings import Settings
 
 from tests.crawl.conftest import Project
+from tests.crawl.operations import BEGIN, Operations
 from tests.crawls import CHECKOUT, Crawl, CrawlResult, until
 from tests.web import Hit, LocalWeb, Reply
 from webcrawl.crawler.url_arguments import add_short_options, take_urls
+from webcrawl.jobs.records import IterationState
 
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
 PAGES = 12
@@ -364,3 +366,50 @@ def test_the_time_of_a_crawl_is_an_option() -> None:
     options = parser.parse_args(["--for", "2h"], argparse.Namespace(set=[], spargs=[]))
     take_urls(["broad"], options, Settings())
     assert options.set == ["CLOSESPIDER_TIMEOUT=2h"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_job_goes_on_for_a_week(operations: Operations, local_web: StartWeb) -> None:
+    """Its later firings are skipped. On the third day its scheduler dies, and another goes on with the plan."""
+    web = local_web(SITE)
+    paths = fill(web, SITE)
+    job = {"name": "week", "cron": "0 4 * * *", "state": "ON", "overlap": "skip", "spider": "broad"}
+    given = {"seeds": [web.url(SITE)], "arguments": {"scope": "host"}, "settings": OFTEN}
+    operations.store.apply([{**job, **given}], BEGIN)
+    operations.start("a")
+    for day in range(1, 8):
+        operations.move_to(BEGIN + timedelta(days=day))
+        if day == 3:
+            operations.start("b")
+            operations.kill("a")
+        web.put(SITE, "/1", page(f"The news of day {day}. {TEXT}"))
+        before = visits(web, SITE)
+        operations.pass_time(
+            lambda before=before: all(visits(web, SITE)[path] >= before[path] + 2 for path in paths)
+        )
+    first, *skipped = reversed(operations.store.iterations("week"))
+    assert first.state == IterationState.RUNNING
+    assert {iteration.state for iteration in skipped} == {IterationState.SKIPPED}
+    operations.jobs("off", "week")
+    operations.pass_time(lambda: operations.store.iterations("week")[-1].ended is not None)
+    with closing(sqlite3.connect(f"{first.data_dir}/metadata.db")) as database:
+        query = "SELECT url, fetches, changes FROM pages ORDER BY url"
+        rows = {url.removeprefix(web.host(SITE)): counts for url, *counts in database.execute(query)}
+    assert rows.keys() == set(paths)
+    assert rows["/1"][1] == 6
+    assert [rows[path][1] for path in paths if path != "/1"] == [0] * PAGES
+
+
+@pytest.mark.timeout(600)
+def test_iterations_of_a_job_end_after_their_time(operations: Operations, local_web: StartWeb) -> None:
+    web = local_web(SITE)
+    paths = fill(web, SITE)
+    job = {"name": "while", "cron": "0 0 1 1 *", "state": "ON", "spider": "broad", "seeds": [web.url(SITE)]}
+    settings = {**OFTEN, "CLOSESPIDER_TIMEOUT": "4s"}
+    operations.store.apply([{**job, "arguments": {"scope": "host"}, "settings": settings}], BEGIN)
+    operations.start("a")
+    for _ in range(2):
+        before = visits(web, SITE)
+        operations.run_job("while")
+        assert all(visits(web, SITE)[path] >= before[path] + 2 for path in paths)

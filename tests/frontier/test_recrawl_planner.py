@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -88,7 +89,7 @@ async def test_due_pages_are_queued_once(frontier: Frontier, uri: str) -> None:
 def due_in(uri: str) -> list[timedelta]:
     """How long it is until each page is due."""
     with DuePages(uri, CRAWL) as due_pages:
-        return [page.next_due - datetime.now(UTC) for page in due_pages.look("", 100)]
+        return [page.next_due - datetime.now(UTC) for page in due_pages.look("", 100)[0]]
 
 
 async def test_a_page_whose_visit_is_stored_and_not_settled_is_looked_at_soon(
@@ -195,7 +196,7 @@ async def test_a_slow_host_gets_its_best_pages(
     backdate(uri)
     await planner.turn()
     with DuePages(uri, CRAWL) as due_pages:
-        rows = due_pages.look("", 600)
+        rows = due_pages.look("", 600)[0]
         days = {
             row.url: planner._dates.next_days(KnownPage(*split(row.url), row.importance, row.change_evidence))
             for row in rows
@@ -281,7 +282,7 @@ async def test_a_date_that_is_set_after_a_claim_stays(uri: str) -> None:
         claimed = due_pages.claim(now, now, 100)
         due_pages.set_dates({f"{HOST}/0": now + timedelta(days=1)})
         due_pages.put_off([(page, now) for page in claimed])
-        assert [page.next_due for page in due_pages.look("", 1)] == [now + timedelta(days=1)]
+        assert [page.next_due for page in due_pages.look("", 1)[0]] == [now + timedelta(days=1)]
 
 
 async def test_a_spider_date_is_kept_and_a_page_without_a_plan_keeps_it(frontier: Frontier, uri: str) -> None:
@@ -295,3 +296,21 @@ async def test_a_spider_date_is_kept_and_a_page_without_a_plan_keeps_it(frontier
     assert await fetched(frontier) == []
     [wait] = due_in(uri)
     assert timedelta(hours=23) < wait <= timedelta(days=1)
+
+
+def test_a_sample_of_a_host_is_even_and_without_pages_that_have_no_date(uri: str) -> None:
+    stored(uri, 300)
+    stored(uri, 50, host="http://b.test")
+    with closing(DuePages(uri, CRAWL)) as due_pages:
+        whole, number = due_pages.sample(1_000, HOST)
+        assert (len(whole), number) == (300, 300)
+        due_pages.put_off([(page, None) for page in whole[::7]])
+        some, number = due_pages.sample(100, HOST)
+        assert 240 <= number <= 275 and 75 <= len(some) <= 100
+        # by URL, as the pages of a host that look alike stand together
+        halves = [page.url < whole[150].url for page in some]
+        assert abs(2 * sum(halves) - len(some)) <= 2
+        planned, last = due_pages.look("", 200)
+        assert len(planned) < 200 and last is not None
+        rest, end = due_pages.look(last, 200)
+        assert end is None and len(planned) + len(rest) == 300 - 43 + 50

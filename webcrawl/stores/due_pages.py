@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, select, true
+from sqlalchemy import ColumnElement, Connection, func, select, true
 from sqlalchemy.sql import bindparam
 
 from webcrawl.policies.revisit_dates import RevisitDates
@@ -148,12 +148,13 @@ class DuePages(DatabaseTables):
         return LatePages(number, None if first is None else in_utc(_time(first)))
 
     def sample(self, most: int, host: str | None = None) -> tuple[list[DuePage], int]:
-        """Returns about `most` planned pages of a host or of the crawl, evenly chosen, and how many there are."""
-        order = pages.c.next_due if host is None else pages.c.url
-        wanted = self._planned if host is None else (*self._planned, of_host(host))
-        query = select(*_COLUMNS).where(*wanted).order_by(order)
+        """Returns about `most` planned pages of a host or of the crawl, evenly chosen, and about how many there are."""
+        return self._sample(most) if host is None else self._sample_of_host(most, of_host(host))
+
+    def _sample(self, most: int) -> tuple[list[DuePage], int]:
+        query = select(*_COLUMNS).where(*self._planned).order_by(pages.c.next_due)
         with self.database.reading(at_leisure=False) as connection:
-            number = connection.execute(select(func.count()).select_from(pages).where(*wanted)).scalar_one()
+            number = _count(connection, *self._planned)
             parts = 1 if number <= most else _SAMPLE_PARTS
             rows = [
                 row
@@ -162,11 +163,34 @@ class DuePages(DatabaseTables):
             ]
         return [DuePage._make(row) for row in rows], number
 
-    def look(self, after: str, most: int) -> list[DuePage]:
-        """Returns the first `most` planned pages after a URL, sorted by URL."""
-        query = select(*_COLUMNS).where(*self._planned, pages.c.url > after).order_by(pages.c.url)
+    def _sample_of_host(self, most: int, host: ColumnElement[bool]) -> tuple[list[DuePage], int]:
+        numbered = select(pages.c.url, func.row_number().over(order_by=pages.c.url).label("number"))
+        urls = numbered.where(host).subquery()
         with self.database.reading(at_leisure=False) as connection:
-            return [DuePage._make(row) for row in connection.execute(query.limit(most))]
+            number = _count(connection, host)
+            step = max(1, -(-number // most))
+            chosen = connection.execute(select(urls.c.url).where(urls.c.number % step == 0)).scalars().all()
+            found = self._pages(connection, pages.c.url.in_(chosen))
+        return found, number * len(found) // max(1, len(chosen))
+
+    def look(self, after: str, most: int) -> tuple[list[DuePage], str | None]:
+        """Returns the planned pages among the first `most` URLs after a URL, by URL.
+
+        Also returns the last of these URLs, or None at the end.
+        """
+        query = select(pages.c.url).where(pages.c.url > after).order_by(pages.c.url).limit(most)
+        with self.database.reading(at_leisure=False) as connection:
+            urls = connection.execute(query).scalars().all()
+            found = self._pages(connection, pages.c.url.in_(urls)) if urls else []
+        return found, urls[-1] if len(urls) == most else None
+
+    def _pages(self, connection: Connection, which: ColumnElement[bool]) -> list[DuePage]:
+        """Returns the planned pages among the rows with these URLs.
+
+        A condition on the date would let SQLite read the whole plan instead, through the index of dates.
+        """
+        rows = connection.execute(select(*_COLUMNS).where(self._of_crawl, which).order_by(pages.c.url))
+        return [page for row in rows if (page := DuePage._make(row)).next_due is not None]
 
     def adopt(self, dates: RevisitDates, after: str, most: int) -> str | None:
         """Plans pages that were fetched without RECRAWL, among the first `most` URLs after a URL.
@@ -189,6 +213,10 @@ class DuePages(DatabaseTables):
             return rows[-1]["url"] if len(rows) == most else None
 
         return self.database.write(work)
+
+
+def _count(connection: Connection, *which: ColumnElement[bool]) -> int:
+    return connection.execute(select(func.count()).select_from(pages).where(*which)).scalar_one()
 
 
 def _set(connection: Connection, dates: Sequence[tuple[DuePage, datetime | None]]) -> None:

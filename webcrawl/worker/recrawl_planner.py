@@ -181,9 +181,9 @@ class RecrawlPlanner:
 
     def _look(self, now: datetime) -> float | None:
         """Returns the expected freshness of the pages that were looked at last; each call looks at some more."""
-        some = self._due_pages.look(self._looked, _AT_ONCE)
-        is_whole = not self._looked and len(some) < _AT_ONCE
-        self._looked = some[-1].url if len(some) == _AT_ONCE else ""
+        some, last = self._due_pages.look(self._looked, _AT_ONCE)
+        is_whole = not self._looked and last is None
+        self._looked = last or ""
         total = ExpectedFreshness()
         for page in some:
             if known := _known(page):

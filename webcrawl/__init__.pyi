@@ -1,6 +1,6 @@
 # The public names. Each is imported when it is first used; docs/stability.md says what they promise.
 from webcrawl.addon import WebcrawlAddon as WebcrawlAddon
-from webcrawl.config.version import VERSION as __version__
+from webcrawl.config.program import VERSION as __version__
 from webcrawl.crawler.command import OpenedCrawlCommand as OpenedCrawlCommand
 from webcrawl.crawler.components import Reads as Reads
 from webcrawl.crawler.download.protocol import Answer as Answer, Protocol as Protocol

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.console import scrapy, webcrawl
-from webcrawl.config.version import VERSION
+from webcrawl.config.program import VERSION
 from webcrawl.console import main
 from webcrawl.entry import EXAMPLES, GROUPS
 

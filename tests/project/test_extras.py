@@ -27,11 +27,11 @@ USES = {
     "graph": ("duckdb", "from webcrawl.graph.libraries import duckdb; duckdb()"),
     "metrics": (
         "prometheus_client",
-        "from webcrawl.metrics.library import prometheus_client; prometheus_client()",
+        "from webcrawl.config.libraries import prometheus_client; prometheus_client()",
     ),
     "traces": (
         "opentelemetry.exporter",
-        "from webcrawl.metrics.library import opentelemetry; opentelemetry()",
+        "from webcrawl.config.libraries import opentelemetry; opentelemetry()",
     ),
     "dashboard": ("starlette", "from webcrawl.commands.dashboard import check_libraries; check_libraries()"),
     "alarms": ("apprise", "from webcrawl.alarms.targets import Targets; Targets([])"),

@@ -38,7 +38,7 @@ class Command(OpenedCrawlCommand):
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.config import read
-        from webcrawl.metrics.library import prometheus_client
+        from webcrawl.config.libraries import prometheus_client
 
         if opts.port is not None and not 1 <= opts.port <= 65535:
             raise UsageError("--port must be from 1 to 65535")

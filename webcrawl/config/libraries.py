@@ -98,3 +98,14 @@ def arrow_library(purpose: str, *modules: str) -> ModuleType:
     """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     return optional(purpose, "pyarrow", "parquet", "pyarrow", *modules)
+
+
+def prometheus_client() -> ModuleType:
+    """Returns prometheus_client; raises LibraryMissing."""
+    return optional("the format of Prometheus", "prometheus-client", "metrics", "prometheus_client")
+
+
+def opentelemetry() -> ModuleType:
+    """Returns the exporter of traces, which brings the rest of OpenTelemetry; raises LibraryMissing."""
+    library = "opentelemetry-exporter-otlp-proto-http"
+    return optional("TRACES", library, "traces", "opentelemetry.exporter.otlp.proto.http.trace_exporter")

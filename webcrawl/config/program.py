@@ -1,4 +1,4 @@
-"""The program that the user has started: `webcrawl`, or Scrapy's."""
+"""The version of the package, and the program that the user has started: `webcrawl`, or Scrapy's."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+VERSION = "0.1.0"
+"""The version of the package, which `pyproject.toml` reads without importing this file."""
 DEFAULT_SETTINGS = "webcrawl.console.default_settings"
 """The settings module of `webcrawl` in a folder without a project; child processes inherit its name."""
 SHOWN = "WEBCRAWL_SHOWN_AS"

@@ -10,6 +10,9 @@ from typing import Self
 from webcrawl.stores.locations import Row, location_of_payload, own_location, payload_of
 from webcrawl.stores.warc.files import WarcLocation
 
+UNCHANGED = 304
+"""The status of a response that confirms the stored one."""
+
 # Documents of these types contain no links.
 _WITHOUT_LINKS = (
     *("image/", "audio/", "video/", "font/"),

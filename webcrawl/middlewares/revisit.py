@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
-from scrapy.http import Response
+from scrapy.http import Headers, Response
 
 from webcrawl.config import read
 from webcrawl.crawler.access import is_robots, tasks_of
-from webcrawl.crawler.known import Known
-from webcrawl.crawler.pages.revisits import UNCHANGED, condition_of, make_conditional, remember_stored
+from webcrawl.crawler.fetch import fetch_of
+from webcrawl.crawler.known import UNCHANGED, Known
+from webcrawl.crawler.responses import make_response
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.body import Body
 from webcrawl.errors import StoreError
@@ -65,12 +66,12 @@ class RevisitMiddleware(SessionComponent):
             logger.info("%s is fetched unconditionally: %s", request.url, error)
             return
         if known is not None and (dated or known.keeps_links):
-            make_conditional(request, known)
+            _make_conditional(request, known)
 
     def process_response(
         self, request: Request, response: Response
     ) -> Response | Awaitable[Response | Request]:
-        if response.status != UNCHANGED or (known := condition_of(request)) is None:
+        if response.status != UNCHANGED or (known := fetch_of(request).known) is None:
             return response
         return self._unchanged(request, response, known)
 
@@ -88,7 +89,7 @@ class RevisitMiddleware(SessionComponent):
                 tasks.retry(request, 0.0, f"its stored response cannot be read: {error}")
                 return request
             response.request = request
-            remember_stored(response, record, body)
+            _remember_stored(response, record, body)
         tasks.count("unchanged")
         return response
 
@@ -126,3 +127,23 @@ class RevisitMiddleware(SessionComponent):
             self._metadata.close()
         if self._archive is not None:
             self._archive.close()
+
+
+def _make_conditional(request: Request, known: Known) -> None:
+    """Adds the validators of the stored answer to a request."""
+    if known.etag:
+        request.headers["If-None-Match"] = known.etag.encode("latin-1", "replace")
+    if known.last_modified:
+        request.headers["If-Modified-Since"] = known.last_modified.encode("latin-1", "replace")
+    fetch_of(request).known = known
+
+
+def _remember_stored(response: Response, record: StoredRecord, body: Body) -> None:
+    """Keeps the archived response that `response` confirms, for spider and pipelines."""
+    lines = (line.partition(b":") for line in record.http_head.split(b"\r\n")[1:])
+    headers = Headers([(name.strip(), value.strip()) for name, colon, value in lines if colon])
+    # `body` is already decoded
+    headers.pop("Content-Encoding", None)
+    if not record.http_head:
+        headers["Content-Type"] = record.headers.get("Content-Type", "")
+    fetch_of(response).archived = make_response(body, response.url, headers, request=response.request)

@@ -13,7 +13,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from webcrawl.config.libraries import DISTRIBUTION
-from webcrawl.config.version import VERSION
+from webcrawl.config.program import VERSION
 from webcrawl.errors import ConfigurationError
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*", re.IGNORECASE)

@@ -9,7 +9,7 @@ from typing import Any
 
 from scrapy.crawler import Crawler
 
-from webcrawl.config.version import VERSION
+from webcrawl.config.program import VERSION
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.page import FedText, Page
 from webcrawl.errors import StoreError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy.crawler import Crawler
 
 from webcrawl.config import read
-from webcrawl.config.version import VERSION
+from webcrawl.config.program import VERSION
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import ResourceRules, RobotsArchiver
 from webcrawl.crawler.session import Session, SessionComponent

@@ -1,4 +1,6 @@
-"""Estimates how often a page changes, from visits at irregular times that only tell whether it has changed since.
+"""Estimates how often a page changes, and how many new links it gives a day.
+
+Visits come at irregular times, and only tell whether a page has changed since.
 
 A page changes as a Poisson process with a rate, in changes a day. A visit after t days finds a change with probability
 1 - exp(-rate t), so many changes between two visits look like one (Cho and Garcia-Molina, "Estimating Frequency of
@@ -12,6 +14,10 @@ to the pages of the same URL pattern, then of the host, then of the crawl (empir
     history, delta = history.pooled(rate)                   # what to add to each of the three pools
 
 Pools are sums, so that the sums of several workers can be added.
+
+New links are those that a page gave first, at a visit after its own first one, and whose targets were sound pages. They
+arrive as a Poisson process too, but unlike changes they are counted, so their rate has a Gamma distribution without any
+approximation: the prior of the same pools, updated with so many links in so many days.
 """
 
 from __future__ import annotations
@@ -94,6 +100,13 @@ class PoolRules(NamedTuple):
 
 
 CHANGES = PoolRules(FIRST_GUESS, least_shape=0.1, kindred=10.0)
+
+ARRIVALS = PoolRules(ChangeRate(0.01, 1.0), least_shape=0.01, kindred=1.0)
+"""A crawl without visits expects a link in a hundred days.
+
+A few pages give nearly all new links, and pages of a pattern are alike in this, so a few visits without new links tell
+much.
+"""
 
 
 class ChangeHistory(NamedTuple):
@@ -194,6 +207,48 @@ class RatePool(NamedTuple):
             shape = (3 - spread + math.sqrt((spread - 3) ** 2 + 24 * spread)) / (12 * spread)
         shape = max(rules.least_shape, min(_MOST_SHAPE, shape))
         return ChangeRate(shape, shape / mean)
+
+
+class LinkArrivals(NamedTuple):
+    """What the visits of a page tell about its new links. `links` and `days` fade, so that recent visits count more.
+
+    links       new links
+    days        in which they have arrived
+    pending     further days: their links are counted at the next visit, when their targets were fetched
+    counted     all new links of the page at its last visit
+    pooled_rate, pooled_log_rate, is_pooled   what the pools hold of this page, as in ChangeHistory
+    """
+
+    links: float = 0.0
+    days: float = 0.0
+    pending: float = 0.0
+    counted: int = 0
+    pooled_rate: float = 0.0
+    pooled_log_rate: float = 0.0
+    is_pooled: int = 0
+
+    def after(self, days: float, new_links: int, *, changed: bool) -> LinkArrivals:
+        """Returns the history with a visit so many days after the one before; `new_links`: all that are known now.
+
+        A page that has not changed has no new links.
+        """
+        kept = 1.0 - 1.0 / MEMORY
+        return self._replace(
+            links=self.links * kept + max(0, new_links - self.counted),
+            days=self.days * kept + self.pending + (0.0 if changed else days),
+            pending=days if changed else 0.0,
+            counted=new_links,
+        )
+
+    def rate(self, prior: ChangeRate) -> ChangeRate:
+        """Returns the rate of new links a day."""
+        return ChangeRate(prior.shape + self.links, prior.days + self.days)
+
+    def pooled(self, rate: ChangeRate) -> tuple[LinkArrivals, RatePool]:
+        """Returns the history and what is to be added to each pool of the page, now that its rate is this."""
+        mean, log_mean = rate.mean, rate.mean_log
+        delta = RatePool(1 - self.is_pooled, mean - self.pooled_rate, log_mean - self.pooled_log_rate)
+        return self._replace(pooled_rate=mean, pooled_log_rate=log_mean, is_pooled=1), delta
 
 
 def pooled_prior(*pools: RatePool, rules: PoolRules = CHANGES) -> ChangeRate:

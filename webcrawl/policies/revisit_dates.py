@@ -16,12 +16,14 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from webcrawl.policies.change_rates import (
+    ARRIVALS,
     CHANGES,
     DAY,
     FIRST_GUESS,
     LEAST_DAYS,
     ChangeHistory,
     ChangeRate,
+    LinkArrivals,
     PageVisit,
     PoolRules,
     RatePool,
@@ -37,7 +39,6 @@ from webcrawl.policies.crawl_value import (
     page_weight,
     turn_days,
 )
-from webcrawl.policies.link_arrivals import ARRIVALS, LinkArrivals
 from webcrawl.policies.url_patterns import url_pattern
 
 _MOST_POOLS = 20_000

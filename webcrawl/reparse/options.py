@@ -16,7 +16,7 @@ from scrapy.utils.python import global_object_name
 from sqlalchemy import ColumnElement, or_
 
 from webcrawl.config import DECLARED, read
-from webcrawl.config.version import VERSION
+from webcrawl.config.program import VERSION
 from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 from webcrawl.errors import ConfigurationError
 from webcrawl.pipelines.html import HtmlPipeline

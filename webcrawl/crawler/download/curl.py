@@ -67,8 +67,7 @@ class CurlDownloadHandler(SessionComponent):
         try:
             import curl_cffi  # the extras "http2" and "impersonate"
 
-            from webcrawl.crawler.download.curl_failures import failure_of
-            from webcrawl.crawler.download.curl_transfer import Transfers
+            from webcrawl.crawler.download.curl_transfer import Transfers, failure_of
         except ImportError as error:
             problem = missing(type(self).__name__, "curl_cffi", "impersonate")
             raise NotConfigured(str(problem)) from error

@@ -1,8 +1,9 @@
-"""One HTTP request by libcurl and its response, streamed on the running event loop."""
+"""One HTTP request by libcurl and its response, streamed on the running event loop, and its failures."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -13,17 +14,26 @@ from curl_cffi import AsyncCurl, Curl, CurlError, CurlHttpVersion, CurlInfo, Cur
 from curl_cffi.const import CurlECode
 from curl_cffi.curl import CURL_WRITEFUNC_PAUSE, CURLINFO_HEADER_OUT, CURLINFO_TEXT, CURLPAUSE_CONT
 from curl_cffi.requests.impersonate import REAL_TARGET_MAP
-from scrapy.exceptions import NotSupported
+from scrapy.exceptions import (
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    NotSupported,
+    UnsupportedURLSchemeError,
+)
 
 from webcrawl.crawler.download.lenient_parser import LONGEST_HEAD
 from webcrawl.crawler.download.odd_heads import MOST_INTERIM, is_regular, remarks_of
 from webcrawl.crawler.download.paced_connection import CHUNKS_PER_SECOND, MOST_CHUNKS, SMALL
-from webcrawl.crawler.errors import KeptConnectionClosed
+from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, OverlongHead, ProxyFailed
 from webcrawl.documents.exchange import status_in
+from webcrawl.errors import brief
 from webcrawl.metrics.observations import Observations
 
 Options = Iterable[tuple[CurlOpt, Any]]
 
+_REFUSED = (CurlECode.COULDNT_CONNECT, CurlECode.COULDNT_RESOLVE_PROXY, CurlECode.COULDNT_RESOLVE_HOST)
+_NO_TUNNEL = re.compile(r"CONNECT tunnel failed, response (\d+)")
+_MALFORMED = (CurlECode.WEIRD_SERVER_REPLY, CurlECode.UNSUPPORTED_PROTOCOL)
 _READ_AHEAD = 1024 * 1024
 """Received bytes that may wait to be read; beyond this, the server has to wait."""
 _LEAST_HELD = 512
@@ -300,3 +310,24 @@ def _opened() -> AsyncCurl:
 def _field(line: bytes) -> tuple[bytes, bytes]:
     name, _, value = line.partition(b":")
     return name.strip(), value.strip()
+
+
+def failure_of(error: CurlError, *, proxied: bool) -> Exception:
+    """Returns Scrapy's exception for an error of libcurl before the head of a response."""
+    reason = str(error).partition(". See https://")[0].removeprefix("Failed to perform, ")
+    code = error.code
+    if tunnel := _NO_TUNNEL.search(reason):
+        # a status of 5xx means that the proxy cannot reach the host
+        kind = DownloadFailedError if tunnel[1].startswith("5") else ProxyFailed
+        return kind(f"the proxy answers {tunnel[1]} to CONNECT")
+    if proxied and (code in _REFUSED or code == CurlECode.PROXY):
+        return ProxyFailed(f"cannot connect to the proxy: {reason}")
+    if code in _REFUSED:
+        return DownloadConnectionRefusedError(reason)
+    if code == CurlECode.URL_MALFORMAT:
+        return UnsupportedURLSchemeError(reason)
+    if code == CurlECode.TOO_LARGE:
+        return OverlongHead(brief(reason))
+    if code in _MALFORMED:
+        return MalformedAnswer(brief(reason))
+    return DownloadFailedError(brief(reason))

@@ -10,8 +10,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from webcrawl.crawler.fetch import Fetch, fetch_of
-from webcrawl.crawler.known import Known
-from webcrawl.crawler.pages.revisits import UNCHANGED, stored_answer
+from webcrawl.crawler.known import UNCHANGED, Known
 from webcrawl.crawler.responses import (
     BAD_CODING,
     LOST,
@@ -159,7 +158,7 @@ def _fill_from_stored(page: Page, stored: Response | None, known: Known) -> None
 
 def answer_of(response: Response) -> Response:
     """Returns the archived response that a 304 confirms, or the response itself."""
-    return stored_answer(response) or response
+    return fetch_of(response).archived or response
 
 
 def failed_request(failure: Failure) -> Request:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 from scrapy.crawler import Crawler
 
+from webcrawl.config.libraries import opentelemetry
 from webcrawl.crawler.session import Session, SessionComponent
-from webcrawl.metrics.library import opentelemetry
 
 if TYPE_CHECKING:
     # Scrapy imports extensions that are off too

@@ -14,6 +14,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 
 from webcrawl.config import StoreConfig, read
+from webcrawl.config.libraries import prometheus_client
 from webcrawl.config.memory import child_memory
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.scheduling.tasks import Tasks
@@ -22,7 +23,6 @@ from webcrawl.documents.disk import occupied
 from webcrawl.frontier import SAMPLE
 from webcrawl.metrics.crawl import lease_ages
 from webcrawl.metrics.families import WORKER, Family, MetricSample, gauges, samples
-from webcrawl.metrics.library import prometheus_client
 from webcrawl.metrics.observations import STAGES, STORES, Observations
 from webcrawl.metrics.totals import samples_of
 from webcrawl.worker.leased_hosts import LeasedHost

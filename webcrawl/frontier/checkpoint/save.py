@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from webcrawl.config.version import VERSION
+from webcrawl.config.program import VERSION
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import CRAWLS
 from webcrawl.errors import StoreError

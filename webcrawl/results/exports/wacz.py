@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from webcrawl.config import StoreConfig
-from webcrawl.config.version import VERSION
+from webcrawl.config.program import VERSION
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe, is_html
 from webcrawl.documents.html.timed_parse import BlockingTimedParser

@@ -154,7 +154,8 @@ class ChangeHistory(NamedTuple):
 
         The likelihood of n changes before which t days passed is (1 - exp(-rate t))^n, with the geometric mean of the
         times as t. The result has the mode of the posterior of the logarithm of the rate, and its curvature there. It
-        is exact without such changes; a change after a time in which a change was certain tells nothing.
+        is exact without such changes, and else its mean is too low: by 3 % at most while less than a change is expected
+        between two visits, by 40 % where a change was nearly certain. One that was certain tells nothing.
         """
         shape, quiet = prior.shape + self.dated, prior.days + self.quiet
         if not self.changes:

@@ -74,9 +74,11 @@ def test_visits_without_a_change_give_the_exact_posterior(between: list[float]) 
 def test_visits_at_regular_times_give_nearly_the_exact_posterior(
     quiet: int, changed: int, days: float
 ) -> None:
+    """The estimate is too low, by more the more changes are expected between two visits."""
     visits = [PageVisit(days, changed=True)] * changed + [PageVisit(days, changed=False)] * quiet
-    estimate = after(*visits).rate(PRIOR).mean
-    assert estimate == pytest.approx(posterior_mean(PRIOR, visits), rel=0.35)
+    exact = posterior_mean(PRIOR, visits)
+    too_low = 1 - after(*visits).rate(PRIOR).mean / exact
+    assert -0.001 < too_low < min(0.01 + 0.05 * days * exact, 0.4)
 
 
 def test_visits_at_irregular_times_give_nearly_the_true_rate() -> None:

@@ -63,7 +63,7 @@ def test_deeper_is_never_better(path: str, depth: int) -> None:
     for term in (terms.LinkDepth(), terms.PathDepth(), terms.Length(), terms.Parameters()):
         assert term.weight(of(path, depth=depth + 1)) <= term.weight(of(path, depth=depth))
         if "?" not in path:
-            assert term.weight(of(f"{path.rstrip('/')}/x/y")) <= term.weight(of(path)) or not path.strip("/")
+            assert term.weight(of(f"{path.removesuffix('/')}/x/y")) <= term.weight(of(path))
             assert term.weight(of(f"{path}?a=1")) <= term.weight(of(path))
 
 

@@ -14,6 +14,7 @@ import sysconfig
 import threading
 import time
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -41,10 +42,14 @@ class S3Server:
         self._folder = folder
         self.port, *self._ports = free_ports(8)
 
-    @property
+    @cached_property
     def client(self) -> Any:
         """A boto3 client of the server that ignores the environment."""
         return self._client(10)
+
+    @cached_property
+    def _impatient(self) -> Any:
+        return self._client(1)  # the server never answers requests that come too early
 
     def _client(self, timeout: float) -> Any:
         config = Config(connect_timeout=2, read_timeout=timeout, retries={"total_max_attempts": 1})
@@ -105,11 +110,10 @@ class S3Server:
 
     def _answers(self) -> bool:
         """Whether a bucket and an object can be written; the port opens long before that."""
-        client = self._client(1)  # it never answers requests that come too early
         try:
             with suppress(ClientError):  # the bucket exists after a restart
-                client.create_bucket(Bucket="first")
-            client.put_object(Bucket="first", Key="object", Body=b"written")
+                self._impatient.create_bucket(Bucket="first")
+            self._impatient.put_object(Bucket="first", Key="object", Body=b"written")
         except (BotoCoreError, ClientError):
             return False
         return True

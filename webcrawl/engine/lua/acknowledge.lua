@@ -69,7 +69,7 @@ for i = 1, n_url do
     if bit.band(flags, FAILED) ~= 0 then errors = errors + 1 end
     if credited and (verdict == 'done' or verdict == 'again') then
       local url = host .. path_of(entry)
-      if bit.band(flags, LINKS) ~= 0 then credits[i] = give_links(P, url, purse) else give_lambda(P, url) end
+      if bit.band(flags, LINKS) ~= 0 then credits[i] = giver.to_links(P, url, purse) else giver.to_lambda(P, url) end
     end
     if verdict == 'done' then
       redis.call('HINCRBY', N, 'done', 1)
@@ -93,7 +93,7 @@ for i = 1, n_url do
     end
   end
 end
-fill_purse(P, purse, now)
+giver.fill(P, purse, now)
 redis.call('HINCRBY', N, 'leased', -settled)
 redis.call('HSET', turn_key(H, host), 'gap', gap_ms)
 if answered == '1' then redis.call('HSET', turn_key(H, host), 'answered', 1) end
@@ -104,7 +104,7 @@ local worths, urls = {}, {}
 if pause_ms >= 0 then
   give_back(P, host, nil)
   local shares = redis.call('HGET', turn_key(H, host), 'shares')
-  if shares then take_share(P, H, host, cmsgpack.unpack(shares), 0, now) end
+  if shares then sharing.take(P, H, host, cmsgpack.unpack(shares), 0, now) end
   free_host()
   make_ready(P, H, host, now)
   save_ledger(P)
@@ -129,7 +129,7 @@ local record = redis.call('HMGET', turn_key(H, host), 'until', 'shares')
 local blocked = (tonumber(record[1]) or 0) > now
 local wanted = more > 0 and by_name(H) and #names_behind(P, H, host) > 0
 if record[2] then
-  local _, any = who_waits(P, cmsgpack.unpack(record[2]), now)
+  local _, any = sharing.who_waits(P, cmsgpack.unpack(record[2]), now)
   wanted = wanted or any
 end
 if more > 0 and not (blocked or wanted or none_is_better() or is_parked(P, host) or must_wait()) then

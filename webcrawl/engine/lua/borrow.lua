@@ -25,12 +25,12 @@ if known[3] ~= borrower then
   -- the worker of an expired lease may just have sent a request
   if known[3] and held <= now then due = math.max(due, held + gap) end
   if held > now or due > now then
-    ask_for_share(BORROWER, H, host, shares, now)
+    sharing.ask(BORROWER, H, host, shares, now)
     state, wait_ms = held > now and 'held' or 'early', math.max(0, due - now)
     return {state, wait_ms, gap}
   end
 end
-shares[BORROWER] = {share_of(BORROWER, shares, now) + 1, 0}
+shares[BORROWER] = {sharing.of(BORROWER, shares, now) + 1, 0}
 redis.call('HSET', key, 'held', now + hold_ms, 'holder', borrower, 'shares', cmsgpack.pack(shares))
 redis.call('PERSIST', key)
 return {state, wait_ms, gap}

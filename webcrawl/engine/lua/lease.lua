@@ -53,15 +53,15 @@ local function lease(record, level)
   if held > now then
     due = math.max(due, math.min(held, now + LOOK_AGAIN))
     shares = shares or {}
-    ask_for_share(P, H, host, shares, now)
+    sharing.ask(P, H, host, shares, now)
   end
   if due > now then return put_off(due) end
   local allowed = allowance(P, host, urls, 0, limits)
   if allowed == 0 then return park(P, host, 'budget') end
   if shares then
-    local before_us, others = who_waits(P, shares, now)
+    local before_us, others = sharing.who_waits(P, shares, now)
     if before_us then
-      ask_for_share(P, H, host, shares, now)
+      sharing.ask(P, H, host, shares, now)
       return put_off(now + LOOK_AGAIN)
     end
     if others then allowed = math.min(allowed, QUANTUM) end
@@ -71,7 +71,7 @@ local function lease(record, level)
   local slow = level == LOWEST and slow_gap(P, H, record) > 0
   local entries, worths = pop(P, host, slow and 1 or allowed, nil, share)
   if #entries == 0 then return end
-  if shares then take_share(P, H, host, shares, #entries / weight, now) end
+  if shares then sharing.take(P, H, host, shares, #entries / weight, now) end
   local token = next_token(H)
   local key, flat = P .. 'lease:' .. host, {}
   for index, entry in ipairs(entries) do

@@ -33,7 +33,7 @@ end
 -- Drops a URL that was taken from its list. Its credit goes to Lambda, like the credit of a dead letter.
 local function drop_url(P, host, entry, now)
   local url = host .. path_of(entry)
-  if conf_of(P).credit then give_lambda(P, url) end
+  if conf_of(P).credit then giver.to_lambda(P, url) end
   plan.settle(P, host, entry, now)
   redis.call('HINCRBY', P .. 'n', 'dropped', redis.call('HSET', P .. 'dropped', url, now - ms_ahead()))
 end

@@ -2,11 +2,16 @@
 -- waits or the worth of a URL that was fetched. The first byte is the sum of the level at which the URL is queued, 8 times the
 -- levels by which importance has changed it, counted from WORST, LEFT if the URL may not be queued again, and FETCHED. The
 -- second byte is its depth. If the URL may be queued again and its entry has a time, TIMED and this time follow the credit.
-local LEFT, FETCHED = 64, 128
-local WORST, BEST, STEP = -2, 3, 8 -- each level of importance stands for a factor of STEP
-local UNIT, MEAN, MOST_WORTH = 4096, 2 ^ 34, 2 ^ 47 -- MEAN: credit of a crawl divided by UNIT
-local LAMBDA_PART = 10
-local CREDIT_LOAD = 44 -- mean records in a bucket; nearly all stay below hash-max-listpack-entries
+local CREDIT = {
+  LEFT = 64, FETCHED = 128,
+  WORST = -2, BEST = 3, STEP = 8, -- each level of importance stands for a factor of STEP
+  UNIT = 4096, MEAN = 2 ^ 34, MOST_WORTH = 2 ^ 47, -- MEAN: credit of a crawl divided by UNIT
+  LAMBDA_PART = 10,
+  LOAD = 44, -- mean records in a bucket; nearly all stay below hash-max-listpack-entries
+  PACKED = {[0] = '>BB', '>BBI1', '>BBI2', '>BBI3', '>BBI4', '>BBI5', '>BBI6'},
+  MOST_BYTES = 8, -- of a record without a time; a record with a time is longer
+  TIMED = '\0',
+}
 
 -- Returns the ledger of a shard: Lambda's `pool`, the URLs that wait here and in other shards, records, buckets.
 local LEDGER, ledger = {'pool', 'waiting', 'others', 'records', 'bits', 'split'}, nil
@@ -49,22 +54,18 @@ end
 -- Returns a number as a signed integer, which takes less memory in a list pack.
 local function credit_field(number) return number - 2147483648 end
 
-local PACKED = {[0] = '>BB', '>BBI1', '>BBI2', '>BBI3', '>BBI4', '>BBI5', '>BBI6'}
 local function packed(state, depth, amount)
   local size, bound = 0, 1
   while amount >= bound do size, bound = size + 1, bound * 256 end
-  return struct.pack(PACKED[size], state, depth, amount)
+  return struct.pack(CREDIT.PACKED[size], state, depth, amount)
 end
 
-local TIMED = '\0'
-local MOST_BYTES = 8 -- of a record without a time; a record with a time is longer
-
 local function unpack_page(page, stored)
-  if #stored > MOST_BYTES then page.time, stored = string.sub(stored, -TIME_BYTES), string.sub(stored, 1, -2 - TIME_BYTES) end
-  local state, depth, amount = struct.unpack(PACKED[#stored - 2], stored)
+  if #stored > CREDIT.MOST_BYTES then page.time, stored = string.sub(stored, -TIME_BYTES), string.sub(stored, 1, -2 - TIME_BYTES) end
+  local state, depth, amount = struct.unpack(CREDIT.PACKED[#stored - 2], stored)
   page.depth, page.amount = depth, #stored > 2 and amount or 0
-  page.level, page.rise = state % 8, math.floor(state / 8) % 8 + WORST
-  page.left, page.fetched = state % FETCHED >= LEFT, state >= FETCHED
+  page.level, page.rise = state % 8, math.floor(state / 8) % 8 + CREDIT.WORST
+  page.left, page.fetched = state % CREDIT.FETCHED >= CREDIT.LEFT, state >= CREDIT.FETCHED
 end
 
 -- Returns the record of a URL: number, key, level, rise, left, fetched, depth, amount, time; `stored` is nil without a record.
@@ -99,13 +100,13 @@ end
 local function count_page(P)
   local known = ledger_of(P)
   known.records, known.waiting = known.records + 1, known.waiting + 1
-  if known.records > CREDIT_LOAD * (2 ^ known.bits + known.split) then split_credit(P, known) end
+  if known.records > CREDIT.LOAD * (2 ^ known.bits + known.split) then split_credit(P, known) end
 end
 
 local function save_page(P, page)
-  local state = page.level + 8 * (page.rise - WORST) + (page.left and LEFT or 0) + (page.fetched and FETCHED or 0)
+  local state = page.level + 8 * (page.rise - CREDIT.WORST) + (page.left and CREDIT.LEFT or 0) + (page.fetched and CREDIT.FETCHED or 0)
   local stored = packed(state, page.depth, page.amount)
-  if page.time and not page.left then stored = stored .. TIMED .. page.time end
+  if page.time and not page.left then stored = stored .. CREDIT.TIMED .. page.time end
   if stored == page.stored then return end
   redis.call('HSET', page.key, credit_field(page.number), stored)
   if not page.stored then count_page(P) end
@@ -114,12 +115,12 @@ end
 
 local function worth_of(P, amount)
   local known = ledger_of(P)
-  return math.min(math.floor(amount * math.max(1, known.waiting + known.others) / MEAN), MOST_WORTH)
+  return math.min(math.floor(amount * math.max(1, known.waiting + known.others) / CREDIT.MEAN), CREDIT.MOST_WORTH)
 end
 
 local function rise_of(worth)
-  local steps, least = WORST, UNIT / STEP
-  while steps < BEST and worth >= least do steps, least = steps + 1, least * STEP end
+  local steps, least = CREDIT.WORST, CREDIT.UNIT / CREDIT.STEP
+  while steps < CREDIT.BEST and worth >= least do steps, least = steps + 1, least * CREDIT.STEP end
   return steps
 end
 
@@ -150,11 +151,11 @@ local function note_queued(P, host, entry, rise)
   local number = number_of(host .. path)
   local level, left = string.byte(entry, 1), 0
   -- with this level, no entry of this number is passed over
-  if not plain or not rise then level, rise, left = LEVELS - 1, 0, LEFT end
-  local stored = string.char(level + 8 * (rise - WORST) + left, depth)
+  if not plain or not rise then level, rise, left = LEVELS - 1, 0, CREDIT.LEFT end
+  local stored = string.char(level + 8 * (rise - CREDIT.WORST) + left, depth)
   if left == 0 then
     local _, time = without_time(entry)
-    if time ~= '' then stored = stored .. TIMED .. time end
+    if time ~= '' then stored = stored .. CREDIT.TIMED .. time end
   end
   if redis.call('HSETNX', credit_bucket(P, number), credit_field(number), stored) == 1 then return count_page(P) end
   local page = page_of(P, number)
@@ -217,7 +218,7 @@ end
 local function receive_credit(P, number, amount)
   local page, known = page_of(P, number), ledger_of(P)
   if page.fetched then
-    page.amount = math.min(page.amount + worth_of(P, amount), MOST_WORTH)
+    page.amount = math.min(page.amount + worth_of(P, amount), CREDIT.MOST_WORTH)
     known.pool = known.pool + amount
   elseif page.stored then
     page.amount = page.amount + amount
@@ -244,24 +245,23 @@ end
 
 local function note_received(P, purse, text) redis.call('SET', P .. 'got:' .. purse, text, 'PX', PURSE_MS) end
 
+-- What the pages of a call give. A table, because a script may have 200 local names.
+local giver = {gained = 0}
 -- Gives Lambda the credit of a URL whose page has no links.
-local function give_lambda(P, url)
+function giver.to_lambda(P, url)
   local credit = take_credit(P, url)
   ledger.pool = ledger.pool + credit
 end
-
--- Divides the credit of a fetched URL with links between Lambda and a purse; returns the purse's part. Call fill_purse last.
-local gained, is_open = 0, nil
-local function give_links(P, url, purse)
-  if is_open == nil then is_open = redis.call('HEXISTS', purse_of(P, purse), 'closed') == 0 end
+-- Divides the credit of a fetched URL with links between Lambda and a purse; returns the purse's part. Call giver.fill last.
+function giver.to_links(P, url, purse)
+  if giver.is_open == nil then giver.is_open = redis.call('HEXISTS', purse_of(P, purse), 'closed') == 0 end
   local credit = take_credit(P, url)
-  local given = is_open and credit - math.floor(credit / LAMBDA_PART) or 0
-  ledger.pool, gained = ledger.pool + credit - given, gained + given
+  local given = giver.is_open and credit - math.floor(credit / CREDIT.LAMBDA_PART) or 0
+  ledger.pool, giver.gained = ledger.pool + credit - given, giver.gained + given
   return given
 end
-
-local function fill_purse(P, purse, now)
-  if gained == 0 then return end
-  redis.call('HINCRBY', purse_of(P, purse), 'wallet', string.format('%.0f', gained))
+function giver.fill(P, purse, now)
+  if giver.gained == 0 then return end
+  redis.call('HINCRBY', purse_of(P, purse), 'wallet', string.format('%.0f', giver.gained))
   redis.call('ZADD', P .. 'purses', now, purse)
 end

@@ -164,39 +164,36 @@ end
 
 -- Crawls that want the same host share it by weight (stride scheduling, Waldspurger and Weihl 1995). `shares` of the
 -- host's record: crawl -> {its URLs divided by its weight, when it last wanted more}. Absent until a crawl waits.
-local WAITING, LONG_AGO = 3000, 60000
-
+-- A table, because a script may have 200 local names.
+local sharing = {WAITING = 3000, LONG_AGO = 60000}
 -- Returns this crawl's share. A crawl that joins or returns starts level with the others, without arrears.
-local function share_of(P, shares, now)
+function sharing.of(P, shares, now)
   local ours, least = shares[P], nil
-  if ours and now - ours[2] <= LONG_AGO then return ours[1] end
+  if ours and now - ours[2] <= sharing.LONG_AGO then return ours[1] end
   for crawl, share in pairs(shares) do
-    if crawl ~= P and now - share[2] < LONG_AGO then least = math.min(least or share[1], share[1]) end
+    if crawl ~= P and now - share[2] < sharing.LONG_AGO then least = math.min(least or share[1], share[1]) end
   end
   return math.max(ours and ours[1] or 0, least or 0)
 end
-
 -- Returns whether a crawl with a smaller share waits for the host, and whether any other crawl waits.
-local function who_waits(P, shares, now)
-  local ours, before_us, any = share_of(P, shares, now), false, false
+function sharing.who_waits(P, shares, now)
+  local ours, before_us, any = sharing.of(P, shares, now), false, false
   for crawl, share in pairs(shares) do
-    if crawl ~= P and now - share[2] < WAITING then
+    if crawl ~= P and now - share[2] < sharing.WAITING then
       any = true
       before_us = before_us or share[1] < ours
     end
   end
   return before_us, any
 end
-
-local function ask_for_share(P, H, host, shares, now)
-  shares[P] = {share_of(P, shares, now), now}
+function sharing.ask(P, H, host, shares, now)
+  shares[P] = {sharing.of(P, shares, now), now}
   redis.call('HSET', turn_key(H, host), 'shares', cmsgpack.pack(shares))
 end
-
 -- Adds to this crawl's share. The crawl still wants the host if it has URLs of the host left.
-local function take_share(P, H, host, shares, much, now)
+function sharing.take(P, H, host, shares, much, now)
   local left = has_urls(record_of(P, host))
-  shares[P] = {share_of(P, shares, now) + much, left and now or 0}
+  shares[P] = {sharing.of(P, shares, now) + much, left and now or 0}
   redis.call('HSET', turn_key(H, host), 'shares', cmsgpack.pack(shares))
 end
 

@@ -23,7 +23,7 @@ end
 -- Makes a dead letter, whose credit goes to Lambda. Requests of one URL with other methods or bodies have their own letters.
 local function bury(P, host, entry, reason, now)
   local field = host .. path_of(entry)
-  if conf_of(P).credit then give_lambda(P, field) end
+  if conf_of(P).credit then giver.to_lambda(P, field) end
   plan.settle(P, host, entry, now)
   local known = redis.call('HGET', P .. 'dead', field)
   local letters = known and cmsgpack.unpack(known) or {}

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.servers import free_dns_port, free_port, requests, serving
 from benchmarks.trap_sites import TRAPS, html, prose
 from benchmarks.trap_web import TrapWeb, serve
-from benchmarks.traps import counted
+from benchmarks.traps import counted, missed_beside_forum
 from tests.crawls import CrawlResult, crawl_hosts, scrapy
 from tests.web import LocalWeb
 from webcrawl.policies.budgets import FIRST, PER_CUBE
@@ -145,3 +145,19 @@ def test_a_host_tells_of_its_budget_and_of_that_of_its_domain(beside: Beside) ->
         f"budget of subdomains.test: {spent}; other domains that link to it: 0; over it, so others come first\n"
         in table
     )
+
+
+def test_a_farm_of_addresses_takes_no_forum_its_turns(crawl: RunCrawl, tmp_path: Path) -> None:
+    web = TrapWeb(free_port("0.0.0.0"), pages=300, hosts=HONEST, traps=("farm",), outward=0.3, threads=150)
+    names, log = free_dns_port(), tmp_path / "requests"
+    with serving(serve, web, names, log):
+        crawl(
+            [web.start(site) for site in range(HONEST)],
+            scope="web",
+            DNS_SERVERS=f"127.0.0.1:{names}",
+            ALLOWED_NETWORKS="127.0.0.0/8",
+            CRAWL_MAX_PAGES=(web.honest_pages + web.threads) * 5 // 4,
+            DOWNLOAD_DELAY=0.02,
+            IMPORTANCE="trusted",
+        )
+    assert missed_beside_forum([asked for _, asked in requests(log)], web) == []

@@ -1,4 +1,4 @@
-"""Uses every script of addresses, borrowed turns and budgets once."""
+"""Uses every script of addresses, borrowed turns, budgets and trust once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from webcrawl.frontier import Frontier
 from webcrawl.frontier.addresses import EngineAddressTurns
 from webcrawl.frontier.borrowed_turns import BorrowedTurns
 from webcrawl.frontier.ledger import BudgetEntry, Ledger
+from webcrawl.frontier.trust import Discovery, TrustLedger
 from webcrawl.hosts.address_turn import Ask
 from webcrawl.policies.budgets import Slowdown, Spending
+from webcrawl.policies.trust import SEED, Fairness
 
 
 async def use_turns_and_budgets(frontier: Frontier) -> None:
@@ -27,5 +29,9 @@ async def use_turns_and_budgets(frontier: Frontier) -> None:
     assert await ledger.add({"a.test": BudgetEntry(8, {"b.test"})}) == {"a.test": Spending(8, 1)}
     # hosts that never answered do not count
     assert await ledger.slow_down(range(frontier.keys.shards), Slowdown(), 1.0) == (0, 0, 0)
+    trust = TrustLedger(frontier.engine, frontier.keys)
+    await trust.pass_on(Discovery({"http://else.test"}))
+    assert (await trust.standing(1.0)).trust == SEED
+    await trust.set_fairness(Fairness())
     # not all shards: what other workers have counted is asked for
     assert await ledger.slow_down([0], Slowdown(), 1.0) == (0, 0, 0)

@@ -59,7 +59,15 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       wide_slots                   ZSET  the same for domains with several hosts in `over`
       slowdown                     STR   factor and hosts at once of webcrawl.policies.budgets.Slowdown; usual gap
                                          in ms; number of shards; the most by which a gap grows; expiring
-      lowest                       SET   leased hosts at the lowest level
+      trust                        HASH  host -> its trust, what it has left to give (8 bytes each), and to how many
+                                         hosts it gave (4 bytes); see webcrawl.policies.trust
+      trusted                      STR   sum of the trust of all hosts here
+      wary                         ZSET  name of a host whose next page would cost too much -> the cost; it is not in
+                                         `ready`
+      fairness                     STR   the most that a page may cost, and how many pages may cost more; expiring
+      strayed                      INT   pages that cost more
+      lowest                       SET   leased hosts at the lowest level, and those of `strays`
+      strays                       SET   leased hosts whose pages cost too much
       leases                       ZSET  host -> when its lease expires
       lease:<host>                 HASH  token, worker, next, and index -> entry for each URL handed out
       given:<caller>               STR   number of a worker's last lease call, its hosts and tokens; expiring
@@ -180,7 +188,7 @@ CRAWLS = "wc:crawls"
 FORMAT = 10
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
 CONTINUED_FORMATS = frozenset({9, FORMAT})
-"""The versions whose data this version reads. In version 9, entries had no class of their fetch."""
+"""The versions whose data this version reads. In version 9, entries had no class of their fetch, and hosts no trust."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")

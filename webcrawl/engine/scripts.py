@@ -54,6 +54,7 @@ _COMMON = (
     "records",
     "units",
     "sunk",
+    "trust",
     "ready",
     "turns",
     "queues",

@@ -6,8 +6,10 @@ import heapq
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from ipaddress import ip_address, ip_network
 
 import xxhash
 
@@ -27,6 +29,9 @@ _KEPT_SECONDS = 60.0
 """Seconds for which the engine keeps the counts of workers."""
 _MOST_READ = 5_000
 """The most names and domains over their budgets that are read in each shard."""
+
+_NETWORK_BITS = {4: 24, 6: 48}
+"""The bits of a network that counts as one registered domain, by the version of its addresses."""
 
 _Counts = tuple[int, int, int]
 """The counts of slow.lua in a shard: better, sunk, wide."""
@@ -180,6 +185,12 @@ def _hashes(domains: Iterable[str]) -> bytes:
 
 @lru_cache(maxsize=1 << 14)
 def owners(host: str) -> tuple[str, ...]:
-    """Returns the owners of budgets for a host: its name, and its registered domain if different."""
+    """Returns the owners of budgets for a host: its name, and its registered domain if different.
+
+    The domain of an address is its network, because its neighbours probably have the same owner.
+    """
     name, domain = name_of(host), registered_domain(hostname(host))
+    with suppress(ValueError):
+        address = ip_address(hostname(host))
+        return name, str(ip_network((address, _NETWORK_BITS[address.version]), strict=False))
     return (name,) if domain == hostname(host) else (name, domain)

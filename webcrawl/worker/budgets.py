@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from webcrawl.frontier import Lease
 from webcrawl.frontier.ledger import BudgetEntry, Ledger, owners
 from webcrawl.policies.budgets import NEW_HOST, WASTE, Slowdown, Spending, cost, slowdown
+from webcrawl.worker.trust import Trust
 
 _EVERY_SECONDS = 0.3
 _MOST_ENTRIES = 5_000
@@ -25,9 +26,9 @@ class Budgets:
     The counts of the last second are lost if the worker is killed.
     """
 
-    def __init__(self, ledger: Ledger, delay: float) -> None:
-        """`delay`: the usual seconds between two requests to a host."""
-        self._ledger, self._delay = ledger, delay
+    def __init__(self, ledger: Ledger, delay: float, trust: Trust | None = None) -> None:
+        """`delay`: the usual seconds between two requests to a host; `trust`: None if hosts have no trust."""
+        self._ledger, self._delay, self.trust = ledger, delay, trust
         self._entries: dict[str, BudgetEntry] = {}
         self._known: OrderedDict[str, Spending] = OrderedDict()
         self._linked: OrderedDict[str, set[str]] = OrderedDict()
@@ -70,6 +71,8 @@ class Budgets:
             return
         domain = owners(source)[-1]
         for host in self._not_yet_sent(domain, hosts):
+            if self.trust:
+                self.trust.link(source, host)
             if owners(host)[-1] != domain:
                 for owner in owners(host):
                     self._entry(owner).domains.add(domain)
@@ -100,6 +103,8 @@ class Budgets:
         if now < self._send_at and len(self._entries) < _MOST_ENTRIES:
             return
         self._send_at = now + _EVERY_SECONDS
+        if self.trust:
+            await self.trust.send()
         entries, self._entries = self._entries, {}
         owners_changed = []
         for owner, spending in (await self._ledger.add(entries)).items():

@@ -87,6 +87,8 @@ class LinkIntake:
 
     def add(self, candidate: Candidate) -> bool:
         """Queues a URL to be sent; returns False if this worker added it recently."""
+        if candidate.rise is None and self.records.budgets and (trust := self.records.budgets.trust):
+            trust.name(candidate)
         if candidate.fingerprint is not None:
             if not self.recent.fingerprints.add(candidate.fingerprint) and not candidate.anyway:
                 self._counters["cache_hits"] += 1

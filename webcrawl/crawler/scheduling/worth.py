@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.frontier.ledger import Ledger
 from webcrawl.frontier.link_memory import LinkMemory
+from webcrawl.frontier.trust import TrustLedger
 from webcrawl.policies.priorities import Prospect
 from webcrawl.policies.terms import PatternRecord
 from webcrawl.stores.weights_file import MinedChanges, WeightsFile
@@ -16,6 +17,7 @@ from webcrawl.worker.budgets import Budgets
 from webcrawl.worker.host_records import HostRecords, KnownPatterns
 from webcrawl.worker.link_intake import LinkIntake
 from webcrawl.worker.page_credit import PageCredit
+from webcrawl.worker.trust import Trust
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
@@ -66,7 +68,11 @@ def _budgets_of(session: Session) -> Budgets | None:
     if not session.config.budgets:
         return None
     connection, delay = session.connection, session.turns.config.delay
-    budgets = Budgets(Ledger(connection.engine, connection.keys), delay)
+    trust = None
+    if session.config.importance == "trusted":
+        ledger = TrustLedger(connection.engine, connection.keys)
+        trust = Trust(ledger, delay, limited=session.config.max_pages > 0)
+    budgets = Budgets(Ledger(connection.engine, connection.keys), delay, trust)
     connection.frontier.over = budgets.over
     return budgets
 

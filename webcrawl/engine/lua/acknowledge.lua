@@ -118,9 +118,10 @@ local function none_is_better()
   return not best or best >= better_than
 end
 
--- Whether the host has sunk to the lowest level while others have better URLs.
+-- Whether the host has sunk to the lowest level, or is ahead of its share, while others have better URLs.
 local function must_wait()
   local record = record_of(P, host)
+  if trust.is_ahead(P, H, record) then return true end
   return standing(P, record) == LOWEST and slow_gap(P, H, record) > 0
 end
 

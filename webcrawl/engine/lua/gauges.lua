@@ -12,14 +12,15 @@
 --   urls        URLs of the sampled hosts by level, and at other levels
 --   ages        ages of the sampled leases, in ms
 local now = now_ms()
-local ready, waiting, by_level = 0, redis.call('SCARD', P .. 'sunk'), {}
+local waiting_low = redis.call('SCARD', P .. 'sunk') + redis.call('ZCARD', P .. 'wary')
+local ready, waiting, by_level = 0, waiting_low, {}
 for level = 0, LEVELS - 1 do
   local came = redis.call('LLEN', P .. 'due:' .. level) + redis.call('LLEN', P .. 'new:' .. level)
     + redis.call('ZCOUNT', P .. 'ready:' .. level, '-inf', now)
   local coming = redis.call('ZCOUNT', P .. 'ready:' .. level, '(' .. string.format('%.0f', now), '+inf')
   ready, waiting, by_level[level + 1] = ready + came, waiting + coming, came + coming
 end
-by_level[LEVELS] = by_level[LEVELS] + redis.call('SCARD', P .. 'sunk')
+by_level[LEVELS] = by_level[LEVELS] + waiting_low
 
 local urls = {}
 for i = 1, LEVELS + 1 do urls[i] = 0 end

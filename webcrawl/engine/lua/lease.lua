@@ -38,7 +38,18 @@ wake(P, H, 'later', now)
 wake(P, H, 'scheduled', now)
 surface(P, H, now)
 
-local function lease(record, level)
+-- the hosts whose next pages no longer cost too much
+local most_cost, strays = trust.limits(P)
+local wary = redis.call('EXISTS', P .. 'wary') == 1
+for _, name in ipairs(wary and redis.call('ZRANGEBYSCORE', P .. 'wary', '-inf', most_cost, 'LIMIT', 0, 100) or {}) do
+  local record = record_of(P, host_of(name))
+  redis.call('ZREM', P .. 'wary', name)
+  if has_urls(record) then make_ready(P, H, record.host, now) end
+  save_record(P, record)
+end
+
+-- Leases a host; `strays`: although its pages cost too much.
+local function lease(record, level, strays)
   local host = record.host
   local function put_off(due) redis.call('ZADD', P .. 'ready:' .. level, due, record.name) end
   local known = redis.call('HMGET', turn_key(H, host), 'until', 'held', 'shares', 'holder')
@@ -66,9 +77,10 @@ local function lease(record, level)
     end
     if others then allowed = math.min(allowed, QUANTUM) end
   end
+  if not strays and trust.is_ahead(P, H, record) then return trust.wait(P, H, record) end
   if level == LOWEST and not has_turn(P, H, record, now) then return end
-  -- a sunk host gets one URL for each turn
-  local slow = level == LOWEST and slow_gap(P, H, record) > 0
+  -- a sunk host, and one ahead of its share, gets one URL for each turn
+  local slow = strays or level == LOWEST and slow_gap(P, H, record) > 0
   local entries, worths = pop(P, host, slow and 1 or allowed, nil, share)
   if #entries == 0 then return end
   if shares then sharing.take(P, H, host, shares, #entries / weight, now) end
@@ -80,7 +92,8 @@ local function lease(record, level)
   end
   redis.call('HSET', key, 'token', token, 'worker', worker, 'next', #entries + 1, unpack(flat))
   hold(P, H, host, token, now + lease_ms)
-  if level == LOWEST then redis.call('SADD', P .. 'lowest', host) end
+  if strays or level == LOWEST then redis.call('SADD', P .. 'lowest', host) end
+  if strays then redis.call('SADD', P .. 'strays', host) end
   redis.call('HINCRBY', P .. 'n', 'queued', -#entries)
   redis.call('HINCRBY', P .. 'n', 'leased', #entries)
   leases[#leases + 1] = lease_of(P, H, host, token, flat, now, worths)
@@ -123,6 +136,23 @@ end
 
 lease_from(DUE, hosts)
 lease_from(NEW, new < 0 and hosts - #leases or new)
+-- what is left goes to hosts whose next pages cost too much, the cheapest first
+local had, room = #leases, math.max(hosts, hosts + new) - #leases
+if strays >= 0 then room = math.min(room, strays) end
+for _, name in ipairs(room > 0 and redis.call('ZRANGE', P .. 'wary', 0, 2 * room + 20) or {}) do
+  local record, most = record_of(P, host_of(name)), had + room
+  local level = #leases < most and level_at_hand(P, record)
+  local due = level and tonumber(redis.call('HGET', turn_key(H, record.host), 'until') or 0)
+  if due and due <= now then
+    redis.call('ZREM', P .. 'wary', name)
+    lease(record, level, true)
+    save_record(P, record)
+  end
+end
+if #leases > had then
+  redis.call('INCRBY', P .. 'strayed', #leases - had)
+  if strays >= 0 then redis.call('SET', P .. 'fairness', trust.most .. ' ' .. strays - #leases + had, 'KEEPTTL') end
+end
 local text = turn and #leases > 0 and rota.changed(turn)
 if text then redis.call('SET', P .. 'turn', text) end
 save_ledger(P)

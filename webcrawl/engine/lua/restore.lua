@@ -19,7 +19,7 @@
 -- "bury"                   host                  reason    entries
 -- "seen"                                                   marks
 -- "credit"                 number of a URL       record
--- "limits", "spent", "parked", "patterns", "unknown", "dust", "dust_off", "over", "budgets"
+-- "limits", "spent", "parked", "patterns", "unknown", "dust", "dust_off", "over", "budgets", "trust"
 --                          host or owner         value
 -- "host"                   host or its name                fields and values of its record; an existing record is kept
 local now, N = now_ms(), P .. 'n'
@@ -77,6 +77,11 @@ for _, name in ipairs({'limits', 'spent', 'parked', 'patterns', 'unknown', 'dust
 end
 
 function put.over(host, owner) set_over_budget(P, record_of(P, host), owner .. ' 1') end
+
+function put.trust(host, stored)
+  if redis.call('HSETNX', P .. 'trust', host, stored) == 0 then return end
+  redis.call('INCRBYFLOAT', P .. 'trusted', string.format('%.17g', (struct.unpack('<d', stored))))
+end
 
 function put.host(host, _, fields)
   local key, forgotten = turn_key(H, host), nil

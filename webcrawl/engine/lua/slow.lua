@@ -21,9 +21,6 @@ for _, slots in ipairs({'slots', 'wide_slots'}) do
   redis.call('ZREMRANGEBYSCORE', P .. slots, '-inf', now - A_MINUTE - longest * gap_ms)
 end
 wait_anew(P, H, now)
-local better = redis.call('ZCARD', P .. 'leases') - redis.call('SCARD', P .. 'lowest')
-for level = 0, LEVELS - 2 do
-  better = better + redis.call('LLEN', P .. 'due:' .. level) + redis.call('ZCOUNT', P .. 'ready:' .. level, '-inf', now + soon_ms)
-end
+local better = better_hosts(P, now, soon_ms, LEVELS - 2, 'lowest')
 local sunk, wide = redis.call('ZCARD', P .. 'slots'), redis.call('ZCARD', P .. 'wide_slots')
 return {better, sunk, wide}

@@ -42,7 +42,7 @@ from webcrawl.frontier.tails import Tails
 Record = list[Any]
 """A kind and its values: lists, bytes, texts and integers; see Exporter."""
 
-HASHES = ("limits", "spent", "parked", "patterns", "dust", "dust_off", "over", "budgets")
+HASHES = ("limits", "spent", "parked", "patterns", "dust", "dust_off", "over", "budgets", "trust")
 """Hashes of a shard with facts about hosts, names and domains."""
 WAITING = ("later", "scheduled")
 ANSWERS = "unknown"

@@ -69,6 +69,7 @@ local function give_back(P, host, amend)
   redis.call('DEL', key)
   redis.call('ZREM', P .. 'leases', host)
   redis.call('SREM', P .. 'lowest', host)
+  redis.call('SREM', P .. 'strays', host)
   moved(P, host, had)
   if #entries > 0 then push(P, host, entries, true) end
   redis.call('HINCRBY', P .. 'n', 'leased', -#held)

@@ -45,7 +45,7 @@ local function make_ready(P, H, host, now)
   local level = level_at_hand(P, record)
   if not level or is_listed(record, level) then return end
   if record.stored and redis.call('ZSCORE', P .. 'ready:' .. level, record.name) then return end
-  if level == LOWEST and redis.call('SISMEMBER', P .. 'sunk', record.name) == 1 then return end
+  if level == LOWEST and redis.call('SISMEMBER', P .. 'sunk', record.name) == 1 or trust.waits(P, record) then return end
   local known = redis.call('HMGET', turn_key(H, host), 'until', 'answered')
   local due = tonumber(known[1]) or 0
   if due > now then
@@ -81,4 +81,15 @@ local function take_due(P, H, list, level, n, now)
     due_hosts[i] = record
   end
   return due_hosts
+end
+
+-- Returns how many hosts have URLs from level 0 to another, and are leased or due soon. Hosts that never answered do not count,
+-- nor leased hosts in the set `others`.
+local function better_hosts(P, now, soon_ms, last, others)
+  local better = redis.call('ZCARD', P .. 'leases') - redis.call('SCARD', P .. others)
+  for level = 0, last do
+    better = better + redis.call('LLEN', P .. 'due:' .. level)
+      + redis.call('ZCOUNT', P .. 'ready:' .. level, '-inf', now + soon_ms)
+  end
+  return better
 end

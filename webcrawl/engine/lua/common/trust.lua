@@ -1,0 +1,46 @@
+-- The trust of hosts (webcrawl.policies.trust). A host ahead of its share is in `wary` instead of the lists of ready hosts. A
+-- table, because a script may have 200 local names.
+local trust = {UNKNOWN = 1e15, OVER = 4}
+-- Returns what a host got, what it has left to give, and to how many hosts it gave.
+function trust.of(P, host)
+  local stored = redis.call('HGET', P .. 'trust', host)
+  if not stored then return 0, 0, 0 end
+  return struct.unpack('<ddI4', stored)
+end
+-- Stores the trust of a host, and adds to the sum of the shard.
+function trust.put(P, host, amount, left, given, more)
+  redis.call('HSET', P .. 'trust', host, struct.pack('<ddI4', amount, left, given))
+  if more > 0 then redis.call('INCRBYFLOAT', P .. 'trusted', string.format('%.17g', more)) end
+end
+-- Returns the most that a page may cost, and how many pages that cost more may be fetched now (-1 for any number).
+function trust.limits(P)
+  if not trust.most then
+    local most, strays = string.match(redis.call('GET', P .. 'fairness') or '', '^(%S+) (%S+)$')
+    trust.most, trust.strays = tonumber(most) or math.huge, tonumber(strays) or -1
+  end
+  return trust.most, trust.strays
+end
+-- Returns the cost of the next page of a host: pages for each unit of trust; more over a budget, while hosts with better
+-- URLs slow the host down.
+function trust.cost(P, H, record)
+  local amount, spent = trust.of(P, record.host), redis.call('HGET', P .. 'spent', record.host)
+  if amount == 0 then return trust.UNKNOWN end
+  local cost = ((spent and tonumber(string.match(spent, '^%d+')) or 0) + 1) / amount
+  if slow_gap(P, H, record) > 0 then cost = cost * trust.OVER end
+  return math.min(trust.UNKNOWN, cost)
+end
+-- Whether the next page of a host costs too much; URLs of level 0 or less wait for no trust.
+function trust.is_ahead(P, H, record)
+  if trust.limits(P) == math.huge then return false end
+  local level = best_level(P, record)
+  if not level or level <= 0 then return false end
+  return trust.cost(P, H, record) > trust.most
+end
+function trust.waits(P, record)
+  if trust.any == nil then trust.any = redis.call('EXISTS', P .. 'wary') == 1 end
+  return trust.any and redis.call('ZSCORE', P .. 'wary', record.name)
+end
+function trust.wait(P, H, record)
+  redis.call('ZADD', P .. 'wary', string.format('%.17g', trust.cost(P, H, record)), record.name)
+  trust.any = true
+end

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.chaos import run
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(0)  # --chaos-seconds limits it
 def test_no_url_is_lost_and_no_host_is_requested_too_early(
     pytestconfig: pytest.Config, tmp_path: Path

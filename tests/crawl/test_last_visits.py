@@ -11,17 +11,17 @@ from tests.crawls import CrawlResult
 from tests.web import LocalWeb
 
 SITE = "127.0.1.1"
-PAGES = 36
-LIMIT = 12
+PAGES = 24
+LIMIT = 8
 
 RunCrawl = Callable[..., CrawlResult]
 
 
 def site(local_web: Callable[..., LocalWeb], depth: int) -> tuple[LocalWeb, list[str]]:
-    """Serves PAGES pages that the home page links to, or to which six lists lead (depth 2)."""
+    """Serves PAGES pages that the home page links to, or to which two lists lead (depth 2)."""
     web = local_web(SITE)
     names = [f"/page{number}" for number in range(PAGES)]
-    lists = {f"/list{start}": names[start : start + 6] for start in range(0, PAGES, 6)}
+    lists = {f"/list{start}": names[start : start + 12] for start in range(0, PAGES, 12)}
     links = {"/": names} if depth == 1 else {"/": list(lists), **lists}
     for path, targets in links.items():
         web.put(SITE, path, "".join(f"<a href={target}>{target}</a>" for target in targets))

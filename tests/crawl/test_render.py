@@ -141,7 +141,7 @@ def test_the_time_in_the_browser_is_traced(run_crawl: RunCrawl, local_web: Start
             "broad",
             [web.url(SITE)],
             TRACES=True,
-            DOWNLOAD_TIMEOUT=8,
+            DOWNLOAD_TIMEOUT=4,
             FRONTIER_MAX_ATTEMPTS=1,
             env={"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint},
             **OPTIONS,

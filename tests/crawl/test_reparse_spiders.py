@@ -44,15 +44,15 @@ class ShopSpider(BroadSpider):
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalWeb, Project, Path]]:
-    """A web of 300 pages and its crawl by the spider `shop`; tests leave its rows as they were."""
+    """A web of 200 pages and its crawl by the spider `shop`; tests leave its rows as they were."""
     folder = tmp_path_factory.mktemp("shop")
     project = copied_project(folder / "project")
     project.add_spider("shop", SPIDER)
     with LocalWeb(SITE) as web:
-        for number in range(300):
+        for number in range(200):
             text = f"<title>{number}</title><p>offer {number}<a href=/{number + 1}>next</a>"
             web.put(SITE, f"/{number}", text)
-        web.put(SITE, "/", "".join(f"<a href=/{number}>{number}</a>" for number in range(300)))
+        web.put(SITE, "/", "".join(f"<a href=/{number}>{number}</a>" for number in range(200)))
         crawl = Crawl.start(
             "shop",
             [web.url(SITE)],

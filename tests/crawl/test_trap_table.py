@@ -20,7 +20,7 @@ from tests.web import LocalWeb
 from webcrawl.policies.budgets import FIRST, PER_CUBE
 
 RunCrawl = Callable[..., CrawlResult]
-HONEST = 8
+HONEST = 6
 DOMAINS = [trap for trap in TRAPS if trap != "farm"]
 """The traps whose hosts are of a registered domain each."""
 
@@ -58,7 +58,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Beside:
             DNS_SERVERS=f"127.0.0.1:{names}",
             ALLOWED_NETWORKS="127.0.0.0/8",
             DOWNLOAD_DELAY=0.05,
-            CRAWL_MAX_PAGES=1_600,
+            CRAWL_MAX_PAGES=1_000,
         )
     assert result.returncode == 0, result.stderr
     pages = Counter({site.name: site.pages for site in counted([asked for _, asked in requests(log)])})
@@ -70,7 +70,7 @@ def test_a_forum_of_one_pattern_and_a_deep_site_are_fetched_whole(
 ) -> None:
     forum, chain = "127.0.1.1", "127.0.1.2"
     web, words = local_web(forum, chain), prose()
-    threads = [f"/thread/{number}" for number in range(300)]
+    threads = [f"/thread/{number}" for number in range(200)]
     lists = {f"/list/{first}": threads[first : first + 50] for first in range(0, len(threads), 50)}
     web.put(forum, "/", html("A forum", words.phrases(20, 1), lists))
     for path, listed in lists.items():
@@ -88,7 +88,7 @@ def test_a_forum_of_one_pattern_and_a_deep_site_are_fetched_whole(
 
 def test_the_frontier_tells_which_sites_repeat_themselves(crawl: RunCrawl, tmp_path: Path) -> None:
     traps = ("session", "repeat")  # about a third of a calendar's pages are new, so it sinks and rises again
-    web = TrapWeb(free_port("0.0.0.0"), pages=600, hosts=1, traps=traps)
+    web = TrapWeb(free_port("0.0.0.0"), pages=400, hosts=1, traps=traps)
     seeds = [web.start(site) for site in (*traps, *range(web.hosts))]
     names, log = free_dns_port(), tmp_path / "requests"
     with serving(serve, web, names, log):
@@ -97,7 +97,7 @@ def test_the_frontier_tells_which_sites_repeat_themselves(crawl: RunCrawl, tmp_p
             scope="web",
             DNS_SERVERS=f"127.0.0.1:{names}",
             ALLOWED_NETWORKS="127.0.0.0/8",
-            CRAWL_MAX_PAGES=900,
+            CRAWL_MAX_PAGES=600,
             DOWNLOAD_DELAY=0.01,
         )
     sites = counted([asked for _, asked in requests(log)])

@@ -179,8 +179,8 @@ def test_workers_serve_metrics_and_stop_gracefully_when_the_command_is_killed(
     local_web: StartWeb, start_crawl: StartCrawl
 ) -> None:
     web = local_web(*SITES)
-    seeds = put_sites(web, pages=1000)
-    (port,) = free_ports(1, following=2)
+    seeds = put_sites(web, pages=400)
+    (port,) = free_ports(1, following=1)
     options = {
         "DOWNLOAD_DELAY": 0.1,
         "METRICS_PORT": port,
@@ -188,13 +188,13 @@ def test_workers_serve_metrics_and_stop_gracefully_when_the_command_is_killed(
         "tuned": {"lease_hosts": 1, "most_lease_hosts": 0},
         "env": OWN_WORKERS,
     }
-    crawl = start_crawl("broad", seeds, command=("workers", "3"), **options)
+    crawl = start_crawl("broad", seeds, command=("workers", "2"), **options)
     workers: list[int] = []
     try:
         assert wait_until(lambda: len({hit.host for hit in web.log()}) > 1, 60), crawl.stderr
         workers = children(crawl.process.pid)
-        assert len(workers) == 3
-        for place in range(3):
+        assert len(workers) == 2
+        for place in range(2):
             scraped_when(port + place, crawl, lambda now: now.get("webcrawl_worker_engine_up") == 1)
             log = (crawl.data_dir / "logs" / f"worker-{place}.log").read_text() if place else crawl.stderr
             assert f"Serving metrics at http://127.0.0.1:{port + place}/metrics" in log

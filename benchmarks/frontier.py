@@ -15,8 +15,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from benchmarks.frontier_bench import (
     host_of,
 )
 from webcrawl.engine.keys import Keys
-from webcrawl.frontier import Candidate, Frontier, LeaseReport
+from webcrawl.frontier import Candidate, Frontier, LeaseReport, level_of_priority
 from webcrawl.frontier.tails import Tails
 
 LEASE_HOSTS, LEASE_URLS = 256, 20
@@ -43,6 +44,8 @@ LEASE_HOSTS, LEASE_URLS = 256, 20
 IN_FLIGHT = 2
 """Concurrent calls of `add`: the client prepares one while the server processes the other."""
 RUNS = 5
+PRIORITIES = range(-20, 21)
+"""Only eight of them have a level of their own in an entry's first byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +61,20 @@ class Figure:
 
 
 async def add(bench: Bench) -> list[Figure]:
-    """Batches like those of the links of pages, with 20 URLs a host, and batches with 2 URLs a host."""
+    """Batches like those of the links of pages, with 20 URLs a host, the same with priorities, and 2 URLs a host."""
     return [
         await _add(bench, 10, "add, 50% known, 20 URLs a host", 60_000 if bench.frontier.purse else 100_000),
+        await _add(bench, 10, "add, 50% known, 41 priorities", 0, PRIORITIES),
         await _add(bench, 1, "add, 50% known, 2 URLs a host", 0),
     ]
 
 
-async def _add(bench: Bench, together: int, name: str, bar: int) -> Figure:
+async def _add(bench: Bench, together: int, name: str, bar: int, priorities: Iterable[int] = (0,)) -> Figure:
     """Half of each batch was added in an earlier run, for the same hosts."""
     size, rates = bench.scaled(100_000, 10 * BATCH), []
     clock, numbers = Clock(bench.pid), random.Random(1)
-    first = size * RUNS * together  # different in each measure
+    levels = [level_of_priority(priority) for priority in priorities]
+    first = size * RUNS * (together + len(levels))  # different in each measure
     hosts = size // together
     for batch in batches(size):
         await bench.frontier.add(candidates((first + number for number in batch), hosts, together))
@@ -78,7 +83,8 @@ async def _add(bench: Bench, together: int, name: str, bar: int) -> Figure:
         for batch in batches(size, BATCH // 2):
             new = [first + size * turn + number for number in batch]
             old = [number - size * numbers.randint(1, turn) for number in new]
-            work.append(candidates(new + old, hosts, together))
+            urls = zip(candidates(new + old, hosts, together), cycle(levels), strict=False)
+            work.append([replace(url, level=level) for url, level in urls])
         before, waiting = clock.seconds, iter(work)
         await clock.run(asyncio.gather(*(_send(bench.frontier, waiting) for _ in range(IN_FLIGHT))))
         rates.append(2 * size / (clock.seconds - before))

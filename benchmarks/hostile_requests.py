@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from benchmarks.servers import HTML, answer
+from benchmarks.servers import HTML, RULES, answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,6 @@ class Asked:
         await self.say("".join(f'<a href="{url}">a</a>\n' for url in urls).encode())
 
 
-def no_rules() -> bytes:
-    return b"User-agent: *\nDisallow: /never\n"
-
-
 @dataclass(frozen=True, slots=True)
 class Attack:
     """What the hostile hosts do: a sentence about it, the answers but robots.txt, the number of hosts, robots.txt.
@@ -47,7 +43,7 @@ class Attack:
     sentence: str
     answer: Callable[[Asked], Awaitable[None]]
     hosts: int = 1
-    robots: Callable[[], bytes] | None = no_rules
+    robots: Callable[[], bytes] | None = lambda: RULES
     settings: Mapping[str, object] = field(default_factory=dict)
 
 

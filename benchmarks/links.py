@@ -1,4 +1,4 @@
-"""The link store: whether the links of real pages are those that BeautifulSoup finds, their cost, and questions.
+"""The link store: what the links of real pages cost, and how long questions take.
 
 make bench-links ARGS="--edges 1e6"
 """
@@ -17,7 +17,6 @@ from typing import Any
 
 from benchmarks.command import command_line, print_figure, scrapy, seconds_of
 from benchmarks.sites import available
-from benchmarks.soup_links import differing
 from webcrawl.config import StoreConfig
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_rows import LinkRows, pack_rows
@@ -98,16 +97,6 @@ def cost(pages: list[Document]) -> None:
         report("bytes a link", file.stat().st_size / links)
 
 
-def compared(pages: list[Document], number: int, seed: int) -> None:
-    """Prints of how many random pages the stored links are not those that BeautifulSoup finds."""
-    links, different = differing(pages, number, seed)
-    print(
-        f"{min(number, len(pages))} random pages with {links:,} links: {len(different)} differ from BeautifulSoup"
-    )
-    for url in different:
-        print(f"  {url}")
-
-
 def links_of(entry: StoredLinks) -> int:
     return sum(part.number for part in entry.unpacked())
 
@@ -183,11 +172,8 @@ def report(name: str, value: float) -> None:
 def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--edges", type=float, default=1e7)
-    parser.add_argument("--compare", type=int, default=100, help="random pages to compare with BeautifulSoup")
-    parser.add_argument("--seed", type=int, default=1, help="of the random pages")
     options = parser.parse_args()
     if pages := documents(PAGES):
-        compared(pages, options.compare, options.seed)
         cost(pages)
         gc.enable()
     with tempfile.TemporaryDirectory() as folder:

@@ -68,8 +68,8 @@ def annotated_pages(archive: Path) -> list[AnnotatedPage]:
     ]
 
 
-def this_project(body: bytes) -> str:
-    tree = _tree(body)
+def this_project(body: bytes, content_type: str | None = None) -> str:
+    tree = _tree(body, content_type)
     return main_text(tree) or visible_text(tree)
 
 
@@ -165,11 +165,16 @@ def measured(pages: list[AnnotatedPage], texts: dict[str, str]) -> tuple[float, 
     wrong = sum(text in texts[page.url] for page in pages for text in page.unwanted)
     precision = right / max(1, right + wrong)
     recall = right / max(1, sum(len(page.wanted) for page in pages))
-    return precision, recall, 2 * precision * recall / max(1e-9, precision + recall)
+    return precision, recall, harmonic_mean(precision, recall)
 
 
-def _tree(body: bytes) -> LexborHTMLParser:
-    return Document(body, "text/html", charset_of(None, body, "text/html"), "http://a.example/").html
+def harmonic_mean(precision: float, recall: float) -> float:
+    return 2 * precision * recall / max(1e-9, precision + recall)
+
+
+def _tree(body: bytes, content_type: str | None = None) -> LexborHTMLParser:
+    charset = charset_of(content_type, body, "text/html")
+    return Document(body, "text/html", charset, "http://a.example/").html
 
 
 def _half(url: str) -> int:

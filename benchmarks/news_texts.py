@@ -22,11 +22,8 @@ from statistics import fmean
 from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks.command import ROOT, table
-from benchmarks.main_parts import others
-from webcrawl.documents.document import Document
-from webcrawl.documents.html.main_text import main_text
+from benchmarks.main_parts import harmonic_mean, others, this_project
 from webcrawl.documents.html.text import visible_text
-from webcrawl.documents.mime.charset import charset_of
 
 RESULTS = ROOT / "benchmarks" / "results" / "news-texts.json"
 _UNSEPARATED = "\u0e00-\u0e7f\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -57,7 +54,7 @@ def score(found: str, text: str) -> tuple[float, float, float]:
     of_found, of_text = _successive_words(found), _successive_words(text)
     right = (of_found & of_text).total()
     precision, recall = right / max(1, of_found.total()), right / of_text.total()
-    return precision, recall, 2 * precision * recall / max(1e-9, precision + recall)
+    return precision, recall, harmonic_mean(precision, recall)
 
 
 def _successive_words(text: str) -> Counter[tuple[str, ...]]:
@@ -68,8 +65,7 @@ def _successive_words(text: str) -> Counter[tuple[str, ...]]:
 def _this_project(body: bytes) -> str:
     """The pages were saved as UTF-8, whatever they declare."""
     content_type = "text/html; charset=utf-8" if _is_utf_8(body) else None
-    tree = Document(body, "text/html", charset_of(content_type, body, "text/html"), "http://a.example/").html
-    return main_text(tree) or visible_text(tree)
+    return this_project(body, content_type)
 
 
 def _is_utf_8(body: bytes) -> bool:

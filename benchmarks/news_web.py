@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.servers import HTML, Names, RequestLog, answer, serve_web
+from benchmarks.servers import Names, serve_pages
 from benchmarks.trap_sites import html, prose
 
 SECTIONS = 4
@@ -111,21 +111,14 @@ def _title(article: Article) -> str:
 
 
 async def serve(web: NewsWeb, names: int, file: Path, ready: Callable[[], None]) -> None:
-    """Serves a web, and its nameserver at the port `names`. The day begins with the first request.
-
-    A line of the log is a request: the second of the day, host with port, path and status.
-    """
-    log, began = RequestLog(file), 0.0
+    """Serves a web, and its nameserver at the port `names`. The day begins with the first request."""
+    began = 0.0
     loop = asyncio.get_running_loop()
     prose()
 
-    async def respond(authority: str, path: str, stream: asyncio.StreamWriter) -> None:
+    def page(name: str, path: str) -> str | None:
         nonlocal began
         began = began or loop.time()
-        host = int("".join(filter(str.isdigit, authority.partition(":")[0])))
-        page = web.page(host, path, loop.time() - began)
-        log.write(f"{authority} {path} {404 if page is None else 200}")
-        body, status = (b"None", "404 Not Found") if page is None else (page.encode(), "200 OK")
-        stream.write(answer(status, body, HTML))
+        return web.page(int("".join(filter(str.isdigit, name))), path, loop.time() - began)
 
-    await serve_web(respond, web.port, Names(web.address), names, ready)
+    await serve_pages(page, web.port, Names(web.address), names, file, ready)

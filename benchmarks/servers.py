@@ -19,6 +19,8 @@ from typing import Any, cast
 import uvloop
 
 HTML = "text/html; charset=utf-8"
+RULES = b"User-agent: *\nDisallow: /never\n"
+"""The robots.txt of hosts that allow all pages."""
 START_SECONDS = 60.0
 MOST_HEAD = 65_536
 Serve = Callable[..., Coroutine[Any, Any, None]]
@@ -101,6 +103,34 @@ async def serve_web(respond: Respond, port: int, names: Names, dns: int, ready: 
         await loop.create_datagram_endpoint(lambda: names, local_addr=("127.0.0.1", dns))
     ready()
     await server.serve_forever()
+
+
+async def serve_pages(
+    page_of: Callable[[str, str], str | None],
+    port: int,
+    names: Names,
+    dns: int,
+    file: Path,
+    ready: Callable[[], None],
+) -> None:
+    """Serves the pages of a web by host and path, None for those that do not exist, and robots.txt of all hosts.
+
+    A line of the log is a request: time, host with port, path and status.
+    """
+    log = RequestLog(file)
+
+    async def respond(authority: str, path: str, stream: asyncio.StreamWriter) -> None:
+        page = page_of(authority.partition(":")[0], path)
+        if path == "/robots.txt":
+            status, body, kind = "200 OK", RULES, "text/plain"
+        elif page is None:
+            status, body, kind = "404 Not Found", b"There is no such page", HTML
+        else:
+            status, body, kind = "200 OK", page.encode(), HTML
+        log.write(f"{authority} {path} {status[:3]}")
+        stream.write(answer(status, body, kind))
+
+    await serve_web(respond, port, names, dns, ready)
 
 
 async def _converse(respond: Respond, reader: asyncio.StreamReader, stream: asyncio.StreamWriter) -> None:

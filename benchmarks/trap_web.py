@@ -7,16 +7,13 @@ is a registered domain of its own. All honest sites link to an honest forum, www
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.generated_web import mixed, share
-from benchmarks.servers import HTML, Names, RequestLog, answer, serve_web
+from benchmarks.servers import Names, serve_pages
 from benchmarks.trap_sites import TRAPS, Asked, forum, html, prose
-
-RULES = b"User-agent: *\nDisallow: /never\n"
 
 HOSTS, SHARING = 50, 10
 """Honest hosts, and how many of them are at one address."""
@@ -125,19 +122,8 @@ class TrapWeb:
 async def serve(web: TrapWeb, names: int, file: Path, ready: Callable[[], None]) -> None:
     """Serves a web, and its nameserver at the port `names`.
 
-    A line of the log is a request: time, host with port, path and status. Only this process knows which pages exist:
-    their paths have words of the documentation, which may be edited during a crawl.
+    Its log has the status, because only this process knows which pages exist: their paths have words of the
+    documentation, which may be edited during a crawl.
     """
-    log = RequestLog(file)
     prose()
-
-    async def respond(authority: str, path: str, stream: asyncio.StreamWriter) -> None:
-        status, body, kind = "200 OK", RULES, "text/plain"
-        if path != "/robots.txt":
-            page = web.page(authority.partition(":")[0], path)
-            status, kind = ("404 Not Found", "text/html") if page is None else (status, HTML)
-            body = (page or "There is no such page").encode()
-        log.write(f"{authority} {path} {status[:3]}")
-        stream.write(answer(status, body, kind))
-
-    await serve_web(respond, web.port, Names(web.address), names, ready)
+    await serve_pages(web.page, web.port, Names(web.address), names, file, ready)

@@ -1,22 +1,17 @@
-"""One page and one server for all microbenchmarks, the same on every machine."""
+"""A page for all microbenchmarks, the same on every machine."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from benchmarks.frontier_bench import Bench, fresh_bench
-
 LINKS = 111
 BYTES = 40_000
 URL = "http://docs.example.org/library/page.html"
-Result = TypeVar("Result")
-Run = Callable[[Awaitable[Result]], Result]
 
 
 def made_page(seed: int = 1) -> str:
@@ -52,11 +47,3 @@ def body() -> bytes:
 def runner() -> Iterator[asyncio.Runner]:
     with asyncio.Runner() as runner:
         yield runner
-
-
-@pytest.fixture(scope="module")
-def bench(runner: asyncio.Runner) -> Iterator[Bench]:
-    """An empty frontier on a server with the embedded engine's settings."""
-    context = fresh_bench(1.0, aof=True)
-    yield runner.run(context.__aenter__())
-    runner.run(context.__aexit__(None, None, None))

@@ -11,7 +11,8 @@ import pytest
 import uvloop
 from scrapy.exceptions import DownloadConnectionRefusedError, DownloadFailedError
 
-from benchmarks.hostile_tls import (
+from tests.downloads import Client
+from tests.tls13 import (
     DATA,
     HANDSHAKE,
     TICKET,
@@ -21,7 +22,6 @@ from benchmarks.hostile_tls import (
     one_byte_records,
     tickets,
 )
-from tests.downloads import Client
 
 Say: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Identity], Awaitable[None]]
 Run: TypeAlias = Callable[[Coroutine[Any, Any, None]], None]

@@ -1,12 +1,15 @@
-"""Stored links of generated pages are those that BeautifulSoup finds; `make bench-links` compares real pages."""
+"""Stored links of generated pages, and of real ones, are those that BeautifulSoup finds."""
 
 from __future__ import annotations
 
 from html import escape
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
-from benchmarks.soup_links import differing, links_by_soup, links_of_the_store
+from benchmarks.links import documents
+from benchmarks.sites import SITES
+from tests.documents.soup_links import differing, links_by_soup, links_of_the_store
 from webcrawl.demo import demo_pages
 from webcrawl.documents.document import Document
 
@@ -75,6 +78,14 @@ def test_generated_pages_have_the_links_that_another_parser_finds(
     markup = f"<!doctype html><html><head>{base}{head}</head><body>{''.join(body)}</body></html>"
     page = Document(markup.encode("utf-8", "replace"), "text/html", "utf-8", URL)
     assert links_of_the_store(page) == links_by_soup(page)
+
+
+@pytest.mark.slow
+def test_real_pages_have_the_links_that_another_parser_finds() -> None:
+    if not any(site.there for site in SITES):
+        pytest.skip("no documentation is installed")
+    links, different = differing(documents(400), 100)
+    assert links > 1_000 and different == []
 
 
 def test_a_page_with_other_links_is_named() -> None:

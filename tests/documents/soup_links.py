@@ -1,4 +1,4 @@
-"""The links of pages by BeautifulSoup, to compare them with those of the link store."""
+"""The links of pages by BeautifulSoup, with which the links of the store are compared."""
 
 from __future__ import annotations
 

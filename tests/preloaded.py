@@ -395,6 +395,7 @@ if __name__ == "__main__":
     sys.path[0] = sys.argv[1]
     if sys.argv[2:] == [KEEPERS]:
         importlib.import_module("webcrawl.engine.keeper")
+        gc.freeze()
     else:
         preload()
         fork_keepers(sys.argv[1])

@@ -48,13 +48,18 @@ def test_a_crawl_becomes_a_data_set(local_web: Callable[..., LocalWeb], tmp_path
     fill(web)
     commands = [line.split() for code in blocks(PAGE, "sh") for line in code.splitlines()]
     assert [words[:2] for words in commands] == [
-        ["pip", "install"], ["webcrawl", "crawl"], ["webcrawl", "reparse"], ["webcrawl", "links"],
+        ["pip", "install"], ["webcrawl", "crawl"], ["webcrawl", "export"], ["webcrawl", "export"],
+        ["webcrawl", "reparse"], ["webcrawl", "links"],
     ]  # fmt: skip
     options = ["-s", f"DATA_DIR={tmp_path}/data", "-s", "DOWNLOAD_DELAY=0", "-s", f"DNS_SERVERS={NO_NAMES}"]
     found = []
-    for _, *words in commands[1:]:
+    exports = [
+        [*words[:-1], f"{tmp_path}/{words[-1]}", "--force"] for _, *words in commands if words[0] == "export"
+    ]
+    for _, *words in (commands[1], *commands[4:]):
         seeded = [word.replace("https://example.org/", f"{web.url(SITE)},{web.url(OTHER)}") for word in words]
-        scrapy(*seeded, *options, timeout=60)
+        for command in (seeded, *exports):
+            scrapy(*command, *options, timeout=60)
         found.append(made(tmp_path, web))
     assert found[0] == found[1] == found[2]
     pages = {row["url"]: row for row in found[0]}

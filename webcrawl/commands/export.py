@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 _MOST_NAMED = 20
-_FORMATS = ("parquet", "jsonl", "csv", "cc-index", "wacz")
+_TABLES = ("links", "texts")
+_FORMATS = ("parquet", "jsonl", "csv", "cc-index", "wacz", *_TABLES)
 _NOT_PACKED = ("partition", "host", "since", "changed-since", "status", "type", "markdown")
 """The options that choose rows or columns, which a WACZ file has not."""
 
@@ -46,7 +47,8 @@ class Command(StoresCommand):
         ),
         option(
             "--format",
-            "parquet, the default if pyarrow is installed; otherwise jsonl",
+            "parquet, the default if pyarrow is installed; otherwise jsonl. links and texts: the stored links or texts "
+            "that are current, as Parquet",
             choices=_FORMATS,
         ),
         option(
@@ -77,6 +79,9 @@ class Command(StoresCommand):
         if opts.format == "wacz":
             self._pack(opened, opts)
             return
+        if opts.format in _TABLES:
+            _report_rows(*_export_table(opened, opts))
+            return
         opts.format = opts.format or _usual_format()
         if opts.partition and opts.format == "cc-index":
             raise UsageError("--format cc-index has its own folders: leave out --partition")
@@ -84,7 +89,7 @@ class Command(StoresCommand):
             raise UsageError("--format cc-index has no columns for --text, --markdown and --changed-since")
         # in a thread, because the event loop of this thread runs the reader processes
         manifest, uri = await asyncio.to_thread(self._export, opened, opts, asyncio.get_running_loop())
-        print(f"{counted(manifest['rows'], 'row')} in {counted(len(manifest['files']), 'file')}: {uri}")
+        _report_rows(manifest, uri)
 
     def _pack(self, opened: OpenedCrawl, opts: argparse.Namespace) -> None:
         """Packs a crawl into one file."""
@@ -158,6 +163,33 @@ class Command(StoresCommand):
                 unread = counted(texts.unread, "archived page")
                 print(f"{unread} could not be read, such as {printable(texts.problem)}", file=sys.stderr)
         return manifest, store.uri()
+
+
+def _export_table(opened: OpenedCrawl, opts: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """Exports the current links or texts; returns the manifest, and the location of the export."""
+    from webcrawl.results.exports.export import store_export
+    from webcrawl.results.exports.snapshot import write_snapshot
+    from webcrawl.stores.current_pages import CurrentPages
+    from webcrawl.stores.objects.registry import location, open_store
+
+    if unused := [
+        f"--{name}" for name in (*_NOT_PACKED, "crawl", "text") if getattr(opts, name.replace("-", "_"))
+    ]:
+        raise UsageError(
+            f"--format {opts.format} has the current rows of all pages: leave out {', '.join(unused)}"
+        )
+    store = open_store(location(opts.output), "--output", opened.stores.object_stores)
+    with opened.metadata() as metadata:
+        pages = CurrentPages(metadata.contents())
+        about = {"source": metadata.name, "format": opts.format}
+    manifest = store_export(
+        store, lambda *into: write_snapshot(opened.stores, opts.format, pages, *into), about, force=opts.force
+    )
+    return manifest, store.uri()
+
+
+def _report_rows(manifest: Mapping[str, Any], uri: str) -> None:
+    print(f"{counted(manifest['rows'], 'row')} in {counted(len(manifest['files']), 'file')}: {uri}")
 
 
 def _usual_format() -> str:

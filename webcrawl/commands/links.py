@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
@@ -54,22 +55,23 @@ class Command(StoresCommand):
             raise UsageError("give one URL, and a limit of 0 or more")
         url = seed_url(args[0])
         files = link_files(opened.stores)
-        lines: list[dict[str, Any]]
-        if opts.host:
-            hosts = linked_hosts(files.openers, reversed_host(url), inbound=opts.inbound, crawl=opts.crawl)
-            total, noun = len(hosts), "host"
-            lines = [
-                {"host": plain_host(host), "links": links} for host, links in hosts[: opts.limit or total]
-            ]
-        else:
-            spellings = sorted({url, opened.canonicalizer.canonical(url)})
-            links = (links_to if opts.inbound else links_from)(files.openers, spellings, opts.crawl)
-            metadata = None if opts.crawl else opened.metadata_if_any()
-            if metadata is not None:
-                with metadata:
-                    links = current(links, metadata.get_many)
-            total, noun = len(links), "link"
-            lines = links.slice(0, opts.limit or total).to_pylist()
+        # --crawl shows what a crawl found
+        with (None if opts.crawl else opened.metadata_if_any()) or nullcontext() as metadata:
+            rows = metadata and metadata.payload_rows
+            lines: list[dict[str, Any]]
+            if opts.host:
+                about = {"inbound": opts.inbound, "crawl": opts.crawl, "rows": rows}
+                hosts = linked_hosts(files.openers, reversed_host(url), **about)
+                total, noun = len(hosts), "host"
+                lines = [
+                    {"host": plain_host(host), "links": links} for host, links in hosts[: opts.limit or total]
+                ]
+            else:
+                spellings = sorted({url, opened.canonicalizer.canonical(url)})
+                links = (links_to if opts.inbound else links_from)(files.openers, spellings, opts.crawl)
+                links = links if rows is None else current(links, rows)
+                total, noun = len(links), "link"
+                lines = links.slice(0, opts.limit or total).to_pylist()
         for line in lines:
             print(_json(line) if opts.json else printable(_text(line, inbound=opts.inbound)))
         shown = f"The first {opts.limit:,} of " if len(lines) < total else ""

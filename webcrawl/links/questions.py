@@ -13,8 +13,11 @@ import numpy as np
 
 from webcrawl.links.arrow import pyarrow, schema
 from webcrawl.links.sources import LinkFile
+from webcrawl.stores.current_pages import unchanged_since
 
 Opener = Callable[[], LinkFile]
+GetRows = Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]
+"""Returns rows of table `pages` by URL, with `url`, `fetched_at` and `details`."""
 _FETCH = ("from_url", "crawl", "time", "read_at")
 """The columns that say which fetch of a page a link is from."""
 
@@ -42,24 +45,29 @@ def links_to(files: Iterable[Opener], urls: Sequence[str], crawl: str | None = N
     return _latest(_searched(files, search), crawl).sort_by(_ascending("from_host", "from_url", "place"))
 
 
-def current(links: Any, rows: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]) -> Any:
-    """Returns the links of pages whose contents have not changed since; `rows` returns rows of table `pages` by URL."""
-    pages, changed = links["from_url"].unique().to_pylist(), dict[str, datetime]()
+def current(links: Any, rows: GetRows) -> Any:
+    """Returns the links that pages have now, and those of pages without a row."""
+    pages, since = links["from_url"].unique().to_pylist(), dict[str, datetime]()
     for start in range(0, len(pages), _AT_ONCE):
-        for url, row in rows(pages[start : start + _AT_ONCE]).items():
-            if row["changed_at"] is not None:
-                changed[url] = row["changed_at"]
+        stored = rows(pages[start : start + _AT_ONCE])
+        since |= {url: unchanged_since(row) for url, row in stored.items()}
     times = zip(links["from_url"].to_pylist(), links["time"].to_pylist(), strict=True)
-    kept = [url not in changed or time >= changed[url] for url, time in times]
+    kept = [url not in since or time >= since[url] for url, time in times]
     return links.filter(pyarrow().array(kept, pyarrow().bool_()))
 
 
 def linked_hosts(
-    files: Iterable[Opener], host: str, *, inbound: bool = False, crawl: str | None = None
+    files: Iterable[Opener],
+    host: str,
+    *,
+    inbound: bool = False,
+    crawl: str | None = None,
+    rows: GetRows | None = None,
 ) -> list[tuple[str, int]]:
     """Returns the hosts to which a host links, with their numbers of links; if `inbound`, the hosts that link to it.
 
-    All hosts are reversed. The host with the most links comes first. A page that was fetched twice counts once.
+    All hosts are reversed. The host with the most links comes first. A page that was fetched twice counts once, and
+    with `rows` only by the links that it has now.
     """
     own, other = ("to_host", "from_host") if inbound else ("from_host", "to_host")
 
@@ -68,6 +76,8 @@ def linked_hosts(
         return _matching(file, groups, own, [host], [other, *_FETCH])
 
     table = _latest(_searched(files, search), crawl)
+    if rows is not None:
+        table = current(table, rows)
     pairs = pyarrow().compute.value_counts(table[other]).to_pylist() if len(table) else ()
     return sorted(((pair["values"], pair["counts"]) for pair in pairs), key=lambda item: (-item[1], item[0]))
 

@@ -13,10 +13,11 @@ from urllib.parse import unquote, urlsplit
 import msgpack
 from xxhash import xxh3_64_intdigest
 
-from webcrawl.documents.payload import PAYLOAD, StoredPayload
+from webcrawl.documents.payload import PAYLOAD
 from webcrawl.documents.values import clean, plain
 from webcrawl.search.schema import MEDIA, PAGE, storable, tantivy
 from webcrawl.search.words import analyzer, composed, searchable
+from webcrawl.stores.current_pages import unchanged_since
 from webcrawl.stores.locations import Row
 from webcrawl.stores.warc.records import warc_date
 from webcrawl.urls.canonical import authority, hostname, is_address
@@ -98,7 +99,7 @@ def entry_of(row: Row, anchors: Sequence[str]) -> IndexedPage:
         language=row["language"] or _most_likely(row["details"]),
         mime_type=row["mime_type"],
         crawl=row["crawl"],
-        fetched_at=_unchanged_since(row).isoformat(),
+        fetched_at=unchanged_since(row).isoformat(),
         published_at=published and published.isoformat(),
         importance=None if importance is None else float(f"{importance:.3g}"),
         simhash=row["simhash"],
@@ -106,13 +107,6 @@ def entry_of(row: Row, anchors: Sequence[str]) -> IndexedPage:
         anchors=tuple(anchors),
         length=_length(row["details"]),
     )
-
-
-def _unchanged_since(row: Row) -> datetime:
-    """Returns when the payload of a page was archived, because a fetch with the same payload changes no document."""
-    payload = StoredPayload.of_details(row["details"])
-    fetched_at: datetime = row["fetched_at"]
-    return payload.fetched_at if payload is not None and payload.url == row["url"] else fetched_at
 
 
 def _facts(details: object) -> object:

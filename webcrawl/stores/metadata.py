@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, delete, exists, func, or_, select
 from sqlalchemy.sql import bindparam
 
+from webcrawl.documents.payload import PAYLOAD
 from webcrawl.documents.values import clean, memory_bytes
 from webcrawl.policies.revisit_dates import RevisitDates
-from webcrawl.stores.columns import fetches, pages
+from webcrawl.stores.columns import fetches, in_utc, pages
+from webcrawl.stores.current_pages import Contents
 from webcrawl.stores.database import Database, is_read_only
-from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow, new_link_source
+from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow, new_link_source, state
 from webcrawl.stores.page_statements import WriteStatement, page_statements
 from webcrawl.stores.schema import PAGES, SchemaTables
 from webcrawl.stores.selection import CRAWLS, of_host
@@ -28,6 +30,7 @@ from webcrawl.stores.selection import CRAWLS, of_host
 SCAN_BATCH = 1_000
 SCAN_BYTES = 16_000_000
 _ROWS_AT_ONCE = 20
+_NARROW_BATCH = 10_000
 
 
 class StoredFetch(NamedTuple):
@@ -161,6 +164,35 @@ class Metadata(SchemaTables):
             if not more:
                 return
             after = rows[-1]["url"]
+
+    def contents(self) -> Iterator[Contents]:
+        """Yields the contents of all pages, sorted by URL, in batches as `scan` does; reads no large column."""
+        row = pages.c
+        facts = [self._payload_fact(name) for name in ("url", "fetched_at")]
+        columns = (row.url, row.fetched_at, row.tried_at, row.state, row.status, row.soft_404, *facts)
+        after = ""
+        while True:
+            query = select(*columns).where(row.url > after).order_by(row.url).limit(_NARROW_BATCH)
+            with self.database.reading() as connection:
+                batch = connection.execute(query).all()
+            for url, fetched_at, tried_at, outcome, status, soft_404, payload_of, stored_at in batch:
+                since = (
+                    in_utc(datetime.fromisoformat(stored_at))
+                    if payload_of == url and stored_at
+                    else fetched_at
+                )
+                until = tried_at if tried_at and outcome == state(UNCHANGED) else fetched_at
+                is_good = status is not None and 200 <= status < 300 and not soft_404
+                yield Contents(url, since, until, is_good)
+            if len(batch) < _NARROW_BATCH:
+                return
+            after = batch[-1][0]
+
+    def _payload_fact(self, name: str) -> ColumnElement[str]:
+        """Returns a fact of `StoredPayload` in the details of a row."""
+        if self.database.dialect.name == "sqlite":
+            return func.json_extract(pages.c.details, f"$.{PAYLOAD}.{name}", type_=Text)
+        return func.jsonb_extract_path_text(pages.c.details, PAYLOAD, name, type_=Text)
 
     def _batch(self, query: Select[Any]) -> tuple[list[dict[str, Any]], bool]:
         """Returns the first rows of a query, and whether there may be more."""

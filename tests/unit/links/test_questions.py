@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -106,13 +107,26 @@ def test_links_of_pages_that_have_changed_since_are_not_current(tmp_path: Path) 
     for url in URLS[:4]:
         links.write([entry(url, URLS[9], time=TIME)])
     links.close()
-    stored = links_to(link_files(config(tmp_path)).openers, [URLS[9]])
+    openers = link_files(config(tmp_path)).openers
     fetched = datetime.fromtimestamp(TIME / 1_000_000, UTC)
-    changes = [None, fetched, fetched + timedelta(microseconds=1)]
-    rows = {url: {"changed_at": changed} for url, changed in zip(URLS[:3], changes, strict=True)}
-    shown = current(stored, lambda urls: {url: rows[url] for url in urls if url in rows})
-    assert shown["from_url"].to_pylist() == [URLS[0], URLS[1], URLS[3]]
-    assert len(current(stored.slice(0, 0), lambda urls: {})) == 0
+    later = fetched + timedelta(microseconds=1)
+    stored = dict.fromkeys(("warc_offset", "warc_length"), 0)
+    payload = {"url": URLS[2], "fetched_at": fetched.isoformat(), "warc_file": "a", **stored}
+    rows = {
+        URLS[0]: {"fetched_at": fetched, "details": None},
+        URLS[1]: {"fetched_at": later, "details": None},
+        URLS[2]: {"fetched_at": later, "details": {"payload": payload}},
+    }
+
+    def known_rows(urls: Sequence[str]) -> dict[str, dict[str, Any]]:
+        return {url: {"url": url, **rows[url]} for url in urls if url in rows}
+
+    shown = current(links_to(openers, [URLS[9]]), known_rows)
+    assert shown["from_url"].to_pylist() == [URLS[0], URLS[2], URLS[3]]
+    assert len(current(shown.slice(0, 0), known_rows)) == 0
+    host = reversed_host(URLS[9])
+    assert linked_hosts(openers, host, inbound=True, rows=known_rows) == [(host, 3)]
+    assert linked_hosts(openers, host, inbound=True) == [(host, 4)]
 
 
 @pytest.mark.parametrize("merged", [False, True])

@@ -15,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 from tests.metadata import NOW, at, row
 from tests.postgres import PostgresServer
 from webcrawl.documents.page import ROW_FIELDS
+from webcrawl.documents.payload import StoredPayload
 from webcrawl.errors import StoreError
 from webcrawl.stores import metadata as module
 from webcrawl.stores.columns import pages
@@ -400,6 +401,32 @@ def test_scan_is_grouped_by_host_across_batches(metadata: Metadata, monkeypatch:
     assert len(list(metadata.scan(hosts[0], after=f"{hosts[0]}/4"))) == 2
     monkeypatch.setattr(module, "SCAN_BATCH", 1_000)
     assert [found["host"] for found in metadata.scan()] == seen
+
+
+def test_contents_of_pages_are_dated_by_their_payloads(
+    metadata: Metadata, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webcrawl.stores.metadata._NARROW_BATCH", 2)
+    payload = StoredPayload("https://example.org/same", at(1), "a.warc.gz", 0, 9).facts()
+    pages: dict[str, dict[str, Any]] = {
+        "copy": {"details": {"payload": payload}},
+        "gone": {"status": 404},
+        "new": {"details": {"payload": "none"}},
+        "same": {"details": {"payload": payload, "title": "\u00e9"}},
+        "soft": {"soft_404": True},
+    }
+    for name, facts in pages.items():
+        metadata.upsert([row(f"https://example.org/{name}", **{"fetched_at": at(2), "status": 200, **facts})])
+    metadata.upsert([row("https://example.org/new", fetched_at=at(3), status=304)])
+    metadata.upsert([row("https://example.org/same", fetched_at=at(3), status=None, error="timeout")])
+    contents = {page.url.rpartition("/")[2]: page[1:] for page in metadata.contents()}
+    assert contents == {
+        "copy": (at(2), at(2), True),
+        "gone": (at(2), at(2), False),
+        "new": (at(2), at(3), True),
+        "same": (at(1), at(2), True),
+        "soft": (at(2), at(2), False),
+    }
 
 
 def test_rows_persist_after_reopening(metadata: Metadata, uri: str) -> None:

@@ -57,23 +57,50 @@ def export(
     Raises StoreError if the store cannot be written, or if it has an export and `force` is not given or there are no
     rows to replace the export.
     """
+
+    def written(folder: Path, stamp: str) -> Mapping[str, int]:
+        names = f"pages-{stamp}-{{:05}}{part.suffix}"
+        files = _Files(folder, partial(part, fields=fields), PARTITIONS[partition], names)
+        try:
+            for row in rows:
+                files.add(row)
+        finally:
+            files.close()
+        return files.rows
+
+    about = {"source": source, "only": dict(only or {}), "format": part.suffix.removeprefix(".")}
+    about |= {"partition": partition, "fields": dict(fields)}
+    return store_export(store, written, about, force=force)
+
+
+def store_export(
+    store: ObjectStore,
+    written: Callable[[Path, str], Mapping[str, int]],
+    about: Mapping[str, Any],
+    *,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Stores an export, replaces an earlier one with `force`, and returns the manifest; see `export`.
+
+    `written` writes files into a folder, whose names have the stamp that it gets, and returns their numbers of rows by
+    name. `about` are further facts for the manifest.
+    """
     old = _earlier(store, force=force)
     began = datetime.now(UTC)
-    stamp = f"{began:%Y%m%d%H%M%S%f}"
-    counts = _store_files(
-        rows, store, partial(part, fields=fields), PARTITIONS[partition], stamp, part.suffix
-    )
+    with store.workspace() as folder:
+        try:
+            counts = written(folder, f"{began:%Y%m%d%H%M%S%f}")
+        except OSError as error:
+            raise StoreError(f"cannot export to {store.uri()}: {error.strerror or error}") from error
+        for name in counts:
+            store.move_file(name, folder / name)
     if not counts and old.get("rows"):
         raise StoreError(f"no page is selected: {store.uri()} keeps its export of {old['rows']} rows")
     manifest = {
         "exported_at": began.isoformat(),
-        "source": source,
-        "only": dict(only or {}),
-        "format": part.suffix.removeprefix("."),
-        "partition": partition,
+        **about,
         "rows": sum(counts.values()),
         "files": [{"name": name, "rows": count} for name, count in sorted(counts.items())],
-        "fields": dict(fields),
     }
     write_manifest(store, manifest)
     for file in old.get("files", ()):
@@ -89,30 +116,6 @@ def _earlier(store: ObjectStore, *, force: bool) -> Mapping[str, Any]:
             f"{store.uri()} has an export of {old.get('rows')} rows of {old.get('exported_at')}: --force replaces it"
         )
     return old or {}
-
-
-def _store_files(
-    rows: Iterable[Row],
-    store: ObjectStore,
-    part: Callable[[Path], ExportPart],
-    partition: Callable[[Row], str],
-    stamp: str,
-    suffix: str,
-) -> dict[str, int]:
-    """Writes all files, then stores them; returns the number of rows of each file."""
-    with store.workspace() as folder:
-        files = _Files(folder, part, partition, f"pages-{stamp}-{{:05}}{suffix}")
-        try:
-            try:
-                for row in rows:
-                    files.add(row)
-            finally:
-                files.close()
-        except OSError as error:
-            raise StoreError(f"cannot export to {store.uri()}: {error.strerror or error}") from error
-        for name in files.rows:
-            store.move_file(name, folder / name)
-    return files.rows
 
 
 class _Files:

@@ -77,7 +77,7 @@ def make_table(journal: Path, path: Path) -> bool:
     arrow, has_rows = pyarrow(), False
     # the other columns have a different value for each page
     options = {"compression": "zstd", "use_dictionary": list(_REPEATED)}
-    with arrow.parquet.ParquetWriter(path, _schema(), **options) as writer:
+    with arrow.parquet.ParquetWriter(path, schema(), **options) as writer:
         for group in _groups(journal):
             writer.write_table(arrow.Table.from_batches(group))
             has_rows = True
@@ -87,7 +87,7 @@ def make_table(journal: Path, path: Path) -> bool:
 
 
 @cache
-def _schema() -> Any:
+def schema() -> Any:
     arrow = pyarrow()
     text, time = arrow.string(), arrow.timestamp("us", tz="UTC")
     kinds = (
@@ -130,8 +130,8 @@ def _packed(pages: list[Page], crawl: str) -> bytes | None:
     values["crawl"] = [crawl] * len(pages)
     values["text"] = texts
     values["markdown"] = [page.reading.markdown or None for page in pages]
-    columns = [_column(field.name, values[field.name], field.type) for field in _schema()]
-    return bytes(pyarrow().record_batch(columns, schema=_schema()).serialize())
+    columns = [_column(field.name, values[field.name], field.type) for field in schema()]
+    return bytes(pyarrow().record_batch(columns, schema=schema()).serialize())
 
 
 def _column(name: str, values: list[Any], kind: Any) -> Any:
@@ -153,7 +153,7 @@ def _groups(journal: Path) -> Iterator[list[Any]]:
         reading = JournalReader(file)
         for data in reading:
             try:
-                group.append(arrow.ipc.read_record_batch(arrow.py_buffer(data), _schema()))
+                group.append(arrow.ipc.read_record_batch(arrow.py_buffer(data), schema()))
             except (arrow.ArrowException, OSError):
                 damaged += 1
                 continue

@@ -63,12 +63,15 @@ class IndexedPage:
 
     @property
     def state(self) -> int:
-        """The hash of what a document is made from. A small change of importance does not count."""
+        """The hash of what a document is made from.
+
+        A small change of importance does not count, nor the crawl, which `webcrawl.search.state.PageCrawls` has.
+        """
         importance = self.importance
         step = None
         if importance is not None and math.isfinite(importance):
             step = float(round(math.log2(1 + max(0.0, importance))))
-        return xxh3_64_intdigest(replace(self, importance=step).packed())
+        return xxh3_64_intdigest(replace(self, importance=step, crawl=None).packed())
 
     def packed(self) -> bytes:
         data: bytes = msgpack.packb(astuple(self), unicode_errors="replace")

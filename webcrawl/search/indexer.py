@@ -27,7 +27,7 @@ from webcrawl.errors import StoreError
 from webcrawl.search.entry import IndexedPage, document, entry_from, entry_of, text_key
 from webcrawl.search.folder import damages, note_update
 from webcrawl.search.schema import PAGE, schema, tantivy
-from webcrawl.search.state import KnownPages
+from webcrawl.search.state import KnownPages, PageCrawls
 from webcrawl.search.texts import LinkTexts, TextFiles, stored_anchors
 from webcrawl.stores.columns import pages
 from webcrawl.stores.locations import Row
@@ -130,11 +130,13 @@ class Indexer:
         """Plans the pages that are missing in the index or have another state there."""
         anchors = stored_anchors(self._config)
         self._to_replace: set[int] = set()
+        self._crawls = PageCrawls()
         rows = self._metadata.scan(where=conditions())
         while batch := list(islice(rows, _ROWS)):
             planned = list(self._changed(batch, anchors))
             plan.add(planned)
             self.figures.planned += len(planned)
+        self._crawls.write(self._folder)
 
     def _changed(self, rows: Sequence[Row], anchors: LinkTexts) -> Iterator[Planned]:
         texts = anchors.to([row["url"] for row in rows])
@@ -145,6 +147,7 @@ class Indexer:
             read["details"] = {**(original["details"] or {}), **(row["details"] or {})} or None
             entry = entry_of({**row, **read}, texts.get(row["url"], ()))
             key = entry.key
+            self._crawls.add(key, row["crawl"])
             is_known, is_same = self._known.see(key, entry.state)
             if not is_same:
                 if is_known:

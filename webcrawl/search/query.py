@@ -87,7 +87,7 @@ def check(words: str) -> None:
 
 
 def conditions(filters: Filters) -> list[Any]:
-    """Returns the filters as queries that do not change scores."""
+    """Returns the filters as queries that do not change scores, except that by crawl: see `Search`."""
     library = tantivy()
     made = [_any_of("kind", filters.kinds)]
     if filters.host:
@@ -97,8 +97,6 @@ def conditions(filters: Filters) -> list[Any]:
         made.append(_any_of("language", filters.languages))
     if filters.types:
         made.append(_any_of("type", [kind.lower() for kind in filters.types]))
-    if filters.crawl:
-        made.append(_any_of("crawl", [filters.crawl]))
     if filters.since or filters.until:
         made.append(
             library.Query.range_query(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from webcrawl.search.entry import IndexedPage, key_of, unpacked
 from webcrawl.search.folder import damages, open_to_read, use_words_of
 from webcrawl.search.query import ANYTHING, Filters, explained, query_of
 from webcrawl.search.schema import PAGE, schema, tantivy
+from webcrawl.search.state import PageCrawls
 from webcrawl.search.words import searchable
 
 SNIPPET = 200
@@ -65,28 +66,36 @@ class Search:
         with damages(folder):
             self.searcher = self.index.searcher()
             terms = self.searcher.terms_with_prefix("language", "")
+        self._crawls = PageCrawls.read(folder)
         self.languages = [language for language, _ in terms]
         """The languages of the pages; "" for pages without a language."""
 
     def find(self, words: str, filters: Filters = ANYTHING, limit: int = 10, offset: int = 0) -> Results:
         """Returns the best pages for a query, without the first `offset` ones."""
-        if filters.crawl:
-            self._check_crawl(filters.crawl)
+        condition = self._of_crawl(filters.crawl) if filters.crawl else None
         for any_word in (False, True):
             query = query_of(self.index, words, filters, self.languages, any_word=any_word)
+            if condition is not None:
+                must = tantivy().Occur.Must
+                query = tantivy().Query.boolean_query([(must, query), (must, condition)])
             with damages(self.folder), _wrong_values(words):
                 hits, total = self._best(query, offset + limit, offset)
             if total:
                 return Results(hits, total, not any_word)
         return Results([], 0)
 
-    def _check_crawl(self, crawl: str) -> None:
-        """Raises ConfigurationError, which names the crawls with pages, for a crawl without pages."""
-        with damages(self.folder):
-            crawls = [name for name, _ in self.searcher.terms_with_prefix("crawl", "")]
-        if crawl not in crawls:
-            others = f"; crawls in it: {', '.join(sorted(crawls)[:_MOST_CRAWLS])}" if crawls else ""
+    def _of_crawl(self, crawl: str) -> Any:
+        """Returns a query for the pages that a crawl requested last; None if these are all pages.
+
+        Raises ConfigurationError, which names the crawls with pages, for a crawl without pages.
+        """
+        if self._crawls is None:
+            return tantivy().Query.term_query(schema(), "crawl", crawl)
+        names = sorted(filter(None, self._crawls.names))
+        if crawl not in names:
+            others = f"; crawls in it: {', '.join(names[:_MOST_CRAWLS])}" if names else ""
             raise ConfigurationError(f"no page in the index was fetched last by crawl {crawl!r}{others}")
+        return self._crawls.condition(crawl)
 
     def _best(self, query: Any, limit: int, offset: int) -> tuple[list[Hit], int]:
         """Returns the best pages from `offset` to `limit` and the total.
@@ -139,7 +148,8 @@ class Search:
             raise StoreError(
                 f"the index in {self.folder} is damaged: make it anew by `scrapy search --update --again`"
             )
-        return unpacked(bytes(data))
+        entry, text = unpacked(bytes(data))
+        return entry if self._crawls is None else replace(entry, crawl=self._crawls.of(entry.key)), text
 
 
 @contextmanager

@@ -1,8 +1,10 @@
-"""Reads the keys and states of the pages in an index."""
+"""Reads the keys and states of the pages in an index, and the crawls that requested them last."""
 
 from __future__ import annotations
 
-from typing import Any
+from array import array
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -60,3 +62,64 @@ def fast_values(searcher: Any, field: str) -> tuple[Numbers, Numbers]:
     sorted_keys = np.array(keys, np.uint64)
     order = np.argsort(sorted_keys, kind="stable")
     return sorted_keys[order], np.array(values, np.uint64)[order]
+
+
+class PageCrawls:
+    """The crawls that requested pages last. They are beside the index, since a new crawl requests all pages again.
+
+    `names` are those of crawls; for each page of the table, `keys` has its key, and `crawls` the number of its crawl.
+    """
+
+    _FILE = "crawls.npz"
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+        self.keys: Numbers = np.empty(0, np.uint64)
+        self.crawls = np.empty(0, np.uint32)
+        self._new_keys, self._new_crawls = array("Q"), array("I")
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """Returns the crawls of an index; None for an index of an earlier version."""
+        crawls = cls()
+        try:
+            with np.load(folder / cls._FILE) as stored:
+                crawls.names = {str(name): number for number, name in enumerate(stored["names"])}
+                crawls.keys, crawls.crawls = stored["keys"], stored["crawls"]
+        except (OSError, ValueError, KeyError):
+            return None
+        return crawls
+
+    def add(self, key: int, crawl: str | None) -> None:
+        """Adds a page."""
+        self._new_keys.append(key)
+        self._new_crawls.append(self.names.setdefault(crawl or "", len(self.names)))
+
+    def write(self, folder: Path) -> None:
+        """Replaces the file in the folder of an index by the added pages."""
+        keys = np.frombuffer(self._new_keys, np.uint64)
+        order = np.argsort(keys, kind="stable")
+        crawls = np.frombuffer(self._new_crawls, np.uint32)[order]
+        unfinished = folder / f"unfinished-{self._FILE}"
+        np.savez(unfinished, names=np.array([*self.names], np.str_), keys=keys[order], crawls=crawls)
+        unfinished.rename(folder / self._FILE)
+
+    def of(self, key: int) -> str | None:
+        """Returns the crawl of a page."""
+        index = int(np.searchsorted(self.keys, np.uint64(key)))
+        if index == len(self.keys) or int(self.keys[index]) != key:
+            return None
+        return [*self.names][self.crawls[index]] or None
+
+    def condition(self, crawl: str) -> Any:
+        """Returns a query for the pages of a crawl in `names`; None if these are all pages."""
+        query, occur, are_wanted = tantivy().Query, tantivy().Occur, self.crawls == self.names[crawl]
+        if are_wanted.all():
+            return None
+        # the shorter list of keys
+        if np.count_nonzero(are_wanted) * 2 <= len(self.keys):
+            condition = query.term_set_query(schema(), "key", self.keys[are_wanted].tolist())
+        else:
+            others = query.term_set_query(schema(), "key", self.keys[~are_wanted].tolist())
+            condition = query.boolean_query([(occur.Must, query.all_query()), (occur.MustNot, others)])
+        return query.const_score_query(condition, 0.0)

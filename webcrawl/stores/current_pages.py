@@ -24,7 +24,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 _NEVER = -(1 << 63)
 
 
-class Contents(NamedTuple):
+class PageContents(NamedTuple):
     """The contents of a page. `since`: when they were stored first. `until`: when an answer last had or confirmed them.
 
     `is_good`: the page answers 2xx, no soft 404.
@@ -49,7 +49,7 @@ def unchanged_since(row: Mapping[str, Any]) -> datetime:
 class CurrentPages:
     """The contents of all pages of a database, in 25 bytes for each page, and two numbers for each in `CurrentRows`."""
 
-    def __init__(self, contents: Iterable[Contents]) -> None:
+    def __init__(self, contents: Iterable[PageContents]) -> None:
         digests, since, until, good = array("Q"), array("q"), array("q"), bytearray()
         for page in contents:
             digests.append(_digest(page.url))

@@ -20,7 +20,7 @@ from webcrawl.documents.payload import PAYLOAD
 from webcrawl.documents.values import clean, memory_bytes
 from webcrawl.policies.revisit_dates import RevisitDates
 from webcrawl.stores.columns import fetches, in_utc, pages
-from webcrawl.stores.current_pages import Contents
+from webcrawl.stores.current_pages import PageContents
 from webcrawl.stores.database import Database, is_read_only
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow, new_link_source, state
 from webcrawl.stores.page_statements import WriteStatement, page_statements
@@ -165,7 +165,7 @@ class Metadata(SchemaTables):
                 return
             after = rows[-1]["url"]
 
-    def contents(self) -> Iterator[Contents]:
+    def contents(self) -> Iterator[PageContents]:
         """Yields the contents of all pages, sorted by URL, in batches as `scan` does; reads no large column."""
         row = pages.c
         facts = [self._payload_fact(name) for name in ("url", "fetched_at")]
@@ -183,7 +183,7 @@ class Metadata(SchemaTables):
                 )
                 until = tried_at if tried_at and outcome == state(UNCHANGED) else fetched_at
                 is_good = status is not None and 200 <= status < 300 and not soft_404
-                yield Contents(url, since, until, is_good)
+                yield PageContents(url, since, until, is_good)
             if len(batch) < _NARROW_BATCH:
                 return
             after = batch[-1][0]

@@ -23,6 +23,7 @@ from webcrawl.errors import StoreError
 from webcrawl.links.store import LinkStore
 from webcrawl.search.folder import damages, open_to_write
 from webcrawl.search.indexer import Indexer
+from webcrawl.search.query import Filters
 from webcrawl.search.schema import VERSION
 
 STATES = st.tuples(st.sampled_from(["good", "gone", "noindex", "soft"]), st.integers(0, 2))
@@ -104,6 +105,27 @@ def test_a_revisit_without_changes_touches_no_document(pages: Pages) -> None:
     copy = {"payload": {**payload, "url": f"{SITE}/b"}}
     pages.store(page("/copy", duplicate_of=f"{SITE}/b", duplicate_kind="exact", details=copy))
     assert pages.index().planned == 0
+
+
+def test_another_crawl_touches_only_the_documents_of_changed_pages(pages: Pages) -> None:
+    names = [f"/{number}" for number in range(5)]
+    pages.store(*(page(name, "common", crawl="one") for name in names), page("/other", "common", crawl="o"))
+    pages.index()
+    assert sorted(pages.urls("common", Filters(crawl="one"))) == names
+    pages.store(*(page(name, "common", crawl="two") for name in names[1:]))
+    pages.store(page("/1", "common news", crawl="two", fetched_at=NOW + timedelta(days=1)))
+    figures = pages.index()
+    assert (figures.planned, figures.changed, figures.added) == (1, 1, 0)
+    for crawl, expected in (("two", names[1:]), ("one", names[:1]), ("o", ["/other"])):
+        assert sorted(pages.urls("common", Filters(crawl=crawl))) == expected
+    hits = {hit.entry.url: (hit.entry.crawl, hit.score) for hit in pages.hits("common", Filters(crawl="two"))}
+    assert {crawl for crawl, _ in hits.values()} == {"two"}
+    every = {hit.entry.url: hit.score for hit in pages.hits("common")}
+    assert all(score == every[url] for url, (_, score) in hits.items())
+    # an index of an earlier version
+    (pages.folder / "index" / "crawls.npz").unlink()
+    assert pages.urls("common", Filters(crawl="one")) and pages.index().planned == 0
+    assert sorted(pages.urls("common", Filters(crawl="two"))) == names[1:]
 
 
 def killed_after(pages: Pages, number: int) -> int:

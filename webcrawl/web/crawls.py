@@ -1,4 +1,4 @@
-"""The crawls of an engine, which share one connection to it, and crawls with an engine of their own."""
+"""The crawls of an engine, which share one connection to it, crawls with an engine of their own, and their rows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from scrapy.settings import Settings
 
@@ -14,8 +15,11 @@ from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError, CrawlError
 from webcrawl.opened import OpenedCrawl
+from webcrawl.stores.metadata import Metadata
 from webcrawl.web.job_store import running_here
 from webcrawl.web.overview import Overview, Overviews, overview
+
+T = TypeVar("T")
 
 
 class OwnEngines:
@@ -135,3 +139,16 @@ class Crawls:
         if crawl:
             settings.set("CRAWL_ID", crawl, priority="cmdline")
         return settings
+
+
+async def in_metadata(opened: OpenedCrawl, read: Callable[[Metadata], T]) -> T | None:
+    """Returns the result of `read` in a thread; None if there is no database yet. Raises StoreError."""
+
+    def work() -> T | None:
+        metadata = opened.metadata_if_any()
+        if metadata is None:
+            return None
+        with metadata:
+            return read(metadata)
+
+    return await asyncio.to_thread(work)

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from webcrawl.opened import host_named
 from webcrawl.stores.clusters import clusters
 from webcrawl.urls.seeds import seed_url
+from webcrawl.web.crawls import in_metadata
 from webcrawl.web.page import DashboardPage, View
-from webcrawl.web.stored import in_metadata
 
 page = DashboardPage("duplicates", "Duplicates")
 

@@ -22,8 +22,8 @@ from webcrawl.hosts.pace import Pace
 from webcrawl.opened import host_named
 from webcrawl.stores.metadata import Metadata
 from webcrawl.urls.canonical import hostname
+from webcrawl.web.crawls import in_metadata
 from webcrawl.web.page import DashboardPage, View, whole
-from webcrawl.web.stored import in_metadata
 
 page = DashboardPage("hosts", "Hosts")
 

@@ -15,8 +15,8 @@ from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.page_filter import PageFilter
 from webcrawl.stores.page_list import MOST_READ, PageList
 from webcrawl.stores.selection import DUPLICATES
+from webcrawl.web.crawls import in_metadata
 from webcrawl.web.page import DashboardPage, View, whole
-from webcrawl.web.stored import in_metadata
 
 page = DashboardPage("pages", "Pages")
 

@@ -20,8 +20,8 @@ from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Metadata, StoredFetch
 from webcrawl.urls.canonical import resolve_location, split
 from webcrawl.urls.seeds import seed_url
+from webcrawl.web.crawls import in_metadata
 from webcrawl.web.page import DashboardPage, View
-from webcrawl.web.stored import in_metadata
 from webcrawl.web.url_facts import conclude, verdicts, visits
 
 page = DashboardPage("url", "URL")

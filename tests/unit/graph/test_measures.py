@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from webcrawl.graph import balls, counters, digraph, measures
+from webcrawl.graph import balls, digraph, measures
 from webcrawl.graph.balls import harmonic
 from webcrawl.graph.digraph import Digraph, EdgeWriter, folded
 from webcrawl.graph.measures import Measures, measured
@@ -122,10 +122,10 @@ def test_counters_estimate_sizes_without_bias() -> None:
     """Of 200 sets of each size; sizes below, around and above the number of registers."""
     registers = 64
     for size in (1, 2, 5, 40, 160, 320, 2_000):
-        rows = counters.singletons(200 * size, registers).reshape(200, size, registers).max(axis=1)
-        found = counters.sizes(rows)
-        assert found.mean() == pytest.approx(size, rel=4 * counters.error(registers) / np.sqrt(200))
-        assert found.std() / size < 1.3 * counters.error(registers)
+        rows = balls.singletons(200 * size, registers).reshape(200, size, registers).max(axis=1)
+        found = balls.estimated_sizes(rows)
+        assert found.mean() == pytest.approx(size, rel=4 * balls.relative_error(registers) / np.sqrt(200))
+        assert found.std() / size < 1.3 * balls.relative_error(registers)
 
 
 @settings(deadline=None, max_examples=40)

@@ -85,7 +85,8 @@ def _links(element: Tag, base: str, url: str) -> Iterator[SoupLink]:
 
 def _text(element: Tag) -> str:
     if element.name == "a":
-        text = "".join(_words(element))
+        # a link ends where the next one begins, although lxml leaves that one in it
+        text = "".join(iter(_words(element).__next__, None))
         if not text.strip():
             image = element.find("img", alt=True)
             text = str(image["alt"]) if isinstance(image, Tag) else ""
@@ -94,10 +95,12 @@ def _text(element: Tag) -> str:
     return " ".join(text.split())[:MAX_LINK_TEXT].rstrip()
 
 
-def _words(element: Tag) -> Iterator[str]:
-    """Yields the texts in an element, and blanks around elements that are not inline."""
+def _words(element: Tag) -> Iterator[str | None]:
+    """Yields the texts in an element, blanks around elements that are not inline, and None for a link."""
     for child in element.children:
-        if isinstance(child, Tag):
+        if isinstance(child, Tag) and child.name == "a":
+            yield None
+        elif isinstance(child, Tag):
             around = "" if child.name in INLINE else " "
             yield from (around, *_words(child), around)
         elif type(child) is NavigableString:

@@ -9,13 +9,12 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from scrapy import Request, Spider
-from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.settings import Settings
 from scrapy.statscollectors import StatsCollector
 
 from tests.nameserver import Nameserver, Record
-from webcrawl.crawler.crawl_settings import completed
+from webcrawl.crawler.crawl_settings import crawler_of
 from webcrawl.crawler.download.curl import CurlDownloadHandler
 from webcrawl.crawler.download.ftp import FTPDownloadHandler
 from webcrawl.crawler.download.http import HTTPDownloadHandler
@@ -47,7 +46,7 @@ class Client:
         project = Settings()
         project.setmodule("settings.base")
         project.update({"DNS_SERVERS": [CLOSED], "DOWNLOAD_TIMEOUT": 10, **LOOPBACK, **settings})
-        self.crawler = Crawler(NamedSpider, completed(project))
+        self.crawler = crawler_of(project, NamedSpider)
         self.crawler.spider = NamedSpider()
         self.crawler.stats = StatsCollector(self.crawler)
 

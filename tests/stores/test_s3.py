@@ -89,7 +89,7 @@ def test_files_of_a_killed_run_are_uploaded(
     program = """
         import os, sys
         from pathlib import Path
-        from tests.stores.test_s3 import archive, page
+        from tests.stores.buckets import archive, page
         store = archive(Path(sys.argv[1]), roll_bytes=300)
         store._uploads.wake = lambda: None
         for number in range(3):

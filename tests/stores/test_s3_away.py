@@ -98,7 +98,7 @@ def test_a_process_killed_during_an_upload_loses_nothing(
     program = """
         import sys
         from pathlib import Path
-        from tests.stores.test_s3 import archive, page
+        from tests.stores.buckets import archive, page
         store = archive(Path(sys.argv[1]))
         print(store.write(page("a", b"x" * 100_000)).file, flush=True)
         sys.stdin.readline()
@@ -131,7 +131,7 @@ def test_several_processes_share_a_spool(
     program = """
         import sys
         from pathlib import Path
-        from tests.stores.test_s3 import archive, page
+        from tests.stores.buckets import archive, page
         store = archive(Path(sys.argv[1]), roll_bytes=2000)
         for number in range(20):
             store.write(page(f"{sys.argv[2]}{number}"))

@@ -23,7 +23,17 @@ from webcrawl.stores.schema import PAGES
 URL = "https://example.org/Grüße"
 FIRST, LAST = datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 
-OPEN = "from webcrawl.stores.metadata import Metadata\nimport sys\nMetadata(sys.argv[1]).close()"
+OPEN_FOUR_TIMES = """
+import os, sys
+from webcrawl.stores.metadata import Metadata
+children = []
+while len(children) < 4:
+    if not (child := os.fork()):
+        Metadata(sys.argv[1]).close()
+        os._exit(0)
+    children.append(child)
+sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
+"""
 # the process dies after the last statement of the upgrade, before the commit
 OPEN_AND_DIE = """
 import os, signal, sys
@@ -117,8 +127,7 @@ def test_an_upgrade_that_is_killed_is_repeated(old_uri: str) -> None:
 
 
 def test_processes_that_open_the_tables_together_upgrade_them_once(old_uri: str) -> None:
-    together = [started(OPEN, old_uri) for _ in range(4)]
-    assert [process.wait(60) for process in together] == [0] * 4
+    assert started(OPEN_FOUR_TIMES, old_uri).wait(60) == 0
     assert version_of(old_uri) == [PAGES.version]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import product
 
 import pytest
 
@@ -47,37 +48,38 @@ def document(markup: str, kind: type[Document] = Unparsed) -> Document:
     return kind(markup.encode(), "text/html", "utf-8", "http://a.example/")
 
 
-@pytest.mark.parametrize("texts", [False, True])
-@pytest.mark.parametrize(("facts", "simhash"), [(False, False), (True, False), (True, True)])
-async def test_a_large_page_has_the_outline_of_a_small_one(facts: bool, simhash: bool, texts: bool) -> None:
+async def test_a_large_page_has_the_outline_of_a_small_one() -> None:
     assert len(LONG) > BYTES
+    parsed = document(LONG, Document)
     async with started() as outlines:
-        outline = await outlines.read(document(LONG), facts=facts, simhash=simhash, texts=texts)
-    expected = make_outline(
-        document(LONG, Document), facts=facts, simhash=simhash, texts=texts, whole_text=True
-    )
-    assert outline == expected
-    assert len(expected.links.links) == 3_000
-    assert expected.links.texts.get("http://a.example/7") == ("page 7" if texts else None)
-    if facts:
-        # the worker would have to parse the page for it
-        assert expected.facts is not None and expected.facts.main_text
-        assert expected.text is not None and "page 2999" in expected.text
+        for texts, (facts, simhash) in product([False, True], [(False, False), (True, False), (True, True)]):
+            wanted = {"facts": facts, "simhash": simhash, "texts": texts}
+            outline = await outlines.read(document(LONG), **wanted)
+            expected = make_outline(parsed, **wanted, whole_text=True)
+            assert outline == expected, wanted
+            assert len(expected.links.links) == 3_000
+            assert expected.links.texts.get("http://a.example/7") == ("page 7" if texts else None)
+            if facts:
+                # the worker would have to parse the page for it
+                assert expected.facts is not None and expected.facts.main_text
+                assert expected.text is not None and "page 2999" in expected.text
 
 
-@pytest.mark.parametrize(("facts", "simhash"), [(False, False), (True, True)])
 @pytest.mark.parametrize("most_shared", [BYTES, 1 << 22])
 async def test_a_large_page_has_the_addresses_in_its_text(
-    facts: bool, simhash: bool, most_shared: int, monkeypatch: pytest.MonkeyPatch
+    most_shared: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the process of all pages, and in a reader process."""
     monkeypatch.setattr(large_outline, "MOST_SHARED_BYTES", most_shared)
     markup = f"{LONG}<p>See http://b.example/written."
     async with started(text_links=True) as outlines:
-        outline = await outlines.read(document(markup), facts=facts, simhash=simhash)
-    wanted = {"facts": facts, "simhash": simhash, "whole_text": facts, "text_links": True}
-    assert outline is not None and outline == make_outline(document(markup, Document), **wanted)
-    assert outline.links.links[-1] == "http://b.example/written" and (outline.facts is not None) is facts
+        for facts in (False, True):
+            wanted = {"facts": facts, "simhash": facts}
+            outline = await outlines.read(document(markup), **wanted)
+            wanted |= {"whole_text": facts, "text_links": True}
+            assert outline is not None and outline == make_outline(document(markup, Document), **wanted)
+            assert outline.links.links[-1] == "http://b.example/written"
+            assert (outline.facts is not None) is facts
 
 
 async def test_a_page_has_a_bounded_number_of_elements() -> None:

@@ -278,6 +278,12 @@ def test_contradictory_intervals_stop_the_crawl(run_crawl: Callable[..., CrawlRe
     assert "RECRAWL_MAX_AGE is 90 seconds, and RECRAWL_MIN_INTERVAL is 7200" in result.stderr
 
 
+def test_weights_in_a_missing_column_stop_the_crawl(run_crawl: Callable[..., CrawlResult]) -> None:
+    result = run_crawl("broad", RECRAWL=True, RECRAWL_WEIGHTS="clicks", status=None)
+    assert result.returncode
+    assert "RECRAWL_WEIGHTS: 'clicks' is no column of table pages" in result.stderr
+
+
 def test_rows_and_lines_say_what_fetches_were_for(local_web: StartWeb, start_crawl: StartCrawl) -> None:
     """A feed names a page more at each fetch; one page is gone."""
     web = local_web(SITE)

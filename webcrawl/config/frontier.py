@@ -80,11 +80,13 @@ class RecrawlConfig:
 
     min_interval: float = from_setting("RECRAWL_MIN_INTERVAL")
     max_age: float = math.inf
+    weights: str = from_setting("RECRAWL_WEIGHTS")
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         """Raises ConfigurationError if the longest time between two fetches is shorter than the shortest."""
-        config = cls(read(settings, "RECRAWL_MIN_INTERVAL"), read(settings, "RECRAWL_MAX_AGE") or math.inf)
+        max_age = read(settings, "RECRAWL_MAX_AGE") or math.inf
+        config = cls(max_age=max_age, **setting_values(cls, settings))
         if config.max_age < config.min_interval:
             raise ConfigurationError(
                 f"RECRAWL_MAX_AGE is {config.max_age:g} seconds, and RECRAWL_MIN_INTERVAL is {config.min_interval:g}: "

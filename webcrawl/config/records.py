@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import field, fields
+from pathlib import Path
 from typing import Any
 
 from webcrawl.config.declared import DECLARED
@@ -37,3 +39,22 @@ def check_numbers(record: Any) -> None:
             value = getattr(record, each.name)
             if isinstance(setting.kind, Number) and not setting.kind.accepts(value):
                 raise ConfigurationError(f"{setting.name} must be {setting.kind.allowed}, not {value!r}")
+
+
+def setting_entries(setting: str, words: Sequence[str], comment: str = "#") -> Iterator[tuple[str, str]]:
+    """Yields the origin and the text of each entry of a setting, and of the files that `@file` names.
+
+    `comment` begins a comment behind an entry. Raises ConfigurationError.
+    """
+    for number, word in enumerate(words, 1):
+        if not word.startswith("@"):
+            yield f"entry {number}", word
+            continue
+        try:
+            lines = Path(word[1:]).read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(f"{setting}: {word!r} cannot be read: {error}") from None
+        for line_number, line in enumerate(lines, 1):
+            text = line.partition(comment)[0].strip()
+            if text and not text.startswith("#"):
+                yield f"{word[1:]}, line {line_number}", text

@@ -48,6 +48,7 @@ from webcrawl.hosts.networks import read_networks
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
 from webcrawl.opened import OpenedCrawl
+from webcrawl.policies.recrawl_weights import RecrawlWeights
 from webcrawl.policies.revisit_dates import RevisitDates, bounds_of
 from webcrawl.stores.backpressure import Backpressure
 from webcrawl.worker.host_records import Dust
@@ -86,7 +87,8 @@ class Session(OpenedCrawl):
         self.proxies = self._make_proxies()
         self.scope = SharedScope(self.connection, self.guard, settings)
         self._deletes_crawl = False
-        RecrawlConfig.from_settings(settings)  # contradictory settings stop the crawl before it starts
+        self.revisit_dates = self._make_revisit_dates()
+        """Decides when pages are fetched again; None without RECRAWL."""
         # last, so that wrong settings leave the umask unchanged
         keep_private(self.stores.data_dir, self)
 
@@ -143,14 +145,6 @@ class Session(OpenedCrawl):
     def visits(self) -> Visits | None:
         """When URLs were visited last, by which a crawl with REVISIT orders them; None without REVISIT."""
         return Visits(self.stores) if read(self.settings, "REVISIT") else None
-
-    @cached_property
-    def revisit_dates(self) -> RevisitDates | None:
-        """Decides when pages are fetched again; None without RECRAWL."""
-        if not self.config.recrawl:
-            return None
-        config = RecrawlConfig.from_settings(self.settings)
-        return RevisitDates(bounds_of(config.min_interval, config.max_age))
 
     @cached_property
     def dust(self) -> Dust:
@@ -229,6 +223,13 @@ class Session(OpenedCrawl):
         from webcrawl.hosts.proxies import ProxyPool, read_proxies
 
         return ProxyPool(read_proxies(words), read(self.settings, "PROXY_ROTATION"))
+
+    def _make_revisit_dates(self) -> RevisitDates | None:
+        """Raises ConfigurationError for wrong settings, also if they have no effect."""
+        config = RecrawlConfig.from_settings(self.settings)
+        weights = RecrawlWeights.of_setting(config.weights)
+        bounds = bounds_of(config.min_interval, config.max_age)
+        return RevisitDates(bounds, weights=weights) if self.config.recrawl else None
 
     def _make_renderer(self) -> Renderer:
         try:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from pathlib import Path
 
+from webcrawl.config.records import setting_entries
 from webcrawl.errors import ConfigurationError
 
 _CACHED = 1 << 14
@@ -42,25 +42,6 @@ def read_networks(setting: str, words: Sequence[str]) -> Networks:
     Raises ConfigurationError, which names the setting and the entry.
     """
     return Networks(_network(setting, where, text) for where, text in setting_entries(setting, words))
-
-
-def setting_entries(setting: str, words: Sequence[str], comment: str = "#") -> Iterator[tuple[str, str]]:
-    """Yields the origin and the text of each entry of a setting, and of the files that `@file` names.
-
-    `comment` begins a comment behind an entry. Raises ConfigurationError.
-    """
-    for number, word in enumerate(words, 1):
-        if not word.startswith("@"):
-            yield f"entry {number}", word
-            continue
-        try:
-            lines = Path(word[1:]).read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(f"{setting}: {word!r} cannot be read: {error}") from None
-        for line_number, line in enumerate(lines, 1):
-            text = line.partition(comment)[0].strip()
-            if text and not text.startswith("#"):
-                yield f"{word[1:]}, line {line_number}", text
 
 
 def _network(setting: str, where: str, text: str) -> IPv4Network | IPv6Network:

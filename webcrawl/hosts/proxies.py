@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from xxhash import xxh3_64_intdigest
 
+from webcrawl.config.records import setting_entries
 from webcrawl.errors import ConfigurationError
-from webcrawl.hosts.networks import setting_entries
 
 logger = logging.getLogger(__name__)
 

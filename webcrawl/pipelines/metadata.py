@@ -37,14 +37,15 @@ class MetadataPipeline(SessionComponent):
     def __init__(self, crawler: Crawler, session: Session) -> None:
         super().__init__(crawler, session)
         _check_length(crawler.settings, session.stores.metadata)
+        dates = session.revisit_dates
         # imported late: Scrapy also imports disabled pipelines, and SQLAlchemy takes 0.15 s
         from webcrawl.stores.metadata import Metadata
 
         session.stores.data_dir.mkdir(parents=True, exist_ok=True)
         # now, not when the spider opens: an unusable database stops the crawl before it starts
-        self._metadata = Metadata(
-            session.stores.metadata, history=session.stores.history, dates=session.revisit_dates
-        )
+        self._metadata = Metadata(session.stores.metadata, history=session.stores.history, dates=dates)
+        if dates is not None:
+            _check_weights(dates.weights.column, session.stores.metadata)
         self._batches = Batches(self._write, pause=PAUSE)
         if session.config.importance != "off":
             # the frontier learns of the last pages only after the pipelines are closed
@@ -112,6 +113,18 @@ def _beside(page: Page, crawl: str) -> dict[str, Any]:
         "recrawl_request": base64.b64encode(request).decode() if request else None,
         "is_repeatable": request != NOT_REPEATABLE,
     }
+
+
+def _check_weights(column: str, uri: str) -> None:
+    """Raises ConfigurationError if the column of RECRAWL_WEIGHTS does not exist or has no numbers."""
+    if column and not column.startswith("details."):
+        from webcrawl.stores.chosen_columns import ChosenColumns
+
+        with ChosenColumns(uri) as columns:
+            try:
+                columns.check_number(column)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"RECRAWL_WEIGHTS: {error}") from None
 
 
 def text_digest(text: str) -> int:

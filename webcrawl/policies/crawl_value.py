@@ -105,7 +105,9 @@ class RecrawlCandidate(NamedTuple):
         Without signals, the logarithm of the value is a concave function of the logarithm of the days, so that Newton's
         method approaches the crossing from below.
         """
-        aim = threshold / self.weight if self.weight > 0 else math.inf
+        if self.weight <= 0:
+            return LONGEST_DAYS
+        aim = threshold / self.weight
         if self.evidence.announcements:
             return _crossing(self, threshold)
         rate = self.rate

@@ -39,6 +39,7 @@ from webcrawl.policies.crawl_value import (
     page_weight,
     turn_days,
 )
+from webcrawl.policies.recrawl_weights import RecrawlWeights
 from webcrawl.policies.url_patterns import url_pattern
 
 _MOST_POOLS = 20_000
@@ -66,12 +67,14 @@ class KnownPage(NamedTuple):
     host, path    of its URL
     importance    None if unknown
     evidence      what the latest visit returned as `RevisitDate.evidence`; None before the first
+    weight        that an operator has given it in the database
     """
 
     host: str
     path: str
     importance: float | None
     evidence: Sequence[float | str] | None
+    weight: float = 1.0
 
 
 class StoredVisit(NamedTuple):
@@ -144,11 +147,12 @@ class RevisitDates:
     """The arithmetic of one process. `date` may be called from any thread.
 
     `bounds`: the shortest and the longest time between two visits. `threshold` is set from outside, and so are those of
-    hosts that bear fewer fetches than their pages are worth by it.
+    hosts that bear fewer fetches than their pages are worth by it. `weights` are those of an operator.
     """
 
     bounds: Bounds
     threshold: Threshold = FIRST_THRESHOLD
+    weights: RecrawlWeights = field(default_factory=RecrawlWeights)
     of_hosts: dict[str, Threshold] = field(default_factory=dict)
     _changes: RatePools = field(default_factory=lambda: RatePools(CHANGES))
     _arrivals: RatePools = field(default_factory=lambda: RatePools(ARRIVALS))
@@ -177,6 +181,10 @@ class RevisitDates:
         with self._lock:
             return self._judge(page).candidate
 
+    def weight(self, page: KnownPage) -> float:
+        """Returns the weight of a page: its importance, times what an operator has given it."""
+        return page_weight(page.importance, page.weight * self.weights.of_url(page.host, page.path))
+
     def take_outcomes(self) -> dict[str, int]:
         """Returns the number of repeated visits by outcome since the last call."""
         with self._lock:
@@ -197,7 +205,7 @@ class RevisitDates:
             arrivals, delta = arrivals.pooled(judged.link_rate)
             self._arrivals.add(judged.pools, delta)
         wait = turn_days(self._next_days(page, judged))
-        if not is_known and outcome == "changed":
+        if not is_known and outcome == "changed" and judged.candidate.weight > 0:
             arrivals, first = self._first_turn(judged.pools[-1])
             wait = min(wait, first)
         if outcome == "gone" and not history.gone:  # its first visit
@@ -219,7 +227,7 @@ class RevisitDates:
             history = history.after(PageVisit(days, changed, gone=visit.outcome == "gone"))
             arrivals = arrivals.after(days, visit.new_links, changed=changed)
         rate, link_rate = history.rate(self._changes.prior(pools)), arrivals.rate(self._arrivals.prior(pools))
-        candidate = RecrawlCandidate(page_weight(page.importance), rate, new_links=link_rate.mean)
+        candidate = RecrawlCandidate(self.weight(page), rate, new_links=link_rate.mean)
         return JudgedPage(history, arrivals, pools, candidate, link_rate)
 
     def _next_days(self, page: KnownPage, judged: JudgedPage) -> float:
@@ -229,8 +237,8 @@ class RevisitDates:
         arrivals = judged.arrivals
         known = arrivals.days + arrivals.pending
         others = self._arrivals.pages(judged.pools[-1]) - arrivals.is_pooled
-        is_slow = page.host in self.of_hosts
-        if is_slow or not known or judged.history.gone or others >= _EXPLORED:
+        is_slow, is_idle = page.host in self.of_hosts, not judged.candidate.weight
+        if is_slow or is_idle or not known or judged.history.gone or others >= _EXPLORED:
             return days
         return min(days, max(self.bounds.shortest, known))
 
@@ -258,12 +266,10 @@ class RevisitDates:
         return changes, arrivals
 
 
-def value_now(
-    importance: float | None, rate: float | None, days: float, link_rate: float | None = None
-) -> float:
+def value_now(weight: float, rate: float | None, days: float, link_rate: float | None = None) -> float:
     """Returns the value of a fetch of a page with so many changes and new links a day, days after the last visit."""
     changes = ChangeRate(1.0, 1.0 / rate) if rate else FIRST_GUESS
-    candidate = RecrawlCandidate(page_weight(importance), changes, new_links=link_rate or 0.0)
+    candidate = RecrawlCandidate(weight, changes, new_links=link_rate or 0.0)
     return candidate.value(max(LEAST_DAYS, days))
 
 

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Boolean, Float, Integer, Numeric, column, inspect, select
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Dialect,
+    Float,
+    Integer,
+    Numeric,
+    column,
+    func,
+    inspect,
+    literal_column,
+    null,
+    select,
+)
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.sql import bindparam
 
@@ -18,6 +31,7 @@ _ROWS = 5_000
 IMPORTANCE_ROWS = 1_000
 """The most rows that `ImportanceColumn.read` returns."""
 _NUMBERS = (Integer, Float, Numeric, Boolean)
+_DETAILS = "details."
 
 
 class ChosenColumns(DatabaseTables):
@@ -67,6 +81,19 @@ class ChosenColumns(DatabaseTables):
         with self.database.reading() as connection:
             rows = connection.execute(query.order_by(pages.c.url).limit(most)).mappings()
             return [dict(row) for row in rows]
+
+
+def chosen_value(name: str, dialect: Dialect) -> ColumnElement[Any]:
+    """Returns what selects a column of table `pages`, or a value of its JSON object `details` as "details.KEY".
+
+    `name` has only letters, digits, "-" and "_" besides; without a name, the value is null.
+    """
+    key = name.removeprefix(_DETAILS)
+    if not name or key == name:
+        return column(name) if name else null()
+    if dialect.name == "sqlite":
+        return func.json_extract(pages.c.details, literal_column(f"'$.\"{key}\"'"))
+    return pages.c.details.op("->")(literal_column(f"'{key}'"))
 
 
 class ImportanceColumn(DatabaseTables):

@@ -12,6 +12,7 @@ from sqlalchemy.sql import bindparam
 
 from webcrawl.policies.revisit_dates import RevisitDates
 from webcrawl.policies.traffic import class_of_visit
+from webcrawl.stores.chosen_columns import chosen_value
 from webcrawl.stores.columns import in_utc, pages
 from webcrawl.stores.database import DatabaseTables
 from webcrawl.stores.history import first_plan, is_alive
@@ -57,6 +58,8 @@ class DuePage(NamedTuple):
     link_rate: float | None
     is_date_set: bool | None
     """Whether a spider or an operator has set `next_due`, which the threshold does not move then."""
+    weight: object
+    """What an operator has stored as its weight, if anything."""
 
     @property
     def is_alive(self) -> bool:
@@ -78,10 +81,15 @@ class LatePages(NamedTuple):
 
 
 class DuePages(DatabaseTables):
-    """The plan of a crawl in the database at a URI. Methods raise StoreError, and may run in any thread."""
+    """The plan of a crawl in the database at a URI. Methods raise StoreError, and may run in any thread.
 
-    def __init__(self, uri: str, crawl: str) -> None:
+    `weights`: the column with weights of pages, or "details.KEY", if any.
+    """
+
+    def __init__(self, uri: str, crawl: str, weights: str = "") -> None:
         super().__init__(uri)
+        self._weight = chosen_value(weights, self.database.dialect).label("weight")
+        self._columns = (*_COLUMNS, self._weight)
         self._of_crawl = pages.c.crawl == crawl
         self._planned = (self._of_crawl, pages.c.next_due.is_not(None))
 
@@ -97,7 +105,7 @@ class DuePages(DatabaseTables):
         Looks at the first `most` pages. A claim that is lost with its process is repeated after that time.
         """
         query = (
-            select(*_COLUMNS)
+            select(*self._columns)
             .where(*self._planned, pages.c.next_due <= until)
             .order_by(pages.c.next_due)
             .limit(most)
@@ -152,7 +160,7 @@ class DuePages(DatabaseTables):
         return self._sample(most) if host is None else self._sample_of_host(most, of_host(host))
 
     def _sample(self, most: int) -> tuple[list[DuePage], int]:
-        query = select(*_COLUMNS).where(*self._planned).order_by(pages.c.next_due)
+        query = select(*self._columns).where(*self._planned).order_by(pages.c.next_due)
         with self.database.reading(at_leisure=False) as connection:
             number = _count(connection, *self._planned)
             parts = 1 if number <= most else _SAMPLE_PARTS
@@ -189,7 +197,7 @@ class DuePages(DatabaseTables):
 
         A condition on the date would let SQLite read the whole plan instead, through the index of dates.
         """
-        rows = connection.execute(select(*_COLUMNS).where(self._of_crawl, which).order_by(pages.c.url))
+        rows = connection.execute(select(*self._columns).where(self._of_crawl, which).order_by(pages.c.url))
         return [page for row in rows if (page := DuePage._make(row)).next_due is not None]
 
     def adopt(self, dates: RevisitDates, after: str, most: int) -> str | None:
@@ -197,7 +205,8 @@ class DuePages(DatabaseTables):
 
         Returns the last URL, or None at the end.
         """
-        query = select(pages).where(self._of_crawl, pages.c.url > after).order_by(pages.c.url).limit(most)
+        query = select(pages, self._weight).where(self._of_crawl, pages.c.url > after)
+        query = query.order_by(pages.c.url).limit(most)
 
         def work(connection: Connection) -> str | None:
             rows = connection.execute(query).mappings().all()

@@ -115,7 +115,8 @@ def _plan(
     except InvalidURL:  # a local file
         return dict.fromkeys(_PLANNED)
     importance = row.get("importance") if before is None else row.get("importance") or before["importance"]
-    page = KnownPage(host, path, importance, earlier["change_evidence"])
+    weight = dates.weights.of_row(earlier.get("weight"), row.get("details"))
+    page = KnownPage(host, path, importance, earlier["change_evidence"], weight)
     new_links = 0 if before is None else before["new_links"] or 0
     date = dates.date(StoredVisit(page, in_utc(row["fetched_at"]), _observed_at(before), outcome, new_links))
     return {

@@ -23,7 +23,7 @@ from webcrawl.stores.columns import fetches, in_utc, pages
 from webcrawl.stores.current_pages import PageContents
 from webcrawl.stores.database import Database, is_read_only
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow, new_link_source, state
-from webcrawl.stores.page_statements import WriteStatement, page_statements
+from webcrawl.stores.page_statements import WriteStatement, page_statements, weights_statement
 from webcrawl.stores.schema import PAGES, SchemaTables
 from webcrawl.stores.selection import CRAWLS, of_host
 
@@ -67,6 +67,8 @@ class Metadata(SchemaTables):
         self._history = history
         self._dates = dates
         self._statements = page_statements(self.database.dialect)
+        column = dates.weights.column if dates else ""
+        self._weights = weights_statement(column, self.database.dialect) if column else None
 
     @classmethod
     def to_read(cls, uri: str, *, history: int = 30) -> Self:
@@ -252,11 +254,16 @@ class Metadata(SchemaTables):
         holds = row.get("status") == UNCHANGED and row.get("digest") == before["digest"]
         return self._statements.confirm if holds else self._statements.attempt
 
-    def _known(self, connection: Connection, urls: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        """Returns the rows of known URLs, locked until the transaction ends."""
+    def _known(self, connection: Connection, urls: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Returns the rows of known URLs, locked until the transaction ends, with `weight` if pages have weights."""
         look = self._statements.look
         rows = connection.exec_driver_sql(look.text, _url_parameters(connection, urls)).all()
-        return {row["url"]: row for row in map(look.row, rows)}
+        known = {row["url"]: row for row in map(look.row, rows)}
+        if known and self._weights is not None:
+            for row in connection.exec_driver_sql(self._weights.text, _url_parameters(connection, urls)):
+                weight = self._weights.row(row)
+                known[weight["url"]]["weight"] = weight["weight"]
+        return known
 
     def _forget(self, connection: Connection, urls: Sequence[str]) -> None:
         """Deletes the oldest fetches of these URLs, except those that archived the payload of a later fetch."""

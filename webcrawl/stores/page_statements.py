@@ -29,6 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import bindparam
 
+from webcrawl.stores.chosen_columns import chosen_value
 from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.database import insert_into
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED
@@ -137,6 +138,14 @@ class PageStatements:
         return WriteStatement(statement, columns, self._dialect)
 
 
+def weights_statement(column: str, dialect: Dialect) -> ReadStatement:
+    """Returns the statement that reads the weights of `urls` as `weight`: a column, or "details.KEY"."""
+    weight = chosen_value(column, dialect).label("weight")
+    return ReadStatement(
+        select(pages.c.url, weight).where(_is_wanted(dialect)), (pages.c.url, weight), dialect
+    )
+
+
 def _look_statement(dialect: Dialect) -> Any:
     """Selects the rows of `urls`, and locks them."""
     query = select(pages.c.url, *PAST_COLUMNS).where(_is_wanted(dialect))
@@ -171,7 +180,7 @@ def _add_statement(dialect: Dialect) -> Any:
 class ReadStatement:
     """A compiled statement that returns rows of some columns. Its parameters are named."""
 
-    def __init__(self, statement: Any, columns: Iterable[Column[Any]], dialect: Dialect) -> None:
+    def __init__(self, statement: Any, columns: Iterable[ColumnElement[Any]], dialect: Dialect) -> None:
         columns = tuple(columns)
         self._names = tuple(column.name for column in columns)
         self.text = str(statement.compile(dialect=_in_style(dialect, "named", "pyformat")))

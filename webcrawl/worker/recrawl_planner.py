@@ -26,6 +26,7 @@ from webcrawl.frontier.planning import DROPPED, KNOWN, QUEUED, Planning, Recrawl
 from webcrawl.policies.change_rates import DAY
 from webcrawl.policies.crawl_threshold import Threshold
 from webcrawl.policies.crawl_value import ExpectedFreshness, is_due, turn_days
+from webcrawl.policies.recrawl_weights import number_of
 from webcrawl.policies.revisit_dates import KnownPage, RevisitDates, value_now
 from webcrawl.stores.due_pages import HELD, DuePage, DuePages
 from webcrawl.urls.canonical import split
@@ -224,7 +225,7 @@ class RecrawlPlanner:
             return claimed
         dates: list[tuple[DuePage, datetime | None]] = []
         pages: list[tuple[DuePage, Candidate]] = []
-        for page in _best_first(claimed, now):
+        for page in self._best_first(claimed, now):
             later = None if is_early else self._new_date(page, now)
             if later is None and (candidate := _candidate_of(page)):
                 pages.append((page, candidate))
@@ -273,6 +274,17 @@ class RecrawlPlanner:
         if next_days is None or is_due(next_days, days):
             return None
         return page.tried_at + timedelta(days=turn_days(next_days, days))
+
+    def _best_first(self, pages: Sequence[DuePage], now: datetime) -> list[DuePage]:
+        """Returns pages by the value of their fetch now, the best first."""
+
+        def value(page: DuePage) -> float:
+            if (known := _known(page)) is None:
+                return 0.0
+            days = (now - page.tried_at).total_seconds() / DAY
+            return value_now(self._dates.weight(known), page.change_rate, days, page.link_rate)
+
+        return sorted(pages, key=value, reverse=True)
 
     def _next_days(self, page: DuePage) -> float | None:
         known = _known(page)
@@ -352,18 +364,9 @@ def _threshold_of(
 def _known(page: DuePage) -> KnownPage | None:
     """Returns what is known of a page; None if its URL cannot be queued."""
     with suppress(InvalidURL):
-        return KnownPage(*split(page.url), page.importance, page.change_evidence)
+        weight = number_of(page.weight)
+        return KnownPage(*split(page.url), page.importance, page.change_evidence, weight)
     return None
-
-
-def _best_first(pages: Sequence[DuePage], now: datetime) -> list[DuePage]:
-    """Returns pages by the value of their fetch now, the best first."""
-
-    def value(page: DuePage) -> float:
-        days = (now - page.tried_at).total_seconds() / DAY
-        return value_now(page.importance, page.change_rate, days, page.link_rate)
-
-    return sorted(pages, key=value, reverse=True)
 
 
 def _candidate_of(page: DuePage) -> Candidate | None:

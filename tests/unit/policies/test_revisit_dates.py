@@ -121,7 +121,7 @@ def test_outcomes_of_repeated_visits_are_counted_once() -> None:
 
 
 def test_the_value_of_a_fetch_grows_with_age_and_importance() -> None:
-    assert 0 < value_now(None, 0.1, 1) < value_now(None, 0.1, 5) < value_now(3, 0.1, 5)
+    assert 0 < value_now(1, 0.1, 1) < value_now(1, 0.1, 5) < value_now(3, 0.1, 5)
     assert value_now(1, None, 3) > 0
 
 

@@ -11,14 +11,19 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from sqlalchemy import text
 
 from tests.metadata import NOW, at, row
 from tests.postgres import PostgresServer
 from webcrawl.documents.page import ROW_FIELDS
 from webcrawl.documents.payload import StoredPayload
 from webcrawl.errors import StoreError
+from webcrawl.policies.crawl_value import Bounds
+from webcrawl.policies.recrawl_weights import RecrawlWeights, number_of
+from webcrawl.policies.revisit_dates import RevisitDates
 from webcrawl.stores import metadata as module
 from webcrawl.stores.columns import pages
+from webcrawl.stores.due_pages import DuePages
 from webcrawl.stores.history import follow
 from webcrawl.stores.metadata import Metadata
 
@@ -457,3 +462,34 @@ def test_a_file_is_read_as_it_is_also_beside_its_writer(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="readonly"):
             reader.upsert([row(title="new")])
         assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("column", ["clicks", "details.clicks"])
+def test_pages_with_a_greater_weight_are_due_sooner(metadata: Metadata, uri: str, column: str) -> None:
+    dates = RevisitDates(Bounds(), weights=RecrawlWeights(column))
+    metadata.database.write(
+        lambda connection: connection.execute(text("ALTER TABLE pages ADD clicks INTEGER"))
+    )
+    urls = {f"https://example.org/{weight}": weight for weight in (0, 1, 20)}
+
+    def rows(time: int) -> list[dict[str, Any]]:
+        details = {url: {"clicks": weight} for url, weight in urls.items() if column != "clicks"}
+        return [
+            row(url, fetched_at=at(time), status=200, details=details.get(url)) | {"crawl": "news"}
+            for url in urls
+        ]
+
+    with Metadata(uri, dates=dates) as weighed:
+        weighed.upsert(rows(0))
+        metadata.database.write(
+            lambda connection: [
+                connection.execute(text(f"UPDATE pages SET clicks = {weight} WHERE url = '{url}'"))
+                for url, weight in urls.items()
+            ]
+        )
+        weighed.upsert(rows(30_000))
+        weighed.upsert([page | {"status": 304, "details": None} for page in rows(60_000)])
+        waits = [weighed.get(url)["next_due"] - at(60_000) for url in urls]
+        assert waits[0] > waits[1] > 2 * waits[2]
+    with DuePages(uri, "news", column) as due_pages:
+        assert [number_of(page.weight) for page in due_pages.look("", 10)] == [0, 1, 20]

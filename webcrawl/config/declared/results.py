@@ -137,6 +137,13 @@ GROUP = SettingGroup(
         example=2_592_000.0,
     ),
     Setting(
+        "RECRAWL_WEIGHTS",
+        "",
+        "With `RECRAWL`, [weights of pages](../guide/crawl-without-end.md#weights), which multiply their importance: a "
+        "column of table `pages`, `details.KEY`, or `@FILE` with a URL, pattern or domain and its weight on each line.",
+        example="@weights.txt",
+    ),
+    Setting(
         "LISTENERS_MAXLEN",
         0,
         "If above 0, every finished page is published to a stream in the engine that keeps about this "

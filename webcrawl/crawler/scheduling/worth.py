@@ -52,7 +52,7 @@ def planner_of(
     from webcrawl.worker.recrawl_planner import RecrawlPlanner
 
     frontier = session.connection.frontier
-    due_pages = DuePages(session.stores.metadata, session.config.crawl_id)
+    due_pages = DuePages(session.stores.metadata, session.config.crawl_id, dates.weights.column)
     return lambda counters, retry_now: RecrawlPlanner(frontier, due_pages, dates, counters, retry_now)
 
 

@@ -88,7 +88,7 @@ class Ours:
         if not self.announces[page]:
             return None
         self.announcements[page].append(time - self.visits[page])
-        return float(self.visits[page] + turn_days(self._next_days(page), time - self.visits[page]))
+        return float(self.visits[page] + self._next_days(page))
 
     def waits(self, page: int, time: float) -> float | None:
         days, age = self._next_days(page), time - self.visits[page]
@@ -155,7 +155,7 @@ class Plan:
         while self.events and self.events[-1][0] <= now:
             time, page = self.events.pop()
             if time > self.visits[page] and (due := self.policy.announced(page, time)) is not None:
-                self._put(page, due)
+                self._put(page, min(due, self.due[page]))
 
     def _step(self, now: float) -> int:
         """Fetches what is due, and others early if there is room; returns the number of those that were due."""

@@ -21,6 +21,7 @@ from scrapy.settings import Settings
 from tests.crawl.conftest import Project
 from tests.crawl.operations import BEGIN, Operations
 from tests.crawls import CHECKOUT, Crawl, CrawlResult, until
+from tests.documents.markup import urlset
 from tests.web import Hit, LocalWeb, Reply
 from webcrawl.crawler.url_arguments import add_short_options, take_urls
 from webcrawl.jobs.records import IterationState
@@ -417,3 +418,47 @@ def test_iterations_of_a_job_end_after_their_time(operations: Operations, local_
         before = visits(web, SITE)
         operations.run_job("while")
         assert all(visits(web, SITE)[path] >= before[path] + 2 for path in paths)
+
+
+def test_changes_that_a_sitemap_announces_are_fetched_as_far_as_it_is_true(
+    local_web: StartWeb, run_crawl: Callable[..., CrawlResult], start_crawl: StartCrawl, tmp_path: Path
+) -> None:
+    """One host tells truly that half of its pages have changed, the other always tells that all have."""
+    web = local_web(SITE, OTHER)
+    paths, now = [f"/{number}" for number in range(8)], datetime.now(UTC)
+    changed, before, later = paths[:4], now - timedelta(days=1), now + timedelta(days=30)
+    for site in (SITE, OTHER):
+        web.put(site, "/", f"<a href=/map.xml>map</a>{page(TEXT)}")
+        entries = ((web.url(site, path), before.date().isoformat()) for path in paths)
+        web.put(site, "/map.xml", Reply(urlset(*entries), headers={"Content-Type": "application/xml"}))
+        for path in paths:
+            web.put(site, path, page(f"{path} {TEXT}"))
+    run_crawl("broad", [web.url(SITE), web.url(OTHER)])
+    for site, names in ((SITE, changed), (OTHER, paths)):
+        entries = (
+            (web.url(site, path), (now - timedelta(hours=9) if path in names else before).isoformat())
+            for path in paths
+        )
+        web.put(site, "/map.xml", Reply(urlset(*entries), headers={"Content-Type": "application/xml"}))
+    for path in changed:
+        web.put(SITE, path, page(f"{path} is new. {TEXT}"))
+    with closing(sqlite3.connect(tmp_path / "data" / "metadata.db")) as database, database:
+        quiet = '[3, 0, 0, 0, 30.0, 0, 0, 0, 0, "before"]'
+        set_all = "UPDATE pages SET tried_at = ?, fetched_at = ?, next_due = ?, change_evidence = ?"
+        database.execute(set_all, (before.isoformat(), before.isoformat(), later.isoformat(), quiet))
+        maps = "UPDATE pages SET next_due = ?, is_date_set = 1 WHERE url LIKE '%/map.xml'"
+        database.execute(maps, (before.isoformat(),))
+        counts = {SITE: [200, 1, 0, 2000], OTHER: [1, 40, 400, 400]}
+        rows = [(web.host(site), json.dumps({"sitemap": values})) for site, values in counts.items()]
+        database.executemany("INSERT INTO host_signals VALUES (?, ?)", rows)
+    crawl = start_crawl("broad", [web.url(SITE), web.url(OTHER)], RECRAWL=True, RECRAWL_MIN_INTERVAL="1h")
+    until(all_came(web, SITE, changed, 2), crawl, 60)
+    until(all_came(web, OTHER, ["/map.xml"], 2), crawl, 60)
+    time.sleep(1)
+    rows = {row["url"]: row for row in ended(crawl).rows()}
+    assert [path for path in paths if visits(web, SITE)[path] > 1] == changed
+    assert [path for path in paths if visits(web, OTHER)[path] > 1] == []
+    assert all(rows[web.url(SITE, path)]["changes"] == 1 for path in changed)
+    with closing(sqlite3.connect(tmp_path / "data" / "metadata.db")) as database:
+        learned = dict(database.execute("SELECT host, counts FROM host_signals"))
+    assert json.loads(learned[web.host(SITE)])["sitemap"][0] > 203

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import logging
 from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import xxhash
@@ -18,8 +21,16 @@ from webcrawl.crawler.importance import update_importance
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.exchange import digest_bytes
 from webcrawl.documents.page import NOT_REPEATABLE, Page
-from webcrawl.errors import ConfigurationError, EngineUnavailable, StoreError, StoreUnavailable
+from webcrawl.errors import (
+    ConfigurationError,
+    EngineUnavailable,
+    InvalidURL,
+    StoreError,
+    StoreUnavailable,
+)
+from webcrawl.policies.change_signals import FEED, SITEMAP
 from webcrawl.stores.group_commit import PAUSE, Batches
+from webcrawl.urls.canonical import normalize, split
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +55,12 @@ class MetadataPipeline(SessionComponent):
         session.stores.data_dir.mkdir(parents=True, exist_ok=True)
         # now, not when the spider opens: an unusable database stops the crawl before it starts
         self._metadata = Metadata(session.stores.metadata, history=session.stores.history, dates=dates)
+        self._due_pages = None
         if dates is not None:
+            from webcrawl.stores.due_pages import DuePages
+
             _check_weights(dates.weights.column, session.stores.metadata)
+            self._due_pages = DuePages(session.stores.metadata, session.config.crawl_id, dates.weights.column)
         self._batches = Batches(self._write, pause=PAUSE)
         if session.config.importance != "off":
             # the frontier learns of the last pages only after the pipelines are closed
@@ -55,6 +70,9 @@ class MetadataPipeline(SessionComponent):
         if isinstance(item, Page):
             if self._session.revisit_dates is not None and item.main_text:
                 item.text_digest = text_digest(item.main_text)
+            if item.links.in_document is not None:
+                # before the row is stored: a page whose process dies in between is fetched again
+                await self._announce(item)
             await self._session.stored("metadata", item.url, lambda: self._batches.put(item))
             tasks_of(self._crawler).count("stored")
             if item.archived.is_first:
@@ -64,6 +82,31 @@ class MetadataPipeline(SessionComponent):
 
     async def close_spider(self) -> None:
         await self._batches.close(self._metadata.close)
+        if self._due_pages is not None:
+            await asyncio.to_thread(self._due_pages.close)
+
+    async def _announce(self, page: Page) -> None:
+        """Notes the changes of known pages of the same host that a sitemap or feed tells."""
+        due_pages, dates = self._due_pages, self._session.revisit_dates
+        if due_pages is None or dates is None or page.links.in_document is None:
+            return
+        element, links = page.links.in_document
+        kind = SITEMAP if element == SITEMAP else FEED
+        host = split(normalize(page.final_url))[0]
+        changes: dict[str, datetime] = {}
+        for link in links:
+            with suppress(InvalidURL):
+                if link.modified is not None and split(url := normalize(link.url))[0] == host:
+                    changes[url] = link.modified
+        if changes:
+            now, announce = datetime.now(UTC), due_pages.announce
+            work = partial(asyncio.to_thread, announce, dates, kind, page.url, changes, now)
+            try:
+                await self._session.stored("metadata", page.url, work)
+            except StoreUnavailable:
+                raise
+            except StoreError as error:
+                logger.warning("%s: the changes that it announces are not noted: %s", page.url, error)
 
     async def _tell(self, page: Page) -> None:
         """Makes the page known as stored, so that copies can refer to it."""

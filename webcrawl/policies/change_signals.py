@@ -1,4 +1,4 @@
-"""Learns how far to believe what announces changes: `lastmod` of sitemaps, entries of feeds, dates.
+"""Learns how far to believe what announces changes: `lastmod` of sitemaps, dates of feeds' entries, `Last-Modified`.
 
 Each kind of signal of a host announces a share of the changes, its recall, and announces changes that were none, at a
 rate of its own. Both are learned from visits. Whoever knows them can tell how fresh a page is, from the announcements
@@ -13,16 +13,21 @@ and from their absence: Kolobov, Peres, Lubetzky, Horvitz, "Optimal Freshness Cr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from webcrawl.policies.change_rates import LEAST_DAYS, ChangeRate, PageVisit
+from webcrawl.policies.change_rates import DAY, LEAST_DAYS, ChangeRate, PageVisit
+
+SITEMAP, FEED, LAST_MODIFIED = "sitemap", "feed", "last-modified"
+"""Kinds of signals. A visit itself brings `Last-Modified`, so it announces nothing between visits."""
 
 _FIRST_HITS, _FIRST_MISSES = 1.0, 1.0
-_FIRST_FALSE, _FIRST_DAYS = 1.0, 20.0
+_FIRST_FALSE, _FIRST_DAYS = 1.0, 5.0
 _MOST_TRUST = 0.98
 """The highest recall and precision, however many visits have shown no exception."""
 _MOST_COUNTS = 500.0
+_LEAST_PRECISION = 0.2
+"""A signal whose announcements are true less often is no evidence: all pages that change today are no news."""
 _BELIEVED = 1.0
 """All announcements are false with a probability of less than exp(-_BELIEVED)."""
 
@@ -78,6 +83,56 @@ class SignalCounts(NamedTuple):
         return merged
 
 
+class Announcements(NamedTuple):
+    """What a kind of signal has told of a page since its last visit; times in seconds since 1970.
+
+    times    announcements of changes, of which those within a day of another count as one
+    first    the time of the first
+    latest   the last change that the signal told, also one before the last visit; 0 if it has told none yet
+    source   the URL of the page that has told it; empty without announcements
+    """
+
+    times: int = 0
+    first: float = 0.0
+    latest: float = 0.0
+    source: str = ""
+
+    def heard(self, changed: float, visited: float, now: float, source: str) -> Announcements:
+        """Returns the announcements when a page tells that another one, last visited then, has changed.
+
+        A date without a time of day may be any time of the day. Times to come are taken as now.
+        """
+        changed = min(changed, now)
+        if changed == self.latest or (self.times and changed < self.latest + DAY):
+            return self
+        is_day = changed % DAY == 0 and self.latest
+        if changed + (DAY if is_day else 0) <= visited:
+            return self._replace(latest=changed)
+        first = self.first if self.times else max(changed, visited)
+        return Announcements(self.times + 1, first, changed, source)
+
+    def visited(self) -> Announcements:
+        """Returns the announcements after a visit of the page."""
+        return Announcements(latest=self.latest)
+
+
+class PageSignal(NamedTuple):
+    """A kind of signal that a page has: what its host's are worth, and what it has told of the page."""
+
+    counts: SignalCounts = SignalCounts()
+    announced: Announcements = Announcements()
+
+
+def page_signals(
+    announced: Mapping[str, Sequence[Any]] | None, counts: Mapping[str, Sequence[float]] | None
+) -> dict[str, PageSignal]:
+    """Returns kind -> signal of a page, from the stored announcements of the page and counts of its host."""
+    return {
+        kind: PageSignal(SignalCounts(*(counts or {}).get(kind, ())), Announcements(*values))
+        for kind, values in (announced or {}).items()
+    }
+
+
 class SignalEvidence(NamedTuple):
     """What the signals of a page tell since its last visit.
 
@@ -103,11 +158,16 @@ NO_SIGNALS = SignalEvidence()
 
 
 def evidence_of(signals: Iterable[tuple[SignalCounts, int]], rate: ChangeRate) -> SignalEvidence:
-    """Returns the evidence of a page: the kinds of signals that it has, and the announcements of each."""
+    """Returns the evidence of a page: the kinds of signals that it has, and the announcements of each.
+
+    Signals that are hardly ever true are left out.
+    """
     unannounced, announcements, wear, steps = 1.0, 0.0, 0.0, 0.0
     mean = max(rate.mean, LEAST_DAYS)
     for counts, announced in signals:
-        step = -math.log1p(-counts.precision(rate))
+        if (precision := counts.precision(rate)) < _LEAST_PRECISION:
+            continue
+        step = -math.log1p(-precision)
         often = counts.recall + counts.false_rate / mean
         unannounced *= 1 - counts.recall
         announcements += often

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import threading
 import uuid
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import NamedTuple
 
 from webcrawl.policies.change_rates import (
@@ -28,6 +29,14 @@ from webcrawl.policies.change_rates import (
     PoolRules,
     RatePool,
     pooled_prior,
+)
+from webcrawl.policies.change_signals import (
+    LAST_MODIFIED,
+    NO_SIGNALS,
+    PageSignal,
+    SignalCounts,
+    SignalEvidence,
+    evidence_of,
 )
 from webcrawl.policies.crawl_threshold import Threshold
 from webcrawl.policies.crawl_value import (
@@ -68,6 +77,7 @@ class KnownPage(NamedTuple):
     importance    None if unknown
     evidence      what the latest visit returned as `RevisitDate.evidence`; None before the first
     weight        that an operator has given it in the database
+    signals       kind -> signal that announces its changes
     """
 
     host: str
@@ -75,6 +85,7 @@ class KnownPage(NamedTuple):
     importance: float | None
     evidence: Sequence[float | str] | None
     weight: float = 1.0
+    signals: Mapping[str, PageSignal] = MappingProxyType({})
 
 
 class StoredVisit(NamedTuple):
@@ -85,6 +96,7 @@ class StoredVisit(NamedTuple):
     before         UTC time of the visit before; None for the first
     outcome        "changed", "unchanged", "gone" (404, 410, soft 404, a redirect) or "failed"
     new_links      the sound pages to which it was the first page to link, except at its own first visit
+    dated          what its `Last-Modified` tells; None without
     """
 
     page: KnownPage
@@ -92,18 +104,20 @@ class StoredVisit(NamedTuple):
     before: datetime | None
     outcome: str
     new_links: int = 0
+    dated: PageSignal | None = None
 
 
 class RevisitDate(NamedTuple):
     """When a page is due, its rates in changes and new links a day, and evidence to store with it: numbers and a text.
 
-    `link_rate` is None before the first repeated visit.
+    `link_rate` is None before the first repeated visit. `learned`: what the counts of its host's signals grow by.
     """
 
     due: datetime
     rate: float
     link_rate: float | None
     evidence: list[float | str]
+    learned: Mapping[str, SignalCounts] = MappingProxyType({})
 
 
 class JudgedPage(NamedTuple):
@@ -114,6 +128,7 @@ class JudgedPage(NamedTuple):
     pools: Sequence[str]
     candidate: RecrawlCandidate
     link_rate: ChangeRate
+    learned: Mapping[str, SignalCounts]
 
 
 @dataclass(slots=True)
@@ -159,6 +174,8 @@ class RevisitDates:
     _explored: OrderedDict[str, int] = field(default_factory=OrderedDict)
     """URL pattern -> its pages that have been given an early date at their first visit."""
     _outcomes: dict[str, int] = field(default_factory=dict)
+    _sources: Counter[str] = field(default_factory=Counter)
+    """URL -> changes of other pages that it has announced, and that were believed and true."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _process: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
@@ -191,6 +208,12 @@ class RevisitDates:
             outcomes, self._outcomes = self._outcomes, {}
             return outcomes
 
+    def take_sources(self) -> dict[str, int]:
+        """Returns URL -> true announcements of changes of other pages since the last call."""
+        with self._lock:
+            sources, self._sources = self._sources, Counter()
+            return sources
+
     def _date(self, visit: StoredVisit) -> RevisitDate:
         page, outcome = visit.page, visit.outcome
         days = _days_between(visit.before, visit.visited_at)
@@ -217,18 +240,47 @@ class RevisitDates:
         if arrivals.days or arrivals.pending:
             evidence += map(_rounded, arrivals)
         link_rate = judged.link_rate.mean if is_known else None
-        return RevisitDate(due, judged.candidate.rate.mean, link_rate, evidence)
+        return RevisitDate(due, judged.candidate.rate.mean, link_rate, evidence, judged.learned)
 
     def _judge(self, page: KnownPage, visit: StoredVisit | None = None, days: float = 0.0) -> JudgedPage:
         """Returns what is known of a page, after a visit so many days after the one before, if any."""
         (history, arrivals), pools = self._histories(page.evidence), _pool_names(page.host, page.path)
+        prior, signals = self._changes.prior(pools), page.signals
+        learned: Mapping[str, SignalCounts] = {}
         if visit is not None:
-            changed = visit.outcome == "changed"
-            history = history.after(PageVisit(days, changed, gone=visit.outcome == "gone"))
-            arrivals = arrivals.after(days, visit.new_links, changed=changed)
-        rate, link_rate = history.rate(self._changes.prior(pools)), arrivals.rate(self._arrivals.prior(pools))
-        candidate = RecrawlCandidate(self.weight(page), rate, new_links=link_rate.mean)
-        return JudgedPage(history, arrivals, pools, candidate, link_rate)
+            observed, learned = self._observed(visit, days, history.rate(prior))
+            history = history.after(observed)
+            arrivals = arrivals.after(days, visit.new_links, changed=observed.changed)
+            signals = {
+                kind: PageSignal(signal.counts.merged(learned[kind])) for kind, signal in signals.items()
+            }
+        rate, link_rate = history.rate(prior), arrivals.rate(self._arrivals.prior(pools))
+        evidence = _evidence(signals.values(), rate)
+        candidate = RecrawlCandidate(self.weight(page), rate, evidence, new_links=link_rate.mean)
+        return JudgedPage(history, arrivals, pools, candidate, link_rate, learned)
+
+    def _observed(
+        self, visit: StoredVisit, days: float, rate: ChangeRate
+    ) -> tuple[PageVisit, Mapping[str, SignalCounts]]:
+        """Returns a visit as it counts for the rate, and what the signals' counts grow by; `rate` is that before."""
+        observed = PageVisit(days, visit.outcome == "changed", gone=visit.outcome == "gone")
+        signals = {**visit.page.signals, **({LAST_MODIFIED: visit.dated} if visit.dated else {})}
+        if not signals:
+            return observed, {}
+        if observed.changed and _evidence(signals.values(), rate).is_believed:
+            first = min(
+                (signal.announced for signal in signals.values() if signal.announced.times),
+                key=lambda announced: announced.first,
+            )
+            assert visit.before is not None
+            dated = (first.first - visit.before.timestamp()) / DAY
+            observed = observed._replace(dated=max(0.0, min(days, dated)))
+            if first.source:
+                self._sources[first.source] += 1
+        return observed, {
+            kind: signal.counts.learned(observed, signal.announced.times, rate)
+            for kind, signal in signals.items()
+        }
 
     def _next_days(self, page: KnownPage, judged: JudgedPage) -> float:
         """Returns how many days after its last visit a page is due; sooner if it is explored for its pattern."""
@@ -276,6 +328,12 @@ def value_now(weight: float, rate: float | None, days: float, link_rate: float |
 def bounds_of(min_interval: float, max_age: float) -> Bounds:
     """Returns the bounds of times in seconds; `max_age` may be infinite."""
     return Bounds(min_interval / DAY) if math.isinf(max_age) else Bounds(min_interval / DAY, max_age / DAY)
+
+
+def _evidence(signals: Collection[PageSignal], rate: ChangeRate) -> SignalEvidence:
+    if not signals:
+        return NO_SIGNALS
+    return evidence_of([(signal.counts, signal.announced.times) for signal in signals], rate)
 
 
 def _pool_names(host: str, path: str) -> tuple[str, str]:

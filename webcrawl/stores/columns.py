@@ -192,6 +192,7 @@ pages = Table(
     Column("new_links", Integer),
     Column("link_rate", Float),
     Column("is_date_set", Boolean),
+    Column("signals", Structure),
 )
 """A row for each URL: its latest response, and the outcome of the latest attempt."""
 
@@ -233,3 +234,12 @@ fetches = Table(
     sqlite_with_rowid=False,
 )
 """All fetches except the latest of each URL, which is in `pages`: a URL that was fetched once has no row here."""
+
+host_signals = Table(
+    "host_signals",
+    _tables,
+    Column("host", CleanText, primary_key=True),
+    Column("counts", Structure, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""How far the announcements of changes of a host are true: kind of signal -> `SignalCounts`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,13 +11,17 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, func, select, true
 from sqlalchemy.sql import bindparam
 
-from webcrawl.policies.revisit_dates import RevisitDates
+from webcrawl.errors import InvalidURL
+from webcrawl.policies.change_signals import Announcements, page_signals
+from webcrawl.policies.recrawl_weights import number_of
+from webcrawl.policies.revisit_dates import KnownPage, RevisitDates
 from webcrawl.policies.traffic import class_of_visit
 from webcrawl.stores.chosen_columns import chosen_value
-from webcrawl.stores.columns import in_utc, pages
+from webcrawl.stores.columns import host_signals, in_utc, pages
 from webcrawl.stores.database import DatabaseTables
 from webcrawl.stores.history import first_plan, is_alive
 from webcrawl.stores.selection import of_host
+from webcrawl.urls.canonical import split
 
 HELD = timedelta(minutes=10)
 """A claimed page is offered again after this time, unless it was fetched."""
@@ -30,7 +35,9 @@ _COLUMNS = (
         pages.c.new_links,
         pages.c.link_rate,
         pages.c.is_date_set,
+        pages.c.signals,
     ),
+    select(host_signals.c.counts).where(host_signals.c.host == pages.c.host).scalar_subquery(),
 )
 _MOST_COUNTED = 100_000
 _SAMPLE_PARTS = 5
@@ -58,6 +65,8 @@ class DuePage(NamedTuple):
     link_rate: float | None
     is_date_set: bool | None
     """Whether a spider or an operator has set `next_due`, which the threshold does not move then."""
+    signals: Mapping[str, Sequence[Any]] | None
+    host_signals: Mapping[str, Sequence[float]] | None
     weight: object
     """What an operator has stored as its weight, if anything."""
 
@@ -65,6 +74,15 @@ class DuePage(NamedTuple):
     def is_alive(self) -> bool:
         """Whether the latest attempt found the page."""
         return is_alive(self.state, is_soft_404=bool(self.soft_404))
+
+    @property
+    def known(self) -> KnownPage | None:
+        """What is known of the page; None if its URL cannot be queued."""
+        with suppress(InvalidURL):
+            signals = page_signals(self.signals, self.host_signals)
+            weight = number_of(self.weight)
+            return KnownPage(*split(self.url), self.importance, self.change_evidence, weight, signals)
+        return None
 
     @property
     def fetch_class(self) -> str:
@@ -144,6 +162,40 @@ class DuePages(DatabaseTables):
         if known:
             connection.execute(_SET_DATE, [{"key": url, "due": dates[url]} for url in known])
         return set(known)
+
+    def announce(
+        self, dates: RevisitDates, kind: str, source: str, changes: Mapping[str, datetime], now: datetime
+    ) -> int:
+        """Notes that a page, `source`, tells by a kind of signal when others have changed, by URL.
+
+        Those of them that were visited before are due as soon as the signal is worth; returns their number.
+        """
+        announced, urls = 0, sorted(changes)
+        for first in range(0, len(urls), _SET_AT_ONCE):
+            some = urls[first : first + _SET_AT_ONCE]
+
+            def work(connection: Connection, some: Sequence[str] = some) -> int:
+                query = select(*self._columns).where(self._of_crawl, pages.c.url.in_(some))
+                rows = connection.execute(query.order_by(pages.c.url).with_for_update())
+                heard = [
+                    told
+                    for row in rows
+                    if (
+                        told := _told(page := DuePage._make(row), dates, kind, source, changes[page.url], now)
+                    )
+                ]
+                if heard:
+                    connection.execute(_ANNOUNCE, heard)
+                return sum(told["is_announced"] for told in heard)
+
+            announced += self.database.write(work)
+        return announced
+
+    def credit(self, sources: Mapping[str, int]) -> None:
+        """Counts true announcements of changes as new links of the pages that gave them, by URL."""
+        rows = [{"key": url, "number": sources[url]} for url in sorted(sources)]
+        if rows:
+            self.database.write(lambda connection: connection.execute(_CREDIT, rows))
 
     def late(self, now: datetime) -> LatePages:
         """Counts the pages that are due."""
@@ -237,6 +289,22 @@ def _set(connection: Connection, dates: Sequence[tuple[DuePage, datetime | None]
         connection.execute(_PUT_OFF, rows)
 
 
+def _told(
+    page: DuePage, dates: RevisitDates, kind: str, source: str, changed: datetime, now: datetime
+) -> dict[str, Any] | None:
+    """Returns the new columns of a page whose change is announced; None if nothing is new."""
+    signals = dict(page.signals or {})
+    before = Announcements(*signals.get(kind, ()))
+    after = before.heard(changed.timestamp(), in_utc(page.tried_at).timestamp(), now.timestamp(), source)
+    if kind in signals and after == before:
+        return None
+    due, is_announced = page.next_due, after.times > before.times
+    page = page._replace(signals=signals | {kind: [*after]})
+    if is_announced and due is not None and not page.is_date_set and (known := page.known):
+        due = min(due, page.tried_at + timedelta(days=dates.next_days(known)))
+    return {"key": page.url, "due": due, "signals": page.signals, "is_announced": is_announced}
+
+
 def _url_of(date: tuple[DuePage, datetime | None]) -> str:
     return date[0].url
 
@@ -247,6 +315,9 @@ _PUT_OFF = _UPDATE.where(
     pages.c.is_date_set.is_not_distinct_from(bindparam("was_set", type_=pages.c.is_date_set.type)),
 ).values(next_due=bindparam("due"))
 _SET_DATE = _UPDATE.values(next_due=bindparam("due"), is_date_set=true())
+
+_ANNOUNCE = _UPDATE.values(next_due=bindparam("due"), signals=bindparam("signals"))
+_CREDIT = _UPDATE.values(new_links=func.coalesce(pages.c.new_links, 0) + bindparam("number"))
 
 _ADOPTED = {"due": "next_due", "rate": "change_rate", "evidence": "change_evidence"}
 _ADOPT = _UPDATE.values({column: bindparam(name) for name, column in _ADOPTED.items()})

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from webcrawl.errors import InvalidURL
+from webcrawl.policies.change_signals import (
+    LAST_MODIFIED,
+    Announcements,
+    PageSignal,
+    SignalCounts,
+    page_signals,
+)
 from webcrawl.policies.revisit_dates import KnownPage, RevisitDates, StoredVisit
 from webcrawl.policies.traffic import FRESHNESS_GET
 from webcrawl.stores.columns import fetches, in_utc, pages
@@ -18,7 +27,10 @@ _FAILED = ("refused", "broken", "failed")
 
 _OF_A_FETCH = tuple(column.name for column in fetches.columns if column.name not in ("url", "changed"))
 
-_PLANNED = ("change_rate", "change_evidence", "link_rate", "next_due", "recrawl_request", "is_date_set")
+_PLANNED = (
+    *("change_rate", "change_evidence", "link_rate", "next_due", "recrawl_request"),
+    *("is_date_set", "signals"),
+)
 _KNOWN = (
     *(
         "fetches",
@@ -43,12 +55,14 @@ class Next(NamedTuple):
     """How an attempt changes the row of a URL.
 
     `kept` has the columns that the store computes. `past` is the fetch that moves to table `fetches` (with columns that
-    the table ignores), or None. If `brought_nothing`, the row keeps the contents of an earlier response.
+    the table ignores), or None. If `brought_nothing`, the row keeps the contents of an earlier response. `learned`:
+    what the counts of the signals of its host grow by.
     """
 
     kept: dict[str, Any]
     past: dict[str, Any] | None
     brought_nothing: bool
+    learned: Mapping[str, SignalCounts] = MappingProxyType({})
 
 
 def state(status: int | None) -> str:
@@ -67,6 +81,8 @@ def follow(
 ) -> Next:
     """Returns how the new row of a page changes the stored row of its URL, `before` (`PAST_COLUMNS`), or None.
 
+    `before` may have a `weight`, and `host_signals`, the counts of its host's signals.
+
     `dates` decide when the page is due again; without them, a known page keeps its date.
 
     The history gets the replaced fetch, or the new attempt if it brought no contents. The first fetch of a URL, and a
@@ -76,7 +92,8 @@ def follow(
     kept = {"tried_at": tried_at, "state": state(status), "queued_at": row.get("queued_at")}
     if before is None:
         kept |= {"first_fetched_at": tried_at, "changed_at": None, "changes": 0, "fetches": 1}
-        return Next(kept | _plan(row, None, "changed", dates), None, False)
+        plan, _ = _plan(row, None, "changed", dates)
+        return Next(kept | plan, None, False)
     if before["crawl"] == row.get("crawl"):
         kept["queued_at"] = before["queued_at"] or kept["queued_at"]
     is_repeated = tried_at == (before["tried_at"] or before["fetched_at"])
@@ -89,8 +106,9 @@ def follow(
     changed = answered and not brought_nothing and has_changed(before, row)
     kept["changed_at"] = tried_at if changed else before["changed_at"]
     kept["changes"] = (before["changes"] or 0) + (changed and not is_repeated)
-    kept |= _plan(row, before, "changed" if changed else "unchanged", None if is_repeated else dates)
-    return Next(kept, past, brought_nothing)
+    outcome = "changed" if changed else "unchanged"
+    plan, learned = _plan(row, before, outcome, None if is_repeated else dates)
+    return Next(kept | plan, past, brought_nothing, learned)
 
 
 def is_alive(row_state: str | None, *, is_soft_404: bool) -> bool:
@@ -100,11 +118,11 @@ def is_alive(row_state: str | None, *, is_soft_404: bool) -> bool:
 
 def _plan(
     row: Mapping[str, Any], before: Mapping[str, Any] | None, outcome: str, dates: RevisitDates | None
-) -> dict[str, Any]:
-    """Returns the columns by which a page is fetched again; those of `before` without `dates`."""
+) -> tuple[dict[str, Any], Mapping[str, SignalCounts]]:
+    """Returns the columns by which a page is fetched again, those of `before` without `dates`, and what it taught."""
     earlier = dict.fromkeys(_PLANNED) if before is None else before
     if dates is None:
-        return {name: earlier[name] for name in _PLANNED}
+        return {name: earlier[name] for name in _PLANNED}, {}
     current = state(row.get("status"))
     if current in _LOST or row.get("soft_404"):
         outcome = "gone"
@@ -113,20 +131,50 @@ def _plan(
     try:
         host, path = split(row["url"])
     except InvalidURL:  # a local file
-        return dict.fromkeys(_PLANNED)
+        return dict.fromkeys(_PLANNED), {}
     importance = row.get("importance") if before is None else row.get("importance") or before["importance"]
     weight = dates.weights.of_row(earlier.get("weight"), row.get("details"))
-    page = KnownPage(host, path, importance, earlier["change_evidence"], weight)
+    signals = page_signals(earlier["signals"], earlier.get("host_signals"))
+    page = KnownPage(host, path, importance, earlier["change_evidence"], weight, signals)
     new_links = 0 if before is None else before["new_links"] or 0
-    date = dates.date(StoredVisit(page, in_utc(row["fetched_at"]), _observed_at(before), outcome, new_links))
-    return {
+    observed_at = _observed_at(before)
+    dated = None if before is None or observed_at is None else _dated(row, before, observed_at)
+    visit = StoredVisit(page, in_utc(row["fetched_at"]), observed_at, outcome, new_links, dated)
+    date = dates.date(visit)
+    if outcome != "failed":
+        signals = {
+            kind: signal._replace(announced=signal.announced.visited()) for kind, signal in signals.items()
+        }
+    columns = {
         "change_rate": date.rate,
         "change_evidence": date.evidence,
         "link_rate": date.link_rate,
         "next_due": date.due if row.get("is_repeatable", True) else None,
         "recrawl_request": row.get("recrawl_request"),
         "is_date_set": None,
+        "signals": {kind: [*signal.announced] for kind, signal in signals.items()} or None,
     }
+    return columns, date.learned
+
+
+def _dated(row: Mapping[str, Any], before: Mapping[str, Any], observed_at: datetime) -> PageSignal | None:
+    """Returns what the Last-Modified of a visit tells, as a signal of its host; None if the page has none."""
+    modified = http_time(row.get("last_modified"))
+    if modified is None:
+        return None
+    counts = SignalCounts(*(before.get("host_signals") or {}).get(LAST_MODIFIED, ()))
+    is_later = modified > observed_at.timestamp()
+    return PageSignal(counts, Announcements(1, modified, modified) if is_later else Announcements())
+
+
+def http_time(text: str | None) -> float | None:
+    """Returns the time of a header in seconds since 1970, None if it is missing or wrong."""
+    if not text:
+        return None
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 def new_link_source(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> str | None:
@@ -140,7 +188,7 @@ def first_plan(row: Mapping[str, Any], dates: RevisitDates) -> dict[str, Any]:
     """Returns the columns by which a stored page is fetched again that was fetched without a plan."""
     status = None if row["state"] == "failed" else row["status"]
     latest = {**row, "fetched_at": row["tried_at"] or row["fetched_at"], "status": status}
-    return _plan(latest, None, "unchanged", dates)
+    return _plan(latest, None, "unchanged", dates)[0]
 
 
 def _observed_at(row: Mapping[str, Any] | None) -> datetime | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple, Self
 
@@ -18,14 +19,17 @@ from sqlalchemy.sql import bindparam
 
 from webcrawl.documents.payload import PAYLOAD
 from webcrawl.documents.values import clean, memory_bytes
+from webcrawl.errors import InvalidURL
+from webcrawl.policies.change_signals import SignalCounts
 from webcrawl.policies.revisit_dates import RevisitDates
-from webcrawl.stores.columns import fetches, in_utc, pages
+from webcrawl.stores.columns import fetches, host_signals, in_utc, pages
 from webcrawl.stores.current_pages import PageContents
-from webcrawl.stores.database import Database, is_read_only
+from webcrawl.stores.database import Database, insert_into, is_read_only
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow, new_link_source, state
 from webcrawl.stores.page_statements import WriteStatement, page_statements, weights_statement
 from webcrawl.stores.schema import PAGES, SchemaTables
 from webcrawl.stores.selection import CRAWLS, of_host
+from webcrawl.urls.canonical import split
 
 SCAN_BATCH = 1_000
 SCAN_BYTES = 16_000_000
@@ -220,12 +224,20 @@ class Metadata(SchemaTables):
         # the pages that may get credit are locked with the others, in the same order
         sources = [source for row in rows.values() if (source := new_link_source(row, None))]
         known = self._known(connection, [*rows, *map(clean, sources)])
+        hosts = self._hosts_of_signals(rows, known) if self._dates else {}
+        signals = self._signals(connection, hosts.values())
+        learned: defaultdict[str, dict[str, SignalCounts]] = defaultdict(dict)
         new_links = Counter[str]()
         written: defaultdict[WriteStatement, list[dict[str, Any]]] = defaultdict(list)
         earlier, full = [], []
         for url, row in rows.items():
-            before = known.get(url)
-            kept, past, brought_nothing = follow(row, before, self._dates)
+            before, host = known.get(url), hosts.get(url)
+            if before is not None and host is not None:
+                before["host_signals"] = signals.get(host)
+            kept, past, brought_nothing, lessons = follow(row, before, self._dates)
+            if host is not None:
+                for kind, counts in lessons.items():
+                    learned[host][kind] = learned[host].get(kind, SignalCounts()).merged(counts)
             written[self._statement(row, before, brought_nothing)].append({**row, **kept})
             if past is not None and self._history:
                 earlier.append(past)
@@ -240,8 +252,47 @@ class Metadata(SchemaTables):
             credited = [{"url": url, "new_links": number} for url, number in new_links.items()]
             credit = self._statements.credit
             connection.exec_driver_sql(credit.text, credit.parameters(credited))
+        if learned:
+            self._learn(connection, signals, learned)
         if full:
             self._forget(connection, full)
+
+    def _hosts_of_signals(
+        self, rows: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, str]:
+        """Returns URL -> host for those of these known pages whose changes something tells."""
+        hosts = {}
+        for url, row in rows.items():
+            if (before := known.get(url)) and (before["signals"] or row.get("last_modified")):
+                with suppress(InvalidURL):  # a local file
+                    hosts[url] = split(url)[0]
+        return hosts
+
+    def _signals(self, connection: Connection, hosts: Collection[str]) -> dict[str, dict[str, list[float]]]:
+        """Returns the counts of the signals of hosts, locked until the transaction ends."""
+        if not hosts:
+            return {}
+        query = select(host_signals).where(host_signals.c.host.in_(set(hosts)))
+        rows = connection.execute(query.order_by(host_signals.c.host).with_for_update())
+        return {row.host: row.counts for row in rows}
+
+    def _learn(
+        self,
+        connection: Connection,
+        signals: Mapping[str, Mapping[str, Sequence[float]]],
+        learned: Mapping[str, Mapping[str, SignalCounts]],
+    ) -> None:
+        """Adds to the counts of signals of hosts; another process may have added a host meanwhile."""
+        rows = []
+        for host, kinds in sorted(learned.items()):
+            counts = {kind: SignalCounts(*values) for kind, values in signals.get(host, {}).items()}
+            for kind, more in kinds.items():
+                counts[kind] = counts.get(kind, SignalCounts()).merged(more)
+            values = {kind: [float(f"{number:.5g}") for number in each] for kind, each in counts.items()}
+            rows.append({"host": host, "counts": values})
+        insert = insert_into(self.database.dialect, host_signals)
+        replaced = {"counts": insert.excluded["counts"]}
+        connection.execute(insert.on_conflict_do_update(index_elements=["host"], set_=replaced), rows)
 
     def _statement(
         self, row: Mapping[str, Any], before: Mapping[str, Any] | None, brought_nothing: bool

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateColumn
 
 from webcrawl.errors import StoreError
-from webcrawl.stores.columns import fetches, pages
+from webcrawl.stores.columns import fetches, host_signals, pages
 from webcrawl.stores.database import DatabaseTables
 
 logger = logging.getLogger(__name__)
@@ -79,13 +79,15 @@ _RECRAWL_COLUMNS = (
 
 PAGES = Schema(
     "schema_version",
-    10,
+    11,
     pages,
     fetches,
+    host_signals,
     upgrades={
         8: adding(pages, *_RECRAWL_COLUMNS, indexes=("pages_by_due_time",)),
         9: adding(pages, "new_links", "link_rate"),
         10: adding(pages, "is_date_set"),
+        11: adding(pages, "signals"),
     },
 )
 
@@ -121,18 +123,24 @@ def prepare(connection: Connection, name: str, schema: Schema) -> None:
     schema.versions.create(connection, checkfirst=True)
     stored = _stored_version(connection, schema)
     steps = [] if stored is None else _needed_steps(name, schema, stored)
-    for table in schema.tables:
-        table.create(connection, checkfirst=True)
+    if stored is not None and steps:
+        _upgrade(connection, name, schema, stored, steps)
+        return
+    _create(connection, schema)
     if stored is None:
         connection.execute(schema.versions.insert().values(version=schema.version))
-    elif steps:
-        _upgrade(connection, name, schema, stored, steps)
+
+
+def _create(connection: Connection, schema: Schema) -> None:
+    for table in schema.tables:
+        table.create(connection, checkfirst=True)
 
 
 def _upgrade(
     connection: Connection, name: str, schema: Schema, stored: int, steps: list[UpgradeStep]
 ) -> None:
     try:
+        _create(connection, schema)
         for step in steps:
             step(connection)
         connection.execute(schema.versions.update().values(version=schema.version))

@@ -26,8 +26,7 @@ from webcrawl.frontier.planning import DROPPED, KNOWN, QUEUED, Planning, Recrawl
 from webcrawl.policies.change_rates import DAY
 from webcrawl.policies.crawl_threshold import Threshold
 from webcrawl.policies.crawl_value import ExpectedFreshness, is_due, turn_days
-from webcrawl.policies.recrawl_weights import number_of
-from webcrawl.policies.revisit_dates import KnownPage, RevisitDates, value_now
+from webcrawl.policies.revisit_dates import RevisitDates, value_now
 from webcrawl.stores.due_pages import HELD, DuePage, DuePages
 from webcrawl.urls.canonical import split
 
@@ -141,6 +140,7 @@ class RecrawlPlanner:
     async def turn(self) -> None:
         """Reports visits, and plans if this worker is the planner."""
         await self._store_dates()
+        await asyncio.to_thread(self._due_pages.credit, self._dates.take_sources())
         outcomes = self._dates.take_outcomes()
         for outcome, number in outcomes.items():
             self._counters[f"{REVISITS}{outcome}"] += number
@@ -187,7 +187,7 @@ class RecrawlPlanner:
         self._looked = last or ""
         total = ExpectedFreshness()
         for page in some:
-            if known := _known(page):
+            if known := page.known:
                 days = max(0.0, (now - page.tried_at).total_seconds() / DAY)
                 total = total.merged(self._dates.freshness(known, days))
         if is_whole:
@@ -279,15 +279,17 @@ class RecrawlPlanner:
         """Returns pages by the value of their fetch now, the best first."""
 
         def value(page: DuePage) -> float:
-            if (known := _known(page)) is None:
+            if (known := page.known) is None:
                 return 0.0
             days = (now - page.tried_at).total_seconds() / DAY
+            if known.signals:
+                return self._dates.candidate(known).value(days)
             return value_now(self._dates.weight(known), page.change_rate, days, page.link_rate)
 
         return sorted(pages, key=value, reverse=True)
 
     def _next_days(self, page: DuePage) -> float | None:
-        known = _known(page)
+        known = page.known
         return None if known is None else self._dates.next_days(known)
 
 
@@ -352,21 +354,13 @@ def _threshold_of(
 ) -> Threshold:
     """Returns the threshold of a host or of the crawl that has so many fetches a day."""
     sample, number = due_pages.sample(_SAMPLE, host)
-    known = [page for row in sample if row.is_alive and (page := _known(row))]
+    known = [page for row in sample if row.is_alive and (page := row.known)]
     if not known:
         return dates.threshold
     alive = number * len(known) / len(sample)
     return Threshold.for_capacity(
         [dates.candidate(page) for page in known], alive, fetches_a_day, dates.bounds
     )
-
-
-def _known(page: DuePage) -> KnownPage | None:
-    """Returns what is known of a page; None if its URL cannot be queued."""
-    with suppress(InvalidURL):
-        weight = number_of(page.weight)
-        return KnownPage(*split(page.url), page.importance, page.change_evidence, weight)
-    return None
 
 
 def _candidate_of(page: DuePage) -> Candidate | None:

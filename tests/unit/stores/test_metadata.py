@@ -29,7 +29,15 @@ from webcrawl.stores.metadata import Metadata
 
 RECRAWL_COLUMNS = {
     *("change_rate", "changes", "next_due", "fetch_class"),
-    *("change_evidence", "recrawl_request", "text_digest", "new_links", "link_rate", "is_date_set"),
+    *(
+        "change_evidence",
+        "recrawl_request",
+        "text_digest",
+        "new_links",
+        "link_rate",
+        "is_date_set",
+        "signals",
+    ),
 }
 
 

@@ -104,8 +104,9 @@ def test_tables_of_version_8_get_the_columns_of_new_links(new_uri: Callable[[], 
     expected = tables_of(uri)
     engine = create_engine(uri)
     with engine.begin() as connection:
-        for column in ("new_links", "link_rate", "is_date_set"):
+        for column in ("new_links", "link_rate", "is_date_set", "signals"):
             connection.execute(text(f"ALTER TABLE pages DROP COLUMN {column}"))
+        connection.execute(text("DROP TABLE host_signals"))
         connection.execute(text("UPDATE schema_version SET version = 8"))
     engine.dispose()
     with Metadata(uri) as metadata:
@@ -157,7 +158,10 @@ def test_a_role_that_does_not_own_older_tables_learns_who_can_upgrade_them(
     version_7.create(uri := postgres.new_database())
     role = postgres.as_role(uri, name)
     postgres.execute(uri, *(words.format(role=name) for words in privileges))
-    refusal = r"its schema is 7, .*\(must be owner of table pages\)\. Run scrapy pages once with an account that owns"
+    refusal = (
+        r"its schema is 7, .*\(permission denied for schema public\)\. "
+        "Run scrapy pages once with an account that owns"
+    )
     with pytest.raises(StoreError, match=refusal):
         Metadata(role)
     assert version_of(uri) == [7]

@@ -43,7 +43,7 @@ class Site:
         return self.plan.announce(self.dates, SITEMAP, MAP, dict.fromkeys(urls, changed), now)
 
     def pages(self) -> dict[str, DuePage]:
-        return {page.url: page for page in self.plan.look("", 100)}
+        return {page.url: page for page in self.plan.look("", 100)[0]}
 
     def due(self, url: str) -> datetime:
         return in_utc(self.pages()[url].next_due)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as dataset
 import pytest
 
 from tests.crawls import NO_NAMES, CrawlResult, crawl_hosts, scrapy
@@ -198,18 +199,30 @@ def test_a_second_crawl_changes_and_removes_pages(
     web = local_web(SITE)
     web.put(SITE, "/", "<title>Home</title><a href=/a>a</a> <a href=/b>b</a> <a href=/c>c</a>")
     for name in "abc":
-        web.put(SITE, f"/{name}", article(name.upper(), "An otter swims."))
-    result = crawl([web.url(SITE)], CRAWL_ID="one", NEAR_DUPLICATES="mark")
+        web.put(SITE, f"/{name}", article(name.upper(), f"An otter swims. <a href=/c>holt {name}</a>"))
+    stored = {"LINKS": True, "TEXT": "parquet"}
+    result = crawl([web.url(SITE)], CRAWL_ID="one", NEAR_DUPLICATES="mark", **stored)
     run(result.data_dir, "search", "--update")
     assert {url for url, _, _ in hits(result.data_dir, "otters")} <= {
         web.url(SITE, f"/{name}") for name in "abc"
     }
     web.put(SITE, "/a", article("A", "A beaver swims."))
     web.put(SITE, "/b", Reply("<p>gone", status=410))
-    result = crawl([web.url(SITE)], CRAWL_ID="two")
+    result = crawl([web.url(SITE)], CRAWL_ID="two", NEAR_DUPLICATES="mark", **stored)
     figures = json.loads(run(result.data_dir, "search", "--update", "--json"))
-    assert (figures["added"], figures["removed"]) == (0, 1)
+    # /c has lost the texts of links on /a and /b
+    assert (figures["added"], figures["changed"], figures["removed"]) == (0, 2, 1)
     assert paths(web, found(result.data_dir, "beaver")) == ["/a"]
+    for table, expected in (("texts", ["/", "/a", "/c"]), ("links", ["/", "/", "/", "/c"])):
+        output = result.data_dir.parent / table
+        done = run(result.data_dir, "export", "--format", table, "-o", str(output))
+        assert done.startswith(f"{len(expected)} rows in 1 file: ")
+        rows = dataset.dataset(output, format="parquet", exclude_invalid_files=True).to_table().to_pylist()
+        urls = sorted(row["from_url" if table == "links" else "url"] for row in rows)
+        assert [url.removeprefix(web.host(SITE)) for url in urls] == expected
+    assert run(result.data_dir, "links", "--in", "--host", web.url(SITE)).split()[0] == "4"
+    wrong = run(result.data_dir, "export", "--format", "texts", "-o", str(output), "--status", "200", code=2)
+    assert "has the current rows of all pages: leave out --status" in wrong
     assert paths(web, found(result.data_dir, "otter", "--crawl", "two")) == ["/c"]
     assert json.loads(run(result.data_dir, "search", "--update", "--json"))["planned"] == 0
 

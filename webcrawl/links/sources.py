@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ class LinkFile:
         ]
         return arrow.chunked_array(chunks, arrow.bool_())
 
-    def read(self, group: int, columns: Sequence[str]) -> Any:
+    def read(self, group: int, columns: Collection[str]) -> Any:
         """Returns columns of a row group as an Arrow table."""
         try:
             return self._file.read_row_group(group, columns=list(columns), use_threads=False)

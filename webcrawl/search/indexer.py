@@ -128,7 +128,7 @@ class Indexer:
 
     def _make(self, plan: IndexPlan) -> None:
         """Plans the pages that are missing in the index or have another state there."""
-        anchors = stored_anchors(self._config)
+        anchors = stored_anchors(self._config, self._metadata.contents())
         self._to_replace: set[int] = set()
         self._crawls = PageCrawls()
         rows = self._metadata.scan(where=conditions())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from webcrawl.links.arrow import pyarrow
 from webcrawl.links.sources import LinkFile, link_files
 from webcrawl.search.entry import text_key
 from webcrawl.stores.archive import spool_of
+from webcrawl.stores.current_pages import CurrentPages, CurrentRows, PageContents
 from webcrawl.stores.folder_archive import TEXT
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.tables.journal import SUFFIX
@@ -96,10 +97,14 @@ def _records(path: Path, wanted: Wanted) -> Texts:
 
 
 class LinkTexts:
-    """Finds the texts of links to pages; finds no texts if the crawl has no link store."""
+    """Finds the texts of links that `pages` have now; finds no texts if the crawl has no link store."""
 
-    def __init__(self, openers: Sequence[Callable[[], LinkFile]]) -> None:
+    def __init__(self, openers: Sequence[Callable[[], LinkFile]], pages: CurrentPages) -> None:
         self._files = [opener() for opener in openers]
+        self._current = CurrentRows(pages, ("from_url", "time"))
+        for file in self._files:
+            for group in file.groups:
+                self._current.see(file.read(group, self._current.columns))
 
     def to(self, urls: Sequence[str]) -> dict[str, list[str]]:
         """Returns by URL the texts of links on other pages, the most frequent first; `urls` must be sorted."""
@@ -115,7 +120,8 @@ class LinkTexts:
                 rows = file.rows(group, "to_url", wanted)
                 if not arrow.compute.any(rows).as_py():
                     continue
-                table = file.read(group, _COLUMNS).filter(rows)
+                table = file.read(group, {*_COLUMNS, *self._current.columns}).filter(rows)
+                table = table.filter(arrow.array(self._current.are(table))).select(_COLUMNS)
                 field = arrow.compute.field
                 table = table.cast(arrow.schema([(name, arrow.string()) for name in _COLUMNS]))
                 table = table.filter(field("text").is_valid() & (field("from_url") != field("to_url")))
@@ -134,11 +140,25 @@ class LinkTexts:
 _ORDER = ("to_url", "text", "from_url_count_distinct")
 
 
-def stored_anchors(config: StoreConfig) -> LinkTexts:
-    """Returns the texts of a crawl's links; raises StoreError for a damaged file, LibraryMissing without pyarrow."""
+def check_links(config: StoreConfig) -> None:
+    """Opens the stored links; raises StoreError for a damaged file, LibraryMissing without pyarrow."""
+    for opener in _link_openers(config):
+        opener()
+
+
+def stored_anchors(config: StoreConfig, contents: Iterable[PageContents]) -> LinkTexts:
+    """Returns the texts of a crawl's links; raises StoreError for a damaged file, LibraryMissing without pyarrow.
+
+    `contents` are those of all pages, which are read only if there are links.
+    """
+    openers = _link_openers(config)
+    return LinkTexts(openers, CurrentPages(contents if openers else ()))
+
+
+def _link_openers(config: StoreConfig) -> Sequence[Callable[[], LinkFile]]:
     store = open_store(config.links, "STORE_URI", config.object_stores, check=False)
     folder = store.folder or spool_of(config, config.links)
     has_links = folder.is_dir() and any(folder.iterdir())
     if not has_links and (store.folder is not None or next(iter(store.objects()), None) is None):
-        return LinkTexts([])
-    return LinkTexts(link_files(config).openers)
+        return []
+    return link_files(config).openers

@@ -20,6 +20,7 @@ from tests.unit.links.rows import entry
 from tests.unit.search.indexes import SITE, Pages, page
 from tests.unit.search.stored import write_table, write_wet
 from webcrawl.errors import StoreError
+from webcrawl.links.entry import microseconds
 from webcrawl.links.store import LinkStore
 from webcrawl.search.folder import damages, open_to_write
 from webcrawl.search.indexer import Indexer
@@ -308,18 +309,27 @@ def test_pages_that_were_read_again_have_their_last_text(
 
 
 def test_texts_of_links_follow_the_link_store(pages: Pages) -> None:
-    target = f"{SITE}/a"
+    target, time = f"{SITE}/a", microseconds(NOW)
     pages.store(page("/a", "text"), page("/b", "text"))
     pages.index()
-    for number, text in enumerate(["stork"] * 3 + ["heron"] * 2 + ["bird"]):
+    for number, text in enumerate(["stork"] * 3 + ["heron"] * 2 + ["bird", "gone"]):
+        source = f"http://{number}.example/"
+        fetched_at = NOW + timedelta(days=text == "gone")
+        pages.store(page(source, **FACTS["noindex"], fetched_at=fetched_at))
         store = LinkStore(pages.folder / "links", "broad")
-        store.write(
-            [entry(f"http://{number}.example/", target, text=text), entry(target, target, text="itself")]
-        )
+        store.write([entry(source, target, text=text, time=time)])
+        store.write([entry(target, target, text="itself", time=time)])
         store.close()
     figures = pages.index()
     assert (figures.added, figures.changed) == (0, 1)
     (hit,) = pages.hits("anchors:heron")
     assert hit.entry.anchors == ["stork", "heron", "bird"]
     assert pages.urls("itself") == []
+    assert pages.index().planned == 0
+    # a page that is fetched often has no more weight than others
+    store = LinkStore(pages.folder / "links", "often")
+    for later in range(1, 4):
+        pages.store(page("http://5.example/", **FACTS["noindex"], fetched_at=NOW + timedelta(seconds=later)))
+        store.write([entry("http://5.example/", target, text="bird", time=time + later * 1_000_000)])
+    store.close()
     assert pages.index().planned == 0

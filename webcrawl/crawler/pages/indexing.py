@@ -14,7 +14,7 @@ from webcrawl.opened import OpenedCrawl
 from webcrawl.search.folder import open_to_write
 from webcrawl.search.indexer import Indexer, IndexFigures
 from webcrawl.search.media import MediaTexts
-from webcrawl.search.texts import stored_anchors
+from webcrawl.search.texts import check_links
 from webcrawl.stores.archive import archive_to_read
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.locations import Row
@@ -41,7 +41,7 @@ async def update_index(
     """
     with opened.metadata() as metadata:
         # raises StoreError for a damaged file before `anew` deletes the index
-        stored_anchors(opened.stores)
+        check_links(opened.stores)
         with open_to_write(folder, again=anew) as index:
             columns, loop = (
                 TextColumns(StoredTexts(opened, settings, metadata), ["text"]),

@@ -107,7 +107,7 @@ class Run:
 def test_a_worker_killed_three_times_loses_no_page(
     start_crawl: StartCrawl, local_web: StartWeb, tmp_path: Path
 ) -> None:
-    run = Run(start_crawl, local_web(*SITES), pages=100)
+    run = Run(start_crawl, local_web(*SITES), pages=70)
     leased = 0
     for pages in (8, 15, 15):
         run.start_and_kill(pages)
@@ -120,7 +120,7 @@ def test_a_worker_killed_three_times_loses_no_page(
 def test_an_engine_killed_with_its_worker_three_times_loses_no_page(
     start_crawl: StartCrawl, local_web: StartWeb
 ) -> None:
-    run = Run(start_crawl, local_web(*SITES), pages=100)
+    run = Run(start_crawl, local_web(*SITES), pages=70)
 
     def kill_both(crawl: Crawl) -> None:
         kill_server(crawl.data_dir)

@@ -104,7 +104,7 @@ def test_urls_are_changed_while_workers_fetch_them(
     start_crawl: StartCrawl, local_web: StartWeb, tmp_path: Path
 ) -> None:
     # so many that they are not all fetched before the commands have run; then only a few are left
-    web, pages = local_web(SITE), 3000
+    web, pages = local_web(SITE), 2000
     web.put(SITE, "/", "".join(f"<a href=/page{n}>page {n}</a>" for n in range(pages)))
     for number in range(pages):
         web.put(SITE, f"/page{number}", Reply(f"page {number}"))

@@ -21,6 +21,8 @@ OTHER_ANSWERS = {
 }
 """Routes that answer with JSON, a file, or the page of another site."""
 QUERIES = {
+    # a few rows are as accessible as many
+    "/crawls/{crawl}/pages": "?depth=0",
     "/jobs/{job}/records": "?iteration=9",
     "/jobs/{job}/stuck": "?iteration=5",
     "/crawls/{crawl}/hosts/host": "?host={host}",
@@ -30,7 +32,7 @@ QUERIES = {
     "/crawls/{crawl}/url/archive": "?url={page}",
     "/crawls/{crawl}/url/resources": "?url={page}",
 }
-"""The queries of routes that show nothing without one."""
+"""The queries of routes that show nothing without one, or too much to look at."""
 
 
 def addresses() -> list[str]:

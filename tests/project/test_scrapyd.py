@@ -207,6 +207,7 @@ def test_the_spiders_of_the_egg_are_listed(node: Node) -> None:
     assert "broad" in node.ask("listspiders", project="webcrawl")["spiders"]
 
 
+@pytest.mark.slow
 def test_a_job_crawls_with_an_embedded_engine(
     node: Node, site: tuple[str, set[str]], tmp_path: Path, closed_port: str
 ) -> None:

@@ -92,23 +92,28 @@ def pages(data_dir: Path) -> set[str]:
         return {url for (url,) in database.execute("SELECT url FROM pages")}
 
 
-@pytest.mark.parametrize("script", ["crawl_two_sites.py", "crawl_on_twisted.py"])
-def test_two_crawls_at_once_share_a_process_and_a_data_folder(
-    script: str, web: LocalWeb, folder: Path
-) -> None:
+def check_shared(data_dir: Path, urls: list[str]) -> None:
+    """Checks that two crawls have stored their pages in one folder, and have used its server."""
+    assert pages(data_dir) == {url + path for url in urls for path in ("", "a")}
+    # started once
+    assert (data_dir / "engine" / "valkey.log").read_text().count("Ready to accept connections") == 1
+
+
+def test_two_crawls_on_twisted_share_a_process_and_a_data_folder(web: LocalWeb, folder: Path) -> None:
     urls = [web.url(site) for site in SITES]
-    run(folder, str(EXAMPLES / script), *urls)
-    assert pages(folder / "data") == {url + path for url in urls for path in ("", "a")}
-    # one server, started once, which both crawls used
-    assert (folder / "data" / "engine" / "valkey.log").read_text().count("Ready to accept connections") == 1
+    run(folder, str(EXAMPLES / "crawl_on_twisted.py"), *urls)
+    check_shared(folder / "data", urls)
 
 
-def test_crawls_of_one_process_name_themselves(web: LocalWeb, folder: Path) -> None:
+def test_two_crawls_at_once_share_a_process_and_a_data_folder(web: LocalWeb, folder: Path) -> None:
+    """Each names itself in its lines of progress."""
     with (folder / "quick_settings.py").open("a") as settings:
         settings.write("PROGRESS = 'plain'\nPROGRESS_INTERVAL = 0.2\n")
     for site in SITES:
         web.put(site, "/a", Reply("slow", delay=1.0))
-    lines = ended(folder, str(EXAMPLES / "crawl_two_sites.py"), *map(web.url, SITES)).stderr.splitlines()
+    urls = [web.url(site) for site in SITES]
+    lines = ended(folder, str(EXAMPLES / "crawl_two_sites.py"), *urls).stderr.splitlines()
+    check_shared(folder / "data", urls)
     assert {line for line in lines if line.startswith("Crawl ")} == {
         f"Crawl site{number} finished: there is nothing left to crawl." for number in (1, 2)
     }

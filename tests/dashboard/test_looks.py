@@ -91,6 +91,7 @@ def test_the_pages_look_as_in_the_documentation(screenshots: Any, taken: Any) ->
     assert not any(told.values()), {name: lines for name, lines in told.items() if lines}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("style", "told"),
     [

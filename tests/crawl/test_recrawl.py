@@ -342,18 +342,21 @@ def test_an_operator_sets_the_date_of_a_fetched_page(
     dates = [
         {"url": web.url(SITE, path), "date": datetime.now(UTC).isoformat()} for path in ("/3", "/4", "/never")
     ]
-    changes.write_text("".join(json.dumps(date) + "\n" for date in dates))
+    drop = {"url": web.url(SITE, "/5"), "drop": True}
+    changes.write_text("".join(json.dumps(change) + "\n" for change in (*dates, drop)))
     words = ("urls", "--set", str(changes), "-s", f"DATA_DIR={first.data_dir}")
     assert Project(CHECKOUT).scrapy(*words).splitlines() == [
         "0 URLs changed: 0 dropped, 0 with a level, 0 with a date.",
         "2 fetched URLs planned for a date, at which a crawl with RECRAWL fetches them again.",
+        "1 fetched URL dropped from the plan of a crawl with RECRAWL.",
         "1 URL left as they are: the crawl does not know them.",
     ]
     crawl = start_crawl("broad", [web.url(SITE)], RECRAWL=True)
     until(all_came(web, SITE, ["/3", "/4"], 2), crawl, 120)
     time.sleep(3)
-    ended(crawl)
+    rows = {row["url"]: row for row in ended(crawl).rows()}
     assert {path for path in paths if visits(web, SITE)[path] > 1} == {"/3", "/4"}
+    assert [path for path in paths if rows[web.url(SITE, path)]["next_due"] is None] == ["/5"]
 
 
 def test_a_crawl_ends_after_its_time(local_web: StartWeb, run_crawl: Callable[..., CrawlResult]) -> None:

@@ -188,6 +188,8 @@ async def _set(opened: OpenedCrawl, path: Path) -> None:
         print(
             f"{counted(planned, 'fetched URL')} planned for a date, at which a crawl with RECRAWL fetches them again."
         )
+    if unplanned := counts.get("unplanned"):
+        print(f"{counted(unplanned, 'fetched URL')} dropped from the plan of a crawl with RECRAWL.")
     for outcome, why in _LEFT.items():
         if number := counts.get(outcome):
             print(f"{counted(number, 'URL')} left as they are: {why}.")
@@ -196,7 +198,7 @@ async def _set(opened: OpenedCrawl, path: Path) -> None:
 
 
 def _plan(opened: OpenedCrawl, changes: Changes) -> None:
-    """Sets the dates of URLs that were fetched in the metadata database, if there is a database."""
+    """Sets the dates of URLs that were fetched in the metadata database, or drops them, if there is a database."""
     from webcrawl.stores.due_pages import DuePages
 
     metadata = opened.metadata_if_any()

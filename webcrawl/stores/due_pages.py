@@ -145,8 +145,11 @@ class DuePages(DatabaseTables):
         if dates:
             self.database.write(lambda connection: _set(connection, dates))
 
-    def set_dates(self, dates: Mapping[str, datetime]) -> set[str]:
-        """Sets when pages are due, by URL, as a spider or an operator wants it; returns the URLs that have a row."""
+    def set_dates(self, dates: Mapping[str, datetime | None]) -> set[str]:
+        """Sets when pages are due, by URL, None for never, as a spider or an operator wants it.
+
+        Returns the URLs that have a row.
+        """
         known: set[str] = set()
         urls = sorted(dates)
         for first in range(0, len(urls), _SET_AT_ONCE):
@@ -155,7 +158,7 @@ class DuePages(DatabaseTables):
         return known
 
     def _set_dates(
-        self, connection: Connection, urls: Sequence[str], dates: Mapping[str, datetime]
+        self, connection: Connection, urls: Sequence[str], dates: Mapping[str, datetime | None]
     ) -> set[str]:
         wanted = select(pages.c.url).where(self._of_crawl, pages.c.url.in_(urls)).order_by(pages.c.url)
         known = connection.execute(wanted.with_for_update()).scalars().all()

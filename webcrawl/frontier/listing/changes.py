@@ -22,7 +22,8 @@ _TABLE = """
 
 
 _COUNT = """
-    SELECT iif(outcome = 'done' AND planned, 'planned', outcome) AS result, count(*) FROM changes GROUP BY result
+    SELECT iif(outcome = 'done' AND planned, iif(dropped, 'unplanned', 'planned'), outcome) AS result, count(*)
+    FROM changes GROUP BY result
 """
 
 
@@ -121,27 +122,30 @@ class Changes:
             [(outcome, shard, host, path) for path, outcome in outcomes],
         )
 
-    def plan(self, set_dates: Callable[[Mapping[str, datetime]], set[str]]) -> None:
-        """Sets the dates of fetched pages with a function that returns the URLs that it knows."""
+    def plan(self, set_dates: Callable[[Mapping[str, datetime | None]], set[str]]) -> None:
+        """Sets the dates of fetched pages with a function that returns the URLs that it knows; None to drop them."""
         after = ("", "")
         query = (
-            "SELECT host, path, due FROM changes WHERE (host, path) > (?, ?) AND due IS NOT NULL AND NOT dropped "
-            "ORDER BY host, path LIMIT ?"
+            "SELECT host, path, due, dropped FROM changes WHERE (host, path) > (?, ?) "
+            "AND (due IS NOT NULL OR dropped) ORDER BY host, path LIMIT ?"
         )
         while rows := self._database.execute(query, (*after, _AT_ONCE)).fetchall():
             after = rows[-1][:2]
             known = set_dates(
-                {host + path: datetime.fromtimestamp(due / 1000, UTC) for host, path, due in rows}
+                {
+                    host + path: None if dropped else datetime.fromtimestamp(due / 1000, UTC)
+                    for host, path, due, dropped in rows
+                }
             )
             self._database.executemany(
                 "UPDATE changes SET planned = 1 WHERE shard = ? AND host = ? AND path = ?",
-                [(self._shard_of(host), host, path) for host, path, _ in rows if host + path in known],
+                [(self._shard_of(host), host, path) for host, path, *_ in rows if host + path in known],
             )
 
     def counts(self) -> dict[str, int]:
         """Returns the number of changes with each outcome, and the number of made changes by what they set.
 
-        The outcome "done" of pages whose date was set is "planned".
+        The outcome "done" of pages whose date was set is "planned", and of those that were dropped "unplanned".
         """
         kinds: Sequence[tuple[str, str]] = (
             ("dropped_now", "dropped"),

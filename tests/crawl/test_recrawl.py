@@ -22,9 +22,11 @@ from tests.crawl.conftest import Project
 from tests.crawl.operations import BEGIN, Operations
 from tests.crawls import CHECKOUT, Crawl, CrawlResult, until
 from tests.documents.markup import urlset
+from tests.postgres import PostgresServer
 from tests.web import Hit, LocalWeb, Reply
 from webcrawl.crawler.url_arguments import add_short_options, take_urls
 from webcrawl.jobs.records import IterationState
+from webcrawl.stores.metadata import Metadata
 
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
 PAGES = 12
@@ -104,14 +106,12 @@ def test_pages_come_back_until_the_crawl_is_stopped(local_web: StartWeb, start_c
 
 
 def test_another_worker_plans_when_the_planner_is_killed(
-    local_web: StartWeb, start_crawl: StartCrawl, redis_url: str
+    local_web: StartWeb, start_crawl: StartCrawl, redis_url: str, postgres: PostgresServer
 ) -> None:
     web = local_web(SITE, OTHER)
     paths = {site: fill(web, site) for site in (SITE, OTHER)}
-    seeds, options = (
-        [web.url(SITE), web.url(OTHER)],
-        {**OFTEN, "REDIS_URL": redis_url, "FRONTIER_LEASE_SECONDS": 2},
-    )
+    seeds, uri = [web.url(SITE), web.url(OTHER)], postgres.new_database()
+    options = {**OFTEN, "REDIS_URL": redis_url, "FRONTIER_LEASE_SECONDS": 2, "METADATA_URI": uri}
     crawls = {
         crawl.process.pid: crawl for crawl in (start_crawl("broad", seeds, **options) for _ in range(2))
     }
@@ -133,6 +133,13 @@ def test_another_worker_plans_when_the_planner_is_killed(
         ended(other)
     for site in (SITE, OTHER):
         assert visits(web, site).keys() == set(paths[site])
+    with Metadata.to_read(uri) as metadata:
+        rows = list(metadata.scan())
+    assert {row["url"] for row in rows} == {web.url(site, path) for site in paths for path in paths[site]}
+    assert all(row["next_due"] for row in rows)
+    unstored = sum(sum(visits(web, site).values()) for site in paths) - sum(row["fetches"] for row in rows)
+    # the killed worker may have fetched each page once without storing it
+    assert 0 <= unstored <= len(rows)
 
 
 def test_a_restart_of_the_engine_loses_no_page(

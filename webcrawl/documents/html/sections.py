@@ -138,51 +138,43 @@ class _Reader:
         self._label_tag = _DIV
 
     def walk(self, root: LexborNode) -> Counts:
-        pieces, add, treatment = self.page.pieces, self.page.pieces.append, _TREATMENT
-        lists = self.page.link_lists
-        end_block, first = self.page.blocks.append, root
+        pieces, add, end_block = self.page.pieces, self.page.pieces.append, self.page.blocks.append
+        open_elements, lists, treatment = self._open, self.page.link_lists, _TREATMENT
         size = linked = prose = block_size = block_linked = links = 0
-        node, open_elements = root.first_child, self._open
+        node, first = root.first_child, root
         while True:
             while node is not None:
-                if (tag := node.tag_id) == TEXT_NODE or tag == MATH:
-                    add(text := node.text_content or formula(node))
-                    if length := len(text.strip()):
-                        if size == block_size:
-                            first = node
-                        size += length
-                        if links > 0:
-                            linked += length
-                    node = node.next
-                    continue
-                kind = treatment[tag] if tag < _KNOWN else _IS_BLOCK
-                if _IS_BLOCK <= kind < _IS_HIDDEN:
-                    if size != block_size:
-                        if size - block_size >= _PROSE:
-                            prose += _prose(size - block_size, linked - block_linked)
-                        end_block((len(pieces) - 1, first))
-                        block_size, block_linked = size, linked
-                    add(BLOCK)
-                if kind < _IS_ASIDE and (child := node.first_child) is not None:
-                    if kind <= _IS_CODE and (inner := child.text_content) is not None:  # as most have
-                        add(inner)
-                        if length := len(inner.strip()):
-                            if size == block_size:
-                                first = child
-                            size += length
-                            if links > 0:
-                                linked += length
-                        if (child := child.next) is None:
-                            node = node.next
-                            continue
-                    open_elements.append((node, kind, len(pieces), size, linked, prose, links))
-                    if kind == _IS_LINK:
-                        links += 1
-                    elif kind == _IS_CODE and not links:
-                        links = _LINKS_IN_CODE
-                    node = child
+                if (tag := node.tag_id) != TEXT_NODE and tag != MATH:
+                    kind = treatment[tag] if tag < _KNOWN else _IS_BLOCK
+                    if _IS_BLOCK <= kind < _IS_HIDDEN:
+                        if size != block_size:
+                            if size - block_size >= _PROSE:
+                                prose += _prose(size - block_size, linked - block_linked)
+                            end_block((len(pieces) - 1, first))
+                            block_size, block_linked = size, linked
+                        add(BLOCK)
+                    if kind >= _IS_ASIDE or (leaf := node.first_child) is None:
+                        node = node.next
+                        continue
+                    # most inline elements have a text alone
+                    if kind > _IS_CODE or leaf.next is not None or (text := leaf.text_content) is None:
+                        open_elements.append((node, kind, len(pieces), size, linked, prose, links))
+                        if kind == _IS_LINK:
+                            links += 1
+                        elif kind == _IS_CODE and not links:
+                            links = _LINKS_IN_CODE
+                        node = leaf
+                        continue
                 else:
-                    node = node.next
+                    leaf, text = node, node.text_content or formula(node)
+                add(text)
+                if length := len(text.strip()):
+                    if size == block_size:
+                        first = leaf
+                    size += length
+                    if links > 0:
+                        linked += length
+                node = node.next
             if not open_elements:
                 break
             node, kind, start, size_before, linked_before, prose_before, links = open_elements.pop()

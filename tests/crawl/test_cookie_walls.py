@@ -16,6 +16,7 @@ SITE, GATE = "127.0.1.1", "127.0.1.2"
 StartWeb = Callable[..., LocalWeb]
 RunCrawl = Callable[..., CrawlResult]
 PAGES = [f"/page-{number}" for number in range(4)]
+WAYS = {"127.0.1.3": "direct", "127.0.1.4": "gate", "127.0.1.5": "two gates"}
 
 
 SPIDER = """
@@ -42,9 +43,9 @@ def to(url: str, cookie: str = "") -> Reply:
     return Reply("", 302, {"Location": url, **({"Set-Cookie": f"{cookie}=1; Path=/"} if cookie else {})})
 
 
-def walled(web: LocalWeb, way: str) -> None:
+def walled(web: LocalWeb, way: str, site: str = SITE) -> None:
     """A site whose pages want a cookie: `direct`, over a gate for each page, or over two gates that all share."""
-    web.put(SITE, "/", "".join(f"<a href={path}>{path}</a>" for path in PAGES))
+    web.put(site, "/", "".join(f"<a href={path}>{path}</a>" for path in PAGES))
 
     def page(hit: Hit) -> Reply:
         if "wall" in sent(hit):
@@ -53,50 +54,51 @@ def walled(web: LocalWeb, way: str) -> None:
             return to(hit.path, "wall")
         if way == "gate":
             return to(f"/gate?back={hit.path}", "first")
-        return to(web.url(SITE, f"/one?back={hit.path}"), "first")
+        return to(web.url(site, f"/one?back={hit.path}"), "first")
 
     def gate(hit: Hit) -> Reply:
         return to(unquote(hit.path.partition("back=")[2]), "wall")
 
     for path in PAGES:
-        web.put(SITE, path, page)
-    web.put(SITE, "/gate", gate)
-    web.put(SITE, "/one", lambda hit: to(f"/two?{hit.path.partition('?')[2]}"))
-    web.put(SITE, "/two", gate)
+        web.put(site, path, page)
+    web.put(site, "/gate", gate)
+    web.put(site, "/one", lambda hit: to(f"/two?{hit.path.partition('?')[2]}"))
+    web.put(site, "/two", gate)
 
 
-@pytest.mark.parametrize("way", ["direct", "gate", "two gates"])
-def test_with_cookies_each_page_is_fetched_behind_its_wall(
-    way: str, local_web: StartWeb, run_crawl: RunCrawl
-) -> None:
-    web = local_web(SITE)
-    walled(web, way)
-    result = run_crawl("broad", [web.url(SITE, "/")], COOKIES_ENABLED=True)
+@pytest.fixture
+def walls(local_web: StartWeb) -> LocalWeb:
+    """A walled site for each way."""
+    web = local_web(*WAYS)
+    for site, way in WAYS.items():
+        walled(web, way, site)
+    return web
+
+
+def test_with_cookies_each_page_is_fetched_behind_its_wall(walls: LocalWeb, run_crawl: RunCrawl) -> None:
+    result = run_crawl("broad", [walls.url(site, "/") for site in WAYS], COOKIES_ENABLED=True)
     statuses = {row["url"]: row["status"] for row in result.rows()}
-    assert {statuses[web.url(SITE, path)] for path in PAGES} == {200}
+    for site in WAYS:
+        assert {statuses[walls.url(site, path)] for path in PAGES} == {200}
+        assert sum(hit.status == 302 for hit in walls.log(site)) <= 3 * len(PAGES)
     assert result.summary["remarks"] == {}
-    assert sum(hit.status == 302 for hit in web.log(SITE)) <= 3 * len(PAGES)
 
 
-@pytest.mark.parametrize(
-    ("way", "remark"),
-    [("direct", "wants_cookies"), ("gate", "cookies_refused"), ("two gates", "cookies_refused")],
-)
 def test_without_cookies_rows_and_summary_say_that_pages_want_them(
-    way: str, remark: str, local_web: StartWeb, run_crawl: RunCrawl
+    walls: LocalWeb, run_crawl: RunCrawl
 ) -> None:
-    web = local_web(SITE)
-    walled(web, way)
-    result = run_crawl("broad", [web.url(SITE, "/")])
+    result = run_crawl("broad", [walls.url(site, "/") for site in WAYS])
     remarks = {row["url"]: json.loads(row["details"] or "{}").get("remarks") for row in result.rows()}
-    assert [remarks[web.url(SITE, path)] for path in PAGES] == [[remark]] * len(PAGES)
-    assert result.summary["remarks"]["wants_cookies"] == len(PAGES)
+    for site, way in WAYS.items():
+        remark = "wants_cookies" if way == "direct" else "cookies_refused"
+        assert [remarks[walls.url(site, path)] for path in PAGES] == [[remark]] * len(PAGES)
+        # nobody is asked twice for it
+        assert sorted(hit.path for hit in walls.log(site) if hit.path in PAGES) == PAGES
+    assert result.summary["remarks"]["wants_cookies"] == len(WAYS) * len(PAGES)
     assert (
-        "4 pages led back to where they came from until they get a cookie: set COOKIES_ENABLED"
+        "12 pages led back to where they came from until they get a cookie: set COOKIES_ENABLED"
         in result.stderr
     )
-    # nobody is asked twice for it
-    assert sorted(hit.path for hit in web.log(SITE) if hit.path in PAGES) == PAGES
 
 
 @pytest.mark.parametrize("cookies", [None, True])
@@ -158,22 +160,24 @@ def to_seen(hit: Hit) -> Reply:
     return to("/seen", "session")
 
 
-@pytest.mark.parametrize(
-    ("page", "most"),
-    [(never_content, 7), (to_seen, 1), (lambda hit: to(hit.path), 1)],
-    ids=["endless", "seen", "loop"],
-)
 @pytest.mark.parametrize("cookies", [None, True, False])
 def test_no_wall_takes_a_crawl_for_a_walk(
-    page: Page, most: int, cookies: bool | None, local_web: StartWeb, run_crawl: RunCrawl
+    cookies: bool | None, local_web: StartWeb, run_crawl: RunCrawl
 ) -> None:
-    web = local_web(SITE)
-    web.put(SITE, "/", "<a href=/seen>seen</a> <a href=/page>page</a>")
-    web.put(SITE, "/seen", "seen")
-    web.put(SITE, "/page", page)
-    result = run_crawl("broad", [web.url(SITE, "/")], COOKIES_ENABLED=cookies)
-    assert 1 <= web.paths(SITE).count("/page") <= most
-    assert web.paths(SITE).count("/seen") <= 2
+    walls: dict[str, tuple[Page, int]] = {
+        "127.0.1.3": (never_content, 7),
+        "127.0.1.4": (to_seen, 1),
+        "127.0.1.5": (lambda hit: to(hit.path), 1),
+    }
+    web = local_web(*walls)
+    for site, (page, _) in walls.items():
+        web.put(site, "/", "<a href=/seen>seen</a> <a href=/page>page</a>")
+        web.put(site, "/seen", "seen")
+        web.put(site, "/page", page)
+    result = run_crawl("broad", [web.url(site, "/") for site in walls], COOKIES_ENABLED=cookies)
+    for site, (_, most) in walls.items():
+        assert 1 <= web.paths(site).count("/page") <= most
+        assert web.paths(site).count("/seen") <= 2
     assert result.summary["queued"] == result.summary["leased"] == 0
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import pytest
@@ -314,3 +314,41 @@ def test_a_sample_of_a_host_is_even_and_without_pages_that_have_no_date(uri: str
         assert len(planned) < 200 and last is not None
         rest, end = due_pages.look(last, 200)
         assert end is None and len(planned) + len(rest) == 300 - 43 + 50
+
+
+@pytest.mark.parametrize("jump", [timedelta(days=40), timedelta(days=-40)])
+async def test_a_clock_that_is_set_stops_no_page_and_repeats_none(
+    frontier: Frontier, uri: str, jump: timedelta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the pages were visited before the clock was set. The plan goes on by the new clock."""
+    ten_days = Bounds(10.0, 10.0)
+    now = datetime.now(UTC)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return now
+
+    monkeypatch.setattr(recrawl_planner, "datetime", Clock)
+
+    def visit(urls: Sequence[str]) -> None:
+        rows = [Page(url=url, host=HOST, fetched_at=now, status=200, digest="sha1:A").row() for url in urls]
+        with Metadata(uri, dates=RevisitDates(ten_days)) as metadata:
+            metadata.upsert([row | {"crawl": CRAWL} for row in rows])
+
+    async def due() -> list[str]:
+        planner = planner_of(frontier, uri, ten_days)
+        await planner.turn()
+        await planner.stop()
+        return sorted(await fetched(frontier))
+
+    visit([f"{HOST}/{number}" for number in range(6)])
+    now += jump
+    visit([f"{HOST}/{number}" for number in range(3)])
+    first = await due()
+    assert first == ([f"{HOST}/{number}" for number in range(3, 6)] if jump > timedelta(0) else [])
+    visit(first)
+    now += timedelta(days=9)
+    assert await due() == []
+    now += timedelta(days=2)
+    assert await due() == [f"{HOST}/{number}" for number in range(6)]

@@ -17,7 +17,7 @@ from webcrawl.policies.recrawl_weights import number_of
 from webcrawl.policies.revisit_dates import KnownPage, RevisitDates
 from webcrawl.policies.traffic import class_of_visit
 from webcrawl.stores.chosen_columns import chosen_value
-from webcrawl.stores.columns import host_signals, in_utc, pages
+from webcrawl.stores.columns import FETCHED, host_signals, in_utc, pages
 from webcrawl.stores.database import DatabaseTables
 from webcrawl.stores.history import first_plan, is_alive
 from webcrawl.stores.selection import of_host
@@ -42,6 +42,8 @@ _COLUMNS = (
 _MOST_COUNTED = 100_000
 _SAMPLE_PARTS = 5
 _SET_AT_ONCE = 500
+_MOST_AHEAD = timedelta(minutes=1)
+"""The clocks of workers differ by less."""
 _LEAST_OF_HUB = 3
 """A page that has given fewer new links is no hub: they may be chance."""
 
@@ -134,6 +136,28 @@ class DuePages(DatabaseTables):
             due_pages = [page for row in connection.execute(query) if wanted(page := DuePage._make(row))]
             _set(connection, [(page, max(now, page.next_due) + HELD) for page in due_pages])
             return due_pages
+
+        return self.database.write(work)
+
+    def correct_visits(self, now: datetime, most: int) -> int:
+        """Counts visits as of now that lie in the future, since a clock was set back; returns their number.
+
+        Their pages are due after the same intervals. Without this, they would not be due for the length of the jump.
+        Dates that were set stay.
+        """
+        visited = (self._of_crawl, FETCHED, pages.c.tried_at > now + _MOST_AHEAD)
+        moved = (pages.c.next_due.is_not(None), pages.c.is_date_set.is_not(true()))
+        query = select(pages.c.url, pages.c.tried_at, pages.c.next_due).where(*visited, *moved)
+        query = query.order_by(pages.c.tried_at).limit(most).with_for_update(skip_locked=True)
+
+        def work(connection: Connection) -> int:
+            rows = [
+                {"key": url, "now": now, "due": now + (due - tried)}
+                for url, tried, due in connection.execute(query)
+            ]
+            if rows:
+                connection.execute(_CORRECT, rows)
+            return len(rows)
 
         return self.database.write(work)
 
@@ -317,6 +341,7 @@ _PUT_OFF = _UPDATE.where(
     pages.c.tried_at == bindparam("tried", type_=pages.c.tried_at.type),
     pages.c.is_date_set.is_not_distinct_from(bindparam("was_set", type_=pages.c.is_date_set.type)),
 ).values(next_due=bindparam("due"))
+_CORRECT = _UPDATE.values(tried_at=bindparam("now"), next_due=bindparam("due"))
 _SET_DATE = _UPDATE.values(next_due=bindparam("due"), is_date_set=true())
 
 _ANNOUNCE = _UPDATE.values(next_due=bindparam("due"), signals=bindparam("signals"))

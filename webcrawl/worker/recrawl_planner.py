@@ -46,6 +46,7 @@ _SHORTEST_LOOK = timedelta(seconds=10)
 """A page that is queued already is looked at again after its interval between two visits, at least this."""
 _EARLY = timedelta(days=100)
 _MOST_EARLY = 100
+_MOST_CORRECTED = 20_000
 _MINUTE = 60.0
 _LEAST_BUSY = 0.1
 _LOOKS = 10
@@ -156,6 +157,8 @@ class RecrawlPlanner:
                 self._due_pages.adopt, self._dates, self._adopted, _AT_ONCE
             )
         self._minute.visits += turn.visits
+        if not self._minute.turns:
+            await asyncio.to_thread(self._due_pages.correct_visits, datetime.now(UTC), _MOST_CORRECTED)
         await self._move()
         self._begins = self._begins or turn.threshold is None
         await self._follow(turn.threshold)

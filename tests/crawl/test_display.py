@@ -69,6 +69,7 @@ FIGURES = CrawlFigures(
     fetched_again=0,
     unchanged=0,
     fetches={},
+    traffic={},
     revisits={},
     late=0,
     late_seconds=0.0,
@@ -233,6 +234,9 @@ def test_shares_of_fetches_are_shown_if_there_are_several(capsys: pytest.Capture
     console.print(panel(console, "news", now, 1.0))
     shown = capsys.readouterr().out
     assert "update-chk" in shown and "70.0%" in shown
+    now = replace(now, traffic={"coverage-get": 0.5, "coverage-chk": 0.5})
+    line = "fetches     70.0% update-chk of 0%, 30.0% coverage-get of 50%, 0.0% coverage-chk of 50%"
+    assert line in summary_text(now, "stopped", "data")
 
 
 @pytest.mark.parametrize(

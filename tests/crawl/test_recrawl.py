@@ -306,7 +306,8 @@ def test_rows_and_lines_say_what_fetches_were_for(local_web: StartWeb, start_cra
     web.put(SITE, "/feed", feed)
     for number in range(100):
         web.put(SITE, f"/item{number}", page(f"{number} {TEXT}"))
-    crawl = start_crawl("broad", [web.url(SITE)], **OFTEN, LOG_LEVEL="DEBUG")
+    shares = {"coverage-get": 40, "freshness-get": 20, "freshness-chk": 20, "update-chk": 20}
+    crawl = start_crawl("broad", [web.url(SITE)], **OFTEN, TRAFFIC=json.dumps(shares), LOG_LEVEL="DEBUG")
     until(lambda: visits(web, SITE)["/item3"] == 1 and visits(web, SITE)["/"] > 1, crawl, 120)
     result = ended(crawl)
     classes = {row["url"].removeprefix(web.host(SITE)): row["fetch_class"] for row in result.rows()}
@@ -319,6 +320,7 @@ def test_rows_and_lines_say_what_fetches_were_for(local_web: StartWeb, start_cra
     counted = result.summary["fetches"]
     assert set(counted) >= {"coverage-get", "freshness-get", "freshness-chk", "update-chk"}
     assert counted["freshness-chk"] <= visits(web, SITE)["/feed"]
+    assert result.summary["traffic"] == {name: share / 100 for name, share in shares.items()}
     assert re.search(r"Crawled .* <GET \S+/feed> .*freshness-chk$", result.stderr, re.MULTILINE)
 
 

@@ -147,19 +147,19 @@ class Contents:
             else:
                 assert raw[0], "an empty record"
         names = {name.partition(b":")[2] for name in values if name.startswith((b"q:", b"out:", b"tail:"))}
-        levels: dict[str, list[int]] = {}
-        for host, level in sorted((host, int(level)) for host, _, level in map(split_queue, names)):
+        levels: dict[str, list[float]] = {}
+        for host, level in sorted((host, queue_level(level)) for host, _, level in map(split_queue, names)):
             name = f"{host} {level}".encode()
             hot, out = values.get(b"q:" + name, []), values.get(b"out:" + name, [])
             parts = [part.split() for part in values.get(b"tail:" + name, [])]
             stored = [entry for part in parts for entry in self.part(shard, part)]
             newest_first = values.get(b"conf", {}).get(b"order") == b"depth-first"
             entries = [*hot, *out, *stored] if newest_first else [*hot, *stored, *out]
-            assert all(row(entry)[1] == level for entry in entries)
+            assert all(row(entry)[1] == int(level) for entry in entries)
             if host not in levels and not hot:
                 self.waiting.add(host)
                 assert name in values[b"hungry"], "a host waits for the store but is not listed for it"
-            if not 0 <= level < LEVELS:
+            if not 0 <= level < LEVELS or level % 1:
                 others[host] -= len(entries)
             elif out or parts:
                 assert mask[host] & 256 << level, "a queue with a tail must have a closed hot list"
@@ -168,7 +168,7 @@ class Contents:
             self.queues.setdefault(host, []).extend(row(entry) for entry in entries)
         recorded = {
             host: {level for level in range(LEVELS) if bits >> level & 1}
-            | {int(level) for level in values.get(f"levels:{host}".encode(), [])}
+            | {queue_level(level) for level in values.get(f"levels:{host}".encode(), [])}
             for host, bits in mask.items()
         }
         assert {host: set(own) for host, own in levels.items()} == recorded, "records do not match the queues"
@@ -245,6 +245,12 @@ def few_of(record: bytes) -> list[bytes]:
         found.append(record[start + 1 : end])
         start = end
     return found
+
+
+def queue_level(text: str | bytes) -> float:
+    """The level of a queue; that of a class of fetches has a fraction (TRAFFIC)."""
+    level = float(text)
+    return level if level % 1 else int(level)
 
 
 def split_queue(name: bytes) -> tuple[str, str, str]:

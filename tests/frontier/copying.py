@@ -17,6 +17,7 @@ from webcrawl.frontier.checkpoint.export import Exporter, Record
 from webcrawl.frontier.checkpoint.restore import Importer
 from webcrawl.frontier.credit import queue_again
 from webcrawl.frontier.tails import Tails
+from webcrawl.policies.traffic import CLASSES
 
 Frontiers = Callable[..., Frontier]
 Step = tuple[str, int]
@@ -110,6 +111,8 @@ class Crawling:
     order: str = "breadth-first"
     importance: bool = False
     """URLs have credit, and the verb "better" queues some of them again at better levels."""
+    by_class: bool = False
+    """URLs are of several classes of fetches, which have queues of their own."""
 
     def tails_of(self, frontier: Frontier) -> Tails | None:
         if self.root is None:
@@ -121,7 +124,7 @@ class Crawling:
         """Limit the engine to 8 URLs of a host and level if there is a store."""
         hot = 8 if self.root else 0
         await Crawl(frontier.engine, frontier.keys, "w1").configure(
-            hot, self.order, importance=self.importance
+            hot, self.order, importance=self.importance, traffic="{}" if self.by_class else ""
         )
 
     async def do(self, verb: str, number: int) -> None:
@@ -133,7 +136,8 @@ class Crawling:
                 urls = [f"{hosts[(number + n) % len(hosts)]}/{place}" for n, place in enumerate(places)]
                 self.added.update(urls)
                 level, rise = (3, -7, 12)[number % 3], -2 if self.importance else None
-                await self.frontier.add([page(url, level=level, rise=rise) for url in urls])
+                name = CLASSES[number % 5 if self.by_class else 0]
+                await self.frontier.add([page(url, level=level, rise=rise, fetch_class=name) for url in urls])
             case "better":
                 url = sorted(self.added)[number % len(self.added)]
                 again = page(url, level=number % 3, seen_test=False, rise=0)

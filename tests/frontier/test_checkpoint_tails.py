@@ -41,6 +41,7 @@ verbs = st.tuples(st.sampled_from([*VERBS, *["serve"] * 3, "add"]), st.integers(
     st.lists(st.lists(verbs, max_size=3), max_size=40),
     st.integers(1, 2),
     st.integers(1, 3),
+    st.booleans(),
 )
 def test_concurrent_operations_neither_lose_nor_revive_urls(
     interleaved: Interleaved,
@@ -49,10 +50,17 @@ def test_concurrent_operations_neither_lose_nor_revive_urls(
     meanwhile: list[list[Step]],
     shards: int,
     others: int,
+    by_class: bool,
 ) -> None:
     start = [("add", 3), ("serve", 0), ("add", 13)]
     with tempfile.TemporaryDirectory() as folder:
-        queues = {"hosts": HOSTS[:2], "together": 40, "root": Path(folder), "order": order}
+        queues = {
+            "hosts": HOSTS[:2],
+            "together": 40,
+            "root": Path(folder),
+            "order": order,
+            "by_class": by_class,
+        }
         interleaved([*start, *before], meanwhile, shards, others, **queues)
 
 

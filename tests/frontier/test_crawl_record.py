@@ -55,11 +55,12 @@ async def test_data_of_another_version_is_refused_with_advice(
     assert not await crawl_of("w2", "another").begin()
 
 
-async def test_a_crawl_of_the_format_before_goes_on_in_the_present_format(
-    crawl_of: Crawls, valkey: Redis
+@pytest.mark.parametrize("version", [9, 10])
+async def test_a_crawl_of_an_earlier_format_goes_on_in_the_present_format(
+    crawl_of: Crawls, valkey: Redis, version: int
 ) -> None:
     await crawl_of("w1").begin()
-    valkey.hset("wc:{c:crawl}:info", "format", 9)
+    valkey.hset("wc:{c:crawl}:info", "format", version)
     assert await crawl_of("w2").begin()
     assert valkey.hget("wc:{c:crawl}:info", "format") == b"%d" % FORMAT
 

@@ -340,12 +340,11 @@ async def test_the_class_of_a_fetch_stays_until_the_url_comes_back(frontier: Fro
     [lease] = await frontier.lease(1, 20)
     assert {int(url.path[1:]): url.fetch_class for url in lease.urls} == dict(enumerate(names))
     assert all(url.level == int(url.path[1:]) % 8 for url in lease.urls)
-    chosen = f"{CLASSES.index(UPDATE_CHK)}"
     verdicts = ["retry", "again", "sink"] * len(CLASSES)
-    reasons = {"retry": "", "again": chosen, "sink": "7"}
+    reasons, next_classes = {"sink": "7"}, {"again": UPDATE_CHK}
     by_path = sorted(lease.urls, key=lambda url: int(url.path[1:]))
     settled = [
-        Settlement(url.index, verdict, 0.001, reasons[verdict])
+        Settlement(url.index, verdict, 0.001, reasons.get(verdict, ""), next_class=next_classes.get(verdict))
         for url, verdict in zip(by_path[:12], verdicts, strict=False)
     ]
     await frontier.release(lease, settled)

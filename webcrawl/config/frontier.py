@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
 from webcrawl.config.records import from_setting, read, setting_values
@@ -53,6 +54,8 @@ class FrontierConfig:
     budgets: bool = from_setting("HOST_BUDGETS")
     recrawl: bool = from_setting("RECRAWL")
     """The crawl does not end, and pages are fetched again."""
+    traffic: Mapping[str, float | Mapping[str, float]] = field(default_factory=dict)
+    """Class of fetches -> its part of all, and domain -> the parts of its hosts; empty without shares."""
 
     @classmethod
     def from_settings(cls, settings: Settings, spider: str) -> Self:
@@ -65,6 +68,7 @@ class FrontierConfig:
             most_lease_hosts=_MOST_LEASED_HOSTS,
             lease_urls=lease_urls,
             bloom=read(settings, "SEEN_SET") == "bloom",
+            traffic=read(settings, "TRAFFIC"),
             **setting_values(cls, settings),
         )
 

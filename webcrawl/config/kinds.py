@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from webcrawl.errors import WrongEntry
 
+_DOMAIN = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _TYPES = re.compile(r"[\w.+-]+/(?:[\w.+-]+|\*)|\*/\*")
 
 
@@ -256,6 +257,39 @@ class Dict(Kind):
         if not isinstance(table, Mapping):
             raise TypeError(value)
         return dict(table)
+
+
+@dataclass(frozen=True)
+class PartsOfWhole(Kind):
+    """A dict from some of a few words to their parts of a whole of any size, and from a domain to a dict of its own."""
+
+    words: tuple[str, ...]
+    type = "dict"
+
+    @property
+    def allowed(self) -> str:
+        return f"a dict from {Choice(self.words).allowed} to a number, and from a domain to a dict of its own"
+
+    def parse(self, value: Any) -> Any:
+        table = Dict().parse(value)
+        domains = {name: part for name, part in table.items() if isinstance(part, Mapping)}
+        shares = self._parts("", {name: part for name, part in table.items() if name not in domains})
+        if domains and not shares:
+            raise WrongEntry("which has shares of domains only: it needs those of all other hosts too")
+        for name in domains:
+            if not _DOMAIN.fullmatch(str(name)):
+                raise WrongEntry(f"{name!r} is not a domain in small letters, such as example.org")
+        return {**shares, **{name: self._parts(f"{name}: ", parts) for name, parts in domains.items()}}
+
+    def _parts(self, where: str, parts: Mapping[str, Any]) -> dict[str, float]:
+        for name, part in parts.items():
+            if name not in self.words:
+                raise WrongEntry(f"{where}{name!r} is not {Choice(self.words).allowed}")
+            if not Number().accepts(part):
+                raise WrongEntry(f"{where}{name!r} must be {Number().allowed}, not {part!r}")
+        if not any(parts.values()) and (where or parts):
+            raise WrongEntry(f"{where}at least one share must be above 0")
+        return {name: float(part) for name, part in parts.items()}
 
 
 @dataclass(frozen=True)

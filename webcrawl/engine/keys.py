@@ -24,11 +24,12 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
     wc:{s<shard>}:clock            STR   the last recorded time, ms by which it is ahead of the server's clock
     wc:{s<shard>}:c:<crawl>: ...
       conf                         HASH  hot (FRONTIER_HOT_URLS; 0 = nothing is spilled), order (FRONTIER_ORDER), credit
-                                         (Lambda's at first; none if IMPORTANCE is off)
+                                         (Lambda's at first; none if IMPORTANCE is off), traffic (TRAFFIC as JSON, if
+                                         it is set: each class then has queues of its own)
       queued                       HASH  name -> record of a host with URLs, see below
       turn                         STR   thousandths of a lease due to lower levels, and the last leased lower level
       turns                        HASH  host with several levels -> the same for its URLs; not part of a checkpoint
-      levels:<host>                ZSET  its levels below 0 and above 7, by level
+      levels:<host>                ZSET  its levels below 0 and above 7, and those of queues of a class, by level
       q:<host> <level>             LIST  the hot list: entries, the next one first
       out:<host> <level>           LIST  outbox: entries to be spilled
       tail:<host> <level>          LIST  parts in the store, the next one first: segment offset length URLs checksum
@@ -163,6 +164,9 @@ If the entries are in lists, there is instead a byte with the levels from 0 to 7
 whose hot list is closed, and, if the host has URLs at other levels, their number in four bytes. The hot list of another
 level is closed while the level has an outbox or parts in the store.
 
+With TRAFFIC, the levels from 0 to 7 have a queue for each class of fetches but the first (webcrawl.policies.traffic):
+the level of the queue of class 2 and level 3 is 3.2. URLs that were queued before TRAFFIC was set stay in their queue.
+
 A name is a host without "https://"; a "www." after that is shortened to "/".
 
 For entries, see webcrawl.frontier.entry.
@@ -185,10 +189,11 @@ T = TypeVar("T")
 
 CRAWLS = "wc:crawls"
 
-FORMAT = 10
+FORMAT = 11
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
-CONTINUED_FORMATS = frozenset({9, FORMAT})
-"""The versions whose data this version reads. In version 9, entries had no class of their fetch, and hosts no trust."""
+CONTINUED_FORMATS = frozenset({9, 10, FORMAT})
+"""The versions whose data this version reads. In version 9, entries had no class of their fetch, and hosts no trust; in
+version 10, classes had no queues of their own."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")

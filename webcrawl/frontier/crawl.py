@@ -91,17 +91,31 @@ class Crawl:
         """Removes a cleared crawl from the engine's list of crawls."""
         await self.engine.change(CRAWLS, "HDEL", self.keys.crawl)
 
-    async def configure(self, hot_urls: int, order: str, *, importance: bool = False) -> None:
-        """Sets the longest queue in the engine (0: any length), the order of queues, and whether URLs have credit."""
+    async def configure(
+        self, hot_urls: int, order: str, *, importance: bool = False, traffic: str = ""
+    ) -> None:
+        """Sets the longest queue in the engine (0: any length), the order of queues, and whether URLs have credit.
+
+        `traffic`: the shares of the classes of fetches as JSON; "" without TRAFFIC. With it, new entries are queued by
+        class.
+        """
         shards = self.keys.shards
         for shard in range(shards):
             key = f"{self.keys.queue(shard)[0]}conf"
             fields: list[str | int] = ["hot", hot_urls, "order", order]
-            if importance:
-                fields += ["credit", first_pool(shard, shards)]
-            else:
-                await self.engine.change(key, "HDEL", "credit")
+            wanted = {"credit": first_pool(shard, shards) if importance else "", "traffic": traffic}
+            for name, value in wanted.items():
+                if value == "":
+                    await self.engine.change(key, "HDEL", name)
+                else:
+                    fields += [name, value]
             await self.engine.change(key, "HSET", *fields)
+
+    async def traffic(self) -> dict[str, float]:
+        """Returns the share of each class of fetches (TRAFFIC), from 0 to 1; empty without TRAFFIC."""
+        text = await self.engine.client.hget(f"{self.keys.queue(0)[0]}conf", "traffic")
+        parts = {name: part for name, part in json.loads(text or "{}").items() if not isinstance(part, dict)}
+        return {name: part / sum(parts.values()) for name, part in parts.items()}
 
     async def limits_changed(self, limits: HostLimits, rules: str = "") -> bool:
         """Stores the default limits of hosts, and a digest of the rules with others; returns True if they changed."""

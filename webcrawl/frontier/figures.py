@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,7 +36,8 @@ class CrawlFigures:
     `cache_hit_ratio`: the share of look-ups that workers answered from their caches of popular URLs, not by the engine.
     `retrying`: URLs that wait for another try after a failure, included in `queued`.
     `dropped`: URLs that an operator has dropped (`scrapy urls --set`).
-    `fetches`: class (webcrawl.policies.traffic) -> URLs that were fetched.
+    `fetches`: class (webcrawl.policies.traffic) -> URLs that were fetched. `traffic`: class -> its share of TRAFFIC,
+    from 0 to 1.
     `revisits`: outcome -> repeated visits of pages with RECRAWL: changed, unchanged (304, or the same text), gone, or
     failed.
     `late`: pages that are due with RECRAWL and wait; `late_seconds`: for how long the latest of them has waited.
@@ -79,6 +81,7 @@ class CrawlFigures:
     fetched_again: int
     unchanged: int
     fetches: dict[str, int]
+    traffic: dict[str, float]
     revisits: dict[str, int]
     late: int
     late_seconds: float
@@ -102,11 +105,20 @@ class CrawlFigures:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    def fetch_shares(self) -> dict[str, float]:
-        """Returns the share of each class in the fetches, the largest first; empty with fewer than two classes."""
+    def fetch_shares(self) -> dict[str, tuple[float, float | None]]:
+        """Returns the share of each class in the fetches, the largest first, and its share of TRAFFIC, if that is set.
+
+        Empty with fewer than two classes.
+        """
         total = sum(self.fetches.values())
-        shares = sorted(self.fetches.items(), key=lambda pair: -pair[1])
-        return {name: number / total for name, number in shares} if len(shares) > 1 else {}
+        known = {**dict.fromkeys(self.traffic, 0), **self.fetches}
+        shares = sorted(known.items(), key=lambda pair: -pair[1])
+        wanted = {name: self.traffic.get(name, 0.0) if self.traffic else None for name in known}
+        return (
+            {name: (number / total, wanted[name]) for name, number in shares}
+            if total and len(shares) > 1
+            else {}
+        )
 
 
 _COUNTERS = (
@@ -146,6 +158,9 @@ REVISITS = "revisits."
 FETCHES = "fetches."
 """Begins the totals of fetches by class (webcrawl.policies.traffic)."""
 
+SITE_FETCHES = "site_fetches."
+"""Begins the totals of the fetches from a domain with shares of its own (TRAFFIC), by domain and class."""
+
 FEED, LOST_REQUESTS = "feed.", "lost."
 """Begin the totals that count the items in a feed, and the lost requests of a callback."""
 
@@ -176,10 +191,22 @@ async def figures(frontier: Frontier, crawl: Crawl) -> CrawlFigures:
         workers=len(workers),
         paused=paused,
         holding=holding,
+        traffic=await crawl.traffic(),
         late=recrawl.late,
         late_seconds=recrawl.late_seconds,
         freshness=recrawl.freshness,
     )
+
+
+def fetches_by_site(totals: dict[str, int]) -> dict[str, Counter[str]]:
+    """Returns the fetches by class of each domain with shares of its own, and of all other hosts for ""."""
+    others = Counter(_named(totals, FETCHES))
+    sites: dict[str, Counter[str]] = {}
+    for name, number in _named(totals, SITE_FETCHES).items():
+        site, _, fetch_class = name.partition(" ")
+        sites.setdefault(site, Counter())[fetch_class] = number
+        others[fetch_class] -= number
+    return {**sites, "": others}
 
 
 def _from_totals(totals: dict[str, int]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from webcrawl.frontier.entry import Candidate, LeasedURL, decode_urls
 from webcrawl.frontier.leasing import Leasing
 from webcrawl.frontier.operations import BATCH, Operations, batches, milliseconds
 from webcrawl.frontier.records import FrontierCounts, HostLimits, Lease, LeaseReport, Settlement, decode_delay
+from webcrawl.policies.traffic import CLASSES, Traffic
 
 _COUNTERS = tuple(counter.name for counter in fields(FrontierCounts))
 _LOST = -2
@@ -49,6 +50,8 @@ class Frontier(Operations):
     """The purse that gets the credit of acknowledged pages, see webcrawl.frontier.credit."""
     over: Callable[[str], str] = _nobody
     """Returns "owner penalty" if an owner of the host is over its budget, otherwise an empty text."""
+    traffic: Traffic | None = None
+    """The shares of the classes of fetches, which count the URLs that this worker leases; None without TRAFFIC."""
     _leasing: Leasing = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,6 +63,7 @@ class Frontier(Operations):
             self._low_thousandths(),
             self.host_limits.encoded(),
             self.weight,
+            self._class_turns,
         )
 
     async def add(self, candidates: Sequence[Candidate]) -> list[bool]:
@@ -82,11 +86,11 @@ class Frontier(Operations):
         `regain`), so there may be more than asked for.
         """
         served = range(self.keys.shards) if shards is None else shards
-        return await self._leasing.lease(hosts, new, urls, served)
+        return self._counted(await self._leasing.lease(hosts, new, urls, served))
 
     async def regain(self) -> list[Lease]:
         """Returns leases whose reply was lost, if they are still valid, and extends them from now."""
-        return await self._leasing.regain()
+        return self._counted(await self._leasing.regain())
 
     async def acknowledge(
         self,
@@ -102,7 +106,7 @@ class Frontier(Operations):
         Pages and bytes count once against the host's limits: a URL that was settled before is skipped.
         """
         report = LeaseReport(lease, settled, more=more, better_than=better_than)
-        return _urls_of_reply(lease, await self.engine.run(self._report_call(report)))
+        return self._urls_of_reply(lease, await self.engine.run(self._report_call(report, 1)))
 
     async def release(
         self, lease: Lease, settled: Sequence[Settlement] = (), *, pause: float = 0.0, quiet: float = 3600.0
@@ -113,7 +117,7 @@ class Frontier(Operations):
         the host's failures.
         """
         report = LeaseReport(lease, settled, pause=pause, quiet=quiet)
-        return bool(await self.engine.run(self._report_call(report)))
+        return bool(await self.engine.run(self._report_call(report, 1)))
 
     async def settle_all(
         self,
@@ -125,10 +129,12 @@ class Frontier(Operations):
         Calls `settled` with each report, its further URLs (None if the lease was lost), and the purse's credit for each
         settled URL, if any. If a server fails, the replies of other servers are handled before its error is raised.
         """
-        replies = await self.engine.run_all([self._report_call(report) for report in reports], some=True)
+        together = sum(report.more > 0 for report in reports)
+        calls = [self._report_call(report, together) for report in reports]
+        replies = await self.engine.run_all(calls, some=True)
         for report, reply in zip(reports, replies, strict=True):
             if not isinstance(reply, Exception):
-                settled(report, _urls_of_reply(report.lease, reply), reply.credits if reply else ())
+                settled(report, self._urls_of_reply(report.lease, reply), reply.credits if reply else ())
         for reply in replies:
             if isinstance(reply, Exception):
                 raise reply
@@ -246,7 +252,28 @@ class Frontier(Operations):
             async for key in self.engine.client.scan_iter(match=pattern, count=BATCH):
                 await self.engine.client.unlink(key)
 
-    def _report_call(self, report: LeaseReport) -> Call:
+    def _counted(self, leases: list[Lease]) -> list[Lease]:
+        """Counts the URLs of leases in the shares of their classes."""
+        for lease in leases if self.traffic else ():
+            self._count(lease.host, lease.urls)
+        return leases
+
+    def _count(self, host: str, urls: Sequence[LeasedURL]) -> None:
+        if self.traffic:
+            self.traffic.of(host).lease(url.fetch_class for url in urls)
+
+    def _class_turns(self, together: int) -> bytes:
+        return self.traffic.packed(together) if self.traffic else b""
+
+    def _urls_of_reply(self, lease: Lease, reply: Any) -> list[LeasedURL] | None:
+        if not reply:
+            return None
+        urls = decode_urls(lease.host, reply.urls, reply.worths)
+        self._count(lease.host, urls)
+        return urls
+
+    def _report_call(self, report: LeaseReport, together: int) -> Call:
+        """Returns the call for one of so many reports that lease more URLs at once."""
         lease, settled = report.lease, report.settled
         return script_call(
             "acknowledge",
@@ -268,11 +295,15 @@ class Frontier(Operations):
             over=_changed(report.over),
             share=self._low_thousandths(),
             asked=int(report.asked),
+            class_turns=self._class_turns(together) if report.more else b"",
             url={
                 "index": [url.index for url in settled],
                 "verdict": [url.verdict for url in settled],
                 "delay_ms": [milliseconds(url.delay) if url.delay else 0 for url in settled],
                 "reason": [url.reason for url in settled],
+                "next_class": [
+                    "" if url.next_class is None else CLASSES.index(url.next_class) for url in settled
+                ],
                 "pages": [url.pages for url in settled],
                 "bytes": [url.bytes for url in settled],
                 "flags": [bool(url.links) + 2 * url.failed for url in settled],
@@ -281,10 +312,6 @@ class Frontier(Operations):
 
     def _low_thousandths(self) -> int:
         return max(round(self.low_share * 1000), int(self.low_share > 0))
-
-
-def _urls_of_reply(lease: Lease, reply: Any) -> list[LeasedURL] | None:
-    return decode_urls(lease.host, reply.urls, reply.worths) if reply else None
 
 
 def _changed(report: str | bytes | None) -> str | bytes:

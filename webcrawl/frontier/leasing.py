@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from webcrawl.engine.client import Engine
@@ -60,6 +60,8 @@ class Leasing:
     limits: str
     """Encoded limits of hosts without limits of their own."""
     weight: float
+    class_turns: Callable[[int], bytes]
+    """Returns the turns of classes (TRAFFIC) for so many calls at once."""
     _turn: int = field(default=0, init=False)
     """Rotates the order of the shards."""
     _caller: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
@@ -78,7 +80,10 @@ class Leasing:
         wanted = HostsWanted(hosts, new)
         while order and (left := wanted.without(leases)).any:
             parts = dict(zip(order, left.split(len(order)), strict=True))
-            calls = {shard: self._lease_call(shard, part, urls) for shard, part in parts.items() if part.any}
+            turns = self.class_turns(len(parts))
+            calls = {
+                shard: self._lease_call(shard, part, urls, turns) for shard, part in parts.items() if part.any
+            }
             by_shard, error = await self._run(calls)
             leases += [lease for group in by_shard.values() for lease in group]
             failure = failure or error
@@ -131,7 +136,7 @@ class Leasing:
             leases[shard] = [Lease.decode(row) for row in reply]
         return leases, failure
 
-    def _lease_call(self, shard: int, wanted: HostsWanted, urls: int) -> Call:
+    def _lease_call(self, shard: int, wanted: HostsWanted, urls: int, class_turns: bytes) -> Call:
         return script_call(
             "lease",
             self.keys.queue(shard),
@@ -145,4 +150,5 @@ class Leasing:
             weight=self.weight,
             caller=self._caller,
             number=self._answered[shard] + 1,
+            class_turns=class_turns,
         )

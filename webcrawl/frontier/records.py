@@ -79,6 +79,8 @@ class Settlement:
     links: Sequence[str] = ()
     """The distinct URLs to which the page links, to divide its credit among them."""
     failed: bool = False
+    next_class: str | None = None
+    """The class of the next fetch of a URL that comes again (webcrawl.policies.traffic); None: the same."""
 
 
 @dataclass(frozen=True, slots=True)

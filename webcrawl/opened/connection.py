@@ -6,6 +6,7 @@ The client of the engine is slow to import, so it is imported where it is used, 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import socket
@@ -156,6 +157,7 @@ class Connection:
 
     def _begin(self, engine: Engine) -> None:
         from webcrawl.frontier import Crawl, Frontier, HostLimits
+        from webcrawl.policies.traffic import Traffic
 
         config = self._frontier_config
         self.engine = engine
@@ -169,6 +171,7 @@ class Connection:
             started_together=self._started_together,
             host_limits=HostLimits(config.host_max_pages or None, config.host_max_bytes or None),
             weight=config.weight,
+            traffic=Traffic(config.traffic) if config.traffic else None,
         )
         self.crawl = Crawl(engine, self.keys, self.worker, min(config.lease_seconds, _WORKER_SECONDS))
         self._open_stores()
@@ -220,7 +223,10 @@ class Connection:
             logger.info("FRONTIER_SPILL_URI is not set: the engine keeps queues of any length in memory.")
         hot_urls = self._frontier_config.hot_urls if self._spill_uri else 0
         config = self._frontier_config
-        await self.crawl.configure(hot_urls, config.order, importance=config.importance != "off")
+        traffic = json.dumps(config.traffic) if config.traffic else ""
+        await self.crawl.configure(
+            hot_urls, config.order, importance=config.importance != "off", traffic=traffic
+        )
 
     async def clear(self) -> None:
         """Delete the crawl from the engine, whatever shards it has."""

@@ -1,6 +1,12 @@
-"""What a fetch is for: five classes."""
+"""What a fetch is for: five classes, and their shares of a crawl."""
 
 from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgpack
 
 COVERAGE_GET, FRESHNESS_GET = "coverage-get", "freshness-get"
 COVERAGE_CHK, FRESHNESS_CHK, UPDATE_CHK = "coverage-chk", "freshness-chk", "update-chk"
@@ -34,3 +40,119 @@ def class_of_visit(mime_type: str | None, *, is_alive: bool, is_hub: bool = Fals
 def class_of_link(source_class: str | None) -> str:
     """Returns the class of the fetch of a new page that was named by a page whose fetch had this class."""
     return FRESHNESS_GET if source_class in (FRESHNESS_CHK, UPDATE_CHK) else COVERAGE_GET
+
+
+_RECENT = 2_000.0
+"""A fetch counts e times less after so many later fetches of the crawl."""
+
+_LAST = 1e9
+"""What a fetch of a class without a share counts, so that the class comes after all others."""
+
+
+class ClassShares:
+    """Lets each class have its share of the fetches of a crawl, as one worker sees it.
+
+    The class that had the fewest recent fetches by its share comes first (stride scheduling, Waldspurger and Weihl
+    1995). The recent fetches are those of all workers, and the URLs that this worker has leased. What a class does not
+    use goes to the others by their shares, and is not made up for later than after _RECENT fetches.
+
+    `weights`: class -> its part, of any sum; other classes have none.
+    """
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        whole = sum(weights.values())
+        shares = [weights.get(name, 0.0) / whole for name in CLASSES]
+        self.strides = {
+            name: 1 / share if share else _LAST for name, share in zip(CLASSES, shares, strict=True)
+        }
+        self._recent = dict.fromkeys(CLASSES, 0.0)
+        """Recent fetches of the crawl, for each of its workers."""
+        self._started = Counter[str]()
+        """Fetches of this worker since the last `update`."""
+        self._leased = Counter[str]()
+        """URLs that are leased and not fetched yet."""
+        self._totals: Mapping[str, int] | None = None
+
+    def lease(self, classes: Iterable[str]) -> None:
+        """Counts URLs that were leased."""
+        self._leased.update(classes)
+
+    def start(self, name: str) -> None:
+        """Counts a fetch of a leased URL."""
+        self._started[name] += 1
+        self._leased[name] -= 1
+
+    def update(self, totals: Mapping[str, int], workers: int, leased: Iterable[str]) -> None:
+        """Takes the fetches of the crawl by class, the number of its workers, and the classes of the leased URLs."""
+        before = totals if self._totals is None else self._totals
+        self._totals = dict(totals)
+        fetched = {name: max(0, totals.get(name, 0) - before.get(name, 0)) for name in CLASSES}
+        kept = math.exp(-sum(fetched.values()) / _RECENT)
+        self._recent = {name: self._recent[name] * kept + fetched[name] / workers for name in CLASSES}
+        self._started.clear()
+        self._leased = Counter(leased)
+
+    def passed(self, name: str) -> float:
+        """Returns the number of recent fetches of a class by its share: the lowest has the next fetch."""
+        return (self._recent[name] + self._started[name] + 1) * self.strides[name]
+
+    def passed_with_leased(self, name: str) -> float:
+        """Returns the same with the URLs that are leased: the lowest has the next lease."""
+        return self.passed(name) + self._leased[name] * self.strides[name]
+
+
+class Traffic:
+    """The shares of the classes in a crawl (TRAFFIC), and those of sites with a table of their own.
+
+    `table`: class -> part, and domain -> {class -> part} for a site.
+    """
+
+    def __init__(self, table: Mapping[str, float | Mapping[str, float]]) -> None:
+        weights: dict[str, dict[str, float]] = {"": {}}
+        for name, value in table.items():
+            if isinstance(value, Mapping):
+                weights[name] = dict(value)
+            else:
+                weights[""][name] = value
+        self._shares = {site: ClassShares(parts) for site, parts in weights.items()}
+
+    def site_of(self, host: str) -> str:
+        """Returns the longest domain of a host that has a table of its own; "" for other hosts."""
+        if len(self._shares) == 1:
+            return ""  # the usual case
+        name = host.partition("://")[2]
+        name = name if name.endswith("]") else name.partition(":")[0]
+        while name and name not in self._shares:
+            name = name.partition(".")[2]
+        return name
+
+    def of_site(self, site: str) -> ClassShares:
+        """Returns the shares of a domain; those of the hosts without a table of their own for ""."""
+        return self._shares[site]
+
+    def of(self, host: str) -> ClassShares:
+        """Returns the shares that apply to a host."""
+        return self._shares[self.site_of(host)]
+
+    def update(
+        self,
+        totals: Mapping[str, Mapping[str, int]],
+        workers: int,
+        leased: Mapping[str, Iterable[str]],
+    ) -> None:
+        """Takes the fetches of the crawl, and the classes of the URLs that this worker has leased, by site."""
+        for site, shares in self._shares.items():
+            shares.update(totals.get(site, {}), workers, leased.get(site, ()))
+
+    def packed(self, together: int) -> bytes:
+        """Returns the turns of the classes for common/turns.lua, with `together` calls that do not know each other."""
+        packed: bytes = msgpack.packb(
+            {
+                site: (
+                    [shares.passed_with_leased(name) for name in CLASSES],
+                    [together * shares.strides[name] for name in CLASSES],
+                )
+                for site, shares in self._shares.items()
+            }
+        )
+        return packed

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier
-from webcrawl.frontier.figures import figures
+from webcrawl.frontier.figures import fetches_by_site, figures
 from webcrawl.frontier.history import SAMPLE_SECONDS, History
 from webcrawl.frontier.workers import AllVitals, Vitals, WorkerOutlook
 from webcrawl.hosts.costs import ALL, Cost, Costs, Load, with_domains
@@ -96,6 +96,9 @@ class Heartbeat:
         if self.holds:
             await self.crawl.workers.hold(self.backpressure.reason)
         await self.membership.update()
+        if self.frontier.traffic is not None:
+            fetched, leased = fetches_by_site(await self.crawl.totals()), self.hosts.leased_classes()
+            self.frontier.traffic.update(fetched, len(self.membership.peers), leased)
         await self.vitals.send(self.crawl.worker_seconds)
         self._last = sent
         if self.max_bytes and (await self.crawl.totals()).get("bytes", 0) >= self.max_bytes:

@@ -17,6 +17,7 @@ from webcrawl.frontier import Lease, LeasedURL, LeaseReport, Settlement
 from webcrawl.hosts.politeness import HostTurn
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
+from webcrawl.policies.traffic import Traffic
 from webcrawl.worker.link_intake import LinkIntake
 
 _LOOK_AGAIN_SECONDS = 0.05
@@ -161,6 +162,43 @@ class LeasedHost:
         return LeaseReport(self.lease, tuple(settled.settlement for settled in ready))
 
 
+class DueHosts:
+    """The leased hosts that have URLs to hand out, by the time at which they may be asked.
+
+    With `traffic`, the hosts of each class are apart, by the class of their next URL. Of the hosts that are due, one of
+    the class with the next turn comes first.
+    """
+
+    def __init__(self, traffic: Traffic | None = None) -> None:
+        self._traffic = traffic
+        self._heaps: dict[tuple[str, str], list[tuple[float, int, str]]] = {}
+        """Site and class, both "" without `traffic` -> (time, number, host)."""
+        self._order = itertools.count()
+
+    def add(self, at: float, host: LeasedHost) -> None:
+        """Adds a host that may be asked at the monotonic time `at`."""
+        key, name = ("", ""), host.lease.host
+        if self._traffic is not None:
+            key = self._traffic.site_of(name), host.urls[0].fetch_class
+        heapq.heappush(self._heaps.setdefault(key, []), (at, next(self._order), name))
+
+    def take(self, now: float) -> str | None:
+        """Removes and returns a host that is due, or None."""
+        due = [key for key, heap in self._heaps.items() if heap and heap[0][0] <= now]
+        if not due:
+            return None
+        if self._traffic is not None and len(due) > 1:
+            shares = {site: self._traffic.of_site(site) for site, _ in due}
+            due.sort(key=lambda key: shares[key[0]].passed(key[1]))
+            first = {key[0]: key for key in reversed(due)}
+            due = sorted(first.values(), key=lambda key: self._heaps[key][0])
+        return heapq.heappop(self._heaps[due[0]])[2]
+
+    def next_at(self) -> float:
+        """Returns the monotonic time at which the next host is due; infinite without hosts."""
+        return min((heap[0][0] for heap in self._heaps.values() if heap), default=math.inf)
+
+
 class LeasedHosts:
     """Hands out URLs in the order in which their hosts are due.
 
@@ -169,6 +207,7 @@ class LeasedHosts:
     wake      is called when the order changes in which hosts are due
     changed   is set when a host has something to report
     observed  gets what metrics and traces need; None without them
+    traffic   counts the fetches of each class, and has the shares of the classes; None without TRAFFIC
     """
 
     def __init__(
@@ -178,6 +217,7 @@ class LeasedHosts:
         wake: Callable[[], None],
         changed: asyncio.Event | None = None,
         observed: Observations | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         self.to_report: set[str] = set()
         """Hosts to include in the next report. A host may not be leased any more."""
@@ -187,10 +227,9 @@ class LeasedHosts:
         self._intake = intake
         self._wake = wake
         self._changed = changed or asyncio.Event()
-        self._observed = observed
+        self._observed, self._traffic = observed, traffic
         self._hosts: dict[str, LeasedHost] = {}
-        self._due: list[tuple[float, int, str]] = []
-        self._order = itertools.count()
+        self._due = DueHosts(traffic)
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -240,12 +279,13 @@ class LeasedHosts:
             self.delay_changed(lease.host)
 
     def add_urls(self, host: LeasedHost, urls: Sequence[LeasedURL]) -> None:
-        """Adds URLs, sorted by rank, behind the URLs of the same rank.
+        """Adds URLs, sorted by rank, behind the URLs of the same rank; with TRAFFIC, behind all.
 
         URLs whose pattern has sunk, and URLs that simpler URLs replace, are settled.
         """
         urls = host.admit(urls, self._intake)
-        overtaken = bool(urls and host.urls and urls[0].rank < host.urls[-1].rank)
+        by_rank = self._traffic is None
+        overtaken = bool(by_rank and urls and host.urls and urls[0].rank < host.urls[-1].rank)
         host.urls.extend(urls)
         if host.arrivals is not None:
             host.arrivals.add(urls)
@@ -300,8 +340,7 @@ class LeasedHosts:
         `allowed` is called before a URL is handed out, and may prevent it.
         """
         budgets = self._intake.records.budgets
-        while self._due and self._due[0][0] <= now:
-            _, _, name = heapq.heappop(self._due)
+        while (name := self._due.take(now)) is not None:
             host = self._hosts.get(name)
             if host is None or not host.may_start:
                 continue
@@ -312,10 +351,12 @@ class LeasedHosts:
                 self.release(name)
                 continue
             if not allowed():
-                heapq.heappush(self._due, (now, next(self._order), name))
+                self._due.add(now, host)
                 return None
             host.in_flight += 1
             url = host.urls.popleft()
+            if self._traffic is not None:
+                self._traffic.of(name).start(url.fetch_class)
             if host.arrivals is not None:
                 host.arrivals.hand_out(url, now)
             self._schedule(host)
@@ -324,7 +365,7 @@ class LeasedHosts:
 
     def next_at(self) -> float:
         """Returns the monotonic time at which `next` may have a URL; infinite when nothing is scheduled."""
-        return self._due[0][0] if self._due else math.inf
+        return self._due.next_at()
 
     def due(self, seconds: float) -> int:
         """Returns how many URLs may be handed out within `seconds`, before any fetch ends."""
@@ -334,6 +375,15 @@ class LeasedHosts:
             for host in self
             if host.urls and not host.leaving and host.turn.ready_at <= until
         )
+
+    def leased_classes(self) -> dict[str, list[str]]:
+        """Returns the classes of the URLs that were not handed out, by site of TRAFFIC."""
+        classes: dict[str, list[str]] = {}
+        if self._traffic is not None:
+            for host in self:
+                of_site = classes.setdefault(self._traffic.site_of(host.lease.host), [])
+                of_site += [url.fetch_class for url in host.urls]
+        return classes
 
     def finish_fetch(self, host: LeasedHost) -> None:
         """Ends a fetch, successful or not."""
@@ -365,5 +415,5 @@ class LeasedHosts:
             if math.isinf(due):
                 # another request to the host is in flight, as for its robots.txt, and nothing announces its end
                 due = time.monotonic() + _LOOK_AGAIN_SECONDS
-            heapq.heappush(self._due, (due, next(self._order), host.lease.host))
+            self._due.add(due, host)
             self._wake()

@@ -164,7 +164,7 @@ class Reporter:
         more = self._wanted(host)
         if complete and host.unsettled == 0 and not more:
             return self._release(host, report)
-        if not more and (better := self._wanted_better(host)):
+        if not more and self.frontier.traffic is None and (better := self._wanted_better(host)):
             return replace(report, more=better, better_than=host.urls[-1].rank)
         return replace(report, more=more)
 

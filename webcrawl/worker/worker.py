@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from webcrawl.config import FrontierConfig
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Settlement
-from webcrawl.frontier.figures import FETCHES
+from webcrawl.frontier.figures import FETCHES, SITE_FETCHES
 from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.turns import Turns
@@ -92,7 +92,7 @@ class Worker:
         self._changed = asyncio.Event()
         """Set when the task has something to do."""
         self.membership = membership = Membership(crawl, frontier.keys.shards, alone=intake.is_alone)
-        self.hosts = hosts = LeasedHosts(turns, intake, wake, self._changed, observed)
+        self.hosts = hosts = LeasedHosts(turns, intake, wake, self._changed, observed, frontier.traffic)
         self.permits = permits = Permits(crawl, config.max_pages)
         window = LeaseWindow(config.lease_hosts, config.most_lease_hosts, config.lease_urls)
         safety = LeaseSafety(config.lease_seconds, turns.config.delay, turns.addresses)
@@ -169,6 +169,8 @@ class Worker:
             self.tally.counters["pages"] += 1
         if is_fetched := settlement.verdict in ("done", "again"):
             self.tally.counters[f"{FETCHES}{url.fetch_class}"] += 1
+            if (traffic := self._frontier.traffic) and (site := traffic.site_of(url.host)):
+                self.tally.counters[f"{SITE_FETCHES}{site} {url.fetch_class}"] += 1
         links = self.intake.end(url.url, fetched=is_fetched)
         if host := self.hosts.of(url.host, token):
             settlement = replace(settlement, pages=int(page), bytes=size, links=links)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webcrawl.config.kinds import PartsOfWhole
 from webcrawl.config.rules import LevelRules, WeightedPatterns
 from webcrawl.config.setting import IN_PARTS, Setting, SettingGroup
 
@@ -40,6 +41,16 @@ GROUP = SettingGroup(
         "crawls or of this one, and gives less importance to links of boilerplate. The weights are the file `weights` "
         "in `DATA_DIR/mined`, or in `mined/` below `STORE_URI`. Workers read it again when it has changed. Without "
         "the file, it changes nothing.",
+    ),
+    Setting(
+        "TRAFFIC",
+        {},
+        "The [shares of fetches](../guide/shares-of-fetches.md) that classes of fetches get, as "
+        "parts of a whole of any size. A class that is not named gets what the others do not use. What a class does "
+        "not use goes to the others by their shares. A domain may have a table of its own, for its hosts. Without a "
+        "table, the best URL comes first whatever its fetch is for.",
+        values=PartsOfWhole(("coverage-get", "freshness-get", "coverage-chk", "freshness-chk", "update-chk")),
+        example={"coverage-get": 60, "update-chk": 40},
     ),
     intro="`scrapy checkurl URL --from PAGE` shows the weight of a URL, its terms and its level. See "
     "[Priorities](../guide/priorities.md).",

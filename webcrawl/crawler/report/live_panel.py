@@ -61,7 +61,10 @@ def panel(
 ) -> Panel:
     """Returns the figures in up to three columns that fit the console, above the lines about waits."""
     cells = _cells(now, speed) + _recrawl_cells(now, checks)
-    cells += [(name, f"{share:.1%}") for name, share in now.fetch_shares().items()]
+    cells += [
+        (name, f"{share:.1%}" if wanted is None else f"{share:.1%} of {wanted:.0%}")
+        for name, (share, wanted) in now.fetch_shares().items()
+    ]
     for columns in (3, 2, 1):
         table = _table(cells, columns)
         if (width := console.measure(table).maximum + _FRAME) <= console.width:

@@ -135,9 +135,12 @@ def _recrawl(now: CrawlFigures) -> list[str]:
 
 
 def _fetches(now: CrawlFigures) -> list[str]:
-    """A line about what fetches were for; none if all were for new pages."""
-    shares = now.fetch_shares().items()
-    return [f"  fetches     {', '.join(f'{share:.1%} {name}' for name, share in shares)}"] if shares else []
+    """A line about what fetches were for, and what they were to be for; none if all were for new pages."""
+    shares = [
+        f"{share:.1%} {name}{'' if wanted is None else f' of {wanted:.0%}'}"
+        for name, (share, wanted) in now.fetch_shares().items()
+    ]
+    return [f"  fetches     {', '.join(shares)}"] if shares else []
 
 
 def _title(reason: str, crawl: str, *, idle: bool) -> str:

@@ -16,6 +16,7 @@ from webcrawl.crawler.scheduling.values import pack, unpack
 from webcrawl.errors import StoreError, Unserializable
 from webcrawl.frontier import Candidate, LeasedURL, level_of_priority, priority_of_level
 from webcrawl.policies.priorities import Prioritizer, Prospect
+from webcrawl.policies.traffic import CLASSES, COVERAGE_GET
 from webcrawl.urls.canonical import Canonicalizer, normalize, split
 
 SITEMAP = "sitemap"
@@ -73,7 +74,14 @@ def to_candidate(
         extra,
         anyway=request.dont_filter,
         is_fixed=extra is None and bool(request.priority),
+        fetch_class=_class_of(request),
     )
+
+
+def _class_of(request: Request) -> str:
+    """Returns what a fetch is for: a target of a redirect has the class of the URL that redirects to it."""
+    known = request.meta.get(FETCH_CLASS)
+    return known if known in CLASSES and request.meta.get("redirect_times") else COVERAGE_GET
 
 
 def _depth(request: Request) -> int:

@@ -21,7 +21,7 @@ from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.hosts.politeness import Ok
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.totals import DEAD
-from webcrawl.policies.traffic import CLASSES, class_of_visit
+from webcrawl.policies.traffic import class_of_visit
 from webcrawl.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -83,9 +83,7 @@ class Task:
             settlement = replace(settlement, failed=True)
         if settlement.verdict == "done" and (after := recrawl_after(request)) is not None:
             next_class = class_of_visit(fetch_of(request).mime_type, is_alive=not self.is_error)
-            settlement = replace(
-                settlement, verdict="again", delay=after, reason=f"{CLASSES.index(next_class)}"
-            )
+            settlement = replace(settlement, verdict="again", delay=after, next_class=next_class)
         return settlement
 
     def _default_outcome(self, judged: bool) -> Settlement:

@@ -21,11 +21,13 @@
 --   over           owner whose budget is spent, and the penalty; "" = unchanged, "-" = nobody
 --   #share         of lower levels of the host, in thousandths
 --   asked          "1" if a Retry-After asked for the pause
+--   class_turns    see common/turns.lua; "" without TRAFFIC
 -- each url
 --   index
 --   verdict        "done" | "again" | "retry" | "dead" | "sink"
 --   delay_ms
---   reason         or the level to which the URL sinks, or the class of its next fetch
+--   reason         or the level to which the URL sinks
+--   #next_class    of the next fetch of a URL that comes again; "" = the same
 --   pages, bytes
 --   #flags         1 if the page has links, plus 2 if the answer was an error or was missing
 -- reply            empty if the lease was lost: nothing changes then, but a blocked host that is released becomes free
@@ -59,7 +61,7 @@ if over ~= '' then set_over_budget(P, record_of(P, host), over) end
 local LINKS, FAILED = 1, 2
 local settled, host_pages, host_bytes, errors, credits, credited = 0, 0, 0, 0, {}, conf_of(P).credit
 for i = 1, n_url do
-  local index, verdict, delay_ms, reason, pages, bytes, flags = url_at(i)
+  local index, verdict, delay_ms, reason, next_class, pages, bytes, flags = url_at(i)
   local entry = redis.call('HGET', key, index)
   if credited then credits[i] = 0 end
   if entry then
@@ -77,7 +79,7 @@ for i = 1, n_url do
     elseif verdict == 'again' then
       -- a URL that is rescheduled twice comes back once, at the later time
       redis.call('HINCRBY', N, 'done', 1)
-      local member = delayed('-', host, dated(with_counters_reset(classes.changed(entry, tonumber(reason) or classes.of(entry)))))
+      local member = delayed('-', host, dated(with_counters_reset(classes.changed(entry, next_class or classes.of(entry)))))
       redis.call('HINCRBY', N, 'scheduled', redis.call('ZADD', P .. 'scheduled', now + delay_ms, member))
       plan.add(P, host, host .. path_of(entry), now + delay_ms)
     elseif verdict == 'retry' then
@@ -133,6 +135,7 @@ if record[2] then
   local _, any = sharing.who_waits(P, cmsgpack.unpack(record[2]), now)
   wanted = wanted or any
 end
+rota.read_classes(class_turns)
 if more > 0 and not (blocked or wanted or none_is_better() or is_parked(P, host) or must_wait()) then
   local out = redis.call('HLEN', key) - LEASE_FIELDS
   local entries

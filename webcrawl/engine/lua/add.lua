@@ -15,10 +15,12 @@
 local now, N = now_ms(), P .. 'n'
 local known = seen_set(P .. 'seen:', N)
 
+-- Returns whether a URL is queued, and whether it is queued although it was seen.
 local function is_new(mark)
   if mark == '' then return true end
   local anyway = string.byte(mark) == 33
-  return unseen(known, anyway and string.sub(mark, 2) or mark) or anyway
+  local is_unseen = unseen(known, anyway and string.sub(mark, 2) or mark)
+  return is_unseen or anyway, anyway and not is_unseen
 end
 
 local function too_deep(entry, deepest) return deepest and cmsgpack.unpack(string.sub(entry, 5))[2] > deepest end
@@ -30,8 +32,10 @@ for i = 1, n_host do
   local fresh, deepest = {}, limited and limit_of(P, host, '^%S+ %S+ (%S+)', '')
   for j = last + 1, last + urls do
     local mark, entry = url_at(j)
-    local queue = not too_deep(entry, deepest) and is_new(mark)
+    local queue, again
+    if not too_deep(entry, deepest) then queue, again = is_new(mark) end
     verdicts[j] = queue and '1' or '0'
+    if again and classes.of(entry) == 0 then entry = classes.changed(entry, classes.UPDATE_CHK) end
     if queue then fresh[#fresh + 1] = entry end
     if queue and credited then note_queued(P, host, entry, string.find(mark, '^%-?%d') and rise) end
   end

@@ -37,14 +37,14 @@ for i, host in ipairs(hosts) do
       parts = all_of(P .. 'tail:' .. queue)
     end
     if n <= left or few and i == 1 then
-      queues[#queues + 1] = {level, parts, live(host, few or all_of(hot)), live(host, all_of(out))}
+      queues[#queues + 1] = {classes.level_text(level), parts, live(host, few or all_of(hot)), live(host, all_of(out))}
       left = left - n
     elseif i > 1 then
       return copies
     else
       redis.call('HSET', P .. 'reading', queue, 0, 'out:' .. queue, 0)
       redis.call('PEXPIRE', P .. 'reading', JOURNAL_MS)
-      queues[#queues + 1] = {level, parts}
+      queues[#queues + 1] = {classes.level_text(level), parts}
     end
   end
   room = left

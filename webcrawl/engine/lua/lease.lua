@@ -14,6 +14,7 @@
 --   #weight        of the crawl
 --   caller
 --   number         of the call, which grows with each call of this caller in this shard
+--   class_turns    see common/turns.lua; "" without TRAFFIC
 -- reply each
 --   host, token
 --   failures       in a row
@@ -29,11 +30,13 @@
 --   over           owner whose budget is spent, and the penalty; "" = nobody
 local now = now_ms()
 local LOOK_AGAIN, QUANTUM, MOST_PASSED_OVER = 200, 5, 1000
+local SPARE = 64 -- hosts of a level among which a class is chosen, besides those that are wanted
 local leases, given, passed_over = {}, {}, 0
 
 -- a late call, whose caller no longer waits for the reply
 if tonumber(number) <= last_given(P, caller) then return leases end
 
+rota.read_classes(class_turns)
 wake(P, H, 'later', now)
 wake(P, H, 'scheduled', now)
 surface(P, H, now)
@@ -134,8 +137,76 @@ local function lease_from(list, wanted)
   end
 end
 
-lease_from(DUE, hosts)
-lease_from(NEW, new < 0 and hosts - #leases or new)
+-- Takes due hosts of all levels. Returns them by the turns of their sites, class and level, {mask, level -> {host...}} for
+-- each class, and a list of all with their levels.
+local function hosts_by_class(list, wanted)
+  local by_turns, all = {}, {}
+  local function add(turns, class, level, record)
+    by_turns[turns] = by_turns[turns] or {}
+    local of_class = by_turns[turns][class] or {mask = 0}
+    of_class.mask = bit.bor(of_class.mask, bit.lshift(1, level))
+    of_class[level] = of_class[level] or {}
+    table.insert(of_class[level], record)
+    by_turns[turns][class] = of_class
+  end
+  for level = 0, LEVELS - 1 do
+    for _, record in ipairs(take_due(P, H, list, level, wanted + SPARE, now)) do
+      save_record(P, record)
+      if level_at_hand(P, record) == level then
+        all[#all + 1] = {record, level}
+        for class in pairs(rota.classes_of(P, record)) do add(rota.of_host(record.host), class, level, record) end
+      end
+    end
+  end
+  return by_turns, all
+end
+
+-- Takes a host of the class with the next turn from the classes of a site; returns the host, its level, and whether the class
+-- has hosts of better levels. Returns nil without a host that was not tried.
+local function take_next(turns, by_class, tried)
+  local class = rota.next_class(turns, by_class)
+  while class do
+    local of_class = by_class[class]
+    local best = lowest_of(of_class.mask)
+    local level = turn and best and rota.next(turn, of_class.mask, 1) or best
+    if level then
+      local record = table.remove(of_class[level], 1)
+      if #of_class[level] == 0 then of_class.mask = bit.bxor(of_class.mask, bit.lshift(1, level)) end
+      if not tried[record] then return record, level, level > best end
+    else
+      by_class[class] = nil
+    end
+    class = rota.next_class(turns, by_class)
+  end
+end
+
+-- Leases up to `wanted` hosts of a list, each for the class with the next turn. The other hosts go to the ends of their lists.
+local function lease_by_class(list, wanted)
+  if wanted <= 0 then return end
+  local enough, tried, by_turns, all = #leases + wanted, {}, hosts_by_class(list, wanted)
+  while #leases < enough and next(by_turns) do
+    for turns, by_class in pairs(by_turns) do
+      local record, level, lower = take_next(turns, by_class, tried)
+      if not record then
+        by_turns[turns] = nil
+      else
+        local had = #leases
+        tried[record] = true
+        lease(record, level)
+        save_record(P, record)
+        if turn then rota.took(turn, #leases - had, level, lower) end
+      end
+      if #leases >= enough then break end
+    end
+  end
+  for _, pair in ipairs(all) do
+    if not tried[pair[1]] then put_at_end(P, pair[2], pair[1], list == DUE) end
+  end
+end
+
+local lease_hosts = rota.sites and lease_by_class or lease_from
+lease_hosts(DUE, hosts)
+lease_hosts(NEW, new < 0 and hosts - #leases or new)
 -- what is left goes to hosts whose next pages cost too much, the cheapest first
 local had, room = #leases, math.max(hosts, hosts + new) - #leases
 if strays >= 0 then room = math.min(room, strays) end

@@ -80,7 +80,7 @@ class QueueCopy:
         return [host, [entry for _, _, hot, out in whole for entry in self._by_age([*hot, *out])]]
 
     async def _long(
-        self, host: bytes, level: int, parts: list[bytes], lists: list[list[bytes]]
+        self, host: bytes, level: bytes, parts: list[bytes], lists: list[list[bytes]]
     ) -> AsyncIterator[list[bytes]]:
         with tempfile.TemporaryFile() as file:
             hot, out = _Pieces(file), _Pieces(file)
@@ -103,7 +103,7 @@ class QueueCopy:
                     pieces.put(entries)
             for entries, pieces in zip(lists, (hot, out), strict=False):
                 pieces.put(entries)
-            stored = self._stored(self._key("tail:") + f"{host.decode()} {level}", parts)
+            stored = self._stored(self._key("tail:") + f"{host.decode()} {level.decode()}", parts)
             if self._newest_first:
                 async for entries in stored:
                     yield entries

@@ -70,12 +70,12 @@ class URLChanger:
                 if host in searched:
                     continue
                 searched.add(host)
-                for level in map(int, reply.levels):
+                for level in (text.decode().strip() for text in reply.levels):
                     for name in ("q:", "out:") if reply.read < 0 else ():
                         await self._search_list(shard, host, level, name)
                     await self._search_parts(shard, host, level)
 
-    async def _search_list(self, shard: int, host: str, level: int, name: str) -> None:
+    async def _search_list(self, shard: int, host: str, level: str, name: str) -> None:
         """Searches a long list in pieces from its end, because entries leave at its head."""
         key, passed = f"{self.keys.queue(shard)[0]}{name}{host} {level}", 0
         while entries := await self.engine.client.lrange(key, -passed - BATCH, -passed - 1):
@@ -86,7 +86,7 @@ class URLChanger:
                 passed -= reply.left
             passed += len(entries)
 
-    async def _search_parts(self, shard: int, host: str, level: int) -> None:
+    async def _search_parts(self, shard: int, host: str, level: str) -> None:
         key = f"{self.keys.queue(shard)[0]}tail:{host} {level}"
         for part in await self.engine.client.lrange(key, 0, -1):
             try:
@@ -98,13 +98,13 @@ class URLChanger:
                 self._unreachable.add(host)
                 return
 
-    async def _change_part(self, shard: int, host: str, level: int, part: bytes) -> None:
+    async def _change_part(self, shard: int, host: str, level: str, part: bytes) -> None:
         entries = await self.tails.read(shard, part)
         changes = self._wanted(shard, host, entries)
         meant = [entry for entry in entries if _path(host, entry) in changes]
         meant = (await sift(self.engine, self.keys, shard, host.encode(), meant)).live
         paths = {_path(host, entry) for entry in meant}
-        same = {path for path in paths if changes[path].is_level(level)}
+        same = {path for path in paths if changes[path].is_level(int(float(level)))}
         self.changes.settle(shard, host, [(path, "unchanged") for path in same])
         wanted = [changes[path] for path in paths - same]
         if not wanted:
@@ -213,7 +213,7 @@ class URLChanger:
         shard: int,
         host: str,
         wanted: Sequence[OpenChange],
-        level: int | str = "",
+        level: str = "",
         name: str = "",
         passed: int = 0,
     ) -> Call:

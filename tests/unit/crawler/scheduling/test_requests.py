@@ -245,6 +245,13 @@ def test_depth_and_referrer_are_restored() -> None:
         assert round_trip(Request(URL, body="x", meta=meta)).meta == meta
 
 
+def test_a_target_of_a_redirect_has_the_class_of_its_source() -> None:
+    """A request that a callback makes with the meta of its page has the class of a new page."""
+    for meta, fetch_class in (({"redirect_times": 1}, "update-chk"), ({}, "coverage-get")):
+        request = Request(URL, meta={"fetch_class": "update-chk", **meta})
+        assert to_candidate(request, spider, canonicalizer).fetch_class == fetch_class
+
+
 def test_only_a_timeout_other_than_the_default_is_stored() -> None:
     """Scrapy writes the default into the meta of every sent request, and spiders copy requests."""
     with_settings = MySpider()

@@ -7,7 +7,6 @@ local BUCKET_LOAD = 192  -- mean fingerprints in a seen bucket; the fullest stay
 -- Returns the time in ms: the server's time, except that it never goes back. Otherwise, nothing would become due for a while
 -- after the server's clock is set back, or after a failover to a server whose clock is behind. So a shard's `clock` stores
 -- the time, once a second, and by how much it is ahead of the server's.
-local CLOCK_MS = 1000
 local known_now, known_ahead
 local function now_ms()
   if known_now then return known_now end
@@ -16,7 +15,7 @@ local function now_ms()
   known_now = t[1] * 1000 + math.floor(t[2] / 1000) + ahead
   local behind = last - known_now
   if behind > 0 then known_now, ahead = known_now + behind, ahead + behind end
-  if behind > 0 or behind <= -CLOCK_MS then
+  if behind > 0 or behind <= -1000 then
     redis.call('SET', key, string.format('%.0f %.0f', known_now, ahead))
   end
   known_ahead = tonumber(ahead)
@@ -36,17 +35,31 @@ end
 
 -- The class of an entry's fetch, a number of webcrawl.policies.traffic. UNIT times the class is added to the first byte. A
 -- table, because a script may have 200 local names.
-local classes = {UNIT = 16}
+local classes = {UNIT = 16, UPDATE_CHK = 4}
 function classes.of(entry) return math.floor(string.byte(entry, 1) % DATED / classes.UNIT) end
 function classes.level(first) return first % classes.UNIT end
 function classes.changed(entry, class)
   return string.char(string.byte(entry, 1) + classes.UNIT * (class - classes.of(entry))) .. string.sub(entry, 2)
 end
-
 local function level_of(entry)
   local first = classes.level(string.byte(entry, 1))
   return first < LEVELS and first or cmsgpack.unpack(string.sub(entry, 5))[5]
 end
+-- With TRAFFIC, the levels from 0 to 7 have a queue for each class: the queue of level 3 and class 2 has the level 3.2.
+function classes.queue_level(entry, split)
+  local level, class = level_of(entry), split and classes.of(entry) or 0
+  return class > 0 and level >= 0 and level < LEVELS and (10 * level + class) / 10 or level
+end
+-- Whether one of the entries has a queue of its class.
+function classes.have_queues(entries, split)
+  for i = 1, split and #entries or 0 do
+    if classes.queue_level(entries[i], true) % 1 ~= 0 then return true end
+  end
+end
+-- Returns the class of a queue by its level.
+function classes.of_queue(level) return math.floor(10 * (level % 1) + 0.5) end
+-- Returns the text of a queue's level. Lua would print only 14 digits of a number that is joined to a string.
+function classes.level_text(level) return string.format(level % 1 == 0 and '%.0f' or '%.1f', level) end
 
 -- Returns an entry without the time at which its URL was first queued, and the bytes of this time, or "" without a time.
 local TIME, TIME_BYTES = 165, 6 -- the time is a MessagePack string behind the array; its first byte is TIME
@@ -58,21 +71,18 @@ local function without_time(entry)
 end
 
 -- Returns an entry whose wait will not be observed again.
-local UNOBSERVED = 128 -- of the first byte of the number behind TIME
 local function unobserved(entry)
+  local UNOBSERVED = 128 -- of the first byte of the number behind TIME
   local array, time = without_time(entry)
   if time == '' then return entry end
   return array .. string.char(TIME, bit.bor(string.byte(time, 2), UNOBSERVED)) .. string.sub(time, 3)
 end
 
 -- Whether a level has no bit in the masks of hosts.
-local function is_other(level) return level < 0 or level >= LEVELS end
+local function is_other(level) return level < 0 or level >= LEVELS or level % 1 ~= 0 end
 
--- Returns the name of a queue. Lua would print only 14 digits of a number that is joined to a string.
-local function queue_of(host, level)
-  if is_other(level) then level = string.format('%.0f', level) end
-  return host .. ' ' .. level
-end
+-- Returns the name of a queue.
+local function queue_of(host, level) return host .. ' ' .. classes.level_text(level) end
 
 -- Returns the lowest level of a mask; nil for an empty mask.
 local function lowest_of(mask)

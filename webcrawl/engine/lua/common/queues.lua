@@ -48,7 +48,7 @@ local function push_to_lists(P, entries, first, record)
   end
   local by_level = {}
   for _, entry in ipairs(entries) do
-    local level = level_of(entry)
+    local level = classes.queue_level(entry, conf_of(P).split)
     local group = by_level[level]
     if group then group[#group + 1] = entry else by_level[level] = {entry} end
   end
@@ -59,7 +59,9 @@ end
 local function put(P, host, entries, head)
   local conf, record = conf_of(P), record_of(P, host)
   local first, before = head or conf.newest_first, standing(P, record)
-  if not add_few(record, entries, first, conf.full) then push_to_lists(P, entries, first, record) end
+  if classes.have_queues(entries, conf.split) or not add_few(record, entries, first, conf.full) then
+    push_to_lists(P, entries, first, record)
+  end
   if before and before ~= standing(P, record) then leave_ready(P, record, before) end
   if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', #entries) end
   return record
@@ -140,10 +142,11 @@ local function take_level(P, record, level, n, entries)
   return true
 end
 
--- Takes up to n entries from the lists of a host. Stops at level `below`, and at a level whose next entries are in the store.
-local function take_from_lists(P, record, n, below, entries)
+-- Takes up to n entries from the lists of a host; with `class`, from those of this class. Stops at level `below`, and at a
+-- level whose next entries are in the store.
+local function take_from_lists(P, record, n, below, entries, class)
   while #entries < n do
-    local level = best_level(P, record)
+    local level = best_level(P, record, class)
     if not level or below and level >= below then return end
     if not take_level(P, record, level, n - #entries, entries) then return end
   end
@@ -151,12 +154,12 @@ end
 
 -- Takes up to n entries like take_from_lists, and lets lower levels of the host have their share (in thousandths). An entry of
 -- a lower level comes before one of the best, by which a worker knows it. Requests with a priority of their own, and those
--- with more than a URL, keep their order.
-local function take_shared(P, record, n, share, entries)
+-- with more than a URL, keep their order. With `class`, takes only from the queues of this class.
+local function take_shared(P, record, n, share, entries, class)
   local turn, lower = rota.read(redis.call('HGET', P .. 'turns', record.host), share), {}
   local turns, last = math.max(0, math.min(rota.turns(turn, n), n - 1)), nil
   local function is_link(entry) return string.byte(entry, 5) <= 147 and string.byte(entry, 1) < DATED and level_of(entry) < LEVELS end
-  take_from_lists(P, record, n - turns, nil, entries)
+  take_from_lists(P, record, n - turns, nil, entries, class)
   last = entries[#entries]
   local level = last and is_link(last) and level_of(last)
   for _ = 1, level and turns or 0 do
@@ -165,7 +168,7 @@ local function take_shared(P, record, n, share, entries)
     turn.last = lower_level or turn.last
     if head and is_link(head) then take_level(P, record, lower_level, 1, lower) end
   end
-  take_from_lists(P, record, n - #lower, nil, entries)
+  take_from_lists(P, record, n - #lower, nil, entries, class)
   local best, before = #entries, {}
   for i, entry in ipairs(lower) do
     local at = math.ceil(i * best / (#lower + 1))
@@ -199,23 +202,47 @@ local function drop_overtaken(P, record, taken, entries, worths)
   if is_parked(P, record.host) then redis.call('HINCRBY', P .. 'n', 'parked', -dropped) end
 end
 
+-- Takes up to n entries, each of the class that has the next turn, if the host has URLs of this class. With `share`, lower
+-- levels of links have their share.
+function rota.take_by_class(P, record, n, share, turns, entries)
+  local present = rota.classes_of(P, record)
+  while #entries < n and next(present) do
+    local sequence, wanted, taken = {}, {}, {}
+    for i = 1, n - #entries do
+      local class = rota.next_class(turns, present)
+      sequence[i], wanted[class], taken[class] = class, (wanted[class] or 0) + 1, taken[class] or {}
+      rota.count_class(turns, class, 1)
+    end
+    for class, most in pairs(wanted) do
+      if class == 0 and share and most > 1 then take_shared(P, record, most, share, taken[class], class)
+      else take_from_lists(P, record, most, nil, taken[class], class) end
+      if #taken[class] < most then present[class] = nil end
+      rota.count_class(turns, class, #taken[class] - most)
+    end
+    for _, class in ipairs(sequence) do entries[#entries + 1] = table.remove(taken[class], 1) end
+  end
+end
 -- Takes up to n entries of a host, best level first. Returns fewer if the rest of the best level is in the store, because
 -- lower levels do not overtake it. With `below`, takes only entries of levels better than `below`; with `share`, lower levels
--- have their share. With importance, also returns the worth of each entry, and drops entries that were queued again at a
--- better level.
+-- have their share; with TRAFFIC, classes have theirs. With importance, also returns the worth of each entry, and drops
+-- entries that were queued again at a better level.
 local function pop(P, host, n, below, share)
   local record, entries, worths, taken = record_of(P, host), {}, {}, nil
   local function has_several() return not record.few and bit.band(record.mask % 256, record.mask % 256 - 1) ~= 0 end
   local shared = share and share > 0 and not below and has_several()
+  local turns = not below and rota.of_host(host)
+  local by_class = turns and record.others > 0
   repeat
     taken = {}
-    if shared and n - #entries > 1 then take_shared(P, record, n - #entries, share, taken)
+    if by_class then rota.take_by_class(P, record, n - #entries, shared and share, turns, taken)
+    elseif shared and n - #entries > 1 then take_shared(P, record, n - #entries, share, taken)
     elseif not record.few then take_from_lists(P, record, n - #entries, below, taken)
     elseif not below or lowest_of(record.mask) < below then take_few(P, record, n - #entries, taken) end
     moved(P, host, taken)
     if not conf_of(P).credit then entries, taken = taken, {} else drop_overtaken(P, record, taken, entries, worths) end
   until #taken == 0 or #entries >= n
   if shared and not has_several() then redis.call('HDEL', P .. 'turns', host) end
+  if turns and not by_class then rota.count_class(turns, 0, #entries) end
   save_record(P, record)
   return entries, worths
 end

@@ -15,7 +15,7 @@ end
 
 -- Returns the record of a host, the same table throughout a script:
 --   mask    its levels from 0 to 7; in the second byte, the levels whose hot lists are closed
---   others  number of its URLs at other levels; the sorted set `levels:<host>` has these levels
+--   others  number of its URLs at other levels, or of queues of a class; the sorted set `levels:<host>` has these levels
 --   few     its entries, all of one level from 0 to 7, each after its length; nil if the entries are in lists
 --   listed  the levels in whose `due` or `new` list the host is, see ready.lua
 --   stored  its bytes: `listed`, then `few`, or else the two bytes of the mask and, unless it is 0, `others`
@@ -58,23 +58,26 @@ end
 
 local function has_urls(record) return record.mask ~= 0 or record.others > 0 end
 
--- Returns the best level of a host; nil if the host has no URLs.
-local function best_level(P, record)
-  if record.others == 0 then return lowest_of(record.mask) end
-  local lowest = lowest_of(record.mask)
-  local other = tonumber(redis.call('ZRANGE', P .. 'levels:' .. record.host, 0, 0)[1])
-  return (other < 0 or not lowest) and other or lowest
+-- Returns the best level of a host, or of its queues of a class; nil without URLs there.
+local function best_level(P, record, class)
+  local lowest = (not class or class == 0) and lowest_of(record.mask) or nil
+  if record.others == 0 then return lowest end
+  for _, text in ipairs(redis.call('ZRANGE', P .. 'levels:' .. record.host, 0, class and -1 or 0)) do
+    local other = tonumber(text)
+    if lowest and lowest <= other then return lowest end
+    if not class or classes.of_queue(other) == class then return other end
+  end
+  return lowest
 end
 
 -- Returns the levels of a host, best first; with `most`, at most so many of the levels that are not in its mask.
 local function levels_of(P, record, most)
-  local levels, i = {}, 1
-  local others = record.others > 0 and redis.call('ZRANGE', P .. 'levels:' .. record.host, 0, (most or 0) - 1) or {}
-  while others[i] and tonumber(others[i]) < 0 do levels[i], i = tonumber(others[i]), i + 1 end
+  local levels = record.others > 0 and redis.call('ZRANGE', P .. 'levels:' .. record.host, 0, (most or 0) - 1) or {}
+  for i, level in ipairs(levels) do levels[i] = tonumber(level) end
   for level = 0, LEVELS - 1 do
     if bit.band(record.mask, bit.lshift(1, level)) ~= 0 then levels[#levels + 1] = level end
   end
-  for j = i, #others do levels[#levels + 1] = tonumber(others[j]) end
+  if record.others > 0 then table.sort(levels) end
   return levels
 end
 
@@ -97,7 +100,7 @@ end
 local function count_entries(P, record, level, n)
   if is_other(level) then
     record.others = record.others + n
-    if n > 0 then redis.call('ZADD', P .. 'levels:' .. record.host, level, string.format('%.0f', level)) end
+    if n > 0 then redis.call('ZADD', P .. 'levels:' .. record.host, level, classes.level_text(level)) end
   elseif n > 0 then
     record.mask = bit.bor(record.mask, bit.lshift(1, level))
   end
@@ -105,7 +108,7 @@ end
 
 -- Removes a level without entries.
 local function drop_level(P, record, level)
-  if is_other(level) then redis.call('ZREM', P .. 'levels:' .. record.host, string.format('%.0f', level))
+  if is_other(level) then redis.call('ZREM', P .. 'levels:' .. record.host, classes.level_text(level))
   else record.mask = bit.band(record.mask, bit.bnot(bit.lshift(1, level))) end
 end
 

@@ -54,7 +54,7 @@ end
 local function standing(P, record)
   local level = best_level(P, record)
   if not level or level <= 0 then return level and 0 end
-  return over_budget(P, record) and LOWEST or math.min(level, LOWEST)
+  return over_budget(P, record) and LOWEST or math.min(math.floor(level), LOWEST)
 end
 
 -- Returns the figures that lengthen gaps over a budget (webcrawl.policies.budgets.Slowdown): the factor, the hosts of a

@@ -33,3 +33,33 @@ function rota.took(turn, n, level, lower)
   turn.due = turn.due + n * turn.share
   if lower and n > 0 then turn.due, turn.last = turn.due - n * 1000, level end
 end
+-- The turns of the classes of fetches (TRAFFIC, webcrawl.policies.traffic). A worker sends them as MessagePack: site -> the
+-- number of recent fetches of each class by its share, and what a fetch adds to this. The class with the lowest number is
+-- next (stride scheduling, Waldspurger and Weihl 1995).
+function rota.read_classes(sent)
+  if sent ~= '' then rota.sites = cmsgpack.unpack(sent) end
+end
+-- Returns the turns for a host: those of the longest domain of its name that is a site, or the crawl's; nil without TRAFFIC.
+function rota.of_host(host)
+  if not rota.sites then return end
+  local name = name_in(host)
+  while name and not rota.sites[name] do name = string.match(name, '^[^.]*%.(.+)$') end
+  return rota.sites[name or '']
+end
+-- Returns the classes of which a host has URLs, as a set.
+function rota.classes_of(P, record)
+  local present = {[0] = record.mask ~= 0 or nil}
+  for _, level in ipairs(record.others > 0 and redis.call('ZRANGE', P .. 'levels:' .. record.host, 0, -1) or {}) do
+    present[classes.of_queue(tonumber(level))] = true
+  end
+  return present
+end
+-- Returns the class of a set that has the next turn.
+function rota.next_class(turns, among)
+  local first
+  for class in pairs(among) do
+    if not first or turns[1][class + 1] < turns[1][first + 1] then first = class end
+  end
+  return first
+end
+function rota.count_class(turns, class, n) turns[1][class + 1] = turns[1][class + 1] + n * turns[2][class + 1] end

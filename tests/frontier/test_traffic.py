@@ -1,0 +1,224 @@
+"""Each class of fetches gets its share (TRAFFIC), from the hosts of a crawl and from the URLs of a host."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.frontier.pages import all_done, page, urls_of
+from tests.frontier.spilling import HOST, fetch, serve, spilling
+from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, LeaseReport, Settlement
+from webcrawl.policies.traffic import CLASSES, Traffic
+from webcrawl.worker.leased_hosts import DueHosts, LeasedHost
+
+SHARES = {"coverage-get": 40, "freshness-get": 25, "coverage-chk": 5, "freshness-chk": 10, "update-chk": 20}
+WINDOW = 8
+
+Frontiers = Callable[..., Frontier]
+
+
+def candidates(host: str, classes: Iterable[str], each: int) -> list[Candidate]:
+    """Returns URLs of these classes, at all levels."""
+    return [
+        replace(page(f"{host}/{name}/{n}", level=n % 8), fetch_class=name)
+        for name in classes
+        for n in range(each)
+    ]
+
+
+async def split(frontier: Frontier) -> None:
+    """Gives the classes queues of their own."""
+    await Crawl(frontier.engine, frontier.keys, "w").configure(0, "breadth-first", traffic="{}")
+
+
+class Fetcher:
+    """A worker that fetches one URL at a time, from up to WINDOW hosts of its shards, which are always due."""
+
+    def __init__(self, frontier: Frontier, shards: Sequence[int]) -> None:
+        assert frontier.traffic
+        self.frontier, self.shards, self.traffic = frontier, shards, frontier.traffic
+        self.hosts: dict[str, LeasedHost] = {}
+        self.done: dict[str, list[Settlement]] = {}
+        self.due = DueHosts(self.traffic)
+
+    async def lease(self) -> None:
+        if (room := WINDOW - len(self.hosts)) > 0:
+            for lease in await self.frontier.lease(room, 10, self.shards):
+                self.hosts[lease.host] = LeasedHost(lease, None, 1, deque(lease.urls))  # type: ignore[arg-type]
+                self.due.add(0.0, self.hosts[lease.host])
+
+    def fetch(self) -> LeasedURL | None:
+        if (name := self.due.take(1.0)) is None:
+            return None
+        host = self.hosts[name]
+        url = host.urls.popleft()
+        self.traffic.of(name).start(url.fetch_class)
+        self.done.setdefault(name, []).append(Settlement(url.index))
+        if host.urls:
+            self.due.add(0.0, host)
+        return url
+
+    async def report(self) -> None:
+        """Settles what was fetched, leases more URLs of hosts that run low, and releases hosts without more."""
+        done, self.done = self.done, {}
+        reports = []
+        for name, settled in done.items():
+            host = self.hosts[name]
+            reports.append(
+                LeaseReport(
+                    host.lease,
+                    settled,
+                    more=10 - len(host.urls) if len(self.hosts) < WINDOW and len(host.urls) < 5 else 0,
+                )
+            )
+        await self.frontier.settle_all(reports, self._extend)
+        for name in [name for name, host in self.hosts.items() if not host.urls]:
+            await self.frontier.release(self.hosts.pop(name).lease)
+
+    def _extend(self, report: LeaseReport, urls: list[LeasedURL] | None, _: Sequence[int]) -> None:
+        host = self.hosts[report.lease.host]
+        assert urls is not None
+        if urls and not host.urls:
+            host.urls.extend(urls)
+            self.due.add(0.0, host)
+        else:
+            host.urls.extend(urls)
+
+    def beat(self, totals: Mapping[str, int], workers: int) -> None:
+        leased = [url.fetch_class for host in self.hosts.values() for url in host.urls]
+        self.traffic.update({"": totals}, workers, {"": leased})
+
+
+async def crawl(fetchers: list[Fetcher], fetches: int, killed_after: int = 0) -> list[str]:
+    """Lets workers fetch in turns; returns the classes of the fetches. One worker dies after some fetches."""
+    order: list[str] = []
+    beats = 0
+    while len(order) < fetches:
+        if killed_after and len(order) >= killed_after:
+            killed_after, dead = 0, fetchers.pop()
+            fetchers[0].shards = [*fetchers[0].shards, *dead.shards]
+            taken, _ = await fetchers[0].frontier.reap()
+            assert taken == len(dead.hosts) > 0
+        for fetcher in fetchers:
+            await fetcher.lease()
+            urls = [url for _ in range(20) if (url := fetcher.fetch())]
+            assert urls
+            order += [url.fetch_class for url in urls]
+            await fetcher.report()
+        if len(order) >= 250 * beats:
+            beats += 1
+            for fetcher in fetchers:
+                fetcher.beat(Counter(order), len(fetchers))
+    return order
+
+
+def deviations(order: Sequence[str]) -> list[float]:
+    """Returns by how many points each class misses its share."""
+    counted = Counter(order)
+    return [abs(100 * counted[name] / len(order) - SHARES[name]) for name in CLASSES]
+
+
+@pytest.mark.parametrize("hosts", ["of one class each", "of some classes"])
+async def test_each_class_has_its_share_over_three_workers_and_a_kill(
+    frontier_of: Frontiers, hosts: str
+) -> None:
+    workers = [
+        frontier_of("crawl", f"w{n}", shards=6, traffic=Traffic(SHARES), lease_seconds=seconds)
+        for n, seconds in enumerate((600.0, 600.0, 0.001))
+    ]
+    await split(workers[0])
+    number = 1 if hosts == "of one class each" else 2
+    for n in range(60):
+        classes = [CLASSES[(n + m) % 5] for m in range(number)]
+        await workers[0].add(candidates(f"http://h{n}.test", classes, 220 // number))
+    fetchers = [Fetcher(worker, [2 * n, 2 * n + 1]) for n, worker in enumerate(workers)]
+    order = await crawl(fetchers, 3_000, killed_after=1_000)
+    assert max(deviations(order)) < 2
+
+
+async def test_what_a_class_does_not_use_goes_to_the_others_by_their_shares(frontier_of: Frontiers) -> None:
+    """A class that has URLs again has its share again, and makes up for little."""
+    frontier = frontier_of("crawl", "w", shards=1, traffic=Traffic(SHARES))
+    await split(frontier)
+    for n in range(4):
+        await frontier.add(candidates(f"http://h{n}.test", ["coverage-get", "freshness-get"], 800))
+    fetcher = Fetcher(frontier, [0])
+    order = await crawl([fetcher], 1_300)
+    assert Counter(order) == {
+        "coverage-get": pytest.approx(800, abs=8),
+        "freshness-get": pytest.approx(500, abs=8),
+    }
+    for n in range(4):
+        await frontier.add(candidates(f"http://h{n}.test", ["update-chk"], 800))
+    order = await crawl([fetcher], 2_550)
+    rest = Counter(order[1_700:])
+    assert rest == {
+        "coverage-get": pytest.approx(400, abs=20),
+        "freshness-get": pytest.approx(250, abs=20),
+        "update-chk": pytest.approx(200, abs=20),
+    }
+
+
+async def test_a_domain_may_have_shares_of_its_own(frontier_of: Frontiers) -> None:
+    table = {"coverage-get": 3, "update-chk": 1, "own.test": {"coverage-get": 1, "update-chk": 3}}
+    frontier = frontier_of("crawl", "w", shards=1, traffic=Traffic(table))
+    await split(frontier)
+    hosts = ["http://news.own.test", "http://own.test:8080", "http://disown.test"]
+    for host in hosts:
+        await frontier.add(candidates(host, ["coverage-get", "update-chk"], 40))
+    leased = {
+        lease.host: Counter(url.fetch_class for url in lease.urls) for lease in await frontier.lease(3, 40)
+    }
+    assert [leased[host]["update-chk"] for host in hosts] == [30, 30, 10]
+
+
+async def test_within_a_class_the_best_level_comes_first(frontier_of: Frontiers) -> None:
+    frontier = frontier_of(
+        "crawl", "w", shards=1, traffic=Traffic({"coverage-get": 1, "update-chk": 1}), low_share=0
+    )
+    await split(frontier)
+    await frontier.add(candidates("http://a.test", ["coverage-get", "update-chk"], 24))
+    (lease,) = await frontier.lease(1, 48)
+    for name in ("coverage-get", "update-chk"):
+        levels = [url.level for url in lease.urls if url.fetch_class == name]
+        assert levels == sorted(levels)
+    assert all(first.fetch_class != second.fetch_class for first, second in pairwise(lease.urls))
+
+
+async def test_a_request_for_a_url_that_was_seen_is_an_update(frontier: Frontier) -> None:
+    known, new = page("http://a.test/known"), page("http://a.test/new")
+    await frontier.add([known])
+    await frontier.add([replace(each, anyway=True) for each in (known, new)])
+    (lease,) = await frontier.lease(1, 3)
+    classes = [(url.path, url.fetch_class) for url in lease.urls]
+    assert classes == [("/known", "coverage-get"), ("/known", "update-chk"), ("/new", "coverage-get")]
+
+
+@pytest.mark.parametrize("hot", [0, 8])
+async def test_no_url_is_lost_when_traffic_is_set_and_unset(
+    frontier_of: Frontiers, tmp_path: Path, hot: int
+) -> None:
+    """URLs that were queued before stay where they are; long queues of classes are in the store."""
+    plain = frontier_of("crawl", "w", shards=1)
+    shared = frontier_of("crawl", "w", shards=1, traffic=Traffic(SHARES))
+    tails = await spilling(plain, tmp_path, hot)
+    record = Crawl(plain.engine, plain.keys, "w")
+    urls = candidates(HOST, CLASSES, 60)
+    await plain.add(urls[::2])
+    await record.configure(hot, "breadth-first", traffic="{}")
+    await shared.add(urls[1::2])
+    await serve(tails, plain)
+    fetched = []
+    for _ in range(5):
+        (lease,) = await shared.lease(1, 20)
+        fetched += urls_of([lease])
+        assert await shared.release(lease, all_done(lease))
+        await serve(tails, plain)
+    await record.configure(hot, "breadth-first")
+    fetched += await fetch(plain, tails, 7)
+    assert sorted(fetched) == sorted(url.host + url.path for url in urls)

@@ -1,0 +1,69 @@
+"""The shares of classes of fetches, without an engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, settings, strategies as st
+
+from webcrawl.policies.traffic import CLASSES, ClassShares, Traffic
+
+weights = st.dictionaries(st.sampled_from(CLASSES), st.integers(0, 100), min_size=1).filter(
+    lambda table: any(table.values())
+)
+
+
+def fetch(shares: ClassShares, times: int, available: tuple[str, ...] = CLASSES) -> Counter[str]:
+    """Fetches the class with the next turn, so many times."""
+    fetched = Counter[str]()
+    for _ in range(times):
+        name = min(available, key=shares.passed)
+        shares.start(name)
+        fetched[name] += 1
+    return fetched
+
+
+@given(weights, st.integers(1, 400))
+def test_each_class_has_its_share_at_any_time(table: dict[str, int], times: int) -> None:
+    fetched = fetch(ClassShares(table), times)
+    whole = sum(table.values())
+    assert all(abs(fetched[name] - times * table.get(name, 0) / whole) < len(CLASSES) for name in CLASSES)
+
+
+@settings(max_examples=20)
+@given(weights, st.integers(1, 4))
+def test_workers_have_the_shares_together(table: dict[str, int], number: int) -> None:
+    """The last worker has no URLs of the first class; the others make up for it as far as they can."""
+    workers = [ClassShares(table) for _ in range(number)]
+    fetched = Counter[str]()
+    for _ in range(100):
+        for worker in workers:
+            is_last = number > 1 and worker is workers[-1]
+            fetched += fetch(worker, 20, CLASSES[1:] if is_last else CLASSES)
+        for worker in workers:
+            worker.update(fetched, number, ())
+    whole = sum(table.values())
+    first = table.get(CLASSES[0], 0) / whole
+    if number == 1 or first <= (number - 1) / number - 0.05:
+        assert abs(fetched[CLASSES[0]] / fetched.total() - first) < 0.03
+
+
+def test_a_class_that_had_no_urls_makes_up_for_the_latest_fetches_only() -> None:
+    shares = ClassShares({"coverage-get": 1, "update-chk": 1})
+    totals = Counter[str]()
+    for _ in range(100):
+        totals += fetch(shares, 100, ("coverage-get",))
+        shares.update(totals, 1, ())
+    assert fetch(shares, 5_000)["update-chk"] - 2_500 <= 1_100
+
+
+def test_hosts_of_a_domain_have_its_shares() -> None:
+    traffic = Traffic({"coverage-get": 1, "own.org": {"update-chk": 1}})
+    hosts = [
+        "http://own.org",
+        "https://www.own.org:8443",
+        "http://disown.org",
+        "http://org",
+        "http://[::1]:80",
+    ]
+    assert [traffic.site_of(host) for host in hosts] == ["own.org", "own.org", "", "", ""]

@@ -7,7 +7,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,14 @@ from urllib.parse import quote, urlsplit
 import psycopg
 
 START_SECONDS = 60
+EMPTY = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    "DROP SCHEMA public CASCADE",
+    "CREATE SCHEMA public",
+    "GRANT USAGE ON SCHEMA public TO public",
+)
+"""Makes a database as a new one is, in 7 ms of processor time."""
 
 
 def postgres_folder() -> Path | None:
@@ -36,6 +45,7 @@ class PostgresServer:
         # not in pytest's folder: the path of a socket is limited to about 100 bytes
         self.folder = Path(tempfile.mkdtemp(prefix="postgres"))
         self._databases = 0
+        self._empty: list[str] = []
         self._hanging: list[int] = []
 
     def __enter__(self) -> Self:
@@ -79,6 +89,15 @@ class PostgresServer:
         while self._hanging:
             with suppress(ProcessLookupError):
                 os.kill(self._hanging.pop(), signal.SIGCONT)
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """The SQLAlchemy URI of an empty database, which later tests use again: a new one takes 0.1 s to make."""
+        uri = self._empty.pop() if self._empty else self.new_database()
+        yield uri
+        with suppress(psycopg.OperationalError):  # the test has stopped the server
+            self.execute(uri, *EMPTY)
+            self._empty.append(uri)
 
     def new_database(self) -> str:
         """The SQLAlchemy URI of an empty database."""

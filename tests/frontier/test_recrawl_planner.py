@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
@@ -33,11 +33,13 @@ Frontiers = Callable[..., Frontier]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def uri(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+def uri(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/metadata.db"
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_database()
+        yield f"sqlite:///{tmp_path}/metadata.db"
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        with server.database() as uri:
+            yield uri
 
 
 def stored(uri: str, pages: int, *, age: timedelta = timedelta(days=60), host: str = HOST) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,14 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def uri(request: pytest.FixtureRequest, path: Path) -> str:
+def uri(request: pytest.FixtureRequest, path: Path) -> Iterator[str]:
+    """The URI of an empty database."""
     if request.param == "sqlite":
-        return f"sqlite:///{path}"
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_database()
+        yield f"sqlite:///{path}"
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        with server.database() as uri:
+            yield uri
 
 
 @pytest.fixture
@@ -44,4 +48,5 @@ def new_uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable
         yield lambda: f"sqlite:///{tmp_path}/{next(numbers)}.db"
     else:
         server: PostgresServer = request.getfixturevalue("postgres")
-        yield server.new_database
+        with ExitStack() as stack:
+            yield lambda: stack.enter_context(server.database())

@@ -252,20 +252,13 @@ def test_scan_batches_are_bounded_in_bytes(large: Path, monkeypatch: pytest.Monk
         ({"type": "video/*"}, []),
     ],
 )
-@pytest.mark.parametrize("server", ["sqlite", "postgresql"])
-def test_selections_filter_rows(
-    request: pytest.FixtureRequest, tmp_path: Path, server: str, options: dict[str, str], numbers: list[int]
-) -> None:
-    uri = f"sqlite:///{tmp_path}/metadata.db"
-    if server == "postgresql":
-        uri = request.getfixturevalue("postgres").new_database()
-    with Metadata(uri) as metadata:
-        for number, (status, kind) in enumerate(KINDS):
-            page = Page(url=f"{HOSTS[number]}/", host=HOSTS[number], fetched_at=DAYS[number], status=status)
-            page.mime_type = kind
-            metadata.upsert([page.row() | {"crawl": "news" if number % 2 else "broad"}])
-        where = [CONDITIONS[name](value) for name, value in options.items() if name != "host"]
-        found = [row["url"] for row in metadata.scan(options.get("host"), where=where)]
+def test_selections_filter_rows(metadata: Metadata, options: dict[str, str], numbers: list[int]) -> None:
+    for number, (status, kind) in enumerate(KINDS):
+        page = Page(url=f"{HOSTS[number]}/", host=HOSTS[number], fetched_at=DAYS[number], status=status)
+        page.mime_type = kind
+        metadata.upsert([page.row() | {"crawl": "news" if number % 2 else "broad"}])
+    where = [CONDITIONS[name](value) for name, value in options.items() if name != "host"]
+    found = [row["url"] for row in metadata.scan(options.get("host"), where=where)]
     assert found == [f"{HOSTS[number]}/" for number in numbers]
 
 

@@ -24,11 +24,14 @@ from typing import NamedTuple
 from webcrawl.policies.change_rates import LEAST_DAYS
 from webcrawl.policies.crawl_value import Bounds, RecrawlCandidate
 
-SMOOTHING_DAYS = 1.0
+SMOOTHING_DAYS = 2.0
 """If twice as many pages become due as can be fetched, the threshold grows by a factor of e in so many days."""
 
-_STEEPEST = 3.0
-"""The greatest excess that counts: the threshold grows at most so much faster."""
+_LATE_DAYS = 3.0
+"""Late pages are to be fetched within so many days, besides those that become due.
+
+A steeper rise would overshoot: it makes late pages not due any more, and leaves fetches unused while it falls again.
+"""
 _LOWEST, _HIGHEST = 1e-9, 1e9
 _HALVINGS = 30
 _UNBOUNDED = Bounds(LEAST_DAYS)
@@ -72,6 +75,6 @@ class Threshold(NamedTuple):
         """
         if room <= 0:
             return self
-        excess = (due - room) / room + late * days / (room * SMOOTHING_DAYS)
-        steps = days / SMOOTHING_DAYS * max(-1.0, min(_STEEPEST, excess))
+        excess = (due - room) / room + late * days / (room * _LATE_DAYS)
+        steps = days / SMOOTHING_DAYS * max(-1.0, min(1.0, excess))
         return Threshold(min(_HIGHEST, max(_LOWEST, self.value * math.exp(steps))))

@@ -29,6 +29,7 @@ from benchmarks.sites import SITES
 SHARES = (0.05, 0.1, 0.2, 0.4)
 LEAST_CORRELATION = 0.9
 CURVE_POINTS = 100
+DEFAULT = "trusted"
 DAMPING = 0.9
 LARGE_SITE = 500
 """Pages of a site whose figures are printed."""
@@ -81,16 +82,18 @@ def pagerank(urls: Sequence[str], links: Sequence[dict[str, Any]]) -> dict[str, 
     return dict(networkx.pagerank(graph, DAMPING))
 
 
-def curves(ours: RankedPages, others: RankedPages) -> dict[str, list[float]]:
+def curves(crawls: dict[str, RankedPages]) -> dict[str, list[float]]:
     """The curve of each order: the best one, and those of the crawls."""
+    ours = crawls[DEFAULT]
     best = np.argsort(-ours.rank, kind="stable").tolist()
-    return {"oracle": ours.curve(best), "aopic": ours.curve(), "off": others.curve()}
+    return {"oracle": ours.curve(best)} | {value: pages.curve() for value, pages in crawls.items()}
 
 
 def main() -> int:
     options = command_line(__doc__, json=True).parse_args()
-    ours, others = crawl("aopic"), crawl("off")
-    orders = {name: curves(ours[name], others[name]) for name in ours}
+    crawls = {value: crawl(value) for value in (DEFAULT, "aopic", "off")}
+    ours = crawls[DEFAULT]
+    orders = {name: curves({value: sites[name] for value, sites in crawls.items()}) for name in ours}
     rows = [
         (name, order, *(f"{points[round(share * CURVE_POINTS) - 1]:.1%}" for share in SHARES))
         for name, of_site in orders.items()

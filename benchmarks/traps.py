@@ -1,7 +1,7 @@
 """What endless sites take of a crawl: seven of them beside 50 honest hosts, by the server's log.
 
     make bench-traps [ARGS="--only calendar,random --pages 2000 --json FILE"]
-    make bench-traps ARGS="--forum 4000 --honest 5000 --pages 12000 --delay 0.05 --set IMPORTANCE=trusted"
+    make bench-traps ARGS="--forum 4000 --honest 5000 --pages 12000 --delay 0.05 --set IMPORTANCE=aopic"
 
 Two pages of honest hosts link to each of them, as comments with spam do. Settings are the default ones, but for those
 that loopback needs and the delay. The exit status is 1 if a trap takes a hundredth of the fetches or more. With a forum

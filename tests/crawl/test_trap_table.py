@@ -158,6 +158,5 @@ def test_a_farm_of_addresses_takes_no_forum_its_turns(crawl: RunCrawl, tmp_path:
             ALLOWED_NETWORKS="127.0.0.0/8",
             CRAWL_MAX_PAGES=(web.honest_pages + web.threads) * 5 // 4,
             DOWNLOAD_DELAY=0.02,
-            IMPORTANCE="trusted",
         )
     assert missed_beside_forum([asked for _, asked in requests(log)], web) == []

@@ -192,8 +192,9 @@ CRAWLS = "wc:crawls"
 FORMAT = 11
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
 CONTINUED_FORMATS = frozenset({9, 10, FORMAT})
-"""The versions whose data this version reads. In version 9, entries had no class of their fetch, and hosts no trust; in
-version 10, classes had no queues of their own."""
+"""The versions whose data this version reads. In version 9, entries had no class of their fetch; in version 10, classes
+had no queues of their own. Hosts may have no trust in data of any version: the hosts of seeds get it when the crawl
+goes on."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -103,8 +104,10 @@ class Budgets:
         if now < self._send_at and len(self._entries) < _MOST_ENTRIES:
             return
         self._send_at = now + _EVERY_SECONDS
-        if self.trust:
-            await self.trust.send()
+        # together, because the reports of finished URLs wait for both
+        await asyncio.gather(self._send(shards, changed), *([self.trust.send()] if self.trust else ()))
+
+    async def _send(self, shards: Sequence[int], changed: Callable[[str], None]) -> None:
         entries, self._entries = self._entries, {}
         owners_changed = []
         for owner, spending in (await self._ledger.add(entries)).items():

@@ -108,13 +108,14 @@ GROUP = SettingGroup(
     ),
     Setting(
         "IMPORTANCE",
-        "aopic",
-        "How the importance of pages is computed while they are crawled: `aopic` lets credit flow along links, see "
-        "[Importance](../guide/importance.md); `trusted` also divides the turns of hosts by their "
-        "[trust](../guide/importance.md#trust), unless `HOST_BUDGETS` is off. Links to important pages are fetched "
-        "before others of the same priority, if `FRONTIER_ORDER` is `breadth-first`. With `off`, a new URL costs the "
-        "engine half of the time and 16 bytes less. All workers of a crawl need the same value.",
-        values=Choice(("aopic", "trusted", "off")),
+        "trusted",
+        "How the importance of pages is computed while they are crawled. With `trusted` and with `aopic`, credit flows "
+        "along links, see [Importance](../guide/importance.md), and links to important pages are fetched before others "
+        "of the same priority, if `FRONTIER_ORDER` is `breadth-first`. With `trusted`, hosts also share their turns by "
+        "their [trust](../guide/importance.md#trust), unless `HOST_BUDGETS` is off; with `aopic`, each host has the "
+        "same turns. With `off`, a new URL costs the engine half of the time and 16 bytes less. All workers of a crawl "
+        "need the same value.",
+        values=Choice(("trusted", "aopic", "off")),
         example="off",
     ),
     Setting(

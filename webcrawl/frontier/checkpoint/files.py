@@ -26,7 +26,7 @@ from webcrawl.stores.objects.store import ObjectStore
 
 FORMAT = 6
 READ_FORMATS = frozenset({5, FORMAT})
-"""The formats that this version restores. In format 5, entries had no class of their fetch, and hosts no trust."""
+"""The formats that this version restores. In format 5, entries had no class of their fetch. Hosts may have no trust."""
 MANIFEST = "manifest.json"
 
 _FILE_NAME = re.compile(r"[a-z0-9-]+\.wcf\.gz")

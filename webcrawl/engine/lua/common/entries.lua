@@ -82,7 +82,10 @@ end
 local function is_other(level) return level < 0 or level >= LEVELS or level % 1 ~= 0 end
 
 -- Returns the name of a queue.
-local function queue_of(host, level) return host .. ' ' .. classes.level_text(level) end
+local function queue_of(host, level)
+  if is_other(level) then level = classes.level_text(level) end
+  return host .. ' ' .. level
+end
 
 -- Returns the lowest level of a mask; nil for an empty mask.
 local function lowest_of(mask)

@@ -9,9 +9,10 @@ import pytest
 
 from tests.s3server import Line, weed_binary
 from tests.unit.links.rows import entry
-from tests.unit.search.indexes import SITE, Pages, page
+from tests.unit.search.indexes import NOW, SITE, Pages, page
 from tests.unit.search.stored import write_table, write_wet
 from webcrawl.config import StoreConfig
+from webcrawl.links.entry import microseconds
 from webcrawl.links.store import open_link_store
 from webcrawl.stores.objects.registry import open_store
 
@@ -31,7 +32,7 @@ def test_texts_and_links_of_a_bucket_are_indexed(
     open_store(f"{BUCKET}/texts", "STORE_URI").put_file(table.name, table)
     open_store(f"{BUCKET}/wet", "STORE_URI").put_file(wet.name, wet)
     links = open_link_store(config, "broad")
-    links.write([entry("http://a.example/", f"{SITE}/a", text="water bird")])
+    links.write([entry(f"{SITE}/b", f"{SITE}/a", text="water bird", time=microseconds(NOW))])
     links.close()
     pages = Pages(tmp_path)
     pages.store(page("/a", "never read"), page("/b", "a grebe in the archive"), page("/c", "never read"))

@@ -193,6 +193,7 @@ pages = Table(
     Column("link_rate", Float),
     Column("is_date_set", Boolean),
     Column("signals", Structure),
+    Column("change_distance", Integer),
 )
 """A row for each URL: its latest response, and the outcome of the latest attempt."""
 

@@ -39,6 +39,8 @@ _KNOWN = (
         "changed_at",
         "changes",
         "text_digest",
+        "simhash",
+        "change_distance",
         "importance",
         "crawl",
         "queued_at",
@@ -92,6 +94,7 @@ def follow(
     kept = {"tried_at": tried_at, "state": state(status), "queued_at": row.get("queued_at")}
     if before is None:
         kept |= {"first_fetched_at": tried_at, "changed_at": None, "changes": 0, "fetches": 1}
+        kept["change_distance"] = None
         plan, _ = _plan(row, None, "changed", dates)
         return Next(kept | plan, None, False)
     if before["crawl"] == row.get("crawl"):
@@ -106,9 +109,17 @@ def follow(
     changed = answered and not brought_nothing and has_changed(before, row)
     kept["changed_at"] = tried_at if changed else before["changed_at"]
     kept["changes"] = (before["changes"] or 0) + (changed and not is_repeated)
+    kept["change_distance"] = _distance(before, row) if changed else before["change_distance"]
     outcome = "changed" if changed else "unchanged"
     plan, learned = _plan(row, before, outcome, None if is_repeated else dates)
     return Next(kept | plan, past, brought_nothing, learned)
+
+
+def _distance(before: Mapping[str, Any], row: Mapping[str, Any]) -> int | None:
+    """Returns how many bits of the SimHashes of two texts differ, None if one has none."""
+    if before["simhash"] is None or row.get("simhash") is None:
+        return None
+    return int(before["simhash"] ^ row["simhash"]).bit_count()
 
 
 def is_alive(row_state: str | None, *, is_soft_404: bool) -> bool:

@@ -41,7 +41,7 @@ _KEPT = frozenset(
 _OF_THE_PLAN = frozenset(
     {
         *("change_rate", "changes", "change_evidence", "link_rate", "next_due", "is_date_set"),
-        *("recrawl_request", "fetch_class", "signals"),
+        *("recrawl_request", "fetch_class", "signals", "change_distance"),
     }
 )
 _OF_THE_TRY = frozenset({"error", "attempts", "state", "tried_at", "crawl", "queued_at", *_OF_THE_PLAN})

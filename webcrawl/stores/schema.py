@@ -87,7 +87,7 @@ PAGES = Schema(
         8: adding(pages, *_RECRAWL_COLUMNS, indexes=("pages_by_due_time",)),
         9: adding(pages, "new_links", "link_rate"),
         10: adding(pages, "is_date_set"),
-        11: adding(pages, "signals"),
+        11: adding(pages, "signals", "change_distance"),
     },
 )
 

@@ -37,6 +37,7 @@ RECRAWL_COLUMNS = {
         "link_rate",
         "is_date_set",
         "signals",
+        "change_distance",
     ),
 }
 
@@ -159,21 +160,23 @@ def test_history_keeps_the_last_fetches_of_a_url(metadata: Metadata) -> None:
 
 
 def test_a_page_has_changed_if_its_main_text_has(metadata: Metadata) -> None:
-    answers: list[tuple[str | None, int | None, int]] = [
-        ("A", 1, 0),
-        ("B", 1, 0),
-        ("C", 2, 1),
-        ("C", None, 1),
-        ("D", 2, 2),
-        ("D", 3, 3),
+    answers: list[tuple[str, int | None, int, int | None]] = [
+        ("A", 1, 0, None),
+        ("B", 1, 0, None),
+        ("C", 2, 1, 2),
+        ("C", None, 1, 2),
+        ("D", 2, 2, None),
+        ("D", 3, 3, 61),
     ]
-    for minute, (digest, text_digest, changes) in enumerate(answers):
-        at_once = {"text_digest": text_digest}
-        metadata.upsert([row(status=200, digest=digest, fetched_at=at(minute)) | at_once])
+    simhashes = {None: None, 1: 0b001, 2: 0b111, 3: 2**64 - 1}
+    for minute, (digest, text_digest, changes, distance) in enumerate(answers):
+        texts = {"text_digest": text_digest, "simhash": simhashes[text_digest]}
+        metadata.upsert([row(status=200, digest=digest, fetched_at=at(minute)) | texts])
         metadata.upsert([row(status=304, fetched_at=at(minute + 0.5))])
         stored = metadata.get("https://example.org/")
         assert stored is not None
         assert (stored["changes"], stored["text_digest"]) == (changes, text_digest)
+        assert stored["change_distance"] == distance
     assert stored["changed_at"] == at(5)
 
 

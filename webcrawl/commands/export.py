@@ -47,8 +47,8 @@ class Command(StoresCommand):
         ),
         option(
             "--format",
-            "parquet, the default if pyarrow is installed; otherwise jsonl. links and texts: the stored links or texts "
-            "that are current, as Parquet",
+            "parquet, the default if pyarrow is installed; otherwise jsonl; with links and texts, the stored links or "
+            "texts that are current, as Parquet",
             choices=_FORMATS,
         ),
         option(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import OrderedDict
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -31,6 +32,12 @@ _MONDAY = 4 * DAY
 _DOUBT = 8.0
 """In an hour of the day or a day of the week, so many changes count as expected and seen before any visit."""
 _MOST_CHANGES = 4000.0
+_LEAST_CHANGES = 8.0
+"""Fewer changes of a host tell nothing of its week."""
+_VISITS = 16
+"""The clock of a host is set anew after so many visits."""
+_MOST_HOSTS = 2_000
+"""The hosts whose clocks are kept; each takes about 10 KB."""
 
 
 class WeekProfile(NamedTuple):
@@ -53,8 +60,10 @@ class WeekProfile(NamedTuple):
 
     def clock(self) -> ChangeClock:
         """Returns the clock of this profile; to be kept for many visits."""
+        # wrong rates of pages are no habit of the host
+        ratio = sum(self.seen) / sum(self.expected) if any(self.expected) else 1.0
         times = [
-            (seen + _DOUBT) / (expected + _DOUBT)
+            (seen + _DOUBT) / (ratio * expected + _DOUBT)
             for seen, expected in zip(self.seen, self.expected, strict=True)
         ]
         hours = [times[hour % 24] * times[24 + hour // 24] for hour in range(WEEK_HOURS)]
@@ -115,3 +124,29 @@ def week_of(visit: PageVisit, last_visit: float, rate: ChangeRate, clock: Change
             if visit.changed:
                 seen[slot] += part * clock.speed(hour) / visit.days
     return WeekProfile(tuple(seen), tuple(expected))
+
+
+class HostClocks:
+    """The clocks of hosts, from the visits of one process. Those of the hosts that were visited last are kept."""
+
+    def __init__(self) -> None:
+        self._weeks: OrderedDict[str, tuple[WeekProfile, ChangeClock | None, int]] = OrderedDict()
+
+    def of(self, host: str) -> ChangeClock | None:
+        """Returns the clock of a host; None for an ordinary one, as long as there is no evidence."""
+        _, clock, _ = self._weeks.get(host, (None, None, 0))
+        return clock
+
+    def learn(self, host: str, visit: PageVisit, last_visit: float, rate: ChangeRate) -> None:
+        """Learns from a visit; see `week_of`."""
+        profile, clock, visits = self._weeks.pop(host, (WeekProfile(), None, 0))
+        profile = profile.merged(week_of(visit, last_visit, rate, clock or ORDINARY))
+        if visits % _VISITS == 0 and sum(profile.seen[:24]) >= _LEAST_CHANGES:
+            clock = profile.clock()
+        self._weeks[host] = profile, clock, visits + 1
+        if len(self._weeks) > _MOST_HOSTS:
+            self._weeks.popitem(last=False)
+
+
+ORDINARY = WeekProfile().clock()
+"""The clock without evidence."""

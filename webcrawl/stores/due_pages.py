@@ -328,7 +328,7 @@ def _told(
     due, is_announced = page.next_due, after.times > before.times
     page = page._replace(signals=signals | {kind: [*after]})
     if is_announced and due is not None and not page.is_date_set and (known := page.known):
-        due = min(due, page.tried_at + timedelta(days=dates.next_days(known)))
+        due = min(due, dates.after(known.host, page.tried_at, dates.next_days(known)))
     return {"key": page.url, "due": due, "signals": page.signals, "is_announced": is_announced}
 
 

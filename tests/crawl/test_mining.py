@@ -151,7 +151,7 @@ def test_what_cannot_be_mined_is_one_line(tmp_path: Path) -> None:
         metadata.upsert([row("http://a.example/", status=200)])
     wrong = HERE.scrapy("mine", "--target", "1; DROP TABLE pages", *data, code=1)
     assert (
-        "'1; DROP TABLE pages' is no column of table pages; these columns have: attempts, change_rate"
+        "'1; DROP TABLE pages' is no column of table pages; these columns have: attempts, change_distance, "
         in wrong
     )
     assert not (tmp_path / "mined").exists()

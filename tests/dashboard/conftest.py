@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
+from functools import partial
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -117,14 +118,18 @@ def open_page(chromium: Any, request: pytest.FixtureRequest) -> Iterator[Callabl
         if message.type == "error" and not message.text.startswith("Failed to load resource"):
             problems.append(message.text)
 
-    def check(answer: Any) -> None:
-        if answer.status >= 400 and answer.request.resource_type != "document":
+    def check(allowed: Collection[int], answer: Any) -> None:
+        if (
+            answer.status >= 400
+            and answer.request.resource_type != "document"
+            and answer.status not in allowed
+        ):
             problems.append(f"{answer.url}: {answer.status}")
 
-    def open_page(path: str, url: str = "", **options: Any) -> Any:
+    def open_page(path: str, url: str = "", allowed: Collection[int] = (), **options: Any) -> Any:
         page = context.new_page()
         page.on("console", note)
-        page.on("response", check)
+        page.on("response", partial(check, allowed))
         page.on("pageerror", lambda error: problems.append(str(error)))
         # made only for tests that open it
         url = url or request.getfixturevalue("site").url

@@ -127,7 +127,7 @@ def week_of(visit: PageVisit, last_visit: float, rate: ChangeRate, clock: Change
 
 
 class HostClocks:
-    """The clocks of hosts, from the visits of one process. Those of the hosts that were visited last are kept."""
+    """Keeps the clocks of the hosts that were visited last, from the visits of one process."""
 
     def __init__(self) -> None:
         self._weeks: OrderedDict[str, tuple[WeekProfile, ChangeClock | None, int]] = OrderedDict()

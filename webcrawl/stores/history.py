@@ -93,8 +93,8 @@ def follow(
     tried_at, status = in_utc(row["fetched_at"]), row.get("status")
     kept = {"tried_at": tried_at, "state": state(status), "queued_at": row.get("queued_at")}
     if before is None:
-        kept |= {"first_fetched_at": tried_at, "changed_at": None, "changes": 0, "fetches": 1}
-        kept["change_distance"] = None
+        kept |= {"first_fetched_at": tried_at, "fetches": 1}
+        kept |= {"changed_at": None, "changes": 0, "change_distance": None}
         plan, _ = _plan(row, None, "changed", dates)
         return Next(kept | plan, None, False)
     if before["crawl"] == row.get("crawl"):

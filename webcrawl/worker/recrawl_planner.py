@@ -265,22 +265,19 @@ class RecrawlPlanner:
         days = (now - page.tried_at).total_seconds() / DAY
         if page.is_date_set or not page.is_alive or days < self._dates.bounds.shortest:
             return False
-        next_days = self._next_days(page)
-        return next_days is not None and is_due(next_days, self._days(page, now))
+        if (known := page.known) is None:
+            return False
+        return is_due(self._dates.next_days(known), self._dates.days(known.host, page.tried_at, now))
 
     def _new_date(self, page: DuePage, now: datetime) -> datetime | None:
         """Returns the date of a page that is not to be fetched yet, since the threshold has risen; None if it is."""
-        if page.is_date_set:
+        if page.is_date_set or not page.is_alive or (known := page.known) is None:
             return None
-        days = self._days(page, max(now, page.next_due))
-        next_days = self._next_days(page) if page.is_alive else None
-        if next_days is None or is_due(next_days, days):
+        days = self._dates.days(known.host, page.tried_at, max(now, page.next_due))
+        next_days = self._dates.next_days(known)
+        if is_due(next_days, days):
             return None
-        return self._dates.after(_host_of(page), page.tried_at, turn_days(next_days, days))
-
-    def _days(self, page: DuePage, now: datetime) -> float:
-        """Returns the days since the last visit of a page, by the clock of its host."""
-        return self._dates.days(_host_of(page), page.tried_at, now)
+        return self._dates.after(known.host, page.tried_at, turn_days(next_days, days))
 
     def _best_first(self, pages: Sequence[DuePage], now: datetime) -> list[DuePage]:
         """Returns pages by the value of their fetch now, the best first."""
@@ -294,10 +291,6 @@ class RecrawlPlanner:
             return value_now(self._dates.weight(known), page.change_rate, days, page.link_rate)
 
         return sorted(pages, key=value, reverse=True)
-
-    def _next_days(self, page: DuePage) -> float | None:
-        known = page.known
-        return None if known is None else self._dates.next_days(known)
 
 
 @dataclass(slots=True)
@@ -368,11 +361,6 @@ def _threshold_of(
     return Threshold.for_capacity(
         [dates.candidate(page) for page in known], alive, fetches_a_day, dates.bounds
     )
-
-
-def _host_of(page: DuePage) -> str:
-    known = page.known
-    return "" if known is None else known.host
 
 
 def _candidate_of(page: DuePage) -> Candidate | None:

@@ -141,7 +141,7 @@ def test_a_page_comes_back_by_its_new_links_although_it_changes_at_every_visit()
     hub = seen(dates, "/news/5/", [0, *range(10, 210, 10)], HOUR)
     assert hub.link_rate is not None
     assert hub.link_rate == pytest.approx(240, rel=0.1)
-    # the week of the host, of which a day was seen, says little
+    # the clock of the host is nearly an ordinary one, since the visits cover a single day
     expected = DAY * math.sqrt(2 * dates.threshold.value / hub.link_rate)
     assert wait(hub, 21, HOUR) == pytest.approx(expected, rel=0.02)
     assert wait(others[-1], 21, HOUR) > 10 * wait(hub, 21, HOUR)

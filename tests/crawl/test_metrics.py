@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from webcrawl.metrics.crawl import GAUGES
 from webcrawl.metrics.families import CRAWL, WORKER
 from webcrawl.metrics.observations import STAGES
 from webcrawl.metrics.totals import FAMILIES
+from webcrawl.policies.traffic import CLASSES
 
 SITE = "127.0.1.1"
 NUMBERED = 5
@@ -28,6 +30,7 @@ STORE = f"{WORKER}_store_seconds_count"
 LONG = 300
 """Seconds, longer than any test."""
 HELD = Reply(delay=LONG)
+TRAFFIC = {"coverage-get": 3, "update-chk": 1, "own.test": {"freshness-get": 1}}
 
 
 def test_a_worker_and_its_crawl_are_measured(
@@ -48,6 +51,7 @@ def test_a_worker_and_its_crawl_are_measured(
         METRICS_PORT=port,
         DOWNLOAD_TIMEOUT=LONG,
         CRAWL_ID="metered",
+        TRAFFIC=json.dumps(TRAFFIC),
     )
     worker = scraped_when(port, crawl, all_is_done_but_one)
     check_worker(worker, sum(map(len, texts.values())) + len("gone"))
@@ -89,6 +93,7 @@ def test_all_crawls_of_an_engine_are_told_at_once(
     printed = scrapy("metrics", "--all", "-s", f"REDIS_URL={redis_url}")
     assert printed.stderr == ""
     assert Scraped(printed.stdout).crawls == {"one", "two"}
+    assert "webcrawl_fetches_wanted_ratio{" not in printed.stdout, "without TRAFFIC no share is wanted"
     pages = [line for line in printed.stdout.splitlines() if line.startswith("webcrawl_pages_total{")]
     assert pages == [f'webcrawl_pages_total{{crawl="{name}"}} 3.0' for name in ("one", "two")]
     for name, summary in summaries.items():
@@ -186,6 +191,9 @@ def check_whole(now: Scraped, size: int) -> None:
     assert (now["webcrawl_urls", "leased"], now["webcrawl_urls", "queued"]) == (1, 0)
     assert now["webcrawl_seen_urls"] == PAGES + 3 and now["webcrawl_answered_hosts"] == 1
     assert now["webcrawl_engine_memory_bytes"] > 10**5
+    wanted = {name: now["webcrawl_fetches_wanted_ratio", name] for name in CLASSES}
+    assert wanted == {**dict.fromkeys(CLASSES, 0), "coverage-get": 0.75, "update-chk": 0.25}
+    assert now["webcrawl_fetches_total", "coverage-get"] == PAGES + 2
 
 
 def check_totals(now: Scraped, scope: str, size: int) -> None:

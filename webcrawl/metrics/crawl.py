@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from webcrawl.engine.client import UNAVAILABLE, Memory
 from webcrawl.frontier import Crawl, Frontier, FrontierCounts
 from webcrawl.frontier.gauges import Gauges, gauges as read_gauges
 from webcrawl.metrics.families import CRAWL, Family, MetricSample, gauges, samples
 from webcrawl.metrics.totals import samples_of
+from webcrawl.policies.traffic import CLASSES
 
 GAUGES = gauges(
     CRAWL,
@@ -48,6 +49,11 @@ GAUGES = gauges(
     ("dead_letter_urls", "dead letters that are kept; those that are queued again are none"),
     ("answered_hosts", "hosts that answered, exact within 1%"),
     ("unreachable_hosts", "hosts that never answered, although they were asked, exact within 1%"),
+    (
+        "fetches_wanted_ratio",
+        "the share of each class in the fetches that `TRAFFIC` sets, from 0 to 1; not there without it",
+        "class",
+    ),
 )
 
 
@@ -63,11 +69,12 @@ async def _answered(frontier: Frontier, crawl: Crawl) -> list[MetricSample]:
     counts, totals, now, servers = await asyncio.gather(
         frontier.counts(), crawl.totals(), read_gauges(frontier), frontier.engine.memory()
     )
-    workers, hosts, paused, holding = await asyncio.gather(
+    workers, hosts, paused, holding, wanted = await asyncio.gather(
         crawl.workers.count_alive(),
         crawl.host_counts(),
         crawl.paused(),
         crawl.workers.holding(),
+        crawl.traffic(),
     )
     return [
         *_of_engine(servers),
@@ -75,6 +82,7 @@ async def _answered(frontier: Frontier, crawl: Crawl) -> list[MetricSample]:
         *_of_urls(counts, totals.get("bloom_seen", 0)),
         *_of_gauges(now, max(0, counts.queued - counts.overtaken)),
         *samples(GAUGES, zip(("answered_hosts", "unreachable_hosts"), hosts, strict=True)),
+        *_of_classes(wanted),
         *samples_of(CRAWL, totals),
     ]
 
@@ -104,6 +112,11 @@ def _of_urls(counts: FrontierCounts, bloom_seen: int) -> Iterator[MetricSample]:
             ("dead_letter_urls", counts.dead),
         ],
     )
+
+
+def _of_classes(wanted: Mapping[str, float]) -> Iterator[MetricSample]:
+    for name in CLASSES if wanted else ():
+        yield MetricSample(GAUGES["fetches_wanted_ratio"], wanted.get(name, 0.0), (name,))
 
 
 def _of_gauges(now: Gauges, queued: int) -> Iterator[MetricSample]:

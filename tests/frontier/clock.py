@@ -41,7 +41,15 @@ class Clock:
         self.move(0)
 
     def move(self, ms: int) -> None:
-        """Move the clock forward or back, and delete keys that have expired."""
+        """Let time pass in which scripts run, or set the clock back, and delete keys that have expired."""
+        self.jump(ms)
+        for tag in self._tags if ms > 0 else ():
+            last, ahead = map(int, (self._valkey.get(f"wc:{tag}:clock") or b"0 0").split())
+            if last:
+                self._valkey.set(f"wc:{tag}:clock", f"{max(last, self.now + ahead)} {ahead}")
+
+    def jump(self, ms: int) -> None:
+        """Set the clock forward or back at once, and delete keys that have expired."""
         self.now += ms
         pipe = self._valkey.pipeline(transaction=False)
         for tag in self._tags:

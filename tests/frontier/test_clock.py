@@ -1,4 +1,7 @@
-"""A server's clock is set back by hours, or a failover promotes a server with another clock: no wait gets longer."""
+"""A server's clock is set back or forward by hours, or a failover promotes a server with another clock.
+
+No wait gets longer, and live workers keep their leases.
+"""
 
 from __future__ import annotations
 
@@ -218,6 +221,41 @@ async def test_a_failover_to_a_fast_clock_takes_no_leases_from_live_workers(
     await consumer.until(lambda: worker._leasing.safety._lease_at > 0 and worker.heartbeat._last > beat)
     assert await alive.extend([lease]) == set()
     await consumer.stop()
+
+
+async def test_a_clock_that_is_set_forward_ends_no_lease_or_pause(
+    clock: Clock, frontier_at: FrontierOf
+) -> None:
+    ours = frontier_at(worker="w1", lease_seconds=30.0)
+    other = Crawl(ours.engine, ours.keys, "w2", 30.0)
+    await ours.add([page(f"{HOST}/1"), page("http://b.test/1"), page("http://b.test/2")])
+    leases = {lease.host: lease for lease in await ours.lease(2, 1)}
+    await ours.release(leases["http://b.test"], all_done(leases["http://b.test"]), pause=20.0)
+    await other.workers.beat()
+    clock.jump(HOUR)
+    assert await other.workers.count_alive() == 1
+    assert await ours.reap() == (0, 0)
+    assert await ours.lease(2, 1) == []
+    assert await ours.extend([leases[HOST]]) == set()
+    clock.move(20_000)
+    assert [lease.host for lease in await ours.lease(2, 1)] == ["http://b.test"]
+    assert await ours.acknowledge(leases[HOST], all_done(leases[HOST])) is not None
+    clock.move(31_000)  # nobody extends a lease, so it ends as always
+    assert (await ours.reap())[0] == 2
+
+
+async def test_time_that_passes_while_no_worker_lives_counts(
+    clock: Clock, frontier_at: FrontierOf, valkey: Redis
+) -> None:
+    ours = frontier_at(lease_seconds=30.0)
+    await ours.add([page(f"{HOST}/1"), page(f"{HOST}/2")])
+    (lease,) = await ours.lease(1, 1)
+    clock.jump(HOUR)
+    assert await ours.reap() == (0, 0)
+    await ours.release(lease, all_done(lease), pause=600.0)
+    clock.jump(HOUR)
+    assert await ours.lease(1, 1)  # its pause was over long ago
+    assert valkey.get(ours.keys.clock(0)).split()[1] == b"0"
 
 
 async def test_tokens_always_increase(clock: Clock, frontier_at: FrontierOf) -> None:

@@ -4,18 +4,38 @@ local LEVELS = 8         -- the lower a URL's level, the earlier it is fetched. 
 local DATED = 128        -- added to the first byte if the URL was given a date
 local BUCKET_LOAD = 192  -- mean fingerprints in a seen bucket; the fullest stay below set-max-intset-entries
 
--- Returns the time in ms: the server's time, except that it never goes back. Otherwise, nothing would become due for a while
--- after the server's clock is set back, or after a failover to a server whose clock is behind. So a shard's `clock` stores
--- the time, once a second, and by how much it is ahead of the server's.
+-- Returns whether the leases of this shard, or the workers of the crawl, were alive at `last`, and the last of them has
+-- expired by `now` with no call in between: the clock was set forward, or the server was suspended. A script that
+-- does not know its crawl cannot tell, and returns nil.
+local function was_set_forward(last, now)
+  local crawl = string.match(KEYS[1], '^wc:{c:.-}:') or string.match(KEYS[1], '^wc:{.-}:c:[^:]+:')
+  if not crawl then return nil end
+  for _, name in ipairs({'leases', 'workers'}) do
+    local expiry = tonumber(redis.call('ZREVRANGE', crawl .. name, 0, 0, 'WITHSCORES')[2])
+    if expiry and expiry > last then return expiry <= now end
+  end
+  return false
+end
+
+-- Returns the time in ms: the server's time, except that it never goes back, and does not follow a clock that is set
+-- forward while workers hold leases. Otherwise, nothing would become due for a while after the clock is set back, or after
+-- a failover to a server whose clock is behind; and all leases and pauses would end at once after it is set forward. So a
+-- shard's `clock` stores the time, once a second, and by how much it is ahead of the server's.
 local known_now, known_ahead
+local QUIET_MS = 60000 -- live workers call each shard more often
 local function now_ms()
   if known_now then return known_now end
   local t, key = redis.call('TIME'), string.match(KEYS[1], '^wc:{.-}:') .. 'clock'
-  local last, ahead = string.match(redis.call('GET', key) or '0 0', '^(%d+) (%d+)$')
+  local last, ahead = string.match(redis.call('GET', key) or '0 0', '^(%d+) (%-?%d+)$')
   known_now = t[1] * 1000 + math.floor(t[2] / 1000) + ahead
-  local behind = last - known_now
-  if behind > 0 then known_now, ahead = known_now + behind, ahead + behind end
-  if behind > 0 or behind <= -1000 then
+  local behind, forward = last - known_now, false
+  if behind < -QUIET_MS and last ~= '0' then forward = was_set_forward(tonumber(last), known_now) end
+  if behind > 0 or forward ~= false then
+    known_now, ahead = known_now + behind, ahead + behind
+  elseif behind < -QUIET_MS and tonumber(ahead) < 0 then
+    known_now, ahead = known_now - ahead, 0 -- nobody works here, so time may follow the clock again
+  end
+  if forward ~= nil and (behind > 0 or behind <= -1000) then
     redis.call('SET', key, string.format('%.0f %.0f', known_now, ahead))
   end
   known_ahead = tonumber(ahead)

@@ -156,6 +156,17 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URI of an empty database, in SQLite and on a real PostgreSQL server."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/folder/metadata.db"
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        with server.database() as uri:
+            yield uri
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte; mounting it needs root."""

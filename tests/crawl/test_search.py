@@ -116,7 +116,7 @@ def test_a_damaged_file_of_texts_is_named_and_the_archive_read(
     path.write_bytes(path.read_bytes()[:-9])
     figures = json.loads(run(copied, "search", "--update", "--json"))
     (problem,) = figures["problems"]
-    assert problem.startswith(f"{path} cannot be read to its end: ")
+    assert problem.startswith(f"{path} cannot be read: ")
     assert len(hits(copied, "nests")) == 1
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, tzinfo
-from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
 
-from tests.postgres import PostgresServer
 from webcrawl.documents.page import Page
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Candidate, Frontier, Settlement
@@ -30,16 +28,6 @@ SECOND = 1 / 86_400
 AT_ONCE = Bounds(SECOND)
 
 Frontiers = Callable[..., Frontier]
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def uri(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/metadata.db"
-    else:
-        server: PostgresServer = request.getfixturevalue("postgres")
-        with server.database() as uri:
-            yield uri
 
 
 def stored(uri: str, pages: int, *, age: timedelta = timedelta(days=60), host: str = HOST) -> None:

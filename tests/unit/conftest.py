@@ -1,4 +1,4 @@
-"""Fixtures of metadata databases: SQLite files and databases on a real PostgreSQL server."""
+"""Fixtures of metadata databases."""
 
 from __future__ import annotations
 
@@ -14,18 +14,8 @@ from webcrawl.stores.metadata import Metadata
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    """The SQLite file of `uri`."""
     return tmp_path / "folder" / "metadata.db"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def uri(request: pytest.FixtureRequest, path: Path) -> Iterator[str]:
-    """The URI of an empty database."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{path}"
-    else:
-        server: PostgresServer = request.getfixturevalue("postgres")
-        with server.database() as uri:
-            yield uri
 
 
 @pytest.fixture

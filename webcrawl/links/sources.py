@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,46 +22,28 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.config import StoreConfig
-from webcrawl.errors import StoreError, brief
+from webcrawl.errors import StoreError
 from webcrawl.links.arrow import FETCHES, PAGES, pyarrow, schema
 from webcrawl.links.store import make_table
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.objects.store import ObjectFile, ObjectStore
 from webcrawl.stores.tables.journal import SUFFIX, finish_journals, journals
+from webcrawl.stores.tables.store import TableFile
 
 _SEARCHED = ["from_host", "from_url", "to_host", "to_url"]
 """The columns whose distinct values are read once, so that only distinct values are compared."""
 _NOTE, _HIDDEN = ".merge", "_"
 
 
-class LinkFile:
-    """A Parquet file of links. Methods raise StoreError with its name when the file is damaged or cannot be read."""
+class LinkFile(TableFile):
+    """A Parquet file of links."""
 
     def __init__(self, name: str, source: Any) -> None:
-        """`source`: a path, or a file object."""
-        self.name = name
-        arrow = pyarrow()
-        self._damages = (OSError, ValueError, arrow.ArrowException)
-        try:
-            self._file = arrow.parquet.ParquetFile(
-                source, read_dictionary=_SEARCHED, page_checksum_verification=True
-            )
-            self._metadata = self._file.metadata
-        except self._damages as error:
-            raise self._damaged(error) from error
+        super().__init__(name, source, read_dictionary=_SEARCHED, page_checksum_verification=True)
         if missing := sorted({*schema().names} - {*self._file.schema_arrow.names}):
             raise StoreError(f"{name} is not a file of links: it has no column {missing[0]}")
         self._columns = {name: number for number, name in enumerate(self._file.schema_arrow.names)}
-
-    @property
-    def groups(self) -> range:
-        """The numbers of the file's row groups."""
-        return range(self._metadata.num_row_groups)
-
-    def __len__(self) -> int:
-        """The number of links in the file."""
-        return int(self._metadata.num_rows)
 
     def may_have(self, group: int, column: str, values: Sequence[str]) -> bool:
         """Returns whether a row group may have one of `values` in a column, by the column's least and largest value."""
@@ -114,17 +96,6 @@ class LinkFile:
             for chunk in self.read(group, [column])[column].chunks
         ]
         return arrow.chunked_array(chunks, arrow.bool_())
-
-    def read(self, group: int, columns: Collection[str]) -> Any:
-        """Returns columns of a row group as an Arrow table."""
-        try:
-            return self._file.read_row_group(group, columns=list(columns), use_threads=False)
-        except self._damages as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: Exception) -> StoreError:
-        why = brief(error).rstrip(".")
-        return StoreError(f"{self.name} cannot be read: {why}. Move it away to leave it out")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from webcrawl.stores.archive import spool_of
 from webcrawl.stores.current_pages import CurrentPages, CurrentRows, PageContents
 from webcrawl.stores.folder_archive import TEXT
 from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.tables.journal import SUFFIX
+from webcrawl.stores.tables.store import TableFile
+from webcrawl.stores.tables.texts import text_files
 from webcrawl.stores.warc.files import WET
 from webcrawl.stores.warc.reading import inflated, members, parse
 
@@ -39,48 +40,46 @@ class TextFiles:
         self.problems: list[str] = []
 
     def read(self, wanted: Wanted) -> Texts:
-        """Yields wanted texts, from Parquet files first. Reading a damaged file ends early and adds a problem."""
-        for uri, suffix, read in ((self._config.tables, SUFFIX, _table), (self._config.wet, WET, _records)):
-            for name, path in self._files(uri, suffix):
-                try:
-                    yield from read(path, wanted)
-                except (StoreError, OSError, ValueError, zlib.error) as error:
-                    self.problems.append(f"{name} cannot be read to its end: {brief(error)}")
+        """Yields wanted texts, from Parquet files first. Reading a damaged file ends early and adds a problem.
 
-    def _files(self, uri: str, suffix: str) -> Iterator[tuple[str, Path]]:
-        """Yields the finished files below a URI, the newest first: name and local path.
-
-        If a fetch has several texts, the last text counts. Files in S3 are copied, one at a time.
+        The newest file comes first: if a fetch has several texts, the last text counts.
         """
-        store = open_store(uri, "STORE_URI", self._config.object_stores, check=False)
+        for opener in reversed(text_files(self._config)):
+            try:
+                yield from _rows(opener(), wanted)
+            except StoreError as error:
+                self.problems.append(str(error))
+        for name, path in self._wet_files():
+            try:
+                yield from _records(path, wanted)
+            except (StoreError, OSError, ValueError, zlib.error) as error:
+                self.problems.append(f"{name} cannot be read to its end: {brief(error)}")
+
+    def _wet_files(self) -> Iterator[tuple[str, Path]]:
+        """Yields name and local path of the WET files, the newest first. Files in S3 are copied, one at a time."""
+        store = open_store(self._config.wet, "STORE_URI", self._config.object_stores, check=False)
         if store.folder is not None:
             folder = store.folder
-            for path in sorted(folder.glob(f"[!_.]*{suffix}"), reverse=True) if folder.is_dir() else ():
+            for path in sorted(folder.glob(f"[!_.]*{WET}"), reverse=True) if folder.is_dir() else ():
                 yield str(path), path
             return
         for name in sorted(
-            (stored.name for stored in store.objects() if stored.name.endswith(suffix)), reverse=True
+            (stored.name for stored in store.objects() if stored.name.endswith(WET)), reverse=True
         ):
             with tempfile.TemporaryDirectory(prefix="webcrawl-") as copies:
                 yield store.uri(name), store.fetch(name, Path(copies))
 
 
-def _table(path: Path, wanted: Wanted) -> Texts:
-    arrow = pyarrow()
-    try:
-        with arrow.parquet.ParquetFile(path) as file:
-            for group in range(file.metadata.num_row_groups):
-                known = file.read_row_group(group, columns=["url", "fetched_at"], use_threads=False)
-                keys = list(map(text_key, known["url"].to_pylist(), known["fetched_at"].to_pylist()))
-                chosen = set(wanted(keys))
-                if not chosen:
-                    continue
-                texts = file.read_row_group(group, columns=["text"], use_threads=False)["text"]
-                for key, text in zip(keys, texts, strict=True):
-                    if key in chosen:
-                        yield key, text.as_py() or ""
-    except (arrow.ArrowException, KeyError, TypeError) as error:
-        raise StoreError(str(error)) from error
+def _rows(file: TableFile, wanted: Wanted) -> Texts:
+    for group in file.groups:
+        known = file.read(group, ["url", "fetched_at"])
+        keys = list(map(text_key, known["url"].to_pylist(), known["fetched_at"].to_pylist()))
+        chosen = set(wanted(keys))
+        if not chosen:
+            continue
+        for key, text in zip(keys, file.read(group, ["text"])["text"], strict=True):
+            if key in chosen:
+                yield key, text.as_py() or ""
 
 
 def _records(path: Path, wanted: Wanted) -> Texts:

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from webcrawl.config import StoreConfig
-from webcrawl.errors import StoreError, brief
+from webcrawl.errors import StoreError
 from webcrawl.links import arrow as links
 from webcrawl.links.arrow import pyarrow
 from webcrawl.links.sources import link_files
-from webcrawl.stores.archive import spool_of
 from webcrawl.stores.current_pages import CurrentPages, CurrentRows
-from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectFile
 from webcrawl.stores.tables import texts
-from webcrawl.stores.tables.journal import SUFFIX, finish_journals
+from webcrawl.stores.tables.journal import SUFFIX
+from webcrawl.stores.tables.store import TableFile
 
 TableName = Literal["links", "texts"]
 GROUP_BYTES = 8_000_000
 """The bytes of rows in memory, which become a row group."""
 FILE_BYTES = 500_000_000
-
-
-class _TableFile(Protocol):
-    """A Parquet file of a table."""
-
-    @property
-    def groups(self) -> range: ...
-
-    def read(self, group: int, columns: Sequence[str]) -> Any: ...
 
 
 class _Table(NamedTuple):
@@ -40,54 +28,18 @@ class _Table(NamedTuple):
     columns: tuple[str, str]
     only_good: bool
     schema: Callable[[], Any]
-    files: Callable[[StoreConfig], list[Callable[[], _TableFile]]]
+    files: Callable[[StoreConfig], Sequence[Callable[[], TableFile]]]
 
 
-class _TextFile:
-    """A Parquet file of texts. Methods raise StoreError with its name when it is damaged or cannot be read."""
-
-    def __init__(self, name: str, source: Any) -> None:
-        self._name = name
-        self._damages = (OSError, ValueError, pyarrow().ArrowException)
-        try:
-            self._file = pyarrow().parquet.ParquetFile(source)
-        except self._damages as error:
-            raise self._damaged(error) from error
-
-    @property
-    def groups(self) -> range:
-        return range(self._file.metadata.num_row_groups)
-
-    def read(self, group: int, columns: Sequence[str]) -> Any:
-        """Returns columns of a row group; a column that the file does not have is left out."""
-        try:
-            return self._file.read_row_group(group, columns=list(columns), use_threads=False)
-        except self._damages as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: Exception) -> StoreError:
-        return StoreError(f"{self._name} cannot be read: {brief(error)}. Move it away to leave it out")
-
-
-def _text_files(config: StoreConfig) -> list[Callable[[], _TableFile]]:
-    """Returns functions that open the finished files of texts; finishes those of killed processes first."""
-    store = open_store(config.tables, "STORE_URI", config.object_stores, check=False)
-    folder = store.folder or spool_of(config, config.tables)
-    if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
-        finish_journals(folder, texts.make_table)
-    stored = sorted(item for item in store.objects() if item.name.endswith(SUFFIX) and "/" not in item.name)
-    if not stored:
-        raise StoreError(f"no texts are stored in {store.uri()}: crawl with TEXT = 'parquet'")
-    return [
-        lambda name=name, size=size: _TextFile(store.uri(name), ObjectFile(store, name, size))  # type: ignore[misc]
-        for name, size in stored
-    ]
+def _text_files(config: StoreConfig) -> Sequence[Callable[[], TableFile]]:
+    files = texts.text_files(config)
+    if not files:
+        raise StoreError(f"no texts are stored in {config.tables}: crawl with TEXT = 'parquet'")
+    return files
 
 
 _TABLES: Mapping[TableName, _Table] = {
-    "links": _Table(
-        ("from_url", "time"), False, links.schema, lambda config: list(link_files(config).openers)
-    ),
+    "links": _Table(("from_url", "time"), False, links.schema, lambda config: link_files(config).openers),
     "texts": _Table(("url", "fetched_at"), True, texts.schema, _text_files),
 }
 

@@ -1,17 +1,18 @@
-"""Stores rows as Parquet files in a folder, or in an object store by way of a spool folder."""
+"""Stores rows as Parquet files in a folder, or in an object store by way of a spool folder, and reads these files."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from webcrawl.config import StoreConfig
+from webcrawl.config.libraries import arrow_library
 from webcrawl.documents.disk import occupied, prepare
-from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.errors import StoreError, StoreUnavailable, brief
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.spooled_archive import CLOSE_SECONDS
@@ -152,6 +153,41 @@ class TableStore:
             raise StoreUnavailable(
                 f"{waiting / 1e6:,.1f} MB wait in {self._folder.parent}: STORE_SPOOL_MAX_BYTES is reached"
             )
+
+
+class TableFile:
+    """A Parquet file of a table. Methods raise StoreError with its name when it is damaged or cannot be read."""
+
+    def __init__(self, name: str, source: Any, **options: Any) -> None:
+        """`source`: a path, or a file object. `options` are those of pyarrow's `ParquetFile`."""
+        self.name = name
+        arrow = arrow_library("a table in Parquet", "pyarrow.parquet")
+        self._damages = (OSError, ValueError, arrow.ArrowException)
+        try:
+            self._file = arrow.parquet.ParquetFile(source, **options)
+            self._metadata = self._file.metadata
+        except self._damages as error:
+            raise self._damaged(error) from error
+
+    @property
+    def groups(self) -> range:
+        """The numbers of the file's row groups."""
+        return range(self._metadata.num_row_groups)
+
+    def __len__(self) -> int:
+        """The number of rows in the file."""
+        return int(self._metadata.num_rows)
+
+    def read(self, group: int, columns: Collection[str]) -> Any:
+        """Returns columns of a row group as an Arrow table; a column that the file does not have is left out."""
+        try:
+            return self._file.read_row_group(group, columns=list(columns), use_threads=False)
+        except self._damages as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> StoreError:
+        why = brief(error).rstrip(".")
+        return StoreError(f"{self.name} cannot be read: {why}. Move it away to leave it out")
 
 
 def table_location(config: StoreConfig, uri: str) -> tuple[Path, dict[str, Any]]:

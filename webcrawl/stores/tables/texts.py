@@ -6,8 +6,9 @@ Each entry of its journal is an Arrow record batch of a few pages. The Parquet f
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from functools import cache
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,8 +18,11 @@ from webcrawl.config.libraries import arrow_library
 from webcrawl.documents.many_lines import lines_of_many
 from webcrawl.documents.page import Page
 from webcrawl.documents.values import clean
-from webcrawl.stores.tables.journal import JournalReader
-from webcrawl.stores.tables.store import TableFormat, TableStore, table_location
+from webcrawl.stores.archive import spool_of
+from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import ObjectFile, ObjectStore
+from webcrawl.stores.tables.journal import SUFFIX, JournalReader, finish_journals
+from webcrawl.stores.tables.store import TableFile, TableFormat, TableStore, table_location
 from webcrawl.stores.warc.files import prefix_of
 
 logger = logging.getLogger(__name__)
@@ -70,6 +74,25 @@ def open_text_table(config: StoreConfig, crawl: str) -> TextTable:
     pyarrow()
     folder, options = table_location(config, config.tables)
     return TextTable(folder, crawl, roll_bytes=min(config.roll_bytes, ROLL_BYTES), **options)
+
+
+def text_files(config: StoreConfig) -> list[Callable[[], TableFile]]:
+    """Returns functions that open the finished files of texts, by name; finishes those of killed processes first.
+
+    Raises StoreError, or LibraryMissing without pyarrow if there are files.
+    """
+    store = open_store(config.tables, "STORE_URI", config.object_stores, check=False)
+    folder = store.folder or spool_of(config, config.tables)
+    if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+        finish_journals(folder, make_table)
+    names = [item for item in store.objects() if item.name.endswith(SUFFIX) and "/" not in item.name]
+    return [partial(_opened, store, *item) for item in sorted(names) if not item.name.startswith(("_", "."))]
+
+
+def _opened(store: ObjectStore, name: str, size: int) -> TableFile:
+    if store.folder is not None:
+        return TableFile(str(store.folder / name), store.folder / name)
+    return TableFile(store.uri(name), ObjectFile(store, name, size))
 
 
 def make_table(journal: Path, path: Path) -> bool:

@@ -19,10 +19,10 @@ from webcrawl.documents.payload import StoredPayload
 from webcrawl.errors import StoreError
 from webcrawl.links.entry import microseconds
 from webcrawl.links.store import LinkStore
-from webcrawl.results.exports import snapshot
 from webcrawl.results.exports.snapshot import TableName, current_rows, write_snapshot
 from webcrawl.stores.current_pages import CurrentPages
 from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.tables.store import TableFile
 from webcrawl.stores.tables.texts import TextTable
 
 SITE = "https://www.example.org/"
@@ -164,9 +164,9 @@ def test_texts_that_are_not_current_are_not_read(tmp_path: Path, monkeypatch: py
     for name in ("one", "two", "three"):
         crawls.crawl(name, [("a", "change")])
     read = list[set[str]]()
-    of_group = snapshot._TextFile.read
+    of_group = TableFile.read
     monkeypatch.setattr(
-        snapshot._TextFile,
+        TableFile,
         "read",
         lambda file, group, columns: read.append({*columns}) or of_group(file, group, columns),
     )

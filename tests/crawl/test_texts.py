@@ -241,3 +241,13 @@ def test_killed_crawl_has_the_text_of_every_stored_page(start_crawl: StartCrawl,
     assert dict(duckdb.sql(f"SELECT DISTINCT url, text FROM {table}").fetchall()) == texts
     for url, text in texts.items():
         assert text.startswith(f"page {url.rpartition('/')[2]} link 0")
+    rows = duckdb.sql(f"SELECT url, crawl, text FROM {table} ORDER BY ALL").fetchall()
+    hits = len(web.hits)
+    killed, other = (
+        start_crawl("broad", [web.url(SITE, "/0")], **settings, CRAWL_ID="again") for _ in range(2)
+    )
+    until(lambda: len(web.hits) >= hits + 25, killed)
+    killed.kill()
+    result = other.wait()
+    assert {row["crawl"] for row in result.rows()} == {"again"}
+    assert duckdb.sql(f"SELECT url, crawl, text FROM {table} ORDER BY ALL").fetchall() == rows

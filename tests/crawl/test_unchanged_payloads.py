@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+import pyarrow.parquet
 import pytest
 from scrapy.settings import Settings
 from warcio.archiveiterator import ArchiveIterator
@@ -42,7 +44,9 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawls]:
         for crawl in ("first", "second", "third"):
             if crawl == "third":
                 web.put(SITE, "/1", CHANGED)
-            result = crawl_hosts([web.url(SITE)], folder, CRAWL_ID=crawl, METADATA_HISTORY=1, TEXT="wet")
+            result = crawl_hosts(
+                [web.url(SITE)], folder, CRAWL_ID=crawl, METADATA_HISTORY=1, TEXT="wet,parquet"
+            )
             assert result.returncode == 0, result.stderr
         yield web, result
 
@@ -96,6 +100,33 @@ def test_stored_pages_have_their_bodies(crawled: Crawls) -> None:
     options = ("-s", f"DATA_DIR={result.data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}")
     assert scrapy("page", web.url(SITE, "/2"), "--body", *options).stdout == PAGES["/2"]
     assert "word/2" in scrapy("page", web.url(SITE, "/2"), "--text", *options).stdout
+
+
+def test_unchanged_texts_are_stored_once_and_are_current(crawled: Crawls, tmp_path: Path) -> None:
+    web, result = crawled
+    written = Counter(
+        row["crawl"] for row in pyarrow.parquet.read_table(result.data_dir / "texts").to_pylist()
+    )
+    assert written == {"first": 7, "third": 1}
+    options = ("-s", f"DATA_DIR={result.data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}")
+    scrapy("export", "--format", "texts", "-o", str(tmp_path / "current"), *options)
+    current = {
+        row["url"]: row["text"] for row in pyarrow.parquet.read_table(tmp_path / "current").to_pylist()
+    }
+    assert set(current) == {web.url(SITE, path) for path in ("/", *PATHS)}
+    assert (
+        current[web.url(SITE, "/1")].startswith("another word") and "word/2" in current[web.url(SITE, "/2")]
+    )
+
+
+def test_the_index_has_the_texts_of_earlier_crawls(crawled: Crawls, tmp_path: Path) -> None:
+    """Without the archive, they can only be those that are stored."""
+    _, result = crawled
+    data_dir = tmp_path / "data"
+    shutil.copytree(result.data_dir, data_dir, ignore=shutil.ignore_patterns("engine", "wet", "warc"))
+    options = ("-s", f"DATA_DIR={data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}")
+    figures = json.loads(scrapy("search", "--update", "--json", *options).stdout)
+    assert (figures["added"], figures["unread"]) == (8, 0)
 
 
 def test_reparse_reads_the_payloads_of_earlier_crawls(crawled: Crawls) -> None:

@@ -13,7 +13,7 @@ from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.html.outline import Outline
 from webcrawl.documents.html.text import lines_of
 from webcrawl.documents.mime.facts import Link
-from webcrawl.documents.payload import PAYLOAD, StoredPayload
+from webcrawl.documents.payload import PAYLOAD, STORED_TEXT, StoredPayload, StoredText
 from webcrawl.documents.values import plain
 
 # How feed exports of Scrapy write a field: times in ISO 8601, structures as JSON.
@@ -64,6 +64,7 @@ class ArchivedResponse:
     exchange              the request and response, for the archive
     record_id             the WARC-Record-ID of the archived response; None for a 304 or a copy of another page
     payload               where an earlier fetch archived the same payload; None to archive it now
+    stored_text           the text of this payload in the table of texts; None until it is known to be there
     noarchive             keep the page out of the archive: a directive says so, or it is a near-duplicate to drop
     is_first              the page represents its exact copies once it is stored
     duplicate_fetched_at  when `duplicate_of` was fetched, for a revisit record; None until that page is stored
@@ -81,6 +82,7 @@ class ArchivedResponse:
         "read_at",
         "record_id",
         "remarks",
+        "stored_text",
         "unchanged",
     )
 
@@ -88,6 +90,7 @@ class ArchivedResponse:
         self.exchange: Exchange | None = None
         self.record_id: str | None = None
         self.payload: StoredPayload | None = None
+        self.stored_text: StoredText | None = None
         self.noarchive = False
         self.is_first = False
         self.duplicate_fetched_at: datetime | None = None
@@ -359,6 +362,8 @@ class Page(_UnstoredFields):
             row["details"] = {**(self.details or {}), "remarks": list(self.archived.remarks)}
         if self.archived.payload is not None:
             row["details"] = {**(row["details"] or {}), PAYLOAD: self.archived.payload.facts()}
+        if self.archived.stored_text is not None:
+            row["details"] = {**(row["details"] or {}), STORED_TEXT: self.archived.stored_text.facts()}
         return row
 
 

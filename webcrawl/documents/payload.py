@@ -1,4 +1,4 @@
-"""Where a payload was archived: for a page that came back with the payload of an earlier fetch."""
+"""Where a payload was archived and its text stored: for a page that came back with the payload of an earlier fetch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any, NamedTuple, Self
 from webcrawl.documents.values import plain
 
 PAYLOAD = "payload"
-"""The name of the payload's facts in `Page.details`."""
+"""The name of the payload's facts in the details of a row."""
+STORED_TEXT = "stored_text"
+"""The name of the facts about the stored text."""
 
 
 class StoredPayload(NamedTuple):
@@ -39,3 +41,35 @@ class StoredPayload(NamedTuple):
 
 
 _OTHERS = tuple(name for name in StoredPayload._fields if name != "fetched_at")
+
+
+class StoredText(NamedTuple):
+    """The fetch whose text is in the table of texts, its file without suffix, and the digest of the text."""
+
+    fetched_at: datetime
+    file: str
+    digest: str
+
+    @classmethod
+    def of_details(cls, details: object) -> Self | None:
+        """Returns the text that the details of a page name; None if none is known to be stored."""
+        facts = details.get(STORED_TEXT) if isinstance(details, Mapping) else None
+        try:
+            return (
+                cls(datetime.fromisoformat(facts["fetched_at"]), facts["file"], facts["digest"])
+                if facts
+                else None
+            )
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the fields as values of JSON."""
+        return {name: plain(value) for name, value in self._asdict().items()}
+
+
+class EarlierContents(NamedTuple):
+    """What an earlier fetch has stored of a page that came back with the same payload."""
+
+    payload: StoredPayload
+    text: StoredText | None

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from scrapy.crawler import Crawler
 
 from webcrawl.config.program import VERSION
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.page import FedText, Page
+from webcrawl.documents.payload import StoredText
 from webcrawl.errors import StoreError
 from webcrawl.stores.archive import open_wet
 from webcrawl.stores.group_commit import PAUSE, Batches, write_alone
 from webcrawl.stores.tables.texts import open_text_table
 
+R = TypeVar("R")
+
 
 class TextsPipeline(SessionComponent):
     """Writes the text of each page whose body was archived, and its Markdown; off while TEXT is empty.
+
+    The table has the text of an unchanged page once, and the row of the page names the fetch that stored it.
 
     A page leaves this pipeline when its text is written. While the disk is full, the page waits.
     """
@@ -31,7 +36,7 @@ class TextsPipeline(SessionComponent):
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         kinds = session.stores.texts.split(",")
         self._feeds = "feed" in kinds
-        self._stores = [
+        self._stores: list[_Store[Any]] = [
             _Wet(session) if kind == "wet" else _Table(session) for kind in kinds if kind != "feed"
         ]
         self._tending: list[asyncio.Task[None]] = []
@@ -56,12 +61,12 @@ class TextsPipeline(SessionComponent):
             await store.close()
 
 
-class _Store:
+class _Store(Generic[R]):
     """A store of texts with its writing thread. The thread also splits the texts into lines."""
 
     def __init__(self, close: Callable[[], None]) -> None:
         self._close = close
-        self.batches: Batches[Page, None] = Batches(self._write, pause=PAUSE)
+        self.batches: Batches[Page, R] = Batches(self._write, pause=PAUSE)
 
     async def put(self, page: Page) -> None:
         await self.batches.put(page)
@@ -72,36 +77,37 @@ class _Store:
     async def tend(self) -> None:
         """Does the regular work of the store, also while no text is written."""
 
-    def _write(self, pages: list[Page]) -> list[None | Exception]:
+    def _write(self, pages: list[Page]) -> Sequence[R | Exception]:
         raise NotImplementedError
 
 
-class _Table(_Store):
+class _Table(_Store[StoredText]):
     """The table of texts, which does its regular work in its own thread."""
 
     def __init__(self, session: Session) -> None:
         self._table = open_text_table(session.stores, session.connection.keys.crawl)
         super().__init__(self._table.close)
 
-    def _write(self, pages: list[Page]) -> list[None | Exception]:
+    async def put(self, page: Page) -> None:
+        page.archived.stored_text = await self.batches.put(page)
+
+    def _write(self, pages: list[Page]) -> Sequence[StoredText | Exception]:
         try:
-            self._table.write(pages)
+            return self._table.write(pages)
         except StoreError:
             raise
         except Exception:
             # a value that a spider has set does not fit: only its page fails
             return [self._written_alone(page) for page in pages]
-        return [None] * len(pages)
 
-    def _written_alone(self, page: Page) -> Exception | None:
+    def _written_alone(self, page: Page) -> StoredText | Exception:
         try:
-            self._table.write([page])
+            return self._table.write([page])[0]
         except Exception as error:
             return error
-        return None
 
 
-class _Wet(_Store):
+class _Wet(_Store[None]):
     """WET files."""
 
     def __init__(self, session: Session) -> None:
@@ -113,7 +119,7 @@ class _Wet(_Store):
         """Closes old files, also while no text is written."""
         await self.batches.tend(self._files.tend, lambda shortage: None)
 
-    def _write(self, pages: list[Page]) -> list[None | Exception]:
+    def _write(self, pages: list[Page]) -> Sequence[None | Exception]:
         return write_alone(pages, self._write_page)
 
     def _write_page(self, page: Page) -> None:

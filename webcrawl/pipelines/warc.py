@@ -106,7 +106,7 @@ class WarcPipeline(SessionComponent, RobotsArchiver):
         if pages:
             earlier = self._earlier_payloads().find(pages)
             for page in pages:
-                page.archived.payload = earlier.get(page.url)
+                page.archived.payload, page.archived.stored_text = earlier.get(page.url) or (None, None)
         return write_alone(writes, lambda write: write.append())
 
     def _earlier_payloads(self) -> EarlierPayloads:

@@ -21,7 +21,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.documents.mime.sniff import SNIFF_BYTES, mime_type_of
 from webcrawl.documents.page import Page
-from webcrawl.documents.payload import StoredPayload
+from webcrawl.documents.payload import StoredPayload, StoredText
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.links.entry import microseconds
 from webcrawl.pipelines.near_duplicates import simhash_of
@@ -58,6 +58,7 @@ class CopiesPipeline(SessionComponent):
         kept = remarks if isinstance(remarks, list) else ()
         item.archived.remarks = tuple(dict.fromkeys([*kept, *item.archived.remarks]))
         item.archived.payload = StoredPayload.of_details(row["details"])
+        item.archived.stored_text = StoredText.of_details(row["details"])
         if row["duplicate_kind"] == "exact":
             item.duplicate_of, item.duplicate_kind = row["duplicate_of"], "exact"
             if archived.first is not None and item.document is not None:

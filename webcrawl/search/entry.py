@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import msgpack
 from xxhash import xxh3_64_intdigest
 
-from webcrawl.documents.payload import PAYLOAD
+from webcrawl.documents.payload import PAYLOAD, STORED_TEXT
 from webcrawl.documents.values import clean, plain
 from webcrawl.search.schema import MEDIA, PAGE, storable, tantivy
 from webcrawl.search.words import analyzer, composed, searchable
@@ -113,10 +113,10 @@ def entry_of(row: Row, anchors: Sequence[str]) -> IndexedPage:
 
 
 def _facts(details: object) -> object:
-    """Returns the facts about the contents of a page, without where its payload is archived."""
+    """Returns the facts about the contents of a page, without where they are stored."""
     if not isinstance(details, Mapping):
         return details
-    return {name: value for name, value in details.items() if name != PAYLOAD} or None
+    return {name: value for name, value in details.items() if name not in (PAYLOAD, STORED_TEXT)} or None
 
 
 def _most_likely(details: object) -> str | None:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement
 
 from webcrawl.config import StoreConfig
+from webcrawl.documents.payload import StoredText
 from webcrawl.errors import StoreError
 from webcrawl.search.entry import IndexedPage, document, entry_from, entry_of, text_key
 from webcrawl.search.folder import damages, note_update
@@ -152,7 +153,9 @@ class Indexer:
             if not is_same:
                 if is_known:
                     self._to_replace.add(key)
-                text = text_key(original["url"], original["fetched_at"])
+                stored = StoredText.of_details(original["details"])
+                fetched_at = stored.fetched_at if stored else original["fetched_at"]
+                text = text_key(original["url"], fetched_at)
                 yield Planned(entry, text if entry.kind == PAGE else None)
 
     def _original(self, row: Row) -> Row:

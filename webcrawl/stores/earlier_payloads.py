@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.page import Page
-from webcrawl.documents.payload import StoredPayload
+from webcrawl.documents.payload import EarlierContents, StoredPayload, StoredText
 from webcrawl.errors import StoreError
 from webcrawl.stores.history import UNCHANGED
 from webcrawl.stores.locations import Row, location_of_payload, own_location, payload_of
@@ -38,7 +38,7 @@ class EarlierPayloads:
         """Closes the database."""
         self._metadata.close()
 
-    def find(self, pages: Sequence[Page]) -> dict[str, StoredPayload]:
+    def find(self, pages: Sequence[Page]) -> dict[str, EarlierContents]:
         """Returns the earlier payloads of these pages by URL. Without its database, no page has one."""
         digests = {page.url: page.digest for page in pages if _is_comparable(page)}
         try:
@@ -50,7 +50,11 @@ class EarlierPayloads:
             logger.info("Earlier payloads are not known: %s", error)
             return {}
         payloads = {url: _payload(row, firsts.get) for url, row in same.items()}
-        return {url: payload for url, payload in payloads.items() if payload and self._is_usable(payload)}
+        return {
+            url: EarlierContents(payload, StoredText.of_details(same[url]["details"]))
+            for url, payload in payloads.items()
+            if payload and self._is_usable(payload)
+        }
 
     def _firsts(self, rows: Mapping[str, Row]) -> dict[str, dict[str, Any]]:
         """Returns the rows of the pages of which these rows are copies."""

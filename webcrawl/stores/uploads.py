@@ -22,6 +22,7 @@ _LONGEST_PAUSE = 60.0
 _URGENT_PAUSE = 2.0
 _LAST_TRIES = 3
 _MOST_FAILURES = 3
+_ASKED_SECONDS = 60.0
 
 
 class Uploads:
@@ -40,6 +41,19 @@ class Uploads:
         self._deadline = math.inf
         self._urgent = False
         self._thread: threading.Thread | None = None
+        self._known: dict[str, tuple[bool, float]] = {}
+        """Name of an object -> whether it exists, and when the store was asked."""
+
+    def has(self, name: str) -> bool:
+        """Returns whether the store has an object. It is asked for each once a minute; False if it does not answer."""
+        exists, asked_at = self._known.get(name, (False, -_ASKED_SECONDS))
+        if time.monotonic() - asked_at >= _ASKED_SECONDS:
+            try:
+                exists = self._store.size(name) is not None
+            except StoreError:
+                exists = False
+            self._known[name] = exists, time.monotonic()
+        return exists
 
     def wake(self) -> None:
         """Makes the thread look for finished files now."""

@@ -58,7 +58,10 @@ class Crawls:
     def fetch(self, page: Page, crawl: str = "first", across: Across = "database") -> bool:
         """Stores a page as a crawl does; returns whether its payload was archived again."""
         with self.earlier(crawl, across) as earlier:
-            page.archived.payload = earlier.find([page]).get(page.url)
+            page.archived.payload, page.archived.stored_text = earlier.find([page]).get(page.url) or (
+                None,
+                None,
+            )
         with closing(FolderArchive(self.folder, prefix=crawl)) as archive:
             location = archive.write(page)
         page.warc_file, page.warc_offset, page.warc_length = location

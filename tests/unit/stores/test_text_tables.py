@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,13 @@ import pytest
 from tests.unit.killed_writers import run_killed
 from tests.unit.warcs import NOW, exchange
 from webcrawl.documents.page import Page
+from webcrawl.documents.payload import StoredPayload, StoredText
 from webcrawl.errors import LibraryMissing, StoreError
 from webcrawl.pipelines.texts import _Table
+from webcrawl.stores.objects.folder import FolderStore
 from webcrawl.stores.tables import texts
 from webcrawl.stores.tables.texts import TextTable
+from webcrawl.stores.uploads import Uploads
 
 COLUMNS = [
     *("url", "host", "title", "author", "language", "mime_type", "digest", "warc_file", "crawl"),
@@ -179,5 +182,67 @@ def test_a_page_with_a_value_that_does_not_fit_fails_alone(tmp_path: Path) -> No
     pipeline._table = TextTable(tmp_path, "news")
     first, second, third = pipeline._write([page(1, title=5), page(2, published_at="never"), page(3)])
     pipeline._table.close()
-    assert first is third is None and "a value of published_at does not fit" in str(second)
+    assert isinstance(first, StoredText) and isinstance(third, StoredText)
+    assert "a value of published_at does not fit" in str(second)
     assert [(row["warc_offset"], row["title"]) for row in rows(tmp_path)] == [(1, "5"), (3, None)]
+
+
+def unchanged(stored: StoredText | None, day: int = 1, url: str = "", **more: Any) -> Page:
+    """Page 1, fetched again with the payload of an earlier fetch, whose text is stored so."""
+    one = page(1, **more)
+    one.fetched_at = NOW + timedelta(days=day)
+    one.archived.stored_text = stored
+    one.archived.payload = StoredPayload(url or one.url, NOW, "a.warc.gz", 1, 7)
+    return one
+
+
+def test_the_text_of_an_unchanged_page_is_stored_once(tmp_path: Path) -> None:
+    """Also by another worker, while the text is in a journal, and by a later run."""
+    table, other = TextTable(tmp_path, "news"), TextTable(tmp_path, "other")
+    (stored,) = table.write([page(1)])
+    assert stored.fetched_at == NOW
+    assert (
+        other.write([unchanged(stored)])
+        == table.write([unchanged(stored), unchanged(stored, 2)])[:1]
+        == [stored]
+    )
+    table.close()
+    other.close()
+    later = TextTable(tmp_path, "later")
+    assert later.write([unchanged(stored, 3)]) == [stored]
+    later.close()
+    assert [row["fetched_at"] for row in rows(tmp_path)] == [NOW]
+
+
+def test_a_text_that_is_not_known_to_be_stored_is_stored_again(tmp_path: Path) -> None:
+    table = TextTable(tmp_path, "news")
+    (stored,) = table.write([page(1)])
+    copy = unchanged(stored, 5, url="http://www.example.org/2")  # its contents begin with this fetch
+    read_again = unchanged(stored, 6)
+    read_again.archived.read_at = NOW
+    others = [
+        unchanged(None, 1),
+        unchanged(stored, 2, main_text="another text"),
+        unchanged(stored, 3, markdown="# text"),
+        unchanged(stored._replace(file="deleted"), 4),
+        *(copy, read_again),
+    ]
+    written = table.write(others)
+    table.close()
+    assert [text.fetched_at for text in written] == [one.fetched_at for one in others]
+    assert [row["fetched_at"] for row in rows(tmp_path)] == [NOW, *(one.fetched_at for one in others)]
+
+
+def test_texts_in_an_object_store_are_known(tmp_path: Path) -> None:
+    remote = FolderStore((tmp_path / "remote").as_uri())
+    uploads = Uploads(remote, tmp_path / "spool", ".parquet")
+    table = TextTable(tmp_path / "spool", "news", uploads=uploads)
+    (stored,) = table.write([page(1)])
+    assert table.write([unchanged(stored)]) == [stored]
+    table.close()
+    assert not list((tmp_path / "spool").iterdir())
+    later = TextTable(tmp_path / "spool", "later", uploads=uploads)
+    assert later.write([unchanged(stored, 2)]) == [stored]
+    assert later.write([unchanged(stored._replace(file="deleted"), 3)]) != [stored]
+    later.close()
+    assert len(rows(tmp_path / "remote")) == 2

@@ -37,11 +37,13 @@ _HIDDEN, _JOURNAL, _OPEN = "_", ".journal", ".open"
 class Journal:
     """A new journal, locked (flock) while it is open.
 
-    Methods raise StoreError with its path, StoreUnavailable when the disk is full. `is_broken`: no entry can be added.
+    Methods raise StoreError with its path, StoreUnavailable when the disk is full. `name`: that of its Parquet file
+    without suffix. `is_broken`: no entry can be added.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.name = _final_name(path)
         self.size = 0
         self.is_broken = False
         self.begun_at = time.monotonic()
@@ -108,6 +110,10 @@ def journal_path(folder: Path, name: str) -> Path:
     return folder / f"{_HIDDEN}{name}{_JOURNAL}"
 
 
+def _final_name(journal: Path) -> str:
+    return journal.name.removeprefix(_HIDDEN).removesuffix(_JOURNAL)
+
+
 def journals(folder: Path) -> list[Path]:
     """Returns the journals in a folder, by name."""
     return sorted(folder.glob(f"{_HIDDEN}*{_JOURNAL}"))
@@ -136,7 +142,7 @@ def _finish(path: Path, make: Make) -> None:
 
     The journal is deleted last, so after a crash at any point the file is made again or is complete.
     """
-    final = path.with_name(path.name.removeprefix(_HIDDEN).removesuffix(_JOURNAL) + SUFFIX)
+    final = path.with_name(_final_name(path) + SUFFIX)
     if not final.exists():
         unfinished = path.with_name(_HIDDEN + final.name + _OPEN)
         if make(path, unfinished):

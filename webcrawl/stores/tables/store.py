@@ -66,8 +66,11 @@ class TableStore:
         self._thread = threading.Thread(target=self._run, name=table.what, daemon=True)
         self._thread.start()
 
-    def write(self, entries: Sequence[bytes]) -> None:
-        """Appends all entries or none; raises StoreError, or StoreUnavailable when there is no room."""
+    def write(self, entries: Sequence[bytes]) -> str:
+        """Appends all entries or none; returns the name of their file, without suffix.
+
+        Raises StoreError, or StoreUnavailable when there is no room.
+        """
         with self._lock:
             if self._uploads is not None and self._spool_max:
                 self._check_room()
@@ -78,8 +81,21 @@ class TableStore:
             before = self._journal.size
             self._journal.write(entries)
             self._room -= self._journal.size - before
+            name = self._journal.name
             if self._journal.size >= self._roll_bytes:
                 self._roll()
+            return name
+
+    def has(self, name: str) -> bool:
+        """Returns whether there is a file that `write` has named, finished or not, also of another process.
+
+        The object store is asked for each file once a minute.
+        """
+        if any(
+            path.exists() for path in (self._folder / f"{name}{SUFFIX}", journal_path(self._folder, name))
+        ):
+            return True
+        return self._uploads is not None and self._uploads.has(f"{name}{SUFFIX}")
 
     def close(self) -> None:
         """Finishes all journals, and uploads for `close_seconds` at most."""

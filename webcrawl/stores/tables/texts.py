@@ -13,10 +13,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from xxhash import xxh3_64_intdigest
+
 from webcrawl.config import StoreConfig
 from webcrawl.config.libraries import arrow_library
 from webcrawl.documents.many_lines import lines_of_many
 from webcrawl.documents.page import Page
+from webcrawl.documents.payload import StoredText
 from webcrawl.documents.values import clean
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.registry import open_store
@@ -56,13 +59,28 @@ class TextTable:
             folder, crawl, TableFormat("texts", make_table), roll_bytes=roll_bytes, **options
         )
 
-    def write(self, pages: Sequence[Page]) -> None:
-        """Appends the texts of all pages that have text, or no text.
+    def write(self, pages: Sequence[Page]) -> list[StoredText]:
+        """Appends the texts of all pages that have text, or no text; returns where each is stored.
 
-        Raises StoreError, or StoreUnavailable when there is no room.
+        A text of the same payload that an earlier fetch has stored is not stored again. Raises StoreError, or
+        StoreUnavailable when there is no room.
         """
-        packed = [_packed(batch, self._crawl) for batch in _batches(pages)]
-        self._table.write([batch for batch in packed if batch is not None])
+        digests = [_digest(page) for page in pages]
+        stored = [self._stored(page, digest) for page, digest in zip(pages, digests, strict=True)]
+        new = [page for page, text in zip(pages, stored, strict=True) if text is None]
+        packed = [_packed(batch, self._crawl) for batch in _batches(new)]
+        file = self._table.write([batch for batch in packed if batch is not None]) if new else ""
+        return [
+            text or StoredText(page.fetched_at, file, digest)
+            for page, text, digest in zip(pages, stored, digests, strict=True)
+        ]
+
+    def _stored(self, page: Page, digest: str) -> StoredText | None:
+        """Returns the text of an earlier fetch with the payload of a page, if it is the same; None if there is none."""
+        text, payload = page.archived.stored_text, page.archived.payload
+        if text is None or payload is None or payload.url != page.url or page.archived.read_at is not None:
+            return None
+        return text if text.digest == digest and self._table.has(text.file) else None
 
     def close(self) -> None:
         """See `TableStore.close`."""
@@ -120,6 +138,12 @@ def schema() -> Any:
         | dict.fromkeys(("text", "markdown"), text)
     )
     return arrow.schema(list(kinds.items()))
+
+
+def _digest(page: Page) -> str:
+    """Returns the XXH3 of what the table has of the text of a page, 64 bits in hexadecimal digits."""
+    texts = f"{page.reading.stored_text}\0{page.reading.markdown or ''}"
+    return f"{xxh3_64_intdigest(texts.encode(errors='surrogatepass')):016x}"
 
 
 def _batches(pages: Sequence[Page]) -> Iterator[list[Page]]:

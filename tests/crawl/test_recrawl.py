@@ -32,6 +32,7 @@ SITE, OTHER = "127.0.1.1", "127.0.1.2"
 PAGES = 12
 INTERVAL = 1.0
 OFTEN = {"RECRAWL": True, "RECRAWL_MIN_INTERVAL": INTERVAL, "RECRAWL_MAX_AGE": INTERVAL}
+XML = {"Content-Type": "application/xml"}
 TEXT = " ".join(f"word{number} of a text that is long enough to be its main part." for number in range(20))
 StartWeb = Callable[..., LocalWeb]
 StartCrawl = Callable[..., Crawl]
@@ -435,23 +436,26 @@ def test_iterations_of_a_job_end_after_their_time(operations: Operations, local_
 def test_changes_that_a_sitemap_announces_are_fetched_as_far_as_it_is_true(
     local_web: StartWeb, run_crawl: Callable[..., CrawlResult], start_crawl: StartCrawl, tmp_path: Path
 ) -> None:
-    """One host tells truly that half of its pages have changed, the other always tells that all have."""
+    """One host tells truly that half of its pages have changed, the other always tells that all have.
+
+    The other's ETags lie too, so its pages are asked without them, as is each page at times.
+    """
     web = local_web(SITE, OTHER)
     paths, now = [f"/{number}" for number in range(8)], datetime.now(UTC)
     changed, before, later = paths[:4], now - timedelta(days=1), now + timedelta(days=30)
     for site in (SITE, OTHER):
         web.put(site, "/", f"<a href=/map.xml>map</a>{page(TEXT)}")
         entries = ((web.url(site, path), before.date().isoformat()) for path in paths)
-        web.put(site, "/map.xml", Reply(urlset(*entries), headers={"Content-Type": "application/xml"}))
+        web.put(site, "/map.xml", Reply(urlset(*entries), headers=XML | {"ETag": '"old"'}))
         for path in paths:
-            web.put(site, path, page(f"{path} {TEXT}"))
+            web.put(site, path, Reply(page(f"{path} {TEXT}"), headers={"ETag": '"old"'}))
     run_crawl("broad", [web.url(SITE), web.url(OTHER)])
     for site, names in ((SITE, changed), (OTHER, paths)):
         entries = (
             (web.url(site, path), (now - timedelta(hours=9) if path in names else before).isoformat())
             for path in paths
         )
-        web.put(site, "/map.xml", Reply(urlset(*entries), headers={"Content-Type": "application/xml"}))
+        web.put(site, "/map.xml", Reply(urlset(*entries), headers=XML | {"ETag": '"new"'}))
     for path in changed:
         web.put(SITE, path, page(f"{path} is new. {TEXT}"))
     with closing(sqlite3.connect(tmp_path / "data" / "metadata.db")) as database, database:
@@ -460,8 +464,13 @@ def test_changes_that_a_sitemap_announces_are_fetched_as_far_as_it_is_true(
         database.execute(set_all, (before.isoformat(), before.isoformat(), later.isoformat(), quiet))
         maps = "UPDATE pages SET next_due = ?, is_date_set = 1 WHERE url LIKE '%/map.xml'"
         database.execute(maps, (before.isoformat(),))
+        database.execute("UPDATE pages SET fetches = 15 WHERE url = ?", [web.url(SITE, "/0")])
         counts = {SITE: [200, 1, 0, 2000], OTHER: [1, 40, 400, 400]}
-        rows = [(web.host(site), json.dumps({"sitemap": values})) for site, values in counts.items()]
+        lies = {"etag": [0, 20, 0, 100]}
+        rows = [
+            (web.host(site), json.dumps({"sitemap": values} | (lies if site == OTHER else {})))
+            for site, values in counts.items()
+        ]
         database.executemany("INSERT INTO host_signals VALUES (?, ?)", rows)
     crawl = start_crawl("broad", [web.url(SITE), web.url(OTHER)], RECRAWL=True, RECRAWL_MIN_INTERVAL="1h")
     until(all_came(web, SITE, changed, 2), crawl, 60)
@@ -471,6 +480,11 @@ def test_changes_that_a_sitemap_announces_are_fetched_as_far_as_it_is_true(
     assert [path for path in paths if visits(web, SITE)[path] > 1] == changed
     assert [path for path in paths if visits(web, OTHER)[path] > 1] == []
     assert all(rows[web.url(SITE, path)]["changes"] == 1 for path in changed)
+    asked = {
+        (site, path): [hit.headers.get("If-None-Match") for hit in web.log(site) if hit.path == path][:2]
+        for site, path in ((SITE, "/map.xml"), (OTHER, "/map.xml"), (SITE, "/0"), (SITE, "/1"))
+    }
+    assert [each[1] for each in asked.values()] == ['"old"', None, None, '"old"']
     with closing(sqlite3.connect(tmp_path / "data" / "metadata.db")) as database:
         learned = dict(database.execute("SELECT host, counts FROM host_signals"))
     assert json.loads(learned[web.host(SITE)])["sitemap"][0] > 203

@@ -24,6 +24,7 @@ _STRUCTURE = {"serializer": plain, "structure": True}
 # Not written as `__slots__ = (...)`: mypy then assumes that a derived dataclass has no other slots.
 _UNSTORED = (
     "archived",
+    "caching",
     "fed_text",
     "fetch_class",
     "links",
@@ -227,6 +228,7 @@ class _UnstoredFields:
     recrawl_request: bytes | None
     text_digest: int | None
     fetch_class: str | None
+    caching: tuple[str | None, str | None, str | None]
 
     @property
     def document(self) -> Document | None:
@@ -277,6 +279,7 @@ class Page(_UnstoredFields):
       recrawl_request   its request, as the frontier stores it; None for a plain GET
       fetch_class       what its fetch is for (webcrawl.policies.traffic)
       text_digest       the XXH3 of its main text, with RECRAWL
+      caching           its headers `Cache-Control`, `Expires` and `Date`
 
     In the row:
 
@@ -343,6 +346,7 @@ class Page(_UnstoredFields):
         self.final_url = self.final_url or self.url
         self.queued_at = None
         self.fed_text = self.recrawl_request = self.text_digest = self.fetch_class = None
+        self.caching = None, None, None
         self.release()
 
     @property

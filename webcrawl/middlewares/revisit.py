@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Collection
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -18,20 +18,26 @@ from webcrawl.crawler.responses import make_response
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.body import Body
 from webcrawl.errors import StoreError
+from webcrawl.policies.change_signals import ETAG, LAST_MODIFIED, SignalCounts
 from webcrawl.stores.archive import Archive, open_archive
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.group_commit import Batches
 from webcrawl.stores.warc.reading import StoredRecord
-from webcrawl.urls.canonical import without_fragment
+from webcrawl.urls.canonical import split, without_fragment
 
 if TYPE_CHECKING:
     from webcrawl.stores.metadata import Metadata
 
 logger = logging.getLogger(__name__)
 
+_ASKED_WHOLE = 16
+"""With RECRAWL, each so many fetches of a page are made without validators: a 304 never shows that a host lies."""
+
 
 class RevisitMiddleware(SessionComponent):
     """Sends the stored validators of URLs that have a recrawl date, and of all URLs with REVISIT.
+
+    With RECRAWL, validators that have missed changes of their host's pages are not sent.
 
     A crawl that fetched a page before knows its links. A new crawl with REVISIT does not: spider and pipelines read
     the page from the archive, so the request is conditional only if the archive has the page. Without REVISIT, a first
@@ -99,6 +105,8 @@ class RevisitMiddleware(SessionComponent):
 
             self._metadata = Metadata(self._session.stores.metadata)
         rows = self._metadata.get_many(urls)
+        if self._session.revisit_dates is not None:
+            self._leave_out_lies(rows.values())
         copied = {row["duplicate_of"] for row in rows.values() if row["duplicate_kind"] == "exact"}
         firsts = self._metadata.get_many([url for url in copied if url]) if copied else {}
         limit = self._session.sizes.of
@@ -106,6 +114,18 @@ class RevisitMiddleware(SessionComponent):
             Known.of_row(row, firsts.get, limit(row["mime_type"] or "")) if (row := rows.get(url)) else None
             for url in urls
         ]
+
+    def _leave_out_lies(self, rows: Collection[dict[str, Any]]) -> None:
+        """Removes the validators from rows that do not tell whether the page has changed, or are to be checked."""
+        assert self._metadata is not None
+        hosts = {row["url"]: split(row["url"])[0] for row in rows}
+        counts = self._metadata.signal_counts(hosts.values())
+        for row in rows:
+            of_host = counts.get(hosts[row["url"]], {})
+            for name, kind in (("etag", ETAG), ("last_modified", LAST_MODIFIED)):
+                is_valid = of_host.get(kind, SignalCounts()).is_valid
+                if not is_valid or row["fetches"] % _ASKED_WHOLE == _ASKED_WHOLE - 1:
+                    row[name] = None
 
     def _read(self, known: Known) -> tuple[StoredRecord, Body]:
         assert known.body_location is not None

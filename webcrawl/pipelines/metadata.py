@@ -28,7 +28,8 @@ from webcrawl.errors import (
     StoreError,
     StoreUnavailable,
 )
-from webcrawl.policies.change_signals import FEED, SITEMAP
+from webcrawl.hosts.robots import robots_url
+from webcrawl.policies.change_signals import FEED, SITEMAP, lifetime_days
 from webcrawl.stores.group_commit import PAUSE, Batches
 from webcrawl.urls.canonical import normalize, split
 
@@ -86,19 +87,12 @@ class MetadataPipeline(SessionComponent):
             await asyncio.to_thread(self._due_pages.close)
 
     async def _announce(self, page: Page) -> None:
-        """Notes the changes of known pages of the same host that a sitemap or feed tells."""
+        """Notes the changes of known pages that a sitemap or feed tells."""
         due_pages, dates = self._due_pages, self._session.revisit_dates
         if due_pages is None or dates is None or page.links.in_document is None:
             return
-        element, links = page.links.in_document
-        kind = SITEMAP if element == SITEMAP else FEED
-        host = split(normalize(page.final_url))[0]
-        changes: dict[str, datetime] = {}
-        for link in links:
-            with suppress(InvalidURL):
-                if link.modified is not None and split(url := normalize(link.url))[0] == host:
-                    changes[url] = link.modified
-        if changes:
+        if changes := announced_changes(page):
+            kind = SITEMAP if page.links.in_document[0] == SITEMAP else FEED
             now, announce = datetime.now(UTC), due_pages.announce
             work = partial(asyncio.to_thread, announce, dates, kind, page.url, changes, now)
             try:
@@ -135,7 +129,11 @@ class MetadataPipeline(SessionComponent):
     def _write(self, pages: list[Page]) -> list[None | Exception]:
         try:
             crawl = self._session.connection.keys.crawl
-            self._metadata.upsert([page.row() | _beside(page, crawl) for page in pages])
+            rows = [page.row() | _beside(page, crawl) for page in pages]
+            if self._session.revisit_dates is not None:
+                for page, row in zip(pages, rows, strict=True):
+                    row["lifetime"] = lifetime_days(*page.caching)
+            self._metadata.upsert(rows)
         except StoreUnavailable:
             raise
         except StoreError as error:
@@ -143,6 +141,28 @@ class MetadataPipeline(SessionComponent):
                 return [error]
             return [result for page in pages for result in self._write([page])]
         return [None] * len(pages)
+
+
+def announced_changes(page: Page) -> dict[str, datetime]:
+    """Returns URL -> the time of its last change, as a sitemap or feed tells it of pages of its own host.
+
+    What other hosts tell does not count: whoever names many pages of others as new would let the crawl fetch them, and
+    could begin again with each further host name, of which nothing is known. A host whose robots.txt names the sitemap
+    has vouched for it, on whichever host it is (sitemaps.org, "Sitemaps & Cross Submits").
+    """
+    if page.links.in_document is None:
+        return {}
+    hosts = {split(normalize(page.final_url))[0]}
+    if page.reading.is_sitemap and page.referrer:
+        with suppress(InvalidURL):
+            host, _ = split(page.referrer)
+            hosts |= {host} if page.referrer == robots_url(host) else set()
+    changes: dict[str, datetime] = {}
+    for link in page.links.in_document[1]:
+        with suppress(InvalidURL):
+            if link.modified is not None and split(url := normalize(link.url))[0] in hosts:
+                changes[url] = link.modified
+    return changes
 
 
 def _beside(page: Page, crawl: str) -> dict[str, Any]:

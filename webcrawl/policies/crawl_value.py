@@ -12,6 +12,8 @@ A page that gives new links is also worth a fetch for these: each is a page that
 t days, in which the links arrive with rate r, saves w r t^2 / 2 weighted days. This grows without bound. A page is due
 when the greater of both values reaches the threshold.
 
+A page that has announced a lifetime ages slower in it, as far as this is believed, and gives up nothing by waiting.
+
 The rate of change is uncertain, so F is a mean. Therefore a page about which little is known keeps a chance.
 """
 
@@ -65,7 +67,12 @@ class RecrawlCandidate(NamedTuple):
 
     def freshness(self, days: float) -> float:
         """Returns the probability that the text of the last visit, so many days ago, is current."""
-        return self.rate.fresh(self.evidence.unannounced * days) * math.exp(-self.evidence.wear)
+        aged = days - self._quiet(days)
+        return self.rate.fresh(self.evidence.unannounced * aged) * math.exp(-self.evidence.wear)
+
+    def _quiet(self, days: float) -> float:
+        """Returns in how many of these days, as far as lifetimes are believed, nothing happens."""
+        return (1 - self.evidence.broken) * min(days, self.evidence.lifetime)
 
     def value(self, days: float) -> float:
         """Returns what a fetch is worth so many days after the last visit, in weighted days of freshness."""
@@ -80,6 +87,21 @@ class RecrawlCandidate(NamedTuple):
 
     def _value_of_text(self, days: float) -> float:
         """Returns what the text is worth so many days after the last visit.
+
+        In a lifetime the page ages slower, and a fetch gains another one.
+        """
+        quiet = self._quiet(days)
+        if not quiet:
+            return self._aged_value(days)
+        broken = self.evidence.broken
+        within = quiet / (1 - broken)
+        gained = _integral(self.rate, within, self.evidence.unannounced * broken) - within * self.freshness(
+            days
+        )
+        return self._aged_value(days - quiet) + self.weight * (1 - broken) * gained
+
+    def _aged_value(self, days: float) -> float:
+        """Returns what the text is worth after so many days without a lifetime.
 
         With signals, an announcement counts as so many days as would make the page as stale (Busa-Fekete and others),
         and a cycle of visits ends with enough announcements.
@@ -108,7 +130,7 @@ class RecrawlCandidate(NamedTuple):
         if self.weight <= 0:
             return LONGEST_DAYS
         aim = threshold / self.weight
-        if self.evidence.announcements:
+        if self.evidence.announcements or self.evidence.lifetime * (1 - self.evidence.broken):
             return _crossing(self, threshold)
         rate = self.rate
         days = max(LEAST_DAYS, math.sqrt(2 * aim / rate.mean))

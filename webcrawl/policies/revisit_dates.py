@@ -10,7 +10,7 @@ import math
 import threading
 import uuid
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -32,12 +32,12 @@ from webcrawl.policies.change_rates import (
     pooled_prior,
 )
 from webcrawl.policies.change_signals import (
-    LAST_MODIFIED,
-    NO_SIGNALS,
+    CACHE_CONTROL,
+    ETAG,
     PageSignal,
     SignalCounts,
-    SignalEvidence,
-    evidence_of,
+    lesson,
+    signal_evidence,
 )
 from webcrawl.policies.crawl_threshold import Threshold
 from webcrawl.policies.crawl_value import (
@@ -97,7 +97,8 @@ class StoredVisit(NamedTuple):
     before         UTC time of the visit before; None for the first
     outcome        "changed", "unchanged", "gone" (404, 410, soft 404, a redirect) or "failed"
     new_links      the sound pages to which it was the first page to link, except at its own first visit
-    dated          what its `Last-Modified` tells; None without
+    shown          kind -> what the response itself tells of a change since the visit before: its dates and `ETag`
+    promise        for how long it stays as it is, by its `Cache-Control`; None without
     """
 
     page: KnownPage
@@ -105,7 +106,8 @@ class StoredVisit(NamedTuple):
     before: datetime | None
     outcome: str
     new_links: int = 0
-    dated: PageSignal | None = None
+    shown: Mapping[str, PageSignal] = MappingProxyType({})
+    promise: PageSignal | None = None
 
 
 class RevisitDate(NamedTuple):
@@ -268,13 +270,11 @@ class RevisitDates:
         learned: Mapping[str, SignalCounts] = {}
         if visit is not None:
             observed, learned = self._observed(visit, days, history.rate(prior))
-            history = history.after(observed)
+            history = history.after(_aged(observed, signals.get(CACHE_CONTROL)))
             arrivals = arrivals.after(days, visit.new_links, changed=observed.changed)
-            signals = {
-                kind: PageSignal(signal.counts.merged(learned[kind])) for kind, signal in signals.items()
-            }
+            signals = _signals_after(visit, learned)
         rate, link_rate = history.rate(prior), arrivals.rate(self._arrivals.prior(pools))
-        evidence = _evidence(signals.values(), rate)
+        evidence = signal_evidence(signals, rate)
         candidate = RecrawlCandidate(self.weight(page), rate, evidence, new_links=link_rate.mean)
         return JudgedPage(history, arrivals, pools, candidate, link_rate, learned)
 
@@ -283,12 +283,16 @@ class RevisitDates:
     ) -> tuple[PageVisit, Mapping[str, SignalCounts]]:
         """Returns a visit as it counts for the rate, and what the signals' counts grow by; `rate` is that before."""
         observed = PageVisit(days, visit.outcome == "changed", gone=visit.outcome == "gone")
-        signals = {**visit.page.signals, **({LAST_MODIFIED: visit.dated} if visit.dated else {})}
+        signals = {**visit.page.signals, **visit.shown}
         if not signals:
             return observed, {}
-        if observed.changed and _evidence(signals.values(), rate).is_believed:
+        if observed.changed and signal_evidence(signals, rate).is_believed:
             first = min(
-                (signal.announced for signal in signals.values() if signal.announced.times),
+                (
+                    signal.announced
+                    for kind, signal in signals.items()
+                    if signal.announced.times and kind != ETAG
+                ),
                 key=lambda announced: announced.first,
             )
             assert visit.before is not None
@@ -296,10 +300,7 @@ class RevisitDates:
             observed = observed._replace(dated=max(0.0, min(days, dated)))
             if first.source:
                 self._sources[first.source] += 1
-        return observed, {
-            kind: signal.counts.learned(observed, signal.announced.times, rate)
-            for kind, signal in signals.items()
-        }
+        return observed, {kind: lesson(kind, signal, observed, rate) for kind, signal in signals.items()}
 
     def _next_days(self, page: KnownPage, judged: JudgedPage) -> float:
         """Returns how many days after its last visit a page is due; sooner if it is explored for its pattern."""
@@ -349,10 +350,26 @@ def bounds_of(min_interval: float, max_age: float) -> Bounds:
     return Bounds(min_interval / DAY) if math.isinf(max_age) else Bounds(min_interval / DAY, max_age / DAY)
 
 
-def _evidence(signals: Collection[PageSignal], rate: ChangeRate) -> SignalEvidence:
-    if not signals:
-        return NO_SIGNALS
-    return evidence_of([(signal.counts, signal.announced.times) for signal in signals], rate)
+def _aged(visit: PageVisit, promise: PageSignal | None) -> PageVisit:
+    """Returns a visit with the days as they count for the rate: those of a lifetime as far as pages change in it."""
+    if promise is None or promise.counts.broken == 1:
+        return visit
+    kept, lifetime = 1 - promise.counts.broken, promise.announced.lifetime
+    dated = None if visit.dated is None else visit.dated - kept * min(visit.dated, lifetime)
+    return visit._replace(days=visit.days - kept * min(visit.days, lifetime), dated=dated)
+
+
+def _signals_after(visit: StoredVisit, learned: Mapping[str, SignalCounts]) -> Mapping[str, PageSignal]:
+    """Returns the signals of a page after a visit from which the counts of its host have grown by so much."""
+    signals = {
+        kind: PageSignal(signal.counts.merged(learned[kind]))
+        for kind, signal in visit.page.signals.items()
+        if kind != CACHE_CONTROL
+    }
+    if (promise := visit.promise) is not None:
+        counts = promise.counts.merged(learned.get(CACHE_CONTROL, SignalCounts()))
+        signals[CACHE_CONTROL] = promise._replace(counts=counts)
+    return signals
 
 
 def _pool_names(host: str, path: str) -> tuple[str, str]:

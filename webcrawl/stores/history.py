@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from webcrawl.errors import InvalidURL
 from webcrawl.policies.change_signals import (
+    CACHE_CONTROL,
+    ETAG,
     LAST_MODIFIED,
+    PAGE_DATE,
     Announcements,
     PageSignal,
     SignalCounts,
+    http_time,
     page_signals,
 )
 from webcrawl.policies.revisit_dates import KnownPage, RevisitDates, StoredVisit
@@ -45,6 +48,7 @@ _KNOWN = (
         "crawl",
         "queued_at",
         "new_links",
+        "etag",
     ),
     *_PLANNED,
 )
@@ -148,14 +152,20 @@ def _plan(
     signals = page_signals(earlier["signals"], earlier.get("host_signals"))
     page = KnownPage(host, path, importance, earlier["change_evidence"], weight, signals)
     new_links = 0 if before is None else before["new_links"] or 0
-    observed_at = _observed_at(before)
-    dated = None if before is None or observed_at is None else _dated(row, before, observed_at)
-    visit = StoredVisit(page, in_utc(row["fetched_at"]), observed_at, outcome, new_links, dated)
+    visit = StoredVisit(page, in_utc(row["fetched_at"]), _observed_at(before), outcome, new_links)
+    promise = None
+    if outcome in ("changed", "unchanged"):
+        promise = _promise(row, earlier, dates.bounds.shortest)
+        visit = visit._replace(shown=_shown(row, before), promise=promise)
     date = dates.date(visit)
     if outcome != "failed":
         signals = {
-            kind: signal._replace(announced=signal.announced.visited()) for kind, signal in signals.items()
+            kind: signal._replace(announced=signal.announced.visited())
+            for kind, signal in signals.items()
+            if kind != CACHE_CONTROL
         }
+    if promise is not None:
+        signals[CACHE_CONTROL] = promise
     columns = {
         "change_rate": date.rate,
         "change_evidence": date.evidence,
@@ -168,23 +178,45 @@ def _plan(
     return columns, date.learned
 
 
-def _dated(row: Mapping[str, Any], before: Mapping[str, Any], observed_at: datetime) -> PageSignal | None:
-    """Returns what the Last-Modified of a visit tells, as a signal of its host; None if the page has none."""
-    modified = http_time(row.get("last_modified"))
-    if modified is None:
-        return None
-    counts = SignalCounts(*(before.get("host_signals") or {}).get(LAST_MODIFIED, ()))
-    is_later = modified > observed_at.timestamp()
-    return PageSignal(counts, Announcements(1, modified, modified) if is_later else Announcements())
+def told_by(row: Mapping[str, Any]) -> bool:
+    """Whether a response tells something of changes itself: by its `ETag` or its dates."""
+    return bool(row.get("etag") or row.get("last_modified") or (row.get("details") or {}).get("modified"))
 
 
-def http_time(text: str | None) -> float | None:
-    """Returns the time of a header in seconds since 1970, None if it is missing or wrong."""
-    if not text:
-        return None
+def _shown(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, PageSignal]:
+    """Returns kind -> what a response itself tells of a change since the visit before."""
+    observed_at = _observed_at(before)
+    if before is None or observed_at is None:
+        return {}
+    times = {
+        LAST_MODIFIED: http_time(row.get("last_modified")),
+        PAGE_DATE: _iso_time((row.get("details") or {}).get("modified")),
+    }
+    shown, none = {}, Announcements()
+    for kind, changed in times.items():
+        if changed is not None:
+            is_later = changed > observed_at.timestamp()
+            shown[kind] = _signal(kind, before, Announcements(1, changed, changed) if is_later else none)
+    if row.get("etag") and before["etag"]:
+        differs = row["etag"] != before["etag"]
+        shown[ETAG] = _signal(ETAG, before, none._replace(times=int(differs)))
+    return shown
+
+
+def _promise(row: Mapping[str, Any], before: Mapping[str, Any], shortest: float) -> PageSignal | None:
+    """Returns the lifetime that a response announces; None if it is shorter than the time between two visits."""
+    lifetime = row.get("lifetime") or 0.0
+    return _signal(CACHE_CONTROL, before, Announcements(lifetime=lifetime)) if lifetime > shortest else None
+
+
+def _signal(kind: str, before: Mapping[str, Any], announced: Announcements) -> PageSignal:
+    return PageSignal(SignalCounts(*(before.get("host_signals") or {}).get(kind, ())), announced)
+
+
+def _iso_time(text: str | None) -> float | None:
     try:
-        return parsedate_to_datetime(text).timestamp()
-    except (ValueError, TypeError, OverflowError):
+        return in_utc(datetime.fromisoformat(text)).timestamp() if text else None
+    except ValueError:
         return None
 
 

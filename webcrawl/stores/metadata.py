@@ -25,7 +25,15 @@ from webcrawl.policies.revisit_dates import RevisitDates
 from webcrawl.stores.columns import fetches, host_signals, in_utc, pages
 from webcrawl.stores.current_pages import PageContents
 from webcrawl.stores.database import Database, insert_into, is_read_only
-from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow, new_link_source, state
+from webcrawl.stores.history import (
+    PAST_COLUMNS,
+    UNCHANGED,
+    described,
+    follow,
+    new_link_source,
+    state,
+    told_by,
+)
 from webcrawl.stores.page_statements import WriteStatement, page_statements, weights_statement
 from webcrawl.stores.schema import PAGES, SchemaTables
 from webcrawl.stores.selection import CRAWLS, of_host
@@ -143,6 +151,15 @@ class Metadata(SchemaTables):
             rows.append(described(dict(own)))
         rows.sort(key=lambda row: row["fetched_at"])
         return [StoredFetch(**{name: row[name] for name in StoredFetch._fields}) for row in rows]
+
+    def signal_counts(self, hosts: Collection[str]) -> dict[str, dict[str, SignalCounts]]:
+        """Returns host -> kind of signal -> what is known of it."""
+        query = select(host_signals).where(host_signals.c.host.in_(set(hosts)))
+        with self.database.reading(at_leisure=False) as connection:
+            rows = connection.execute(query).all()
+        return {
+            row.host: {kind: SignalCounts(*values) for kind, values in row.counts.items()} for row in rows
+        }
 
     def count(self) -> int:
         """Returns the number of URLs stored."""
@@ -263,7 +280,7 @@ class Metadata(SchemaTables):
         """Returns URL -> host for those of these known pages whose changes something tells."""
         hosts = {}
         for url, row in rows.items():
-            if (before := known.get(url)) and (before["signals"] or row.get("last_modified")):
+            if (before := known.get(url)) and (before["signals"] or told_by(row)):
                 with suppress(InvalidURL):  # a local file
                     hosts[url] = split(url)[0]
         return hosts
@@ -288,7 +305,7 @@ class Metadata(SchemaTables):
             counts = {kind: SignalCounts(*values) for kind, values in signals.get(host, {}).items()}
             for kind, more in kinds.items():
                 counts[kind] = counts.get(kind, SignalCounts()).merged(more)
-            values = {kind: [float(f"{number:.5g}") for number in each] for kind, each in counts.items()}
+            values = {kind: [float(f"{number:.9g}") for number in each] for kind, each in counts.items()}
             rows.append({"host": host, "counts": values})
         insert = insert_into(self.database.dialect, host_signals)
         replaced = {"counts": insert.excluded["counts"]}

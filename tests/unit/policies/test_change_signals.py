@@ -13,12 +13,18 @@ from hypothesis import given, strategies as st
 
 from webcrawl.policies.change_rates import DAY, ChangeRate, PageVisit
 from webcrawl.policies.change_signals import (
+    CACHE_CONTROL,
+    ETAG,
     NO_SIGNALS,
     SITEMAP,
     Announcements,
     PageSignal,
     SignalCounts,
+    SignalEvidence,
     evidence_of,
+    lesson,
+    lifetime_days,
+    signal_evidence,
 )
 from webcrawl.policies.crawl_value import Bounds, RecrawlCandidate, is_due, turn_days
 from webcrawl.policies.revisit_dates import KnownPage, RevisitDates, StoredVisit
@@ -235,3 +241,160 @@ def test_a_host_that_tells_the_truth_is_fresher_with_as_many_visits() -> None:
     (visits, fresh), (told_visits, told_fresh) = plain.run(1, 40), honest.run(1, 40)
     assert told_fresh > fresh + 0.12
     assert told_visits < 1.1 * visits
+
+
+DATE, NEXT_DAY = "Mon, 02 Feb 2026 10:00:00 GMT", "Tue, 03 Feb 2026 10:00:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("cache_control", "expires", "days"),
+    [
+        ("max-age=43200", NEXT_DAY, 0.5),
+        ("public, max-age=60, s-maxage=86400", None, 1.0),
+        ('Max-Age="86400", immutable', None, 1.0),
+        ("max-age=86400, no-cache", None, 0.0),
+        ("no-store", NEXT_DAY, 0.0),
+        ("max-age=-1", None, 0.0),
+        ("max-age=99999999999", None, 365.0),
+        ("private", NEXT_DAY, 1.0),
+        ("stale-while-revalidate=86400", None, 0.0),
+        (None, NEXT_DAY, 1.0),
+        (None, "0", 0.0),
+        (None, None, 0.0),
+    ],
+)
+def test_headers_tell_for_how_long_a_page_stays(
+    cache_control: str | None, expires: str | None, days: float
+) -> None:
+    assert lifetime_days(cache_control, expires, DATE) == pytest.approx(days)
+
+
+def kept(broken: float, visits: int = 500) -> SignalCounts:
+    """What is learned of lifetimes of two days in which so many of the changes happen nevertheless."""
+    random, counts, lifetime = np.random.default_rng(7), SignalCounts(), 2.0
+    for _ in range(visits):
+        days = random.uniform(0.5, 8)
+        within = min(days, lifetime)
+        expected = RATE.mean * (broken * within + days - within)
+        signal = PageSignal(counts, Announcements(lifetime=lifetime))
+        visit = PageVisit(days, changed=bool(random.poisson(expected)))
+        counts = counts.merged(lesson(CACHE_CONTROL, signal, visit, RATE))
+    return counts
+
+
+@pytest.mark.parametrize("broken", [0.02, 0.3, 1.0])
+def test_it_is_learned_how_many_changes_happen_in_lifetimes(broken: float) -> None:
+    assert kept(broken).broken == pytest.approx(broken, abs=0.1)
+
+
+def test_lifetimes_are_not_believed_before_there_is_evidence() -> None:
+    signals = {CACHE_CONTROL: PageSignal(SignalCounts(), Announcements(lifetime=300.0))}
+    page = RecrawlCandidate(1.0, RATE, signal_evidence(signals, RATE))
+    assert page.ripe_days(0.3) == RecrawlCandidate(1.0, RATE).ripe_days(0.3)
+
+
+@given(st.floats(0.02, 1), st.floats(0.1, 40), st.floats(0.1, 40), st.floats(0.05, 0.9), st.booleans())
+def test_the_value_of_a_fetch_is_the_freshness_that_is_gained(
+    broken: float, lifetime: float, days: float, unannounced: float, is_announced: bool
+) -> None:
+    """The integral of F from 0 to t, minus t F(t), whatever F is."""
+    evidence = SignalEvidence(lifetime=lifetime, broken=broken)
+    page = RecrawlCandidate(1.0, RATE, evidence)
+    times = np.linspace(0, days, 4_001)
+    gained = np.trapezoid([page.freshness(time) for time in times], times) - days * page.freshness(days)
+    assert page.value(days) == pytest.approx(gained, abs=1e-3 * days)
+    assert page.value(page.ripe_days(0.5)) == pytest.approx(0.5, rel=0.02)
+    # announcements make the page older, also in a lifetime
+    told = evidence._replace(unannounced=unannounced, announcements=1.0, wear=2.0 * is_announced, step=2.0)
+    assert page._replace(evidence=told).value(days) >= 0
+
+
+def test_etags_are_compared_with_texts() -> None:
+    same, differs = Announcements(), Announcements(1)
+    changed, unchanged = PageVisit(2.0, changed=True), PageVisit(2.0, changed=False)
+    lessons = [
+        lesson(ETAG, PageSignal(SignalCounts(), etag), visit, RATE)
+        for etag, visit in ((differs, changed), (same, changed), (differs, unchanged), (same, unchanged))
+    ]
+    assert [each[:3] for each in lessons] == [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0)]
+    assert {each.days for each in lessons} == {2.0}
+    gone = lesson(ETAG, PageSignal(SignalCounts(), differs), PageVisit(2.0, changed=True, gone=True), RATE)
+    assert gone.hits == gone.misses == 0
+
+
+def test_an_etag_tells_no_time_of_a_change() -> None:
+    etag = {ETAG: PageSignal(SURE, Announcements(1))}
+    assert not signal_evidence(etag, RATE).is_believed
+    dates = RevisitDates(Bounds())
+    first = dates.date(StoredVisit(KnownPage("http://a", "/", None, None), at(0), None, "changed"))
+    page = KnownPage("http://a", "/", None, first.evidence)
+    date = dates.date(StoredVisit(page, at(3), at(0), "changed", shown=etag))
+    assert date.learned[ETAG].hits == 1
+    assert date.rate == pytest.approx(dates_of_a_change_without_signals())
+
+
+def dates_of_a_change_without_signals() -> float:
+    dates = RevisitDates(Bounds())
+    first = dates.date(StoredVisit(KnownPage("http://a", "/", None, None), at(0), None, "changed"))
+    page = KnownPage("http://a", "/", None, first.evidence)
+    return dates.date(StoredVisit(page, at(3), at(0), "changed")).rate
+
+
+def test_validators_are_valid_until_they_have_missed_changes() -> None:
+    assert SignalCounts().is_valid
+    assert SignalCounts(hits=100, misses=20, mistakes=400).is_valid
+    assert not SignalCounts(misses=6).is_valid
+    assert not SignalCounts(hits=40, misses=40).is_valid
+
+
+class PublishingHost:
+    """Pages that change each so many days, and whose headers tell when they will, truly or not."""
+
+    def __init__(self, *, interval: float = 6.0, lifetime: float | None = None) -> None:
+        self.interval, self.lifetime, self.counts = interval, lifetime, SignalCounts()
+        self.dates = RevisitDates(Bounds(1 / 24))
+        self.dates.threshold = self.dates.threshold._replace(value=0.5)
+
+    def run(self, days: int) -> tuple[int, float]:
+        """Returns the visits, and the share of time in which the text of the last visit was current."""
+        pages = [(number * self.interval / 20, 0.0, 0.0, None) for number in range(20)]
+        visits, fresh = 0, 0
+        for step in range(24 * days):
+            now = step / 24
+            for number, (phase, due, visited, evidence) in enumerate(pages):
+                version, seen = (math.floor((day + phase) / self.interval) for day in (now, visited))
+                fresh += version == seen
+                if due > now:
+                    continue
+                promise = (version + 1) * self.interval - phase - now
+                if self.lifetime is not None:
+                    promise = self.lifetime
+                signals = {}
+                if evidence is not None and self.lifetime != 0:
+                    told = (
+                        (math.floor((visited + phase) / self.interval) + 1) * self.interval - phase - visited
+                    )
+                    signals[CACHE_CONTROL] = PageSignal(
+                        self.counts, Announcements(lifetime=self.lifetime or told)
+                    )
+                known = KnownPage("http://a", f"/{number}", None, evidence, 1.0, signals)
+                outcome = "changed" if version != seen else "unchanged"
+                before = None if evidence is None else at(visited)
+                new = PageSignal(self.counts, Announcements(lifetime=promise)) if self.lifetime != 0 else None
+                date = self.dates.date(StoredVisit(known, at(now), before, outcome, promise=new))
+                self.counts = self.counts.merged(date.learned.get(CACHE_CONTROL, SignalCounts()))
+                visits += 1
+                pages[number] = (phase, day_of(date.due), now, date.evidence)
+        return visits, fresh / (24 * days * len(pages))
+
+
+def test_pages_that_tell_when_they_change_are_fetched_after_their_changes() -> None:
+    plain, telling = PublishingHost(lifetime=0).run(60), PublishingHost().run(60)
+    assert telling[0] < plain[0]
+    assert telling[1] > plain[1] + 0.06
+
+
+def test_a_host_whose_lifetimes_are_wrong_is_visited_as_often() -> None:
+    plain, lying = PublishingHost(lifetime=0).run(60), PublishingHost(lifetime=300.0).run(60)
+    assert lying[0] == pytest.approx(plain[0], rel=0.1)
+    assert lying[1] > 0.97 * plain[1]

@@ -11,8 +11,19 @@ import pytest
 from sqlalchemy import select
 
 from tests.metadata import NOW, row
+from webcrawl.documents.mime.facts import Link
+from webcrawl.documents.page import Page
+from webcrawl.pipelines.metadata import announced_changes
 from webcrawl.policies.change_rates import ChangeHistory
-from webcrawl.policies.change_signals import LAST_MODIFIED, SITEMAP, Announcements, SignalCounts
+from webcrawl.policies.change_signals import (
+    CACHE_CONTROL,
+    ETAG,
+    LAST_MODIFIED,
+    PAGE_DATE,
+    SITEMAP,
+    Announcements,
+    SignalCounts,
+)
 from webcrawl.policies.crawl_value import Bounds
 from webcrawl.policies.revisit_dates import RevisitDates
 from webcrawl.stores.columns import host_signals, in_utc
@@ -149,3 +160,72 @@ def test_a_page_that_told_of_changes_truly_is_credited(site: Site) -> None:
     assert evidence is not None
     dated = ChangeHistory._fields.index("dated")
     assert float(evidence[dated]) > 5  # the time of an announced change is known
+
+
+def test_etags_are_learned_at_visits_and_not_sent_when_they_lie(site: Site) -> None:
+    for number in range(1, 4):
+        now = NOW + number * DAY
+        site.visit(now, f"{number}", URLS[:3], etag='"same"')  # the text changes, the ETag does not
+        site.visit(now, "A", URLS[3:], etag=f'"{number}"')
+    learned = site.counts(ETAG)
+    assert learned[:3] == (0, 6, 2)  # the first visits have nothing to compare
+    assert learned.days == pytest.approx(4 * 2)
+    assert not learned.is_valid
+    assert site.metadata.signal_counts([HOST, "https://other.example"]) == {HOST: {ETAG: learned}}
+    site.visit(NOW + 4 * DAY, "A", URLS[3:], status=304, etag='"3"')
+    assert site.counts(ETAG)[:3] == learned[:3]
+    site.visit(NOW + 5 * DAY, "B", URLS[3:], etag='"4"')
+    assert site.counts(ETAG)[:3] == (1, 6, 2)
+
+
+def test_dates_in_pages_are_learned_as_those_of_headers(site: Site) -> None:
+    later = {"modified": (NOW + DAY).isoformat()}
+    site.visit(NOW + 2 * DAY, "B", URLS[:1], details=later)
+    site.visit(NOW + 2 * DAY, "A", URLS[1:2], details=later)
+    site.visit(NOW + 2 * DAY, "B", URLS[2:3], details={"modified": "no date"})
+    learned = site.counts(PAGE_DATE)
+    assert learned.hits > 0.3 and learned.mistakes >= 1
+    assert learned.days == pytest.approx(4)
+
+
+def test_lifetimes_put_off_the_date_of_a_page_as_far_as_they_are_kept(site: Site) -> None:
+    site.visit(NOW + DAY, "B", URLS, lifetime=5.0)
+    assert {tuple(page.signals[CACHE_CONTROL]) for page in site.pages().values() if page.signals} == {
+        (0, 0.0, 0.0, "", 5.0)
+    }
+    site.visit(NOW + 2 * DAY, "B", URLS[:2], lifetime=5.0)
+    assert site.counts(CACHE_CONTROL).broken < 1
+    before = site.counts(CACHE_CONTROL).broken
+    site.visit(NOW + 2 * DAY, "C", URLS[2:], lifetime=5.0)
+    assert site.counts(CACHE_CONTROL).broken > before
+    trusted = {CACHE_CONTROL: [99.0, 1.0, 0.0, 400.0]}
+    site.metadata.database.write(
+        lambda connection: connection.execute(host_signals.update().values(counts=trusted))
+    )
+    site.visit(NOW + 3 * DAY, "D", URLS[:1], lifetime=5.0)
+    site.visit(NOW + 3 * DAY, "D", URLS[1:2], lifetime=site.dates.bounds.shortest / 2)
+    site.visit(NOW + 3 * DAY, "A", URLS[2:3], status=503)
+    assert site.due(URLS[0]) > site.due(URLS[1]) + DAY
+    pages = site.pages()
+    assert pages[URLS[1]].signals is None
+    assert pages[URLS[2]].signals == {CACHE_CONTROL: [0, 0.0, 0.0, "", 5.0]}  # until a visit that counts
+
+
+@pytest.mark.parametrize(
+    ("referrer", "is_sitemap", "hosts"),
+    [
+        (None, True, [HOST]),
+        ("https://shop.example/robots.txt", True, [HOST, "https://shop.example"]),
+        ("https://shop.example/robots.txt", False, [HOST]),
+        ("https://shop.example/", True, [HOST]),
+    ],
+)
+def test_a_host_is_heard_about_its_own_pages_only(
+    referrer: str | None, is_sitemap: bool, hosts: list[str]
+) -> None:
+    """Unless the robots.txt of another host names the sitemap."""
+    page = Page(url=MAP, host=HOST, fetched_at=NOW, referrer=referrer)
+    page.reading.is_sitemap = is_sitemap
+    named = [f"{host}/page" for host in (HOST, "https://shop.example", "https://other.example")]
+    page.links.in_document = (SITEMAP, [Link(url, NOW) for url in named])
+    assert announced_changes(page) == {f"{host}/page": NOW for host in hosts}

@@ -131,6 +131,8 @@ def page_of(response: Response) -> Page:
         page.archived.remarks = tuple(flag for flag in response.flags if flag in REMARKS)
     page.reading.is_sitemap, page.queued_at = bool(meta.get(SITEMAP)), queued_at(response.request)
     page.recrawl_request, page.fetch_class = meta.get(STORED_REQUEST), meta.get(FETCH_CLASS)
+    cache_control, expires, date = (header(headers, name) for name in (b"Cache-Control", b"Expires", b"Date"))
+    page.caching = _validator(cache_control), _validator(expires), _validator(date)
     page.reading.content_language = _single_language(header(headers, b"Content-Language"))
     if response.status == UNCHANGED and sent and sent.known is not None:
         _fill_from_stored(page, fetch.archived, sent.known)

@@ -242,10 +242,8 @@ def test_killed_crawl_has_the_text_of_every_stored_page(start_crawl: StartCrawl,
     for url, text in texts.items():
         assert text.startswith(f"page {url.rpartition('/')[2]} link 0")
     rows = duckdb.sql(f"SELECT url, crawl, text FROM {table} ORDER BY ALL").fetchall()
-    hits = len(web.hits)
-    killed, other = (
-        start_crawl("broad", [web.url(SITE, "/0")], **settings, CRAWL_ID="again") for _ in range(2)
-    )
+    hits, settings = len(web.hits), settings | {"CRAWL_ID": "again", "FRONTIER_LEASE_SECONDS": 3}
+    killed, other = (start_crawl("broad", [web.url(SITE, "/0")], **settings) for _ in range(2))
     until(lambda: len(web.hits) >= hits + 25, killed)
     killed.kill()
     result = other.wait()

@@ -7,6 +7,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.crawl.conftest import Project
 from tests.crawls import CHECKOUT, Crawl, CrawlResult, until
 from tests.web import LocalWeb, Reply
 from webcrawl.frontier.listing.listing import FIELDS
+from webcrawl.stores.metadata import Metadata
 
 StartWeb = Callable[..., LocalWeb]
 RunCrawl = Callable[..., CrawlResult]
@@ -98,6 +100,9 @@ def test_urls_are_listed_changed_and_fetched_in_the_new_order(
     assert fetched == [f"/page{number}" for number in (5, 2, 0, 1, 3, 4, 6, 7)]
     assert "1 dropped" in second.stderr
     assert operator.listed("--state", "done")["/page7"]["in_links"] == 9
+    with Metadata(f"sqlite:///{result.data_dir}/metadata.db") as metadata:
+        metadata.update(f"{host}/page3", lambda row: {"fetched_at": datetime.now(UTC), "status": 404})
+    assert operator.listed("--state", "done")["/page7"]["in_links"] == 8, "a deleted page links no more"
 
 
 def test_urls_are_changed_while_workers_fetch_them(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier.listing.listing import CountLinks
     from webcrawl.opened import OpenedCrawl
     from webcrawl.results.exports.parts import ExportPart
+    from webcrawl.stores.metadata import Metadata
 
 _FORMATS = ("jsonl", "csv", "parquet")
 _ENDINGS = {name: name for name in _FORMATS} | {"jl": "jsonl"}
@@ -100,9 +101,9 @@ async def _list(opened: OpenedCrawl, wanted: _Wanted, output: str | None, *, wit
     reading = EngineURLs(
         connection.engine, connection.keys, connection.tails, connection.worker, wanted.host, _tell_holder
     )
-    count = _count_links(opened) if with_links else None
     states: Counter[str] = Counter()
     with metadata or nullcontext(), _written(opened, wanted.form, output) as part:
+        count = _count_links(opened, metadata) if with_links else None
         async for rows in URLListing(reading, metadata, count, wanted.states).rows():
             part.write(rows)
             states.update(row["state"] for row in rows)
@@ -143,10 +144,11 @@ def _written(opened: OpenedCrawl, form: str, output: str | None) -> Iterator[Exp
         unfinished.unlink(missing_ok=True)
 
 
-def _count_links(opened: OpenedCrawl) -> CountLinks | None:
-    """Returns a function that counts links in the link store, or None without a link store."""
-    from webcrawl.links.questions import link_counts
+def _count_links(opened: OpenedCrawl, metadata: Metadata | None) -> CountLinks | None:
+    """Returns a function that counts the links that pages have now, or None without a link store."""
+    from webcrawl.links.questions import CurrentLinkCounts, link_counts
     from webcrawl.links.sources import has_link_files, link_files_if_any
+    from webcrawl.stores.current_pages import CurrentPages
 
     try:
         files = link_files_if_any(opened.stores)
@@ -158,7 +160,9 @@ def _count_links(opened: OpenedCrawl) -> CountLinks | None:
         return None
     if files.unfinished:
         print("The latest links are not counted: crawls are still writing them.", file=sys.stderr)
-    return lambda urls: link_counts(files.openers, urls)
+    if metadata is None:
+        return lambda urls: link_counts(files.openers, urls)
+    return CurrentLinkCounts(files.openers, CurrentPages(metadata.contents())).of
 
 
 async def _set(opened: OpenedCrawl, path: Path) -> None:

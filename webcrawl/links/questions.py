@@ -13,7 +13,7 @@ import numpy as np
 
 from webcrawl.links.arrow import pyarrow, schema
 from webcrawl.links.sources import LinkFile
-from webcrawl.stores.current_pages import unchanged_since
+from webcrawl.stores.current_pages import CurrentPages, CurrentRows, unchanged_since
 
 Opener = Callable[[], LinkFile]
 GetRows = Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]
@@ -93,8 +93,8 @@ def pages_among(files: Iterable[Opener], urls: Sequence[str]) -> set[str]:
 def link_counts(files: Iterable[Opener], urls: Sequence[str]) -> Counter[str]:
     """Returns the number of links to each of the URLs; a page that was fetched twice counts once.
 
-    Reads one column of the row groups that may have the URLs, and who links there only in files that share a page with
-    another file.
+    For a crawl without a database, which does not know what pages have now: see `CurrentLinkCounts`. Reads one column
+    of the row groups that may have the URLs, and who links there only in files that share a page with another file.
     """
     wanted, ends = pyarrow().array(urls, pyarrow().string()), [min(urls, default=""), max(urls, default="")]
 
@@ -121,6 +121,39 @@ def link_counts(files: Iterable[Opener], urls: Sequence[str]) -> Counter[str]:
             ):
                 total[pair["values"].as_py()] += pair["counts"].as_py()
     return total
+
+
+class CurrentLinkCounts:
+    """Counts the links that `pages` have now, in a bit for each stored link.
+
+    A page that was fetched twice counts once, and a page that has lost its links, or is gone, not at all.
+    """
+
+    def __init__(self, files: Iterable[Opener], pages: CurrentPages) -> None:
+        """Reads three columns of all links, twice. Raises StoreError for a damaged file."""
+        self._files = [opener() for opener in files]
+        rows = CurrentRows(pages, ("from_url", "time"))
+        for file in self._files:
+            for group in file.groups:
+                rows.see(file.read(group, rows.columns))
+        self._current = [
+            [np.packbits(rows.are(file.read(group, rows.columns))) for group in file.groups]
+            for file in self._files
+        ]
+
+    def of(self, urls: Sequence[str]) -> Counter[str]:
+        """Returns the number of links to each of the URLs; reads one column of the row groups that may have them."""
+        wanted, ends = (
+            pyarrow().array(urls, pyarrow().string()),
+            [min(urls, default=""), max(urls, default="")],
+        )
+        counts: Counter[str] = Counter()
+        for file, groups in zip(self._files, self._current, strict=True):
+            for group, current in zip(file.groups, groups, strict=True):
+                if file.may_overlap(group, "to_url", *ends):
+                    for url, links in file.counts(group, "to_url", wanted, current):
+                        counts[url] += links
+        return counts
 
 
 def _by_sharing(files: Iterable[Opener]) -> tuple[list[Opener], list[Opener]]:

@@ -59,11 +59,21 @@ class LinkFile(TableFile):
             return True
         return bool(statistics.min <= largest and least <= statistics.max)
 
-    def counts(self, group: int, column: str, values: Any) -> Iterator[tuple[str, int]]:
-        """Yields the values of an Arrow array that a column of _SEARCHED has in a group, with their numbers of rows."""
-        arrow = pyarrow()
+    def counts(
+        self, group: int, column: str, values: Any, chosen: NDArray[np.uint8] | None = None
+    ) -> Iterator[tuple[str, int]]:
+        """Yields the values of an Arrow array that a column of _SEARCHED has in a group, with their numbers of rows.
+
+        `chosen`: a bit for each row of the group, whether it counts.
+        """
+        arrow, start = pyarrow(), 0
+        bits = None if chosen is None else np.unpackbits(chosen)
         for chunk in self.read(group, [column])[column].chunks:
-            rows = np.bincount(chunk.indices.to_numpy(), minlength=len(chunk.dictionary))
+            codes = chunk.indices.to_numpy()
+            if bits is not None:
+                codes = codes[bits[start : start + len(codes)] == 1]
+            start += len(chunk)
+            rows = np.bincount(codes, minlength=len(chunk.dictionary))
             wanted = arrow.compute.is_in(chunk.dictionary, value_set=values).to_numpy(zero_copy_only=False)
             for code in np.flatnonzero(wanted & (rows > 0)):
                 yield chunk.dictionary[int(code)].as_py(), int(rows[code])

@@ -19,9 +19,17 @@ from webcrawl.errors import StoreError
 from webcrawl.links import store as link_store
 from webcrawl.links.hosts import reversed_host
 from webcrawl.links.merging import merge_files
-from webcrawl.links.questions import current, link_counts, linked_hosts, links_from, links_to
+from webcrawl.links.questions import (
+    CurrentLinkCounts,
+    current,
+    link_counts,
+    linked_hosts,
+    links_from,
+    links_to,
+)
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
+from webcrawl.stores.current_pages import CurrentPages, PageContents
 
 HOSTS = [f"http://{name}.example" for name in ("a", "b", "www.b", "c")]
 URLS = [f"{host}/{number}" for host in HOSTS for number in range(12)]
@@ -127,6 +135,31 @@ def test_links_of_pages_that_have_changed_since_are_not_current(tmp_path: Path) 
     host = reversed_host(URLS[9])
     assert linked_hosts(openers, host, inbound=True, rows=known_rows) == [(host, 3)]
     assert linked_hosts(openers, host, inbound=True) == [(host, 4)]
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_links_of_changed_and_deleted_pages_do_not_count(tmp_path: Path, merged: bool) -> None:
+    """The page is unchanged since its first fetch, another has changed since its last, and the third is gone."""
+    page, changed, gone, target, without_links = URLS[:5]
+    moments = [datetime.fromtimestamp(TIME / 1_000_000, UTC) + timedelta(microseconds=n) for n in range(4)]
+    for crawl, time in (("first", 0), ("second", 2)):
+        links = LinkStore(tmp_path / "links", crawl)
+        for url in (page, changed, gone) if time == 0 else (page,):
+            about = {"crawl": crawl, "time": TIME + time}
+            links.write([entry(url, target, target, **about), entry(url, url, **about)])
+        links.close()
+    if merged:
+        merge_files(config(tmp_path))
+    openers = link_files(config(tmp_path)).openers
+    rows = [
+        PageContents(page, moments[0], moments[3], is_good=True),
+        PageContents(changed, moments[1], moments[3], is_good=True),
+        PageContents(gone, moments[3], moments[3], is_good=False),
+    ]
+    counts = CurrentLinkCounts(openers, CurrentPages(rows))
+    assert counts.of([target, page, changed, without_links]) == {target: 2, page: 1}
+    assert counts.of([]) == CurrentLinkCounts(openers, CurrentPages([])).of([target]) == {}
+    assert link_counts(openers, [target]) == {target: 6}
 
 
 @pytest.mark.parametrize("merged", [False, True])

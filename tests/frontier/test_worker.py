@@ -288,7 +288,7 @@ async def test_lost_leases_and_late_settlements_are_counted(
     await consumer.until(take)
     (url,) = holding
     token = worker.hosts.token(url.host)
-    worker._leasing._lease_at = math.inf  # keeps this worker from leasing the host again first
+    worker._leasing.safety._lease_at = math.inf  # keeps this worker from leasing the host again first
     await other.reap(everything=True)
     (lease,) = await other.lease(10, 10)
     await consumer.until(lambda: worker.hosts.token(url.host) == -1)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webcrawl.config import OBJECT_STORES
+from webcrawl.engine.backoff import Polling
 from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import script_call
@@ -30,7 +31,7 @@ KEPT_SECONDS = 600.0
 
 _SEGMENT_URLS = 1000
 _READS_AT_ONCE = 16
-_IDLE_SECONDS = 0.25
+_POLL_SECONDS, _LONGEST_POLL = 0.25, 1.0
 _LONGEST_HOLD = 5.0
 _MARKER = "segments of one crawl"
 
@@ -181,10 +182,16 @@ class Tails:
             await _all(asyncio.to_thread(store.delete, f"{folder}/{name.decode()}") for name in plan.unused)
             await self._engine.change(f"{self._keys.queue(plan.shard)[0]}unused", "ZREM", *plan.unused)
 
-    def start(self, shards: Callable[[], Sequence[int]]) -> None:
-        """Starts a task that serves the tails of these shards, outside the worker's loop, as a store may be slow."""
+    def start(
+        self, shards: Callable[[], Sequence[int]], idle_seconds: Callable[[], float] = lambda: 0.0
+    ) -> None:
+        """Starts a task that serves the tails of these shards, outside the worker's loop, as a store may be slow.
+
+        `idle_seconds` returns for how long the worker has been idle.
+        """
         if self._uri is not None:
-            self._serving = asyncio.create_task(self._serve(shards))
+            polling = Polling(idle_seconds, _POLL_SECONDS, _LONGEST_POLL)
+            self._serving = asyncio.create_task(self._serve(shards, polling))
 
     async def stop(self) -> None:
         """Stops the task. Unfinished work is planned again later."""
@@ -193,7 +200,7 @@ class Tails:
             self._serving.cancel()
             await asyncio.wait([self._serving], timeout=0.1)
 
-    async def _serve(self, shards: Callable[[], Sequence[int]]) -> None:
+    async def _serve(self, shards: Callable[[], Sequence[int]], polling: Polling) -> None:
         """Serves tails until it is cancelled, and continues after any failure."""
         hold = 0.0
         while True:
@@ -203,7 +210,11 @@ class Tails:
                 if hold and plans:
                     logger.warning("The store of queues is available again; the crawl continues.")
                     hold = 0.0
-                await asyncio.sleep(0.0 if plans else _IDLE_SECONDS)
+                if plans:
+                    continue
+                polling.polled()
+                while not polling.is_due:
+                    await asyncio.sleep(_POLL_SECONDS)
             except UNAVAILABLE:
                 # the worker's loop logs the error
                 await asyncio.sleep(_LONGEST_HOLD / 5)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from webcrawl.engine.backoff import SHUTDOWN_SECONDS, Backoff
+from webcrawl.engine.backoff import SHUTDOWN_SECONDS, Backoff, IdleTime, Polling
 from webcrawl.engine.client import Engine
 from webcrawl.frontier import Frontier, Lease
 from webcrawl.hosts.address_turns import AddressTurns
@@ -24,7 +24,7 @@ _GROWTH = 1.25
 _DECLINE = 0.98
 _USABLE = 0.8
 """Share of a lease in which requests may be sent; the rest is for the last response."""
-_IDLE_SECONDS = 0.1
+_POLL_SECONDS, _LONGEST_POLL = 0.1, 1.0
 """Seconds until a worker that got no hosts asks for hosts again."""
 _LONGEST_RETRY = 5.0
 
@@ -138,8 +138,12 @@ class HostLeasing:
     window: LeaseWindow
     safety: LeaseSafety
     rules: RuleChanges
-    _lease_at: float = field(default=0.0, init=False)
-    """Monotonic time of the next attempt to lease, after an attempt that gave nothing."""
+    idle: IdleTime
+    _polling: Polling = field(init=False)
+    """The attempts to lease after an attempt that gave nothing."""
+
+    def __post_init__(self) -> None:
+        self._polling = Polling(self.idle.seconds, _POLL_SECONDS, _LONGEST_POLL)
 
     async def lease(self) -> None:
         """Leases as many hosts as are needed now, if there are any."""
@@ -153,10 +157,13 @@ class HostLeasing:
             connections=self.turns.has_room,
         )
         hosts, new = self.window.room(answered=answered, new=new)
-        if not (hosts or new) or asked < self._lease_at or not self.safety.may_lease(asked):
+        if not (hosts or new) or not self._polling.is_due or not self.safety.may_lease(asked):
             return
         leases = await self.frontier.lease(hosts, self.window.urls, self.membership.served(), new=new)
-        self._lease_at = 0.0 if leases else asked + _IDLE_SECONDS
+        if leases:
+            self.retry_now()
+        else:
+            self._polling.polled()
         self._open(leases, asked)
 
     async def regain(self) -> None:
@@ -166,7 +173,8 @@ class HostLeasing:
 
     def retry_now(self) -> None:
         """Makes `lease` ask the engine, although it had no hosts last: there are new URLs."""
-        self._lease_at = 0.0
+        self.idle.end()
+        self._polling.reset()
 
     def _open(self, leases: Iterable[Lease], asked: float) -> None:
         """Makes the URLs of new leases available; `asked` is the monotonic time of the call."""

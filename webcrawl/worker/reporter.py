@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from webcrawl.engine.backoff import IdleTime
 from webcrawl.frontier import Crawl, Frontier, LeasedURL, LeaseReport
 from webcrawl.frontier.figures import GIVEN_UP
 from webcrawl.frontier.ledger import owners
@@ -73,6 +74,7 @@ class Reporter:
     permits: Permits
     window: LeaseWindow
     tally: Tally
+    idle: IdleTime
     _leases_more: bool = field(default=True, init=False)
     """Whether more URLs may be leased: the worker does not close."""
 
@@ -186,6 +188,7 @@ class Reporter:
         now = time.monotonic()
         wait = host.turn.wait(now)
         pause = max(wait, host.resumes - now)
+        self.idle.foresee(pause)
         asked = pause == wait and host.turn.pace(now).wait_by == "Retry-After"
         quiet = self.turns.config.forgive_after
         report = host.report(self.intake.sent)

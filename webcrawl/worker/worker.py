@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from webcrawl.config import FrontierConfig
+from webcrawl.engine.backoff import IdleTime, Polling
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Settlement
 from webcrawl.frontier.figures import FETCHES, SITE_FETCHES
@@ -42,7 +43,8 @@ logger = logging.getLogger(__name__)
 _GATHER_SECONDS = 0.01
 _GATHER_LONGEST = 0.05
 _GATHER_FACTOR = 4
-_IDLE_SECONDS = 0.1
+_IDLE_SECONDS, _LONGEST_IDLE = 0.1, 0.5
+_LONGEST_FINISH_POLL, _LONGEST_WORTH_POLL = 1.0, 3.0
 
 
 class Worker:
@@ -91,6 +93,9 @@ class Worker:
         self._tails, self._mined = tails, mined
         self._changed = asyncio.Event()
         """Set when the task has something to do."""
+        self._idle = IdleTime()
+        self._finish_polling = Polling(self._idle.seconds, _IDLE_SECONDS, _LONGEST_FINISH_POLL)
+        self._worth_polling = Polling(self._idle.seconds, 0.0, _LONGEST_WORTH_POLL)
         self.membership = membership = Membership(crawl, frontier.keys.shards, alone=intake.is_alone)
         self.hosts = hosts = LeasedHosts(turns, intake, wake, self._changed, observed, frontier.traffic)
         self.permits = permits = Permits(crawl, config.max_pages)
@@ -98,8 +103,10 @@ class Worker:
         safety = LeaseSafety(config.lease_seconds, turns.config.delay, turns.addresses)
         self.engine = EngineWatch(frontier.engine, turns.ending, safety.answer_seconds / 2)
         rules = RuleChanges(frontier, turns, hosts, membership)
-        self._leasing = HostLeasing(frontier, turns, hosts, membership, window, safety, rules)
-        self._reporter = Reporter(frontier, crawl, turns, hosts, intake, membership, permits, window, tally)
+        self._leasing = HostLeasing(frontier, turns, hosts, membership, window, safety, rules, self._idle)
+        self._reporter = Reporter(
+            frontier, crawl, turns, hosts, intake, membership, permits, window, tally, self._idle
+        )
         self.heartbeat = Heartbeat(
             frontier,
             crawl,
@@ -202,7 +209,7 @@ class Worker:
         self._task = asyncio.create_task(self._run())
         self.intake.sender = self._task
         if self._tails:
-            self._tails.start(self.membership.served)
+            self._tails.start(self.membership.served, self._idle.seconds)
         if self._planner:
             self._planner.start()
 
@@ -268,8 +275,9 @@ class Worker:
         """Waits until there is something to do. Pauses shortly in any case, which makes batches; longer under load."""
         await asyncio.sleep(min(max(_GATHER_SECONDS, _GATHER_FACTOR * round_took), _GATHER_LONGEST))
         try:
-            async with asyncio.timeout(_IDLE_SECONDS):
+            async with asyncio.timeout(self._idle.pause(_IDLE_SECONDS, _LONGEST_IDLE)):
                 await self._changed.wait()
+            self._idle.end()
         except TimeoutError:
             return
         finally:
@@ -295,7 +303,9 @@ class Worker:
         await self._reporter.send(seeding=self.seeding, closing=self._closing)
         if self._closing:
             return
-        await self.intake.send_worth_if_due(self.membership.served(), self._reporter.report_owned)
+        if self._worth_polling.is_due:
+            self._worth_polling.polled()
+            await self.intake.send_worth_if_due(self.membership.served(), self._reporter.report_owned)
         await heartbeat.update_hold()
         if heartbeat.paused or heartbeat.holds:
             self.hosts.release_all()
@@ -305,7 +315,7 @@ class Worker:
         if heartbeat.paused:
             return
         if not (self.hosts or self.intake or self.seeding or self.finished or self._planner):
-            await self._check_finished()
+            await self._check_finished_if_due()
 
     async def _beat_if_due(self) -> None:
         if self.heartbeat.is_due:
@@ -334,7 +344,10 @@ class Worker:
         elif all(host.unsettled == len(host.urls) for host in self.hosts) and await permits.exhausted():
             self._finish("max_pages")
 
-    async def _check_finished(self) -> None:
+    async def _check_finished_if_due(self) -> None:
+        if not self._finish_polling.is_due:
+            return
+        self._finish_polling.polled()
         others_seeding = (await self._crawl.workers.beat(seeding=False)).seeding
         nothing_left = not others_seeding and await self._frontier.finished()
         # a callback may have discovered URLs meanwhile that the engine does not have yet

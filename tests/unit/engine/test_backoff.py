@@ -1,11 +1,13 @@
-"""Backoff: growing pauses, and a limited time once the event is set."""
+"""Backoff: growing pauses, and a limited time once the event is set. Polling: pauses that grow with the idle time."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 
-from webcrawl.engine.backoff import Backoff
+import pytest
+
+from webcrawl.engine.backoff import Backoff, IdleTime, Polling
 
 
 async def attempts(backoff: Backoff) -> int:
@@ -52,3 +54,55 @@ def test_backoff_is_unlimited_until_the_event_is_set() -> None:
             await backoff.pause()
 
     asyncio.run(main())
+
+
+class Clock:
+    """A monotonic clock that a test sets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr("webcrawl.engine.backoff.time.monotonic", lambda: self.now)
+
+
+def test_pauses_are_a_tenth_of_the_idle_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    idle = IdleTime()
+    assert idle.pause(0.1, 1.0) == 0.1
+    clock.now += 5
+    assert idle.pause(0.1, 1.0) == 0.5
+    clock.now += 500
+    assert idle.pause(0.1, 1.0) == 1.0
+    idle.end()
+    assert idle.pause(0.1, 1.0) == 0.1
+
+
+def test_a_pause_ends_when_foreseen_work_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    idle = IdleTime()
+    for seconds in (30.0, 20.25, 3600.0):
+        idle.foresee(seconds)
+    clock.now += 20
+    assert idle.pause(0.1, 1.0) == 0.25
+    clock.now += 0.5
+    assert idle.seconds() == 0.25
+    clock.now += 10
+    assert idle.seconds() == 0.5
+    clock.now += 3600  # what is due in an hour is not foreseen
+    assert idle.seconds() == 3600.5
+
+
+def test_polls_are_due_at_once_when_the_idle_time_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    idle = IdleTime()
+    polling = Polling(idle.seconds, 0.1, 1.0)
+    assert polling.is_due
+    clock.now += 100
+    polling.polled()
+    clock.now += 0.5
+    assert not polling.is_due
+    idle.end()
+    assert polling.is_due
+    polling.polled()
+    assert not polling.is_due
+    polling.reset()
+    assert polling.is_due

@@ -178,7 +178,7 @@ def _plan(
     return columns, date.learned
 
 
-def told_by(row: Mapping[str, Any]) -> bool:
+def describes_changes(row: Mapping[str, Any]) -> bool:
     """Whether a response tells something of changes itself: by its `ETag` or its dates."""
     return bool(row.get("etag") or row.get("last_modified") or (row.get("details") or {}).get("modified"))
 

@@ -29,10 +29,10 @@ from webcrawl.stores.history import (
     PAST_COLUMNS,
     UNCHANGED,
     described,
+    describes_changes,
     follow,
     new_link_source,
     state,
-    told_by,
 )
 from webcrawl.stores.page_statements import WriteStatement, page_statements, weights_statement
 from webcrawl.stores.schema import PAGES, SchemaTables
@@ -280,7 +280,7 @@ class Metadata(SchemaTables):
         """Returns URL -> host for those of these known pages whose changes something tells."""
         hosts = {}
         for url, row in rows.items():
-            if (before := known.get(url)) and (before["signals"] or told_by(row)):
+            if (before := known.get(url)) and (before["signals"] or describes_changes(row)):
                 with suppress(InvalidURL):  # a local file
                     hosts[url] = split(url)[0]
         return hosts

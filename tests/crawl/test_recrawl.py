@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 import sqlite3
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 from scrapy.settings import Settings
+from sqlalchemy import create_engine, text
 
 from tests.crawl.conftest import Project
 from tests.crawl.operations import BEGIN, Operations
 from tests.crawls import CHECKOUT, Crawl, CrawlResult, until
 from tests.documents.markup import urlset
-from tests.postgres import PostgresServer
 from tests.web import Hit, LocalWeb, Reply
 from webcrawl.crawler.url_arguments import add_short_options, take_urls
+from webcrawl.documents.exchange import digest
 from webcrawl.jobs.records import IterationState
-from webcrawl.stores.metadata import Metadata
+from webcrawl.policies.change_signals import SignalCounts
 
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
 PAGES = 12
@@ -106,55 +111,170 @@ def test_pages_come_back_until_the_crawl_is_stopped(local_web: StartWeb, start_c
     assert least_gap(web, SITE) > 0.9 * INTERVAL
 
 
-def test_another_worker_plans_when_the_planner_is_killed(
-    local_web: StartWeb, start_crawl: StartCrawl, redis_url: str, postgres: PostgresServer
+class ToldPages:
+    """Pages whose texts stay while their bytes, `ETag` and `Last-Modified` are new at each fetch, so both signals lie.
+
+    Each visit counts one false announcement of either kind, and each body tells which fetch stored it.
+    """
+
+    def __init__(self, web: LocalWeb, *sites: str) -> None:
+        self.served: dict[str, tuple[str, str]] = {}
+        """Digest of a body -> its URL, and the user agent that got it."""
+        self._web, self._lock, self._numbers = web, threading.Lock(), itertools.count(1)
+        self.urls = {web.url(site, path) for site in sites for path in fill(web, site)}
+        links = "".join(f"<a href=/{number}>{number}</a>" for number in range(PAGES))
+        for url in self.urls:
+            site, path = next(
+                (site, url.removeprefix(web.host(site))) for site in sites if web.host(site) in url
+            )
+            text = page(f"{path} {TEXT}") + (links if path == "/" else "")
+            web.put(site, path, partial(self._reply, url, text))
+
+    def _reply(self, url: str, text: str, hit: Hit) -> Reply:
+        with self._lock:
+            number = next(self._numbers)
+        body = f"<!-- {number} -->{text}"
+        self.served[digest(body.encode())] = url, hit.headers["User-Agent"]
+        later = format_datetime(datetime.now(UTC) + timedelta(seconds=number), usegmt=True)
+        return Reply(body, headers={"ETag": f'"{number}"', "Last-Modified": later})
+
+    def fetches(self) -> Counter[str]:
+        return Counter(url for url, _ in self.served.values())
+
+    def came_again(self, times: int = 2) -> Callable[[], bool]:
+        """A condition: each page has come again so many times from now on."""
+        before = self.fetches()
+        return lambda: all(self.fetches()[url] >= before[url] + times for url in self.urls)
+
+    def unstored(self, uri: str) -> list[str]:
+        """Checks what a crawl has stored and learned; returns the digests of the fetches that it has not stored."""
+        engine = create_engine(uri)
+        with engine.connect() as connection:
+            stored = connection.execute(
+                text("SELECT url, digest FROM pages UNION ALL SELECT url, digest FROM fetches")
+            )
+            digests = {digest: url for url, digest in stored.all()}
+            columns = "url, fetches, changes, next_due, change_evidence"
+            rows = {row.url: row for row in connection.execute(text(f"SELECT {columns} FROM pages"))}
+            counts = dict(connection.execute(text("SELECT host, counts FROM host_signals")).all())
+        engine.dispose()
+        assert rows.keys() == self.urls
+        assert all(self.served[digest][0] == url for digest, url in digests.items())
+        assert sum(row.fetches for row in rows.values()) == len(digests), "a fetch counts once"
+        assert all(row.changes == 0 and row.next_due for row in rows.values())
+        evidence = {url: as_json(row.change_evidence) for url, row in rows.items()}
+        assert {url: visits for url, (visits, *_) in evidence.items()} == {
+            url: row.fetches - 1 for url, row in rows.items()
+        }, "each visit teaches the rate once"
+        again = Counter[str]()
+        for url, row in rows.items():
+            again["/".join(url.split("/")[:3])] += row.fetches - 1
+        learned = {
+            host: {kind: SignalCounts(*values) for kind, values in as_json(kinds).items()}
+            for host, kinds in counts.items()
+        }
+        for kind in ("etag", "last-modified"):
+            mistakes = {host: kinds[kind].mistakes for host, kinds in learned.items()}
+            assert mistakes == pytest.approx(again), "each visit teaches about signals once"
+        return [digest for digest in self.served if digest not in digests]
+
+
+def as_json(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def test_a_worker_that_is_killed_while_it_plans_loses_and_repeats_nothing(
+    local_web: StartWeb, start_crawl: StartCrawl, redis_url: str, uri: str
 ) -> None:
+    """What it has fetched and not stored is fetched again, and nothing else: by the bodies that the server gave."""
     web = local_web(SITE, OTHER)
-    paths = {site: fill(web, site) for site in (SITE, OTHER)}
-    seeds, uri = [web.url(SITE), web.url(OTHER)], postgres.new_database()
+    pages, seeds = ToldPages(web, SITE, OTHER), [web.url(SITE), web.url(OTHER)]
     options = {**OFTEN, "REDIS_URL": redis_url, "FRONTIER_LEASE_SECONDS": 2, "METADATA_URI": uri}
     crawls = {
-        crawl.process.pid: crawl for crawl in (start_crawl("broad", seeds, **options) for _ in range(2))
+        crawl.process.pid: (crawl, agent)
+        for agent in ("first", "second")
+        for crawl in [start_crawl("broad", seeds, **options, USER_AGENT=agent)]
     }
-    crawl = next(iter(crawls.values()))
+    crawl = next(iter(crawls.values()))[0]
     with redis.Redis.from_url(redis_url) as client:
-        until(all_came(web, SITE, paths[SITE], 2), crawl, 120)
+        until(lambda: pages.fetches().keys() == pages.urls, crawl, 60)
+        until(pages.came_again(1), crawl, 120)
         until(lambda: client.get("wc:{c:broad}:planner") is not None, crawl)
         planner = int((client.get("wc:{c:broad}:planner") or b"").split(b":")[1])
-        crawls.pop(planner).kill()
-        (other,) = crawls.values()
-        before = {site: visits(web, site) for site in (SITE, OTHER)}
-        until(
-            lambda: all(
-                visits(web, site)[path] >= before[site][path] + 2 for site in paths for path in paths[site]
-            ),
-            other,
-            120,
-        )
-        ended(other)
-    for site in (SITE, OTHER):
-        assert visits(web, site).keys() == set(paths[site])
-    with Metadata.to_read(uri) as metadata:
-        rows = list(metadata.scan())
-    assert {row["url"] for row in rows} == {web.url(site, path) for site in paths for path in paths[site]}
-    assert all(row["next_due"] for row in rows)
-    unstored = sum(sum(visits(web, site).values()) for site in paths) - sum(row["fetches"] for row in rows)
-    # the killed worker may have fetched each page once without storing it
-    assert 0 <= unstored <= len(rows)
+        killed, agent = crawls.pop(planner)
+        killed.kill()
+        client.delete("wc:{c:broad}:planner")  # as if its lease had run out
+    ((other, _),) = crawls.values()
+    time.sleep(2.5)
+    offer_again(uri)
+    until(pages.came_again(), other, 120)
+    ended(other)
+    unstored = pages.unstored(uri)
+    assert {pages.served[digest][1] for digest in unstored} <= {agent}
+    # its last fetch of a page each, since it had leased a page once
+    last = {pages.served[digest][0]: digest for digest in pages.served if pages.served[digest][1] == agent}
+    assert set(unstored) <= set(last.values())
 
 
-def test_a_restart_of_the_engine_loses_no_page(
-    local_web: StartWeb, start_crawl: StartCrawl, durable: Any
+def offer_again(uri: str) -> None:
+    """Makes pages due that a planner has claimed and not queued, as if the ten minutes had passed."""
+    engine = create_engine(uri)
+    now = datetime.now(UTC)
+    with engine.begin() as connection:
+        times = {"due": now.isoformat(), "held": (now + timedelta(minutes=1)).isoformat()}
+        connection.execute(text("UPDATE pages SET next_due = :due WHERE next_due > :held"), times)
+    engine.dispose()
+
+
+def test_a_kill_of_the_engine_loses_and_repeats_nothing(
+    local_web: StartWeb, start_crawl: StartCrawl, durable: Any, uri: str
 ) -> None:
     web = local_web(SITE)
-    paths = fill(web, SITE)
-    crawl = start_crawl("broad", [web.url(SITE)], **OFTEN, REDIS_URL=f"unix://{durable.unix_socket_path}")
-    until(all_came(web, SITE, paths, 2), crawl, 120)
+    pages = ToldPages(web, SITE)
+    server = f"unix://{durable.unix_socket_path}"
+    crawl = start_crawl("broad", [web.url(SITE)], **OFTEN, REDIS_URL=server, METADATA_URI=uri)
+    until(lambda: pages.fetches().keys() == pages.urls, crawl, 60)
+    until(pages.came_again(1), crawl, 120)
     durable.terminate()
     durable.start()
-    before = visits(web, SITE)
-    until(lambda: all(visits(web, SITE)[path] >= before[path] + 2 for path in paths), crawl, 120)
+    until(pages.came_again(1), crawl, 120)
     assert "Traceback" not in ended(crawl).stderr
+    assert pages.unstored(uri) == []
+
+
+def test_a_crawl_restored_beside_another_database_lacks_no_page(
+    local_web: StartWeb, start_crawl: StartCrawl, tmp_path: Path
+) -> None:
+    """Known pages that an older database lacks are fetched once more; the others have their dates."""
+    web = local_web(SITE)
+    paths, copy = fill(web, SITE), tmp_path / "copy"
+    seldom = {"RECRAWL": True, "RECRAWL_MIN_INTERVAL": "1d"}
+    crawl = start_crawl("broad", [web.url(SITE)], data_dir=tmp_path / "first", **seldom)
+    until(all_came(web, SITE, paths, 1), crawl, 60)
+    ended(crawl)
+    project = Project(CHECKOUT)
+    words = ("checkpoint", str(copy), "-s", f"DATA_DIR={tmp_path / 'first'}")
+    assert f"With the plan of {PAGES + 1} known pages." in project.scrapy(*words)
+
+    lost = ["/", "/1", "/4"]
+    (tmp_path / "second").mkdir()
+    with (
+        closing(sqlite3.connect(tmp_path / "first" / "metadata.db")) as first,
+        closing(sqlite3.connect(tmp_path / "second" / "metadata.db")) as second,
+        second,
+    ):
+        first.backup(second)
+        second.executemany("DELETE FROM pages WHERE url = ?", [[web.url(SITE, path)] for path in lost])
+    output = project.scrapy("restore", str(copy), "-s", f"DATA_DIR={tmp_path / 'second'}")
+    assert "3 URLs to crawl, 13 seen" in output
+    assert "The metadata database lacks 3 known pages: they are among these URLs" in output
+    crawl = start_crawl("broad", [web.url(SITE)], data_dir=tmp_path / "second", **seldom)
+    until(all_came(web, SITE, lost, 2), crawl, 60)
+    time.sleep(1)
+    rows = {row["url"].removeprefix(web.host(SITE)): row for row in ended(crawl).rows()}
+    assert {path: visits(web, SITE)[path] for path in paths} == {path: 1 + (path in lost) for path in paths}
+    assert rows.keys() == set(paths)
+    assert all(row["next_due"] for row in rows.values())
 
 
 def test_new_links_of_a_known_page_come_first_and_are_credited_to_it(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import pytest
 from sqlalchemy import create_engine, text
 
+from tests.frontier.copying import copied
 from webcrawl.documents.page import Page
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Candidate, Frontier, Settlement
@@ -128,6 +129,19 @@ async def test_pages_of_a_planner_that_dies_between_claim_and_queue_are_due_agai
     backdate(uri)
     await planner_of(frontier, uri).turn()
     assert len(await fetched(frontier)) == 5
+
+
+async def test_a_restored_page_is_not_planned_twice(frontier_of: Frontiers) -> None:
+    crawl, copy = frontier_of(), frontier_of("copy", shards=3)
+    pages = [(Candidate(HOST, "/now", None), 0.0), (Candidate(HOST, "/later", None), 3600.0)]
+    assert await Planning(crawl.engine, crawl.keys, "w1").add(pages, 0.0, 10) == [QUEUED, QUEUED]
+    assert [url.url for lease in await crawl.lease(10, 20) for url in lease.urls] == [f"{HOST}/now"]
+    await copied(crawl, copy)
+    planning = Planning(copy.engine, copy.keys, "w1")
+    assert await planning.add(pages, 0.0, 10) == [KNOWN, KNOWN]
+    assert (await planning.counts()).open == 2
+    assert await fetched(copy) == [f"{HOST}/now"]
+    assert (await planning.counts()).open == 1
 
 
 async def test_a_page_that_was_fetched_since_its_row_was_read_is_not_queued(frontier: Frontier) -> None:

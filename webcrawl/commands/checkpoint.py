@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
@@ -43,11 +44,14 @@ class Command(OpenedCrawlCommand):
         await opened.check_complete()
         store = open_store(location(args[0]), "checkpoint", opened.stores.object_stores)
         exporter = Exporter(connection.engine, connection.keys, connection.worker, connection.tails)
-        manifest = await save(exporter, store, force=opts.force)
+        with await opened.due_pages() or nullcontext() as exporter.due_pages:
+            manifest = await save(exporter, store, force=opts.force)
         size = sum(file.bytes for file in manifest.files)
         print(
             f"Crawl {manifest.crawl!r} is in {store.uri()}: {counted(manifest.counts['open'], 'URL')} to crawl, "
             f"{manifest.counts['seen']:,} seen, {size / 1e6:,.1f} MB."
         )
+        if planned := manifest.counts.get("planned"):
+            print(f"With the plan of {counted(planned, 'known page')}.")
         if lost := manifest.counts["lost"]:
             print(f"Left out: {counted(lost, 'URL')} in damaged or missing segments.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
@@ -10,6 +11,7 @@ from scrapy.exceptions import UsageError
 from webcrawl.config import object_stores, read
 from webcrawl.config.program import program
 from webcrawl.crawler.command import OpenedCrawlCommand, flag
+from webcrawl.documents.values import counted
 from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class Command(OpenedCrawlCommand):
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.frontier.checkpoint.restore import Importer
         from webcrawl.frontier.checkpoint.save import load
+        from webcrawl.stores.metadata import Metadata
         from webcrawl.stores.objects.registry import location, open_store
 
         connection = opened.connection
@@ -51,10 +54,14 @@ class Command(OpenedCrawlCommand):
             await connection.begin_tails()
             connection.tails.start(lambda: range(connection.keys.shards))
 
+        def lacking(urls: Sequence[str]) -> set[str]:
+            with Metadata(opened.stores.metadata) as metadata:
+                return metadata.lacking(urls, connection.keys.crawl)
+
         classes = opened.stores.object_stores
         store = open_store(location(args[0]), "checkpoint", classes, check=False)
         try:
-            importer = Importer(connection.engine, connection.keys, connection.worker)
+            importer = Importer(connection.engine, connection.keys, connection.worker, lacking)
             await load(importer, store, connection.crawl, connection.clear, begun, force=opts.force)
         finally:
             await connection.tails.stop()
@@ -70,3 +77,8 @@ class Command(OpenedCrawlCommand):
             f"Crawl {keys.crawl!r} is in {connection.server}: {counts.open:,} URLs to crawl, "
             f"{counts.seen:,} seen. Continue it with FRONTIER_SHARDS={keys.shards}{unit}.{paused}"
         )
+        if importer.lacking:
+            print(
+                f"The metadata database lacks {counted(importer.lacking, 'known page')}: "
+                "they are among these URLs, and fetched once more."
+            )

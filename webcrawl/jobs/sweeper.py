@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
 from redis.exceptions import RedisError
@@ -60,7 +61,8 @@ class CheckpointKeeper:
             await connection.tails.check()
             target = f"{uri}/{now:{_STAMP}}"
             exporter = Exporter(connection.engine, connection.keys, connection.worker, connection.tails)
-            await save(exporter, open_store(target, "checkpoints", classes), force=True)
+            with await opened.due_pages() or nullcontext() as exporter.due_pages:
+                await save(exporter, open_store(target, "checkpoints", classes), force=True)
             self._next[iteration.id] = now + timedelta(hours=plan.hours)
             await asyncio.to_thread(prune, store, plan)
             return target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -36,7 +37,10 @@ from webcrawl.urls.seeds import with_scheme
 if TYPE_CHECKING:
     from webcrawl.documents.mime.reader_processes import Readers
     from webcrawl.hosts.rules import HostRules, RobotsAgents
+    from webcrawl.stores.due_pages import DuePages
     from webcrawl.stores.metadata import Metadata
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_CRAWL = "broad"
 """The crawl that a command looks at if nothing names another."""
@@ -145,6 +149,19 @@ class OpenedCrawl:
         if url.get_backend_name() == "sqlite" and not (url.database and Path(url.database).exists()):
             return None
         return Metadata.to_read(self.stores.metadata, history=self.stores.history)
+
+    async def due_pages(self) -> DuePages | None:
+        """The plan of a crawl with RECRAWL, to be closed; None for another crawl, and without the metadata database."""
+        connection = self.connection
+        if not await connection.engine.client.exists(connection.keys.own("recrawl")):
+            return None
+        from webcrawl.stores.due_pages import DuePages
+
+        if (metadata := self.metadata_if_any()) is None:
+            logger.warning("The plan of the crawl is left out: there is no %s", self.stores.metadata)
+            return None
+        metadata.close()
+        return DuePages(self.stores.metadata, connection.keys.crawl)
 
     async def close(self) -> None:
         """End the reader processes and the connection, and give the process its umask back."""

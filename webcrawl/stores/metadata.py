@@ -116,6 +116,12 @@ class Metadata(SchemaTables):
             rows = map(visits.row, connection.exec_driver_sql(visits.text, parameters))
             return {row["url"]: row["tried_at"] or row["fetched_at"] for row in rows}
 
+    def lacking(self, urls: Sequence[str], crawl: str) -> set[str]:
+        """Returns those of some thousand URLs at most that have no row of this crawl."""
+        query = select(pages.c.url).where(pages.c.url.in_(urls), pages.c.crawl == crawl)
+        with self.database.reading(at_leisure=False) as connection:
+            return set(urls) - set(connection.execute(query).scalars())
+
     def payload_rows(self, urls: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Returns `PAYLOAD_COLUMNS` by URL, for at most some thousand URLs; URLs without a row are left out."""
         payloads = self._statements.payloads

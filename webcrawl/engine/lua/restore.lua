@@ -25,6 +25,11 @@
 local now, N = now_ms(), P .. 'n'
 local put = {}
 
+-- a planner must not queue these pages again
+local function note_planned(host, entry, due)
+  if string.byte(entry, 1) >= DATED then plan.add(P, host, host .. path_of(entry), due) end
+end
+
 local function put_queue(host, _, entries)
   local head = kind == 'head'
   if head then
@@ -34,6 +39,7 @@ local function put_queue(host, _, entries)
   end
   if #entries > 0 then enqueue(P, H, host, entries, head, now) end
   for i = 1, conf_of(P).credit and #entries or 0 do note_restored(P, host, entries[i]) end
+  for _, entry in ipairs(entries) do note_planned(host, entry, now) end
   redis.call('HINCRBY', N, 'queued', #entries)
 end
 put.tail, put.head = put_queue, put_queue
@@ -43,6 +49,8 @@ local function put_waiting(member, time)
   redis.call('HINCRBY', N, kind, redis.call('ZADD', P .. kind, time + ms_ahead(), member))
   local serial = math.max(tonumber(redis.call('HGET', N, 'serial')) or 0, tonumber(string.match(member, '^%d+')) or 0)
   redis.call('HSET', N, 'serial', string.format('%.0f', serial))
+  local host, entry = string.match(member, '^%S+ (.-)\n(.*)$')
+  note_planned(host, entry, time + ms_ahead())
 end
 put.later, put.scheduled = put_waiting, put_waiting
 

@@ -26,10 +26,11 @@ A restore queues each entry of the journal once, even if the copy has the entry 
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys, host_of
@@ -38,6 +39,9 @@ from webcrawl.frontier.checkpoint.hold import HOLD_SECONDS, hold
 from webcrawl.frontier.checkpoint.queue_copy import QueueCopy
 from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.tails import Tails
+
+if TYPE_CHECKING:
+    from webcrawl.stores.due_pages import DuePages  # SQLAlchemy is slow to import
 
 Record = list[Any]
 """A kind and its values: lists, bytes, texts and integers; see Exporter."""
@@ -76,6 +80,8 @@ class Exporter:
     name: str
     tails: Tails
     batch: int = BATCH
+    due_pages: DuePages | None = None
+    """The plan of a crawl with RECRAWL."""
     lost: int = 0
     """The number of URLs in damaged or missing parts of the store, which no worker can read either."""
     _servers: list[str] = field(default_factory=list)
@@ -143,6 +149,18 @@ class Exporter:
         async for names, texts in self._values("get", f"wc:{{s*}}:c:{self.keys.crawl}:like:*"):
             blocks = [name.rsplit(b":", 1)[1] for name in names]
             yield ["like", [[block, content or b""] for block, content in zip(blocks, texts, strict=True)]]
+
+    async def plan(self) -> AsyncIterator[Record]:
+        """Yields the records of known pages that are to be fetched again, by URL.
+
+        ["plan", [[URL, depth, referrer, class of its next fetch, its stored request in Base64], ...]]
+
+        Must be read after `begin`, so that it has all pages that were settled before.
+        """
+        after: str | None = "" if self.due_pages else None
+        while self.due_pages and after is not None:
+            pages, after = await asyncio.to_thread(self.due_pages.look, after, self.batch)
+            yield ["plan", [[*page[:3], page.fetch_class, page.recrawl_request] for page in pages]]
 
     async def shard(self, shard: int) -> AsyncIterator[Record]:
         """Yields the records of one shard, and ends its journal after the last record."""

@@ -24,9 +24,10 @@ import msgpack
 from webcrawl.errors import NoSuchObject, StoreError
 from webcrawl.stores.objects.store import ObjectStore
 
-FORMAT = 6
-READ_FORMATS = frozenset({5, FORMAT})
-"""The formats that this version restores. In format 5, entries had no class of their fetch. Hosts may have no trust."""
+FORMAT = 7
+READ_FORMATS = frozenset({5, 6, FORMAT})
+"""The formats that this version restores. Before format 6, entries had no class of their fetch, and before format 7
+there was no plan. Hosts may have no trust."""
 MANIFEST = "manifest.json"
 
 _FILE_NAME = re.compile(r"[a-z0-9-]+\.wcf\.gz")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgpack
 
@@ -16,7 +18,7 @@ from webcrawl.engine.scripts import Argument, script_call
 from webcrawl.errors import StoreError
 from webcrawl.frontier.checkpoint.export import ANSWERS, HASHES, WAITING, Record, flat
 from webcrawl.frontier.checkpoint.hold import HOLD_SECONDS
-from webcrawl.frontier.entry import without_time
+from webcrawl.frontier.entry import DATED, Candidate, without_time
 from webcrawl.frontier.operations import BATCH
 from webcrawl.urls.canonical import split
 
@@ -30,15 +32,25 @@ _MAX_ARGUMENTS = 20 * BATCH
 """The most arguments of calls that are sent together."""
 
 
-class Importer:
-    """Fills a crawl that no worker has begun. `name` identifies this restore."""
+Lacking: TypeAlias = Callable[[Sequence[str]], set[str]]
 
-    def __init__(self, engine: Engine, keys: Keys, name: str) -> None:
+
+class Importer:
+    """Fills a crawl that no worker has begun. `name` identifies this restore.
+
+    `lacking` returns those of some URLs that the crawl's metadata database has no row of: known pages without a row
+    have no plan there, so they are queued, to be fetched once more. Without it, the plan of a checkpoint is left out.
+    """
+
+    def __init__(self, engine: Engine, keys: Keys, name: str, lacking: Lacking | None = None) -> None:
         self.engine = engine
         self.keys = keys
         self.name = name
         self.urls = 0
         """The number of URLs put into queues, sorted sets and dead letters."""
+        self.lacking = 0
+        """The number of known pages that the metadata database lacks."""
+        self._lacking = lacking
         self._moved: dict[bytes, bytes] = {}
         """The journal: host LF entry without its counters and time -> the last counters of the entry."""
         self._batches = ScriptBatches(engine, keys)
@@ -103,7 +115,7 @@ class Importer:
             await self._put_waiting(kind, *values)
         elif kind in (*HASHES, ANSWERS):
             await self._put_hash(kind, *values)
-        elif kind in ("seen", "dead", "dropped", "bury", "hosts", "credit"):
+        elif kind in ("seen", "dead", "dropped", "bury", "hosts", "credit", "plan"):
             await getattr(self, f"_put_{kind}")(*values)
         elif kind != "moved":
             await getattr(self._crawl_records, f"put_{kind}", _unknown)(*values)
@@ -161,6 +173,19 @@ class Importer:
         for url, time in zip(pairs[::2], pairs[1::2], strict=True):
             await self._add(self.keys.shard(split(url.decode())[0]), "dropped", url, time)
 
+    async def _put_plan(self, pages: Iterable[Sequence[Any]]) -> None:
+        if self._lacking is None:
+            return
+        await self.engine.change(self.keys.own("recrawl"), "HSET", "visits", 0)
+        rows = {url.decode(): row for url, *row in pages}
+        lacking = await asyncio.to_thread(self._lacking, [*rows])
+        hosts: dict[bytes, list[bytes]] = {}
+        for url in sorted(lacking):
+            host, path = split(url)
+            hosts.setdefault(host.encode(), []).append(_planned_entry(host, path, *rows[url]))
+        self.lacking += len(lacking)
+        await self._put_queue("tail", hosts.items())
+
     async def _put_hosts(self, records: Iterable[tuple[bytes, dict[bytes, bytes]]]) -> None:
         for host, record in records:
             if fields := flat(record):
@@ -185,6 +210,19 @@ class Importer:
 
     def _shard(self, host: bytes) -> int:
         return self.keys.shard(host.decode())
+
+
+def _planned_entry(
+    host: str, path: str, depth: int, referrer: bytes | None, fetch_class: bytes, request: bytes | None
+) -> bytes:
+    """Returns the entry of a page that is to be fetched again now."""
+    extra = base64.b64decode(request) if request else None
+    linked_by = None if referrer is None else referrer.decode()
+    page = Candidate(
+        host, path, None, depth=depth, referrer=linked_by, extra=extra, fetch_class=fetch_class.decode()
+    )
+    entry = page.entry()
+    return bytes((entry[0] | DATED,)) + entry[1:]
 
 
 def _key(host: bytes, entry: bytes) -> bytes:

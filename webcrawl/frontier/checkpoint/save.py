@@ -87,6 +87,9 @@ class _Saving:
             for shard in range(keys.shards):
                 self._line.show(f"shard {shard + 1} of {keys.shards}")
                 files.append(await self._file(folder, f"shard-{shard:05}", self._exporter.shard(shard)))
+            if self._exporter.due_pages is not None:
+                self._line.show("the plan")
+                files.append(await self._file(folder, "plan", self._exporter.plan()))
         self._line.clear()
         manifest = Manifest(
             keys.crawl,
@@ -108,6 +111,8 @@ class _Saving:
                 writer.write(record)
                 if record[0] == "counters":
                     self._counts = _counts(record[1])
+                elif record[0] == "plan":
+                    self._counts["planned"] = self._counts.get("planned", 0) + len(record[1])
             stored = await asyncio.to_thread(writer.close)
             await asyncio.to_thread(self._store.move_file, stored.name, writer.path)
         return stored

@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test test-slow test-newest coverage check settings constraints wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-options bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-links bench-search bench-graph first-hour replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test test-slow test-newest coverage check settings constraints wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-links first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -143,9 +143,6 @@ bench: .venv/.dev ## Compare crawls of the same pages by this project and others
 bench-pair: .venv/.dev ## Compare the CPU of two crawls that run at the same time; ARGS="--of full-stored --to full"
 	@$(BIN)/python -m benchmarks.pair $(ARGS)
 
-bench-options: .venv/.dev ## Compare crawls with each option and without; ARGS="--only feed --rounds 5"
-	@$(BIN)/python -m benchmarks.options $(ARGS)
-
 bench-micro: .venv/.dev ## Measure each step of processing a page; ARGS="-k links --benchmark-json=FILE"
 	@$(BIN)/python -m pytest -o addopts=--import-mode=importlib --benchmark-columns=min,median,rounds benchmarks/micro $(ARGS)
 
@@ -169,12 +166,6 @@ bench-news: .venv/.dev ## Measure how soon a recrawl fetches new articles; ARGS=
 
 bench-links: .venv/.dev ## Measure the link store: cost a page, bytes a link, questions; ARGS="--edges 1e6"
 	@$(BIN)/python -m benchmarks.links $(ARGS)
-
-bench-search: .venv/.dev ## Measure the full-text index and searches in it; ARGS="--pages 1e4"
-	@$(BIN)/python -m benchmarks.search $(ARGS)
-
-bench-graph: .venv/.dev ## Measure the steps of `scrapy graph` on generated webs; ARGS="--edges 1e6,1e7 --memory 8"
-	@$(BIN)/python -m benchmarks.graph $(ARGS)
 
 bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="--scale 0.1" shortens it
 	@$(BIN)/python -m benchmarks.frontier $(ARGS)

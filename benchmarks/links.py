@@ -125,20 +125,14 @@ def generated(edges: int) -> Iterator[StoredLinks]:
         yield StoredLinks(url, "broad", page % 9, START + page * 10_000, False, (pack_rows(rows),))
 
 
-def generate(folder: Path, edges: int) -> str:
-    """Writes a link store with so many generated links; returns the URL of its first page."""
-    store, first = LinkStore(folder, "broad"), ""
+def questions(folder: Path, edges: int) -> None:
+    """Prints how long the commands take, and the answers without their start."""
+    began = time.process_time()
+    store, first = LinkStore(folder / "links", "broad"), ""
     for entry in generated(edges):
         first = first or entry.url
         store.write([entry])
     store.close()
-    return first
-
-
-def questions(folder: Path, edges: int) -> None:
-    """Prints how long the commands take, and the answers without their start."""
-    began = time.process_time()
-    first = generate(folder / "links", edges)
     files = list((folder / "links").iterdir())
     size = sum(path.stat().st_size for path in files)
     print(f"{edges:,} generated links in {len(files)} files, in {time.process_time() - began:.0f} s of CPU")

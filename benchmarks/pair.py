@@ -2,6 +2,7 @@
 
     make bench-pair [ARGS="--of full-stored --to full --rounds 8"]
     make bench-pair ARGS="--of full --to full --before v0.1.0"
+    make bench-pair ARGS="--of full --to full --setting TEXT=wet --setting TEXT_MARKDOWN=True"
 
 Both see the same machine in the same seconds, so ratios of rounds differ by a hundredth or two, where crawls by turns
 (`make bench`) differ by a tenth on a shared machine. CPU is counted as there, and is a little higher for both, because
@@ -21,11 +22,21 @@ from pathlib import Path
 
 from benchmarks.command import ROOT, command_line
 from benchmarks.compare import crawl, spent
-from benchmarks.contender import CONTENDERS, Contender
+from benchmarks.contender import CONTENDERS, Contender, Task
 from benchmarks.served import Web
 from benchmarks.sites import available
 
 OURS = [name for name, contender in CONTENDERS.items() if not contender.venv]
+
+
+def with_settings(contender: Contender, settings: list[str]) -> Contender:
+    """Returns a contender with further settings, each as NAME=VALUE."""
+    words = [word for setting in settings for word in ("-s", setting)]
+
+    def command(task: Task) -> list[str]:
+        return [*contender.command(task), *words]
+
+    return replace(contender, command=command)
 
 
 def together(pair: list[Contender], web: Web, seeds: list[str]) -> list[float]:
@@ -42,10 +53,17 @@ def main() -> None:
     parser.add_argument("--of", choices=OURS, default="full-stored", help="the contender that is measured")
     parser.add_argument("--to", choices=OURS, default="full", help="the contender that it is compared with")
     parser.add_argument("--before", help="compare with the code of this commit, in the same environment")
+    parser.add_argument(
+        "--setting",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of the contender that is measured",
+    )
     parser.add_argument("--rounds", type=int, default=8)
     options = parser.parse_args()
     rounds = options.rounds
-    pair = [CONTENDERS[options.of], CONTENDERS[options.to]]
+    pair = [with_settings(CONTENDERS[options.of], options.setting), CONTENDERS[options.to]]
     with tempfile.TemporaryDirectory(prefix="bench-web-") as home:
         if options.before:
             checkout = Path(home) / "before"

@@ -30,7 +30,6 @@ START_ADDRESS = "127.0.2.11"
 _START_WORDS = 6_000
 """As long as other pages, so that processes start that are only started for large pages."""
 _DAY = datetime.timedelta(days=1)
-PROXY_ADDRESS = "127.0.2.12"
 WEBS = {
     "http": "HTTP, a host for each site",
     "https": "HTTPS, a host for each site",
@@ -63,17 +62,11 @@ class Got:
     links: float
     connections: int
 
-    @property
-    def answers(self) -> int:
-        """All requests: also those for robots.txt and for what pages load, and revisits that are answered with 304."""
-        return self.pages + self.again + self.other
-
 
 class Web:
     """One of WEBS. `seeds` and `start` are where crawls begin; `authority` is the file of the CA or None.
 
-    Every site starts a session with clients that send no cookie. `proxy` is a proxy for HTTP that has all pages in its
-    cache, so that only the crawler's side of it costs time.
+    Every site starts a session with clients that send no cookie.
 
     `per_host` is the number of concurrent requests to a host: one if there are many hosts, as is usual on the real web.
     `delay` is the number of seconds between two of them.
@@ -89,7 +82,6 @@ class Web:
         self.authority = None if kind in ("http", *_THOUSANDS) else home / "ca.pem"
         base = f"{'https' if self.authority else 'http'}://{{}}:{self._port}"
         self.start = base.format(START_ADDRESS) + "/index.html"
-        self.proxy = f"http://{PROXY_ADDRESS}:{self._port}"
         home.chmod(0o755)  # nginx reads files as the user nobody
         (home / "start").mkdir()
         start = "<title>Start</title><p>One page without a link." + " A word." * _START_WORDS
@@ -156,19 +148,13 @@ class Web:
 
     def _configuration(self) -> str:
         servers = self._one_server() if self.delay else self._servers()
-        folders = (
-            "" if self.delay else "".join(f"{address} {folder};" for address, folder in self._folders.items())
-        )
-        line = "'$msec $status $body_bytes_sent $sent_http_content_type {} $connection $uri';\n"
+        line = "'$msec $status $body_bytes_sent $sent_http_content_type $server_addr $connection $uri';\n"
         return (
             f"daemon off; worker_processes 1; pid {self._home}/nginx.pid; error_log {self._home}/error.log;\n"
             "events { worker_connections 8192; }\n"
             f"http {{ include /etc/nginx/mime.types; keepalive_requests {self._keepalive};\n"
-            f"map $http_cookie $session {{ '' 'session=1; Path=/'; default ''; }} map $host $folder {{ {folders} }}\n"
-            f"log_format direct {line.format('$server_addr')}log_format proxied {line.format('$host')}"
-            f"server {{ listen {PROXY_ADDRESS}:{self._port}; root $folder; index index.html; "
-            f"access_log {self._home}/access.log proxied; }}\n"
-            f"access_log {self._home}/access.log direct;\n{servers}}}\n"
+            f"map $http_cookie $session {{ '' 'session=1; Path=/'; default ''; }}\n"
+            f"log_format direct {line}access_log {self._home}/access.log direct;\n{servers}}}\n"
         )
 
     def _servers(self) -> str:

@@ -20,21 +20,19 @@ from benchmarks import (
     long,
     main_parts,
     news,
-    options,
+    pair,
     report,
     servers,
     shards,
 )
 from benchmarks.compare import in_turn
-from benchmarks.contender import CONTENDERS
+from benchmarks.contender import CONTENDERS, Task
 from benchmarks.generated_web import TROUBLES, World
 from benchmarks.long import Point
 from benchmarks.news_web import ARCHIVE, NewsWeb
-from benchmarks.option_table import DEFAULT, OPTIONS, Option
 from benchmarks.report import Run
 from benchmarks.served import Got
 from benchmarks.sites import Site
-from webcrawl.config import DECLARED
 
 
 def run(pages: int, seconds: float, crawler_cpu: float, engine_cpu: float = 0.0) -> Run:
@@ -49,6 +47,14 @@ def test_figures_are_medians_minus_the_start_up_cost() -> None:
     assert result.crawler_ms == pytest.approx(3.0)
     assert result.engine_ms == pytest.approx(1.0)
     assert result.total_ms == pytest.approx(4.0)
+
+
+def test_a_contender_is_measured_with_further_settings(tmp_path: Path) -> None:
+    task = Task(["http://127.0.2.1/"], 0, 16, 0.0, tmp_path)
+    full = CONTENDERS["full"]
+    further = pair.with_settings(full, ["TEXT=wet", "LINKS=True"])
+    assert further.command(task) == [*full.command(task), "-s", "TEXT=wet", "-s", "LINKS=True"]
+    assert pair.with_settings(full, []).command(task) == full.command(task)
 
 
 def test_our_variants_run_before_each_competitor() -> None:
@@ -96,47 +102,6 @@ def test_the_limit_of_open_files_is_raised_or_explained(monkeypatch: pytest.Monk
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (1024, 4096))
     with pytest.raises(SystemExit, match="may have 4096. Run `ulimit -Hn 20000` as root"):
         compare.allow_open_files()
-
-
-def test_options_are_compared_with_the_run_before_them() -> None:
-    start = run(1, 0.1, 1.0, 0.2)
-    without = options.figures(run(100, 1.0, 1.5, 0.3), start)
-    assert without == pytest.approx((100.0, 6.0, 110.0))
-    # the machine was half as fast in the second round, for both
-    pairs = [
-        options.Pair(options.Figures(80.0, 6.6, 121.0), without),
-        options.Pair(options.Figures(42.0, 13.0, 121.0), options.Figures(50.0, 12.0, 110.0)),
-    ]
-    measured = options.summed_up(OPTIONS["COOKIES_ENABLED"], 1.25, pairs)
-    assert (measured.speed_ratio, measured.cpu_ratio, measured.memory_ratio) == (0.82, 1.092, 1.1)
-    row = "| COOKIES_ENABLED | default | 0.82 | 1.09 | 1.1 | 61 | 9.8 | 121 | 1.25 | 2 |"
-    assert row in command.records_table([measured])
-
-
-def test_every_option_is_known_and_beside_another_one_of_its_web() -> None:
-    documented = {*DECLARED, "CLOSESPIDER_PAGECOUNT"}
-    for one in OPTIONS.values():
-        assert set(one.settings) <= documented
-        if one.beside:
-            other = OPTIONS[one.beside]
-            assert (other.web, other.is_again, other.beside) == (one.web, one.is_again, "")
-    assert [one.name for one in options.chosen(["csv", "cookies"])] == ["COOKIES_ENABLED", "feed of CSV"]
-    with pytest.raises(SystemExit, match="no option nonsense"):
-        options.chosen(["nonsense"])
-
-
-def test_an_option_runs_right_after_what_it_is_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[str] = []
-
-    def figures(turns: options.Turns, option: Option) -> options.Figures:
-        ran.append(option.name)
-        return options.Figures(100.0, 5.0, 300.0)
-
-    monkeypatch.setattr(options.Turns, "_figures", figures)
-    turns = options.Turns(None)  # type: ignore[arg-type]
-    for option in (Option("a"), Option("b", beside="HTTPS")):
-        turns.pair(option)
-    assert ran == [DEFAULT, "a", "HTTPS", "b"]
 
 
 def test_pages_distributed_to_many_hosts_still_link_to_each_other(tmp_path: Path) -> None:

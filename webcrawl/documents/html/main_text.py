@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from webcrawl.documents.html.names import BESIDE, is_article_body, kind_of, names_main_part
+from webcrawl.documents.html.names import BESIDE, INVISIBLE, is_article_body, kind_of
 from webcrawl.documents.html.page_text import PageText, Section
-from webcrawl.documents.html.part_text import MORE_PROSE, PartText
+from webcrawl.documents.html.part_text import MORE_PROSE, PartText, is_named
 from webcrawl.documents.html.sections import ARTICLE, ASIDE, MAIN, MATH, read_sections
 from webcrawl.documents.html.text import BLOCK, TEXT_NODE, clean, walk
 from webcrawl.documents.link_elements import Attributes
@@ -27,10 +27,14 @@ MIN_WORDS = 20
 _MAIN_SHARE = 0.25
 # A section that is named like a main part, or a single `article`, counts if it has this share.
 _NAMED_SHARE = 0.6
+# With the headline in it, it counts if it has this share.
+_TITLED_SHARE = 0.3
 # A section inside of a named section has all the text if it has this share of its prose,
 _INSIDE_NAMED = 0.9
 # and a section inside of a page or of `main`, if it has this share of its prose,
 _INSIDE_PAGE = 0.8
+# or this share and the headline,
+_TITLED_INSIDE_PAGE = 0.7
 # and this share of the text that is not links: tables, code and definitions are no prose.
 _TEXT_INSIDE_PAGE, _TEXT_INSIDE_MAIN = 0.75, 0.9
 # A section that is named like a main part counts if it has so many characters of prose.
@@ -91,10 +95,10 @@ def main_part(tree: LexborHTMLParser) -> MainPart | None:
         return MainPart(clean("".join(walk(root.node, ASIDE))), root.node, articles=[root.node])
     sections = text.sections()
     product = _product(page, root, sections)
-    section = product or _main_section(root, sections)
+    section = product or _main_section(page, root, sections)
     if product is not None:
         text.keep_reviews(product)
-    text.keep_lists(section, is_marked=root is not whole or _is_named(section))
+    text.keep_lists(section, is_marked=root is not whole or is_named(section))
     start, lead, lead_blocks = text.lead(section)
     end = text.end(section)
     content, blocks = text.between(section.start, end), text.blocks(section.start, end)
@@ -146,8 +150,9 @@ def _is_beside(node: LexborNode) -> bool:
 
 def word_count(text: str, enough: int) -> int:
     """Returns the number of words of a text; counting may stop at `enough`."""
-    count = len(text.split(None, enough)[:enough])
-    return count if count >= enough or text.isascii() else count + _unseparated_words(text)
+    words = text.split(None, enough)[:enough]
+    count = len(words)
+    return count if count >= enough or text.isascii() else count + _unseparated_words("".join(words))
 
 
 def _unseparated_words(text: str) -> int:
@@ -158,7 +163,7 @@ def _unseparated_words(text: str) -> int:
 def _marked_part(page: PageText, whole: Section) -> Section | None:
     """Returns the first `main`, or the single `article`, if it has text and enough of the prose."""
     share = _MAIN_SHARE
-    marked = [section for section in page.sections if _is_main(section)]
+    marked = [section for section in page.sections if _is_main(section) and section.kind != INVISIBLE]
     if not marked:
         share = _NAMED_SHARE
         marked = [section for section in page.sections if section.node.tag_id == ARTICLE]
@@ -195,9 +200,9 @@ def _is_list_of_links(page: PageText, root: Section) -> bool:
     return sum(size for start, size in page.links if root.start <= start <= root.end) > root.size
 
 
-def _main_section(root: Section, sections: list[Section]) -> Section:
+def _main_section(page: PageText, root: Section, sections: list[Section]) -> Section:
     """Returns the smallest section with the prose of the root, or of a section that is named like a main part."""
-    named = [section for section in sections if section.prose >= _MUCH_PROSE and _is_named(section)]
+    named = [section for section in sections if section.prose >= _MUCH_PROSE and is_named(section)]
     bodies = [section for section in named if is_article_body(section.attributes)]
     most = max([section.prose for section in named], default=0)
     part = root
@@ -205,13 +210,22 @@ def _main_section(root: Section, sections: list[Section]) -> Section:
         part = bodies[0]
     elif most and most >= _NAMED_SHARE * root.prose:
         part = _smallest(named, _INSIDE_NAMED * most)
+    elif titled := _with_title(page, named, _TITLED_SHARE * root.prose):
+        part = _smallest(titled, _INSIDE_NAMED * max(section.prose for section in titled))
     if not part.prose:
         return part
     inside = [section for section in sections if part.contains(section)]
-    if _is_named(part):
+    if is_named(part):
         return _smallest(inside, _INSIDE_NAMED * part.prose)
     text = (_TEXT_INSIDE_MAIN if _is_main(part) else _TEXT_INSIDE_PAGE) * part.text
-    return _smallest([section for section in inside if section.text >= text], _INSIDE_PAGE * part.prose)
+    titled = _with_title(page, inside, _TITLED_INSIDE_PAGE * part.prose)
+    whole = _smallest([section for section in inside if section.text >= text], _INSIDE_PAGE * part.prose)
+    return min([*titled, whole], key=attrgetter("length"))
+
+
+def _with_title(page: PageText, sections: list[Section], prose: float) -> list[Section]:
+    """Returns the sections that have the headline and so much prose."""
+    return [section for section in sections if section.prose >= prose and page.has_title(section)]
 
 
 def _product(page: PageText, root: Section, sections: list[Section]) -> Section | None:
@@ -233,13 +247,6 @@ def _product(page: PageText, root: Section, sections: list[Section]) -> Section 
 def _is_product(attributes: Attributes) -> bool:
     return (attributes.get("itemtype") or "").endswith("schema.org/Product") or bool(
         _PRODUCT.search((attributes.get("class") or "")[:_MAX_NAMES])
-    )
-
-
-def _is_named(section: Section) -> bool:
-    attributes = section.attributes
-    return section.node.tag_id == ARTICLE or (
-        bool(attributes) and (is_article_body(attributes) or names_main_part(attributes))
     )
 
 

@@ -9,7 +9,13 @@ from operator import attrgetter, itemgetter
 
 from selectolax.lexbor import LexborNode
 
-from webcrawl.documents.html.names import COMMENTS, is_not_displayed
+from webcrawl.documents.html.names import (
+    COMMENTS,
+    INVISIBLE,
+    is_article_body,
+    is_not_displayed,
+    names_main_part,
+)
 from webcrawl.documents.html.page_text import PageText, Section
 from webcrawl.documents.html.teasers import kind_of_node, teasers
 from webcrawl.documents.html.text import BLOCK, tag_ids
@@ -19,6 +25,8 @@ MORE_PROSE, _MORE_TEXT = 6, 2
 # It also has so many characters of prose.
 _MUCH_PROSE = 100
 _MOST_WRONG_NAMES = 16
+# Or if it has more prose than the rest, and a part of it that is named like a main part has this share of that.
+_BODY_SHARE = 0.6
 # Blocks of so many characters between the headline, or the start of the article, and the main part lead to it.
 _LEAD = 80
 # A block of so many characters before a list is a sentence that may introduce it.
@@ -58,6 +66,10 @@ class PartText:
         Parts of the same kind in the same element count together.
         """
         wrong = set[Section]()
+        for part in self._around_body(beside):
+            self._count([part])
+            wrong.add(part)
+        beside = [part for part in beside if part not in wrong]
         for parts in nlargest(_MOST_WRONG_NAMES, _groups(beside), key=_amount):
             rest = max(MORE_PROSE * self._root.prose, _MORE_TEXT * (self._root.size - self._root.linked))
             if _amount(parts)[0] < max(rest, _MUCH_PROSE):
@@ -65,13 +77,34 @@ class PartText:
             if self._root.prose >= _MUCH_PROSE and _is_never_text(parts[0]):
                 continue
             wrong.update(parts)
-            size, linked, prose = (sum(map(attrgetter(name), parts)) for name in ("size", "linked", "prose"))
-            for outer in self._page.sections:
-                if outer.contains(parts[0]) and outer.contains(parts[-1]) and outer not in parts:
-                    outer.size += size
-                    outer.linked += linked
-                    outer.prose += prose
+            self._count(parts)
         return wrong
+
+    def _count(self, parts: list[Section]) -> None:
+        """Adds the text of parts beside the text to the sections around them."""
+        size, linked, prose = (sum(map(attrgetter(name), parts)) for name in ("size", "linked", "prose"))
+        for outer in self._page.sections:
+            if outer.contains(parts[0]) and outer.contains(parts[-1]) and outer not in parts:
+                outer.size += size
+                outer.linked += linked
+                outer.prose += prose
+
+    def _around_body(self, beside: list[Section]) -> list[Section]:
+        """Returns the parts around the body of the article, outer ones first, such as a lightbox for its pictures.
+
+        The body itself may be hidden until a script shows it, if there is no other body.
+        """
+        bodies = [body for body in self._page.sections if body.prose >= _MUCH_PROSE and is_named(body)]
+        around = list[Section]()
+        for part in sorted(beside, key=attrgetter("length"), reverse=True):
+            if part.kind != COMMENTS and part.inner > self._root.prose:
+                is_hidden = _is_hidden(part)
+                inside = [body for body in bodies if part.contains(body) and (is_hidden or body is not part)]
+                outside = [body for body in bodies if not (part.contains(body) or body.contains(part))]
+                least = max(_BODY_SHARE * part.inner, _most_prose(outside))
+                if _most_prose(inside) >= least and not (outside and is_hidden):
+                    around.append(part)
+        return around
 
     def _leave_out(self, parts: list[Section]) -> None:
         """Leaves parts out, and their text out of the amounts of the sections around them."""
@@ -188,6 +221,14 @@ class PartText:
         return number > 0 and start < self._cuts[number - 1].end
 
 
+def is_named(section: Section) -> bool:
+    """Returns whether a section is named like a main part."""
+    attributes = section.attributes
+    return section.node.tag_id == _ARTICLE or (
+        bool(attributes) and (is_article_body(attributes) or names_main_part(attributes))
+    )
+
+
 def _groups(beside: list[Section]) -> list[list[Section]]:
     """Returns parts beside the text in groups of the same parent, element and first class."""
     groups: dict[tuple[int, int, str], list[Section]] = {}
@@ -196,9 +237,17 @@ def _groups(beside: list[Section]) -> list[list[Section]]:
     return list(groups.values())
 
 
+def _most_prose(sections: list[Section]) -> int:
+    return max([section.prose for section in sections], default=0)
+
+
+def _is_hidden(part: Section) -> bool:
+    return part.kind == INVISIBLE or is_not_displayed(part.attributes)
+
+
 def _is_never_text(part: Section) -> bool:
     """Returns whether a part does not belong to a text beside it, however long it is."""
-    return part.kind == COMMENTS or is_not_displayed(part.attributes)
+    return part.kind == COMMENTS or _is_hidden(part)
 
 
 def _amount(parts: list[Section]) -> tuple[int, int]:

@@ -15,7 +15,6 @@ from webcrawl.documents.html.data_tables import TABLE_PARTS, DataTables, is_tabl
 from webcrawl.documents.html.names import (
     AUTHOR,
     BESIDE,
-    COMMENTS,
     GATED,
     INVISIBLE,
     NOTE,
@@ -93,6 +92,8 @@ _WITH_ITEMS = tag_ids("dl menu ol table tbody tfoot thead ul")
 
 # A block of so many characters that are not links is prose.
 _PROSE = 40
+# So is a paragraph of so many characters without links.
+_SHORT_PROSE = 20
 # Longer captions may belong to the text. Longer headings are paragraphs.
 _MAX_CAPTION, _MAX_HEADING = 250, 80
 _DATED = tag_ids("p div")
@@ -182,6 +183,10 @@ class _Reader:
                 if size != block_size:
                     if size - block_size >= _PROSE:
                         prose += _prose(size - block_size, linked - block_linked)
+                    elif (
+                        kind == _IS_PARAGRAPH and linked == block_linked and size - block_size >= _SHORT_PROSE
+                    ):
+                        prose += size - block_size
                     end_block((len(pieces) - 1, first))
                 add(BLOCK)
                 if kind >= _IS_PARAGRAPH and (size != size_before or lists and lists[-1].end > start):
@@ -219,7 +224,7 @@ class _Reader:
         if what == GATED:
             what = TEXT if is_main or self._has_text(node, start, linked, prose) else BESIDE
         inner = page.prose_beside(start) if page.beside else 0
-        if BESIDE <= what <= COMMENTS and (is_main or prose + inner >= _MUCH_PROSE):
+        if what >= BESIDE and (is_main or prose + inner >= _MUCH_PROSE):
             page.put_beside(Section(start, len(page.pieces), size, linked, prose, node, attributes, what))
             return before
         if what >= BESIDE:

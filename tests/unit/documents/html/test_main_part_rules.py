@@ -109,6 +109,39 @@ def test_text_that_is_not_displayed_is_left_out_however_long_it_is() -> None:
     assert found(f"<p>Harbour news</p><div style='display:none'>{STORY}</div>") == words(STORY)
 
 
+@pytest.mark.parametrize("hidden", ["hidden", "style='display: none'"])
+def test_article_that_a_script_shows_is_the_text_if_there_is_no_other(hidden: str) -> None:
+    notice, body = f"<p>{PROSE}</p><p>{PROSE}</p>", f"<div class=entry-content>{STORY}</div>"
+    for article in (f"<article {hidden}>{STORY}</article>", f"<div {hidden}>{body}</div>"):
+        assert found(f"{notice}{article}") == words(STORY)
+        assert found(f"<div class=entry-content>{notice}</div>{article}") == words(notice)
+
+
+def test_hidden_main_is_not_that_of_the_page() -> None:
+    assert (
+        found(f"<main hidden>{STORY}</main><main><h1>Ferries</h1><p>{PROSE}</p></main>")
+        == f"Ferries {PROSE}".strip()
+    )
+
+
+def test_part_around_the_body_of_a_short_article_is_kept_whatever_its_name() -> None:
+    lead, more = f"<header><p>{PROSE}</p></header>", f"<div class=row><p>{PROSE}</p></div>"
+    body = f"<div class=lightbox><div class=article__body>{STORY}</div></div>"
+    assert words(STORY) in found(f"<main><article>{lead}{body}{more}</article></main>")
+
+
+def test_short_paragraphs_are_text() -> None:
+    talk = "".join(f"<p>What did they say in {year}?</p>" for year in range(2001, 2031))
+    page = f"<ul>{MENU}</ul><div>{talk}</div><div><a href=/x>{PROSE}</a><p>{PROSE}</p></div>"
+    assert found(page) == words(talk)
+
+
+def test_named_part_with_the_headline_is_the_text_beside_columns_of_others() -> None:
+    column = f"<div class=columns><h5><a href=/x>Nets</a></h5><p>{PROSE}</p></div>"
+    page = f"<div><div class=hentry><h1>Ferries</h1>{STORY}</div>{column * 6}</div>"
+    assert found(page) == words(f"<h1>Ferries</h1>{STORY}")
+
+
 def test_wrongly_named_parts_of_the_same_kind_count_together() -> None:
     parts = f"<section class='part-ads'>{STORY}</section>" * 3
     assert found(f"<div>{parts}</div>") == words(STORY * 3)

@@ -356,3 +356,34 @@ async def test_a_clock_that_is_set_stops_no_page_and_repeats_none(
     assert await due() == []
     now += timedelta(days=2)
     assert await due() == [f"{HOST}/{number}" for number in range(6)]
+
+
+async def test_pages_are_fetched_early_while_others_wait_for_their_minute(
+    frontier: Frontier, uri: str
+) -> None:
+    stored(uri, 1)
+    stored(uri, 1, host="http://b.test")
+    now = datetime.now(UTC)
+    with DuePages(uri, CRAWL) as due_pages:
+        due_pages.set_dates({f"{HOST}/0": now + timedelta(seconds=50)})
+        other = [page for page in due_pages.look("", 2)[0] if page.url == "http://b.test/0"]
+        due_pages.put_off([(page, now + timedelta(days=10)) for page in other])
+    planner = planner_of(frontier, uri)
+    await planner.turn()
+    assert (await Planning(frontier.engine, frontier.keys, "w1").counts()).open == 2
+    assert await fetched(frontier) == ["http://b.test/0"]
+
+
+async def test_the_threshold_of_a_slow_crawl_follows_from_the_visits_of_several_minutes(
+    frontier: Frontier, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recrawl_planner, "_MINUTE", 0.0)
+    stored(uri, 5)
+    planner, visits = planner_of(frontier, uri), Planning(frontier.engine, frontier.keys, "w2")
+    thresholds = []
+    for _ in range(3):
+        await planner.turn()
+        thresholds.append(planner._dates.threshold.value)
+        await visits.turn(60, 60)
+    assert thresholds[1] == pytest.approx(thresholds[0], rel=0.01)
+    assert thresholds[2] < thresholds[0] / 100, "five pages, and more than a visit a second"

@@ -204,7 +204,7 @@ class RevisitDates:
         if (clock := self._clocks.of(host)) is not None:
             ordinary = (clock.time(start.timestamp(), days) - start.timestamp()) / DAY
             days = max(self.bounds.shortest, min(ordinary, self.bounds.longest))
-        return start + timedelta(days=days)
+        return start + timedelta(seconds=days * DAY)
 
     def freshness(self, page: KnownPage, days: float) -> ExpectedFreshness:
         """Returns how fresh a page is expected to be, so many days after its last visit."""
@@ -252,7 +252,7 @@ class RevisitDates:
             wait = max(self.bounds.shortest, _FAILED_DAYS)
         if outcome == "failed":
             wait = max(self.bounds.shortest, min(wait, _FAILED_DAYS))
-        due = visit.visited_at + timedelta(days=wait)
+        due = visit.visited_at + timedelta(seconds=wait * DAY)
         if visit.before is not None and days and outcome in ("changed", "unchanged"):
             due = self.after(page.host, visit.visited_at, wait)
             seen = PageVisit(days, outcome == "changed")

@@ -54,7 +54,9 @@ _SAMPLE = 500
 _HOSTS_AT_ONCE = 20
 _REVIEW_SECONDS = 3_600.0
 _LEAST_VISITS = 100
-"""In a minute: fewer visits say too little of the capacity of a crawl."""
+"""Fewer visits say too little of the capacity of a crawl."""
+_LONGEST_BEGINNING = 3_600.0
+"""Visits of earlier hours, in which new pages may have been fetched, say little of the capacity now."""
 _LONGEST_SECONDS = 1e9
 """About 32 years; later dates would be no dates of a database."""
 
@@ -83,6 +85,8 @@ class RecrawlPlanner:
         self._begins = False
         """Whether no threshold has followed from the capacity of the crawl yet."""
         self._minute = PlannedMinute()
+        self._beginning = PlannedMinute()
+        """What happened until the threshold follows from the capacity: a slow crawl needs more than a minute for it."""
         self._looked = ""
         """The URL up to which pages were looked at for the freshness of the crawl."""
         self._freshness: deque[ExpectedFreshness] = deque(maxlen=_LOOKS)
@@ -149,7 +153,7 @@ class RecrawlPlanner:
         if turn.threshold is not None:
             self._dates.threshold = turn.threshold
         if not turn.plans:
-            self._minute = PlannedMinute()
+            self._minute, self._beginning = PlannedMinute(), PlannedMinute()
             self._host_thresholds.forget()
             return
         if self._adopted is not None:
@@ -173,10 +177,13 @@ class RecrawlPlanner:
         stored = await asyncio.to_thread(self._due_pages.late, now)
         waited = (now - stored.since).total_seconds() if stored.since else 0.0
         late = counts.due + stored.pages
-        if not self._begins or self._minute.visits < _LEAST_VISITS:
+        self._beginning.add(self._minute)
+        if time.monotonic() - self._beginning.began >= _LONGEST_BEGINNING:
+            self._beginning = PlannedMinute()
+        if not self._begins or self._beginning.visits < _LEAST_VISITS:
             self._dates.threshold = self._minute.followed(self._dates.threshold, seconds / DAY, late)
         else:
-            room = self._minute.room * DAY / seconds
+            room = self._beginning.room * DAY / (time.monotonic() - self._beginning.began)
             self._dates.threshold = await asyncio.to_thread(_threshold_of, self._due_pages, self._dates, room)
             self._begins = False
         state = RecrawlState(late, max(waited, counts.late), await asyncio.to_thread(self._look, now))
@@ -202,16 +209,17 @@ class RecrawlPlanner:
     async def _move(self) -> None:
         """Queues what is due, as far as there is room."""
         counts = await self._planning.counts()
-        room, moved, minute = _MOST_OPEN - counts.open, 0, self._minute
+        room, minute, has_due = _MOST_OPEN - counts.open, self._minute, counts.due > 0
         minute.turns += 1
         while room > 0:
             most = min(room, _AT_ONCE)
+            now = datetime.now(UTC)
             claimed = await self._claim(_AHEAD, most, is_early=False)
-            moved += len(claimed)
+            has_due = has_due or any(page.next_due <= now for page in claimed)
             room -= most
             if len(claimed) < most:
                 break
-        if not (moved or counts.open) and not (await self._frontier.counts()).open:
+        if not has_due and not (await self._frontier.counts()).open:
             minute.idle += 1
             await self._claim(_EARLY, _MOST_EARLY, is_early=True)
 
@@ -295,13 +303,18 @@ class RecrawlPlanner:
 
 @dataclass(slots=True)
 class PlannedMinute:
-    """What happened since the threshold was set: visits of known pages, pages that became due, turns, idle turns."""
+    """What happened, since the threshold was set: visits of known pages, pages that became due, turns, idle turns."""
 
     began: float = field(default_factory=time.monotonic)
     visits: int = 0
     due: int = 0
     turns: int = 0
     idle: int = 0
+
+    def add(self, other: PlannedMinute) -> None:
+        """Adds what happened in another time."""
+        self.visits, self.due = self.visits + other.visits, self.due + other.due
+        self.turns, self.idle = self.turns + other.turns, self.idle + other.idle
 
     def followed(self, threshold: Threshold, days: float, late: int) -> Threshold:
         """Returns the threshold after these days."""

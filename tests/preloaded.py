@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import fcntl
 import gc
 import importlib
 import json
@@ -36,8 +37,10 @@ PACKAGES = ("scrapy.commands", "webcrawl.commands", "webcrawl.spiders")
 LATE = (
     *(
         "aiohttp.web",
+        "dateutil.relativedelta",
         "encodings.idna",
         "numpy.ma",
+        "pyarrow.parquet",
         "rich.console",
         "scrapy_redis.spiders",
         "sqlalchemy.dialects.sqlite.pysqlite",
@@ -51,15 +54,20 @@ LATE = (
         "webcrawl.engine.embedded",
     ),
     "webcrawl.policies.settled_credit",
+    *("webcrawl.reparse.near_duplicates", "webcrawl.reparse.settings", "webcrawl.results.versions"),
     *("webcrawl.stores.duplicate_index", "webcrawl.stores.chosen_columns", "webcrawl.stores.metadata"),
-    *("webcrawl.stores.objects.folder", "webcrawl.temporary.command", "webcrawl.urls.seeds"),
+    *("webcrawl.stores.due_pages", "webcrawl.stores.earlier_payloads", "webcrawl.stores.objects.folder"),
+    *("webcrawl.temporary.command", "webcrawl.temporary.page_fetch", "webcrawl.temporary.scheduler"),
+    *("webcrawl.links.questions", "webcrawl.urls.seeds"),
 )
-"""Modules of every crawl that no component imports at its beginning."""
+"""Modules of many crawls and commands that no component imports at its beginning."""
 MOST_BYTES = 200_000
 STARTING_WORKERS = ("workers", "reparse")
 OWN_WORKERS = {"OWN_WORKERS": "1"}
 """The environment of a command whose workers are no forks."""
 KEEPERS = "keepers"
+_RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
+"""The name of this run of the tests, if several processes share it."""
 """The word that makes a process that forks one for keepers of engines alone."""
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -211,7 +219,12 @@ def fork_keepers(home: str) -> None:
 
 @cache
 def _server(home: Path) -> socket.socket:
-    """A connection to the process that forks and has imported the webcrawl of a folder, until these tests end."""
+    """A connection to the process that forks and has imported the webcrawl of a folder, until these tests end.
+
+    The processes of one run of the tests share it: imports take two seconds.
+    """
+    if _RUN:
+        return _shared_server(home)
     ours, server = _start_server(str(home))
 
     def end() -> None:
@@ -222,27 +235,53 @@ def _server(home: Path) -> socket.socket:
     return ours
 
 
+def _shared_server(home: Path) -> socket.socket:
+    """A connection to the process that forks for all processes of this run; it ends with its last connection."""
+    name = f"\0webcrawl-tests {_RUN} {home}"
+    with open(__file__) as lock, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ours = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            ours.connect(name)
+        except ConnectionRefusedError:
+            listener.bind(name)
+            listener.listen(64)
+            ours.connect(name)
+            _spawn(listener, str(home))
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
+    return ours
+
+
 def _start_server(home: str, *words: str) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """A connection to a process that forks, and that process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        server = subprocess.Popen(
-            [sys.executable, __file__, home, *words],
-            cwd=home,
-            stdin=theirs,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        server = _spawn(theirs, home, *words)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
     return ours, server
+
+
+def _spawn(requests: socket.socket, home: str, *words: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, __file__, home, *words],
+        cwd=home,
+        stdin=requests,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 # --- the process that forks ---
 
 
 def serve() -> dict[str, Any] | None:
-    """Fork for every request; returns the request in the fork that is to run it, and None at the end."""
+    """Fork for every request; returns the request in the fork that is to run it, and None at the end.
+
+    Requests come from the socket 0, or from the connections to it if it listens.
+    """
     requests = socket.socket(fileno=0)
+    listens = bool(requests.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    clients = [] if listens else [requests]
     wakes, waker = socket.socketpair()
     for end in (wakes, waker):
         end.setblocking(False)
@@ -250,21 +289,29 @@ def serve() -> dict[str, Any] | None:
     signal.signal(signal.SIGCHLD, lambda *_: None)  # else it would not wake
     running: dict[int, int] = {}
     while True:
-        ready = select.select([requests, wakes], [], [])[0]
+        ready = select.select([requests, wakes, *clients], [], [])[0]
         if wakes in ready:
             wakes.recv(4096)
             _tell_of_ends(running)
-        if requests not in ready:
+        if listens and requests in ready:
+            clients.append(requests.accept()[0])
+        client = next((client for client in clients if client in ready), None)
+        if client is None:
             continue
-        asked, fds, _, _ = socket.recv_fds(requests, MOST_BYTES, 5)
+        asked, fds, _, _ = socket.recv_fds(client, MOST_BYTES, 5)
         if not asked:
-            return None
+            client.close()
+            clients.remove(client)
+            if not clients:
+                return None
+            continue
         connection, *streams = fds
         if not (pid := os.fork()):
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.set_wakeup_fd(-1)
+            others = [client.detach() for client in clients if client is not requests]
             requests.detach()
-            for fd in (wakes.detach(), waker.detach(), *running.values()):
+            for fd in (wakes.detach(), waker.detach(), *others, *running.values()):
                 os.close(fd)
             _begin(connection, streams)
             return json.loads(asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -13,15 +14,19 @@ from sqlalchemy import create_engine, text
 from tests.frontier.copying import copied
 from webcrawl.documents.page import Page
 from webcrawl.engine.keys import Keys
-from webcrawl.frontier import Candidate, Frontier, Settlement
-from webcrawl.frontier.planning import DROPPED, KNOWN, QUEUED, Planning
+from webcrawl.frontier import Candidate, Crawl, Frontier, Settlement
+from webcrawl.frontier.planning import DROPPED, KNOWN, QUEUED, Planning, RecrawlState
+from webcrawl.policies.change_rates import DAY
+from webcrawl.policies.crawl_threshold import Threshold
 from webcrawl.policies.crawl_value import Bounds
 from webcrawl.policies.revisit_dates import KnownPage, RevisitDates
+from webcrawl.policies.traffic import Traffic
+from webcrawl.stores.columns import pages
 from webcrawl.stores.due_pages import HELD, DuePages
 from webcrawl.stores.metadata import Metadata
 from webcrawl.urls.canonical import split
 from webcrawl.worker import recrawl_planner
-from webcrawl.worker.recrawl_planner import RecrawlPlanner
+from webcrawl.worker.recrawl_planner import PlannedMinute, RecrawlPlanner
 
 HOST = "http://a.test"
 CRAWL = "crawl"
@@ -31,13 +36,13 @@ AT_ONCE = Bounds(SECOND)
 Frontiers = Callable[..., Frontier]
 
 
-def stored(uri: str, pages: int, *, age: timedelta = timedelta(days=60), host: str = HOST) -> None:
+def stored(uri: str, number: int, *, age: timedelta = timedelta(days=60), host: str = HOST) -> None:
     """Stores pages that were fetched so long ago, and are due."""
     dates = RevisitDates(Bounds())
     fetched_at = datetime.now(UTC) - age
     rows = [
         Page(url=f"{host}/{number}", host=host, fetched_at=fetched_at, status=200, digest="sha1:A").row()
-        for number in range(pages)
+        for number in range(number)
     ]
     with Metadata(uri, dates=dates) as metadata:
         metadata.upsert([row | {"crawl": CRAWL} for row in rows])
@@ -251,17 +256,104 @@ async def test_pages_are_queued_for_the_class_that_their_rows_tell(frontier: Fro
         Page(url=f"{HOST}/{n}", host=HOST, fetched_at=now, status=404 if n == 0 else 200, digest=f"sha1:{n}")
         for n in range(3)
     )
+    hub, soft = (Page(url=f"{HOST}/{n}", host=HOST, fetched_at=now, status=200) for n in (3, 4))
     feed.mime_type = "application/rss+xml"
     with Metadata(uri, dates=RevisitDates(AT_ONCE)) as metadata:
-        metadata.upsert([page.row() | {"crawl": CRAWL} for page in (gone, feed, other)])
+        metadata.upsert([page.row() | {"crawl": CRAWL} for page in (gone, feed, other, hub, soft)])
     backdate(uri)
+    change(uri, [3], new_links=3)
+    change(uri, [4], new_links=3, soft_404=True)
     await planner_of(frontier, uri).turn()
     [lease] = await frontier.lease(1, 10)
     assert {(url.path, url.fetch_class) for url in lease.urls} == {
         ("/0", "coverage-chk"),
         ("/1", "freshness-chk"),
         ("/2", "update-chk"),
+        ("/3", "freshness-chk"),
+        ("/4", "coverage-chk"),
     }
+
+
+HALVES = Traffic({"coverage-get": 2, "freshness-chk": 1, "update-chk": 1})
+
+
+def change(uri: str, numbers: Sequence[int], **columns: object) -> None:
+    """Sets columns of pages of HOST."""
+    engine = create_engine(uri)
+    with engine.begin() as connection:
+        urls = [f"{HOST}/{number}" for number in numbers]
+        connection.execute(pages.update().where(pages.c.url.in_(urls)).values(columns))
+    engine.dispose()
+
+
+@pytest.mark.parametrize("traffic", [None, HALVES], ids=["one plan", "shares"])
+async def test_each_class_has_its_share_of_the_room_in_a_backlog(
+    frontier_of: Frontiers, uri: str, monkeypatch: pytest.MonkeyPatch, traffic: Traffic | None
+) -> None:
+    """Hubs that are due after 300 other pages are not kept out by them, wherever in the backlog they stand."""
+    monkeypatch.setattr(recrawl_planner, "_MOST_OPEN", 20)
+    monkeypatch.setattr(recrawl_planner, "_LOOKED_AT", 100)
+    frontier = frontier_of("crawl", "w1", shards=1, traffic=traffic)
+    if traffic:
+        await Crawl(frontier.engine, frontier.keys, "w1").configure(0, "breadth-first", traffic="{}")
+    stored(uri, 310)
+    change(uri, range(310), next_due=datetime.now(UTC) - timedelta(days=2))
+    change(uri, range(5), new_links=9, next_due=datetime.now(UTC) - timedelta(days=1))
+    planner = planner_of(frontier, uri)
+    classes = Counter[str]()
+    for turn in range(8):
+        if turn == 4:
+            change(uri, range(5, 10), new_links=9, next_due=datetime.now(UTC))
+        await planner.turn()
+        [lease] = await frontier.lease(1, 20)
+        classes.update(url.fetch_class for url in lease.urls)
+        await frontier.release(lease, [Settlement(url.index) for url in lease.urls])
+    assert sum(classes.values()) == 8 * 20
+    assert classes["freshness-chk"] == (10 if traffic else 0)
+    await planner.stop()
+
+
+async def test_a_class_of_a_host_has_room_to_itself(frontier_of: Frontiers) -> None:
+    frontier = frontier_of("crawl", "w1", shards=1, traffic=HALVES)
+    await Crawl(frontier.engine, frontier.keys, "w1").configure(0, "breadth-first", traffic="{}")
+    planning = Planning(frontier.engine, frontier.keys, "w1")
+
+    async def add(name: str, first: int, number: int) -> int:
+        """Plans pages of a class; returns how many were queued."""
+        urls = [Candidate(HOST, f"/{first + n}", None, fetch_class=name) for n in range(number)]
+        return (await planning.add([(url, 0.0) for url in urls], 0.0, 10, HALVES)).count(QUEUED)
+
+    assert await add("update-chk", 0, 30) == 10
+    assert await add("freshness-chk", 100, 30) == 5
+    assert await add("coverage-chk", 200, 30) == 0, "its share is 0"
+    assert len(await fetched(frontier)) == 15
+    key = f"{frontier.keys.queue(0)[0]}planning"
+    assert await frontier.engine.client.hgetall(key) == {}
+    assert await add("freshness-chk", 300, 30) == 10, "what others do not use is for all"
+
+
+async def test_the_threshold_falls_while_known_pages_do_not_use_their_share(
+    frontier_of: Frontiers, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New pages keep the crawl busy, so that nothing else tells of room for known ones."""
+    monkeypatch.setattr(recrawl_planner, "_MINUTE", 0.0)
+    stored(uri, 0)
+    thresholds = []
+    for traffic in (None, Traffic({"coverage-get": 1, "update-chk": 1})):
+        frontier = frontier_of(f"crawl{len(thresholds)}", "w1", traffic=traffic)
+        planner = planner_of(frontier, uri)
+        planner._begins = False
+        await Planning(frontier.engine, frontier.keys, "w1").set_state(Threshold(1.0), RecrawlState())
+        await frontier.add([Candidate(HOST, "/new", None)])
+        for fetches in (0, 1_000):
+            if traffic:
+                traffic.update({"": {"coverage-get": fetches}}, 1, {})
+            planner._minute = PlannedMinute(began=time.monotonic() - DAY / 10, visits=10, due=10)
+            await planner.turn()
+        thresholds.append(planner._dates.threshold.value)
+        await planner.stop()
+    assert thresholds[0] == pytest.approx(1.0)
+    assert thresholds[1] < 0.96
 
 
 async def test_a_date_that_was_set_is_waited_for_and_not_moved(frontier: Frontier, uri: str) -> None:

@@ -12,6 +12,7 @@ from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.entry import Candidate
 from webcrawl.frontier.operations import batches, milliseconds
 from webcrawl.policies.crawl_threshold import Threshold
+from webcrawl.policies.traffic import Traffic
 
 QUEUED, KNOWN, DROPPED = 0, -1, -2
 """Outcomes of a planned page: it is queued, it was queued before or fetched meanwhile, an operator has dropped it."""
@@ -90,11 +91,17 @@ class Planning:
         late, seconds, freshness = (known[name.encode()].decode() for name in RecrawlState._fields)
         return RecrawlState(int(late), float(seconds), float(freshness) if freshness else None)
 
-    async def add(self, pages: Sequence[tuple[Candidate, float]], age: float, most_of_host: int) -> list[int]:
+    async def add(
+        self,
+        pages: Sequence[tuple[Candidate, float]],
+        age: float,
+        most_of_host: int,
+        traffic: Traffic | None = None,
+    ) -> list[int]:
         """Queues pages whose rows were read `age` seconds ago, each for a date in some seconds.
 
-        Returns for each page QUEUED, KNOWN, DROPPED, or, if its host has enough pages, the milliseconds between two
-        requests to the host.
+        A class has its share of the pages of a host to itself, by `traffic`. Returns for each page QUEUED, KNOWN,
+        DROPPED, or, if its host has enough pages, the milliseconds between two requests to the host.
         """
         outcomes = [KNOWN] * len(pages)
         by_shard = self.keys.by_shard(range(len(pages)), lambda index: pages[index][0].host)
@@ -110,6 +117,10 @@ class Planning:
                         "host": [candidate.host for candidate, _ in rows],
                         "entry": [candidate.entry() for candidate, _ in rows],
                         "wait_ms": [milliseconds(wait) for _, wait in rows],
+                        "share": [
+                            traffic.of(candidate.host).of_known[candidate.fetch_class] if traffic else 0
+                            for candidate, _ in rows
+                        ],
                     },
                 )
                 for index, outcome in zip(some, await self.engine.run(call), strict=True):

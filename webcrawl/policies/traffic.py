@@ -21,7 +21,10 @@ freshness-chk    a hub, feed or sitemap, which may name new pages
 update-chk       any other known page, which may have changed
 """
 
-_LIST_TYPES = frozenset(
+CHECKS = (COVERAGE_CHK, FRESHNESS_CHK, UPDATE_CHK)
+"""The classes of the fetches of known pages."""
+
+LIST_TYPES = frozenset(
     {
         *("application/rss+xml", "application/atom+xml", "application/feed+json"),
         *("application/xml", "text/xml"),
@@ -30,11 +33,14 @@ _LIST_TYPES = frozenset(
 """The types of feeds and sitemaps."""
 
 
-def class_of_visit(mime_type: str | None, *, is_alive: bool, is_hub: bool = False) -> str:
-    """Returns the class of the next fetch of a known page. `is_hub`: it names many new pages."""
+def class_of_visit(mime_type: str | None, *, is_alive: bool) -> str:
+    """Returns the class of the next fetch of a page that was just visited.
+
+    Which other pages are hubs, only the plan of a recrawl knows (webcrawl.stores.due_pages).
+    """
     if not is_alive:
         return COVERAGE_CHK
-    return FRESHNESS_CHK if is_hub or mime_type in _LIST_TYPES else UPDATE_CHK
+    return FRESHNESS_CHK if mime_type in LIST_TYPES else UPDATE_CHK
 
 
 def class_of_link(source_class: str | None) -> str:
@@ -65,6 +71,15 @@ class ClassShares:
         self.strides = {
             name: 1 / share if share else _LAST for name, share in zip(CLASSES, shares, strict=True)
         }
+        self.checks = sum(weights.get(name, 0.0) for name in CHECKS) / whole
+        """The share of the fetches of known pages in all."""
+        self.of_known = {
+            name: weights.get(name, 0.0) / whole / self.checks if name in CHECKS and self.checks else 0.0
+            for name in CLASSES
+        }
+        """The share of each of their classes in the fetches of known pages."""
+        self.wanted_checks = 0.0
+        """The fetches of known pages that there should have been."""
         self._recent = dict.fromkeys(CLASSES, 0.0)
         """Recent fetches of the crawl, for each of its workers."""
         self._started = Counter[str]()
@@ -87,6 +102,7 @@ class ClassShares:
         before = totals if self._totals is None else self._totals
         self._totals = dict(totals)
         fetched = {name: max(0, totals.get(name, 0) - before.get(name, 0)) for name in CLASSES}
+        self.wanted_checks += self.checks * sum(fetched.values())
         kept = math.exp(-sum(fetched.values()) / _RECENT)
         self._recent = {name: self._recent[name] * kept + fetched[name] / workers for name in CLASSES}
         self._started.clear()
@@ -129,6 +145,16 @@ class Traffic:
     def of_site(self, site: str) -> ClassShares:
         """Returns the shares of a domain; those of the hosts without a table of their own for ""."""
         return self._shares[site]
+
+    @property
+    def wanted_checks(self) -> float:
+        """How many of the fetches should have been of known pages, since this worker counts them."""
+        return sum(shares.wanted_checks for shares in self._shares.values())
+
+    @property
+    def most_of_known(self) -> dict[str, float]:
+        """The share of each class in the fetches of known pages, the largest of all tables."""
+        return {name: max(shares.of_known[name] for shares in self._shares.values()) for name in CHECKS}
 
     def of(self, host: str) -> ClassShares:
         """Returns the shares that apply to a host."""

@@ -8,31 +8,38 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, func, select, true
+from sqlalchemy import ColumnElement, Connection, case, func, or_, select, true
 from sqlalchemy.sql import bindparam
 
 from webcrawl.errors import InvalidURL
 from webcrawl.policies.change_signals import Announcements, page_signals
 from webcrawl.policies.recrawl_weights import number_of
 from webcrawl.policies.revisit_dates import KnownPage, RevisitDates
-from webcrawl.policies.traffic import class_of_visit
+from webcrawl.policies.traffic import COVERAGE_CHK, FRESHNESS_CHK, LIST_TYPES, UPDATE_CHK
 from webcrawl.stores.chosen_columns import chosen_value
 from webcrawl.stores.columns import FETCHED, host_signals, in_utc, pages
 from webcrawl.stores.database import DatabaseTables
-from webcrawl.stores.history import first_plan, is_alive
+from webcrawl.stores.history import NOT_ALIVE, first_plan, is_alive
 from webcrawl.stores.selection import of_host
 from webcrawl.urls.canonical import split
 
 HELD = timedelta(minutes=10)
 """A claimed page is offered again after this time, unless it was fetched."""
+_LEAST_OF_HUB = 3
+"""A page that has given fewer new links is no hub: they may be chance."""
+_NEXT_CLASS = case(
+    (or_(pages.c.soft_404.is_(true()), pages.c.state.in_(NOT_ALIVE)), COVERAGE_CHK),
+    (or_(pages.c.mime_type.in_(LIST_TYPES), pages.c.new_links >= _LEAST_OF_HUB), FRESHNESS_CHK),
+    else_=UPDATE_CHK,
+).label("fetch_class")
+"""What the next fetch of a page is for, as class_of_visit has it; hubs are checked for freshness, too."""
 _COLUMNS = (
     *(pages.c.url, pages.c.depth, pages.c.referrer, pages.c.importance, pages.c.change_rate),
     *(pages.c.tried_at, pages.c.next_due, pages.c.recrawl_request, pages.c.change_evidence),
     *(
         pages.c.state,
         pages.c.soft_404,
-        pages.c.mime_type,
-        pages.c.new_links,
+        _NEXT_CLASS,
         pages.c.link_rate,
         pages.c.is_date_set,
         pages.c.signals,
@@ -44,8 +51,6 @@ _SAMPLE_PARTS = 5
 _SET_AT_ONCE = 500
 _MOST_AHEAD = timedelta(minutes=1)
 """The clocks of workers differ by less."""
-_LEAST_OF_HUB = 3
-"""A page that has given fewer new links is no hub: they may be chance."""
 
 
 class DuePage(NamedTuple):
@@ -62,8 +67,8 @@ class DuePage(NamedTuple):
     change_evidence: list[float | str] | None
     state: str | None
     soft_404: bool | None
-    mime_type: str | None
-    new_links: int | None
+    fetch_class: str
+    """What its next fetch is for."""
     link_rate: float | None
     is_date_set: bool | None
     """Whether a spider or an operator has set `next_due`, which the threshold does not move then."""
@@ -85,12 +90,6 @@ class DuePage(NamedTuple):
             weight = number_of(self.weight)
             return KnownPage(*split(self.url), self.importance, self.change_evidence, weight, signals)
         return None
-
-    @property
-    def fetch_class(self) -> str:
-        """What its next fetch is for."""
-        is_hub = (self.new_links or 0) >= _LEAST_OF_HUB
-        return class_of_visit(self.mime_type, is_alive=self.is_alive, is_hub=is_hub)
 
 
 class LatePages(NamedTuple):
@@ -119,14 +118,23 @@ class DuePages(DatabaseTables):
         until: datetime,
         most: int,
         wanted: Callable[[DuePage], bool] = lambda _: True,
+        *,
+        after: datetime | None = None,
+        fetch_class: str = "",
     ) -> list[DuePage]:
         """Returns pages that are due until a time and `wanted`, by their times, and puts them off by `HELD`.
 
-        Looks at the first `most` pages. A claim that is lost with its process is repeated after that time.
+        Looks at the first `most` pages, of those that are due after a time and of a class if these are given. A claim
+        that is lost with its process is repeated after `HELD`.
         """
+        which = [*self._planned, pages.c.next_due <= until]
+        if after is not None:
+            which.append(pages.c.next_due > after)
+        if fetch_class:
+            which.append(_NEXT_CLASS.element == fetch_class)
         query = (
             select(*self._columns)
-            .where(*self._planned, pages.c.next_due <= until)
+            .where(*which)
             .order_by(pages.c.next_due)
             .limit(most)
             .with_for_update(skip_locked=True)
@@ -138,6 +146,15 @@ class DuePages(DatabaseTables):
             return due_pages
 
         return self.database.write(work)
+
+    def end_of(self, number: int, after: datetime | None, until: datetime) -> datetime:
+        """Returns the time until which so many pages are due after a time, at the latest `until`."""
+        query = select(pages.c.next_due).where(*self._planned, pages.c.next_due <= until)
+        if after is not None:
+            query = query.where(pages.c.next_due > after)
+        with self.database.reading(at_leisure=False) as connection:
+            query = query.order_by(pages.c.next_due).offset(number).limit(1)
+            return connection.execute(query).scalar() or until
 
     def correct_visits(self, now: datetime, most: int) -> int:
         """Counts visits as of now that lie in the future, since a clock was set back; returns their number.

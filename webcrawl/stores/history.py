@@ -27,6 +27,8 @@ from webcrawl.urls.canonical import split
 UNCHANGED = 304
 _LOST = ("missing", "redirected")
 _FAILED = ("refused", "broken", "failed")
+NOT_ALIVE = _LOST + _FAILED
+"""The states of pages that the latest attempt did not find."""
 
 _OF_A_FETCH = tuple(column.name for column in fetches.columns if column.name not in ("url", "changed"))
 
@@ -128,7 +130,7 @@ def _distance(before: Mapping[str, Any], row: Mapping[str, Any]) -> int | None:
 
 def is_alive(row_state: str | None, *, is_soft_404: bool) -> bool:
     """Whether the latest attempt at a page found the page."""
-    return not (is_soft_404 or row_state in _LOST or row_state in _FAILED)
+    return not (is_soft_404 or row_state in NOT_ALIVE)
 
 
 def _plan(

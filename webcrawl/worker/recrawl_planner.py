@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -44,6 +45,8 @@ _MOST_AGE = 300.0
 _SHORTEST_WAIT = timedelta(seconds=1)
 _SHORTEST_LOOK = timedelta(seconds=10)
 """A page that is queued already is looked at again after its interval between two visits, at least this."""
+_LOOKED_AT = 5_000
+"""So many due pages are looked at for those of a class that the backlog of others keeps out, each time."""
 _EARLY = timedelta(days=100)
 _MOST_EARLY = 100
 _MOST_CORRECTED = 20_000
@@ -90,6 +93,14 @@ class RecrawlPlanner:
         self._looked = ""
         """The URL up to which pages were looked at for the freshness of the crawl."""
         self._freshness: deque[ExpectedFreshness] = deque(maxlen=_LOOKS)
+        self._is_behind = False
+        """Whether more pages were due at the last turn than there was room for."""
+        self._passed: dict[str, datetime | None] = {}
+        """Class -> the date up to which due pages were looked at for it, in a backlog; None at its beginning."""
+        self._newest: datetime | None = None
+        """The date up to which pages were due at the last turn."""
+        self._wanted_checks = 0.0
+        """How many fetches the shares of classes had given to known pages at the last turn (TRAFFIC)."""
         self._wanted: dict[str, datetime] = {}
         """URL -> the date that a spider gave it. These dates are not stored yet."""
         self._failure = ""
@@ -152,6 +163,9 @@ class RecrawlPlanner:
         turn = await self._planning.turn(sum(outcomes.values()), _LEASE_SECONDS)
         if turn.threshold is not None:
             self._dates.threshold = turn.threshold
+        before = self._wanted_checks
+        self._wanted_checks = self._frontier.traffic.wanted_checks if self._frontier.traffic else 0.0
+        wanted = self._wanted_checks - before
         if not turn.plans:
             self._minute, self._beginning = PlannedMinute(), PlannedMinute()
             self._host_thresholds.forget()
@@ -161,6 +175,7 @@ class RecrawlPlanner:
                 self._due_pages.adopt, self._dates, self._adopted, _AT_ONCE
             )
         self._minute.visits += turn.visits
+        self._minute.wanted += wanted
         if not self._minute.turns:
             await asyncio.to_thread(self._due_pages.correct_visits, datetime.now(UTC), _MOST_CORRECTED)
         await self._move()
@@ -211,26 +226,63 @@ class RecrawlPlanner:
         counts = await self._planning.counts()
         room, minute, has_due = _MOST_OPEN - counts.open, self._minute, counts.due > 0
         minute.turns += 1
+        until = datetime.now(UTC) + _AHEAD
+        if self._is_behind and self._frontier.traffic:
+            room -= await self._move_classes(self._frontier.traffic.most_of_known, room, until)
+        self._is_behind, self._newest = True, until
         while room > 0:
             most = min(room, _AT_ONCE)
             now = datetime.now(UTC)
-            claimed = await self._claim(_AHEAD, most, is_early=False)
+            claimed = await self._claim(until, most)
             has_due = has_due or any(page.next_due <= now for page in claimed)
             room -= most
             if len(claimed) < most:
+                self._is_behind = False
                 break
         if not has_due and not (await self._frontier.counts()).open:
             minute.idle += 1
-            await self._claim(_EARLY, _MOST_EARLY, is_early=True)
+            await self._claim(datetime.now(UTC) + _EARLY, _MOST_EARLY, is_early=True)
 
-    async def _claim(self, ahead: timedelta, most: int, *, is_early: bool) -> Sequence[DuePage]:
-        """Claims pages that are due within a time, and queues them; returns the claimed pages."""
+    async def _move_classes(self, shares: Mapping[str, float], room: int, until: datetime) -> int:
+        """Queues due pages of each class by its share of the room, wherever they are in the backlog; returns how many.
+
+        The pages that have become due since the last turn come first, then those of the next part of the backlog.
+        """
+        moved = 0
+        for name, share in shares.items():
+            left, newest, passed = math.ceil(max(0, room) * share), self._newest, self._passed.get(name)
+            if left and newest:
+                left -= len(await self._claim(until, left, after=newest, fetch_class=name))
+            if left:
+                end = await asyncio.to_thread(self._due_pages.end_of, _LOOKED_AT, passed, until)
+                claimed = await self._claim(end, left, after=passed, fetch_class=name)
+                passed = claimed[-1].next_due if len(claimed) == left else end if end < until else None
+                left -= len(claimed)
+            self._passed[name] = passed
+            moved += math.ceil(max(0, room) * share) - left
+        return moved
+
+    async def _claim(
+        self,
+        until: datetime,
+        most: int,
+        *,
+        is_early: bool = False,
+        after: datetime | None = None,
+        fetch_class: str = "",
+    ) -> Sequence[DuePage]:
+        """Claims pages that are due until a time, and queues them; returns the claimed pages.
+
+        With a class, claims pages of this class only, of those that are due after a time if that is given.
+        """
         now, began = datetime.now(UTC), time.monotonic()
 
         def wanted(page: DuePage) -> bool:
             return not is_early or self._is_due_early(page, now)
 
-        claimed = await asyncio.to_thread(self._due_pages.claim, now, now + ahead, most, wanted)
+        claimed = await asyncio.to_thread(
+            self._due_pages.claim, now, until, most, wanted, after=after, fetch_class=fetch_class
+        )
         age = time.monotonic() - began
         if not claimed or age > _MOST_AGE:
             return claimed
@@ -245,7 +297,7 @@ class RecrawlPlanner:
         waits = [0.0 if is_early else max(0.0, (page.next_due - now).total_seconds()) for page, _ in pages]
         rows = [(candidate, wait) for (_, candidate), wait in zip(pages, waits, strict=True)]
         try:
-            outcomes = await self._planning.add(rows, age, _MOST_OF_HOST)
+            outcomes = await self._planning.add(rows, age, _MOST_OF_HOST, self._frontier.traffic)
         except UNAVAILABLE:
             # some may be queued: the engine knows which
             await asyncio.to_thread(self._due_pages.put_off, [(page, page.next_due) for page in claimed])
@@ -303,13 +355,17 @@ class RecrawlPlanner:
 
 @dataclass(slots=True)
 class PlannedMinute:
-    """What happened, since the threshold was set: visits of known pages, pages that became due, turns, idle turns."""
+    """What happened, since the threshold was set: visits of known pages, pages that became due, turns, idle turns.
+
+    `wanted`: how many fetches the shares of classes gave to known pages (TRAFFIC).
+    """
 
     began: float = field(default_factory=time.monotonic)
     visits: int = 0
     due: int = 0
     turns: int = 0
     idle: int = 0
+    wanted: float = 0.0
 
     def add(self, other: PlannedMinute) -> None:
         """Adds what happened in another time."""
@@ -317,8 +373,8 @@ class PlannedMinute:
         self.turns, self.idle = self.turns + other.turns, self.idle + other.idle
 
     def followed(self, threshold: Threshold, days: float, late: int) -> Threshold:
-        """Returns the threshold after these days."""
-        return threshold.followed(days, self.room, self.due, late)
+        """Returns the threshold after these days. It falls until known pages take up what is theirs by the shares."""
+        return threshold.followed(days, max(self.room, self.wanted), self.due, late)
 
     @property
     def room(self) -> float:

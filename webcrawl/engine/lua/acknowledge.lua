@@ -81,7 +81,7 @@ for i = 1, n_url do
       redis.call('HINCRBY', N, 'done', 1)
       local member = delayed('-', host, dated(with_counters_reset(classes.changed(entry, next_class or classes.of(entry)))))
       redis.call('HINCRBY', N, 'scheduled', redis.call('ZADD', P .. 'scheduled', now + delay_ms, member))
-      plan.add(P, host, host .. path_of(entry), now + delay_ms)
+      plan.add(P, host, entry, now + delay_ms)
     elseif verdict == 'retry' then
       -- padded, so that entries due in the same millisecond keep their order
       local serial = string.format('%015.0f', redis.call('HINCRBY', N, 'serial', 1))

@@ -8,6 +8,7 @@
 -- each url
 --   host, entry
 --   #wait_ms    until its date
+--   #share      of its class in the pages of the host that are fetched again, from 0 to 1; 0 without TRAFFIC
 -- reply         for each page: 0 queued; -1 it is queued already, or was fetched since its row was read; -2 dropped by an
 --               operator; else the host has enough pages, and so many ms pass between two requests to it
 local now, outcomes, added = now_ms(), {}, 0
@@ -18,7 +19,13 @@ for _, url in ipairs(redis.call('ZRANGEBYSCORE', P .. 'planned', '-inf', now - L
   plan.remove(P, string.match(url, '^%w+://[^/]+'), url)
 end
 
-local function outcome_of(host, entry, wait_ms)
+-- Whether a host has pages enough, if so many are planned; `share` of its requests are for these pages.
+local function is_enough(planned, gap, share)
+  planned = planned / share
+  return planned >= math.min(LEAST, most) and (planned >= most or planned * gap >= AHEAD_MS)
+end
+
+local function outcome_of(host, entry, wait_ms, share)
   local url = host .. path_of(entry)
   local visited = tonumber(redis.call('ZSCORE', P .. 'visited', url)) or 0
   if redis.call('ZSCORE', P .. 'planned', url) or visited > 0 and visited >= now - age_ms then return -1 end
@@ -26,9 +33,11 @@ local function outcome_of(host, entry, wait_ms)
   local planned = tonumber(redis.call('HGET', P .. 'planning', host)) or 0
   if planned >= math.min(LEAST, most) then
     local gap = tonumber(redis.call('HGET', turn_key(H, host), 'gap')) or 0
-    if planned >= most or planned * gap >= AHEAD_MS then return math.max(1, gap) end
+    -- a class has its share of the room to itself, so that the pages of others cannot keep it out
+    local of_class = share > 0 and tonumber(redis.call('HGET', P .. 'planning', host .. ' ' .. classes.of(entry)) or 0)
+    if is_enough(planned, gap, 1) and not (of_class and not is_enough(of_class, gap, share)) then return math.max(1, gap) end
   end
-  plan.add(P, host, url, now + wait_ms)
+  plan.add(P, host, entry, now + wait_ms)
   added = added + redis.call('ZADD', P .. 'scheduled', now + wait_ms, delayed('-', host, dated(entry)))
   return 0
 end

@@ -1,19 +1,27 @@
 -- Pages that are queued to be fetched again: `planned` has their URLs until they are settled, so that none is queued twice. A
 -- planner must add pages sooner than KEPT_MS after it has read their rows. A table, because a script may have 200 local names.
 local plan = {KEPT_MS = 600000}
-function plan.add(P, host, url, due)
-  if redis.call('ZADD', P .. 'planned', due, url) == 1 then redis.call('HINCRBY', P .. 'planning', host, 1) end
+-- Counts a page of a class and host; with TRAFFIC, each class is counted by itself too. `class`: nil if it is not known.
+function plan.count(P, host, class, by)
+  local left = redis.call('HINCRBY', P .. 'planning', host, by)
+  if class and conf_of(P).split then redis.call('HINCRBY', P .. 'planning', host .. ' ' .. class, by) end
+  if left > 0 then return end
+  redis.call('HDEL', P .. 'planning', host)
+  for number = 0, conf_of(P).split and classes.UPDATE_CHK or -1 do redis.call('HDEL', P .. 'planning', host .. ' ' .. number) end
 end
-function plan.remove(P, host, url)
+function plan.add(P, host, entry, due)
+  if redis.call('ZADD', P .. 'planned', due, host .. path_of(entry)) == 1 then plan.count(P, host, classes.of(entry), 1) end
+end
+function plan.remove(P, host, url, class)
   if redis.call('ZREM', P .. 'planned', url) == 0 then return false end
-  if redis.call('HINCRBY', P .. 'planning', host, -1) <= 0 then redis.call('HDEL', P .. 'planning', host) end
+  plan.count(P, host, class, -1)
   return true
 end
 -- Ends the plan of an entry that is settled. A planner that has read the row of the page before then adds nothing.
 function plan.settle(P, host, entry, now)
   if string.byte(entry, 1) < DATED then return end
   local url = host .. path_of(entry)
-  if not plan.remove(P, host, url) then return end
+  if not plan.remove(P, host, url, classes.of(entry)) then return end
   redis.call('ZREMRANGEBYSCORE', P .. 'visited', '-inf', now - plan.KEPT_MS)
   redis.call('ZADD', P .. 'visited', now, url)
 end
